@@ -1,0 +1,286 @@
+"""What the processes tell each other: ZooKeeper values, znode paths and telemetry messages.
+
+Every value is JSON in UTF-8. Times are float seconds since the Unix epoch (UTC). Decoding checks types;
+unknown fields are ignored, so that a newer process can talk to an older one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+ROOT = "/resurge"
+TELEMETRY_STREAM = "resurge:telemetry"
+TELEMETRY_FIELD = "m"
+TELEMETRY_MAXLEN = 10_000
+
+DriverState = Literal[
+    "starting",
+    "waiting_for_nodes",
+    "restoring",
+    "replaying",
+    "running",
+    "degraded",
+    "paused",
+    "completed",
+    "failed",
+    "stopped",
+]
+PlanKind = Literal["deploy", "recover", "restore"]
+CheckpointState = Literal["started", "acknowledged", "completed", "failed"]
+S = TypeVar("S")
+
+
+class Paths:
+    """Znode paths below `/resurge` (DESIGN, section 4)."""
+
+    NODES = f"{ROOT}/nodes"
+    STATS = f"{ROOT}/stats"
+    TOPOLOGIES = f"{ROOT}/topologies"
+
+    @staticmethod
+    def node(node: str) -> str:
+        return f"{Paths.NODES}/{node}"
+
+    @staticmethod
+    def stats(node: str) -> str:
+        return f"{Paths.STATS}/{node}"
+
+    @staticmethod
+    def topology(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}"
+
+    @staticmethod
+    def spec(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/spec"
+
+    @staticmethod
+    def plan(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/plan"
+
+    @staticmethod
+    def driver(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/driver"
+
+    @staticmethod
+    def control(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/control"
+
+    @staticmethod
+    def costs(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/costs"
+
+    @staticmethod
+    def checkpoints(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/checkpoints"
+
+    @staticmethod
+    def latest_checkpoint(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/checkpoints/latest"
+
+    @staticmethod
+    def acks(name: str, checkpoint: int) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/checkpoints/{checkpoint}/acks"
+
+    @staticmethod
+    def ack(name: str, checkpoint: int, partition_directory: str) -> str:
+        return f"{Paths.acks(name, checkpoint)}/{partition_directory}"
+
+
+class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True):
+    """`nodes/<id>`, ephemeral: this node is here. `session` is the hexadecimal ZooKeeper session id."""
+
+    id: str
+    address: str
+    rack: str
+    slots: int
+    capacity: int
+    standby: bool = False
+    pid: int
+    session: str
+    registered_at: float
+
+
+class NodeStats(msgspec.Struct, frozen=True, kw_only=True):
+    """`stats/<id>`, persistent: the heartbeat, written once an interval."""
+
+    id: str
+    at: float
+    session: str
+    cpu_percent: float
+    memory_bytes: int
+    disk_free_bytes: int
+    workers: list[str] = []
+
+
+class DeployedSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """`topologies/<t>/spec`: what must run. `spec` is a topology specification, validated by the reader."""
+
+    name: str
+    version: int
+    spec: dict[str, Any]
+    desired: Literal["running", "stopped"] = "running"
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """`topologies/<t>/plan`: the whole truth a driver acts on. Only a higher generation replaces it."""
+
+    generation: int
+    kind: PlanKind
+    assignment: dict[str, str]
+    incident: int | None = None
+    wave: int = 0
+    method: str = "blocking"
+    rollback: bool = False
+    checkpoint: int = 0
+    restore: list[str] = []
+    reason: str = ""
+
+
+class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="driver"):
+    """`topologies/<t>/driver`, ephemeral, and a telemetry message. `generation` is the plan applied;
+    `head` the newest epoch in the epoch log; `committed` the newest that every partition processed."""
+
+    topology: str
+    pid: int
+    session: str
+    generation: int
+    state: DriverState
+    head: int
+    committed: int
+    checkpoint: int
+    absent: list[str] = []
+    error: str = ""
+    at: float
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True):
+    """`topologies/<t>/control`: a higher `checkpoint_request` asks for a checkpoint at the next boundary."""
+
+    checkpoint_request: int = 0
+    paused: bool = False
+
+
+class LatestCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """`topologies/<t>/checkpoints/latest`: the newest complete global checkpoint cp(P_k)."""
+
+    checkpoint: int
+    generation: int
+    completed_at: float
+    size_bytes: int
+
+
+class CheckpointAck(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition's snapshot is stored (or, with `error`, is not and why)."""
+
+    partition: str
+    checkpoint: int
+    generation: int
+    node: str
+    size_bytes: int
+    uploaded_bytes: int
+    files: int
+    duration: float
+    error: str = ""
+
+
+class SnapshotFile(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    bytes: int
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task leaves for the node's agent to upload: a state manifest and the files it names.
+    `manifest` is opaque to the agent and stored as it is."""
+
+    topology: str
+    partition: str
+    checkpoint: int
+    generation: int
+    files: list[SnapshotFile]
+    manifest: dict[str, Any]
+
+
+class QueryMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one query at one moment: last epoch applied, mean end-to-end latency of the tuples in the epochs
+    just applied (seconds; for a stalled query the age of the oldest tuple that waits), rows written."""
+
+    epoch: int
+    latency: float
+    rows: int
+    stalled: bool = False
+
+
+class PartitionMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    epoch: int
+    node: str
+    cpu_seconds: float = 0.0
+    rows_in: int = 0
+    rows_out: int = 0
+    state_bytes: int = 0
+
+
+class EpochReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="epoch"):
+    """Telemetry after each Spark job: it ran epochs `first..last` (both included)."""
+
+    topology: str
+    generation: int
+    first: int
+    last: int
+    head: int
+    committed: int
+    tuples: int
+    started_at: float
+    ended_at: float
+    input_rate: float
+    watermark: float
+    state: DriverState
+    absent: list[str]
+    queries: dict[str, QueryMetrics]
+    partitions: dict[str, PartitionMetrics]
+
+
+class CheckpointReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="checkpoint"):
+    topology: str
+    checkpoint: int
+    generation: int
+    state: CheckpointState
+    acknowledged: int
+    total: int
+    size_bytes: int
+    started_at: float
+    ended_at: float | None = None
+    cause: str = ""
+    request: int = 0
+
+
+class ProblemReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="problem"):
+    """Something an operator must know: where it happened, what is wrong, what to do."""
+
+    topology: str
+    where: str
+    what: str
+    hint: str = ""
+    severity: Literal["warning", "error"] = "error"
+    count: int = 1
+
+
+Telemetry = DriverStatus | EpochReport | CheckpointReport | ProblemReport
+
+
+def encode(value: msgspec.Struct) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def decode(data: bytes, kind: type[S]) -> S:
+    """Decode one value; raises `msgspec.ValidationError` (a `ValueError`) that names the offending field."""
+    return msgspec.json.decode(data, type=kind)
+
+
+_telemetry = msgspec.json.Decoder(Telemetry)
+
+
+def decode_telemetry(data: bytes) -> Telemetry:
+    """Decode a telemetry message by its `kind`; raises `msgspec.ValidationError`."""
+    return _telemetry.decode(data)

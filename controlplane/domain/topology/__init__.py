@@ -1,0 +1,27 @@
+"""Topologies: specification, validation and the graph of partitions and queries (DESIGN, section 1)."""
+
+from controlplane.domain.topology.graph import Topology, partition_directory, partition_id, split_partition
+from controlplane.domain.topology.load import Catalogue, TopologyError, load_topology, load_yaml
+from controlplane.domain.topology.spec import (
+    InputSpec,
+    OperatorSpec,
+    Partitioning,
+    Problem,
+    TopologySpec,
+)
+
+__all__ = [
+    "Catalogue",
+    "InputSpec",
+    "OperatorSpec",
+    "Partitioning",
+    "Problem",
+    "Topology",
+    "TopologyError",
+    "TopologySpec",
+    "load_topology",
+    "load_yaml",
+    "partition_directory",
+    "partition_id",
+    "split_partition",
+]

@@ -1,0 +1,70 @@
+"""The specification of a topology, as it is written in YAML or JSON and stored in the database."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+Partitioning = Literal["one_to_one", "split", "merge", "full"]
+
+NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
+TOPOLOGY_NAME_PATTERN = r"^[a-z][a-z0-9-]{0,62}$"
+MAX_PARALLELISM = 10_000
+
+Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
+TopologyName = Annotated[str, msgspec.Meta(pattern=TOPOLOGY_NAME_PATTERN)]
+Parallelism = Annotated[int, msgspec.Meta(ge=1, le=MAX_PARALLELISM)]
+Priority = Annotated[int, msgspec.Meta(ge=1, le=10)]
+Seconds = Annotated[float, msgspec.Meta(gt=0.0, le=86_400.0)]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What is wrong in a specification and where (`operators[3].parallelism`)."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class InputSpec(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"source": "from"}
+):
+    """A stream: which operator it comes from and how its tuples reach our partitions.
+    `key` names the column whose hash chooses the target partition (`split` and `full`)."""
+
+    source: str
+    partitioning: Partitioning = "full"
+    key: str = "key"
+    feedback: bool = False
+
+
+class OperatorSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An operator. `correlated` inputs are joined: losing one loses everything; `priority` (1 to 10) is
+    that of the queries an output operator defines."""
+
+    name: Name
+    kind: str
+    parallelism: Parallelism = 1
+    inputs: tuple[InputSpec, ...] = ()
+    params: dict[str, Any] = {}
+    output: bool = False
+    priority: Priority = 1
+    correlated: bool = False
+    deterministic: bool = True
+    description: str = ""
+
+
+class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A topology. Intervals are seconds; `max_epoch_tuples` bounds one epoch, `catch_up_epochs` how many
+    epochs one Spark job may replay after a recovery."""
+
+    name: TopologyName
+    operators: tuple[OperatorSpec, ...]
+    description: str = ""
+    epoch_interval: Seconds = 1.0
+    checkpoint_interval: Seconds = 10.0
+    max_epoch_tuples: Annotated[int, msgspec.Meta(ge=1, le=100_000_000)] = 1_000_000
+    catch_up_epochs: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 8
