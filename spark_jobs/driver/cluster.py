@@ -1,0 +1,149 @@
+"""Spark as the engine uses it: an application per topology, tasks pinned to nodes, a job per epoch range."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from pyspark import SparkConf, SparkContext
+from pyspark.core.rdd import RDD
+from pyspark.serializers import CPickleSerializer
+
+from spark_jobs.cluster import application_conf
+from spark_jobs.driver.job import Job, Layout, TaskReport
+from spark_jobs.driver.task import REPORT, LevelTask, Message
+
+SETTINGS = {
+    # A third of the time of a small Python task (DESIGN, section 3).
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.eventLog.enabled": "false",
+    # A lost node is found misplaced and reported absent, never waited for, never excluded.
+    "spark.task.maxFailures": "16",
+    "spark.stage.maxConsecutiveAttempts": "64",
+    "spark.excludeOnFailure.enabled": "false",
+    "spark.shuffle.io.maxRetries": "1",
+    "spark.shuffle.io.retryWait": "200ms",
+    "spark.shuffle.io.connectionTimeout": "5s",
+    "spark.executor.heartbeatInterval": "2s",
+    "spark.network.timeout": "60s",
+    # Shuffle files, broadcasts and lineage of past epochs are released when the JVM collects them.
+    "spark.cleaner.periodicGC.interval": "60s",
+    "spark.cleaner.referenceTracking.blocking.shuffle": "false",
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    "spark.rdd.compress": "false",
+    "spark.locality.wait": "3s",
+    "spark.python.worker.reuse": "true",
+    # Executors must be known the moment they register, not at the next event.
+    "spark.ui.liveUpdate.period": "0",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.scheduler.listenerbus.eventqueue.capacity": "2000",
+}
+
+
+def same_slot(slot: int) -> int:
+    """The one partition function of every exchange; it must be this same object throughout."""
+    return slot
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """`host` is the address of the node whose worker runs it; the id is never used twice."""
+
+    id: str
+    host: str
+
+
+class Cluster:
+    """One Spark application. `nodes` given to its methods are (node id, address) pairs."""
+
+    def __init__(self, *, topology: str, master: str, executor_memory: str, local_dir: str) -> None:
+        conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(f"resurge-{topology}")
+        conf.set("spark.executor.memory", executor_memory).set("spark.driver.memory", "512m")
+        conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
+        conf.set("spark.local.dir", local_dir)
+        conf.set("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
+        for name, value in {**SETTINGS, **application_conf(topology)}.items():
+            conf.set(name, value)
+        self.context = SparkContext(conf=conf)
+        self.context.setLogLevel("ERROR")
+        self._tokens: RDD[Any] | None = None
+        self._executor_ids: str | None = None
+        self._executors: frozenset[Executor] = frozenset()
+
+    def executors(self) -> frozenset[Executor]:
+        """Every registered executor. Asking is cheap while nothing changed: one call for the ids."""
+        scala: Any = self.context._jsc.sc()
+        ids = scala.getExecutorIds().mkString(",")
+        if ids != self._executor_ids:
+            known = scala.statusStore().executorList(True)
+            found = [known.apply(index) for index in range(known.size())]
+            by_id = {summary.id(): summary.hostPort().rpartition(":")[0] for summary in found}
+            wanted = set(ids.split(",")) - {""}
+            # The status store follows events and lags behind the scheduler: a host may be missing still.
+            self._executors = frozenset(Executor(i, by_id[i]) for i in wanted if by_id.get(i))
+            self._executor_ids = ids if len(self._executors) == len(wanted) else None
+        return self._executors
+
+    def pin(self, addresses: list[str]) -> None:
+        """Make one cached token per slot, on the host with that address (DESIGN, section 11)."""
+        self.unpin()
+        count = len(addresses)
+        tokens = self._preferring(addresses).map(_token).partitionBy(count, same_slot).persist()
+        tokens.count()
+        self._tokens = tokens
+
+    def unpin(self) -> None:
+        if self._tokens is not None:
+            self._tokens.unpersist()
+            self._tokens = None
+
+    def _preferring(self, addresses: list[str]) -> RDD[Any]:
+        jvm: Any = self.context._jvm
+        entries = jvm.scala.collection.mutable.ArrayBuffer()
+        for slot, address in enumerate(addresses):
+            hosts = jvm.scala.collection.mutable.ArrayBuffer()
+            hosts.append(address)
+            # Pickle is Spark's own wire format between this driver and its executors.
+            entries.append(jvm.scala.Tuple2(bytearray(pickle.dumps(slot)), hosts.toSeq()))
+        tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
+        scala: Any = self.context._jsc.sc()
+        rdd = jvm.org.apache.spark.api.java.JavaRDD.fromRDD(scala.makeRDD(entries.toSeq(), tag), tag)
+        return RDD(rdd, self.context, CPickleSerializer())
+
+    def run(self, layout: Layout, job: Job) -> list[TaskReport]:
+        """Run the epochs of `job`; one report per task, also of those that found themselves elsewhere."""
+        layout_bytes, job_bytes = msgspec.json.encode(layout), msgspec.json.encode(job)
+        return self.exchange(
+            [LevelTask(level, layout_bytes, job_bytes) for level in range(layout.level_count)]
+        )
+
+    def exchange(self, stages: list[Any]) -> list[TaskReport]:
+        """One job: a stage per function, one task per slot and stage."""
+        assert self._tokens is not None, "pin() first"  # noqa: S101 - a mistake in our own loop
+        tokens = self._tokens
+        count = tokens.getNumPartitions()
+        level: RDD[Any] = tokens.mapPartitionsWithIndex(stages[0])
+        for stage in stages[1:]:
+            messages = level.partitionBy(count, same_slot)
+            # A union prefers the host that most of its parents prefer. The messages prefer whichever host
+            # sent the most; the tokens, counted twice, outvote them.
+            level = self.context.union([tokens, tokens, messages]).mapPartitionsWithIndex(stage)
+        records: list[tuple[int, Message]] = level.collect()
+        return [
+            msgspec.json.decode(message[4], type=TaskReport) for _, message in records if message[0] == REPORT
+        ]
+
+    def stop(self) -> None:
+        self.context.stop()
+
+
+def _token(slot: int) -> tuple[int, None]:
+    return slot, None

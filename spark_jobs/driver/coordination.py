@@ -1,0 +1,243 @@
+"""The driver's side of ZooKeeper: what it must do (plan, specification, control) and what it says of itself.
+
+kazoo's listeners only set a flag; the loop's thread reads. While ZooKeeper is away the driver goes on with
+what it knows: its plan stays in force until a higher generation can be read.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+import structlog
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KazooState, WatchedEvent
+from kazoo.retry import KazooRetry
+
+from controlplane.domain.coordination import (
+    CheckpointAck,
+    Control,
+    DeployedSpec,
+    DriverStatus,
+    LatestCheckpoint,
+    NodeRegistration,
+    Paths,
+    Plan,
+    decode,
+    encode,
+)
+
+log = structlog.get_logger()
+REREAD_INTERVAL = 3.0
+UNAVAILABLE = (KazooException, KazooTimeoutError, ConnectionError)
+S = TypeVar("S")
+
+
+class AnotherDriverError(RuntimeError):
+    """A living driver of this topology holds the driver znode."""
+
+
+class Coordination:
+    """One ZooKeeper session. After `refresh()` the attributes hold what ZooKeeper last said."""
+
+    def __init__(self, *, topology: str, hosts: str, session_timeout: float) -> None:
+        self.topology = topology
+        self.session_timeout = session_timeout
+        self.spec: DeployedSpec | None = None
+        self.plan: Plan | None = None
+        self.control = Control()
+        self.latest: LatestCheckpoint | None = None
+        self.addresses: dict[str, str] = {}
+        self.alive: frozenset[str] = frozenset()
+        self.changed = threading.Event()
+        self.changed.set()
+        self._read_at = 0.0
+        self._status: DriverStatus | None = None
+        self._published: DriverStatus | None = None
+        self._session = ""
+        self.client = KazooClient(
+            hosts=hosts,
+            timeout=session_timeout,
+            connection_retry=KazooRetry(max_tries=-1, delay=0.1, backoff=2, max_delay=1.0),
+            command_retry=KazooRetry(max_tries=0),
+        )
+        self.client.add_listener(self._state_changed)
+
+    def connect(self) -> None:
+        """Connect for the first time; raises when ZooKeeper cannot be reached in half a minute."""
+        try:
+            self.client.start(timeout=30)
+        except KazooTimeoutError as error:
+            raise ConnectionError(
+                f"ZooKeeper at {self.client.hosts} does not answer; start it or correct RESURGE_ZOOKEEPER"
+            ) from error
+
+    def close(self) -> None:
+        self.client.stop()
+        self.client.close()
+
+    # Called in kazoo's threads: nothing but a flag.
+    def _state_changed(self, state: str) -> None:
+        self.changed.set()
+
+    def _watch(self, event: WatchedEvent) -> None:
+        self.changed.set()
+
+    @property
+    def connected(self) -> bool:
+        return bool(self.client.connected) and self.client.state == KazooState.CONNECTED
+
+    @property
+    def session(self) -> str:
+        client_id = self.client.client_id
+        return f"{client_id[0]:x}" if client_id else ""
+
+    def refresh(self, *, force: bool = False) -> bool:
+        """Read again if something changed or some seconds went by; False while ZooKeeper is away."""
+        due = self.changed.is_set() or time.monotonic() - self._read_at > REREAD_INTERVAL
+        if not (due or force):
+            return True
+        if not self.connected:
+            return False
+        self.changed.clear()
+        try:
+            self.spec = self._get(Paths.spec(self.topology), DeployedSpec) or self.spec
+            plan = self._get(Paths.plan(self.topology), Plan)
+            if plan is not None and (self.plan is None or plan.generation > self.plan.generation):
+                self.plan = plan
+            self.control = self._get(Paths.control(self.topology), Control) or self.control
+            self.latest = self._get(Paths.latest_checkpoint(self.topology), LatestCheckpoint) or self.latest
+            self._read_nodes()
+            self._publish()
+        except UNAVAILABLE as error:
+            self.changed.set()
+            log.warning("zookeeper call failed", error=repr(error))
+            return False
+        self._read_at = time.monotonic()
+        return True
+
+    def _get(self, path: str, kind: type[S]) -> S | None:
+        try:
+            data, _ = self.client.get(path, watch=self._watch)
+            return decode(data, kind)
+        except NoNodeError:
+            self.client.exists(path, watch=self._watch)
+            return None
+        except msgspec.MsgspecError as error:
+            log.error("unreadable value in zookeeper, ignored", path=path, error=str(error))
+            return None
+
+    def _read_nodes(self) -> None:
+        try:
+            names = self.client.get_children(Paths.NODES, watch=self._watch)
+        except NoNodeError:
+            self.client.exists(Paths.NODES, watch=self._watch)
+            return
+        self.alive = frozenset(names)
+        for name in self.alive - self.addresses.keys():
+            try:
+                data, _ = self.client.get(Paths.node(name))
+            except NoNodeError:
+                continue
+            self.addresses[name] = decode(data, NodeRegistration).address
+
+    def publish(self, status: DriverStatus) -> None:
+        """Keep the driver znode at this value; written again under every new session."""
+        self._status = status
+        try:
+            if self.connected:
+                self._publish()
+        except UNAVAILABLE as error:
+            self.changed.set()
+            log.warning("driver status not written", error=repr(error))
+
+    def _publish(self) -> None:
+        if self._status is None:
+            return
+        session = self.session
+        status = msgspec.structs.replace(self._status, session=session)
+        if status == self._published and session == self._session:
+            return
+        path = Paths.driver(self.topology)
+        if session == self._session:
+            self.client.set(path, encode(status))
+        else:
+            self._claim(path, status)
+            self._session = session
+        self._published = status
+
+    def _claim(self, path: str, status: DriverStatus) -> None:
+        """Create the ephemeral znode, in the place of one that an earlier session of ours left."""
+        try:
+            self.client.create(path, encode(status), ephemeral=True, makepath=True)
+        except NodeExistsError:
+            try:
+                data, stat = self.client.get(path)
+                if decode(data, DriverStatus).pid == status.pid:
+                    self.client.delete(path, version=stat.version)
+            except NoNodeError:
+                pass
+            self.client.create(path, encode(status), ephemeral=True, makepath=True)
+
+    def wait_for_predecessor(self) -> None:
+        """A driver killed a moment ago leaves its znode until its session ends; one that lives keeps it."""
+        deadline = time.monotonic() + 3 * self.session_timeout + 2
+        while self._attempt(lambda: self.client.exists(Paths.driver(self.topology)), True):
+            if time.monotonic() > deadline:
+                raise AnotherDriverError(
+                    f"another driver of {self.topology!r} is running; stop it before starting a second one"
+                )
+            time.sleep(0.1)
+
+    def _attempt(self, call: Callable[[], S], otherwise: S) -> S:
+        try:
+            return call()
+        except UNAVAILABLE:
+            return otherwise
+
+    def acknowledgements(self, checkpoint: int) -> list[CheckpointAck]:
+        """What the agents wrote so far; empty while ZooKeeper is away."""
+        path = Paths.acks(self.topology, checkpoint)
+        try:
+            names = self.client.get_children(path)
+            return [decode(self.client.get(f"{path}/{name}")[0], CheckpointAck) for name in names]
+        except NoNodeError:
+            return []
+        except UNAVAILABLE:
+            return []
+
+    def complete(self, latest: LatestCheckpoint) -> bool:
+        """Make cp(P_k) the one to recover from; False if ZooKeeper did not take it."""
+        path = Paths.latest_checkpoint(self.topology)
+        try:
+            self.client.ensure_path(path)
+            self.client.set(path, encode(latest))
+        except UNAVAILABLE as error:
+            log.warning("checkpoint pointer not written", error=repr(error))
+            return False
+        self.latest = latest
+        return True
+
+    def forget_checkpoints(self, below: int) -> None:
+        """Remove the acknowledgements of checkpoints older than `below`."""
+        path = Paths.checkpoints(self.topology)
+        try:
+            for name in self.client.get_children(path):
+                if name.isdigit() and int(name) < below:
+                    self.client.delete(f"{path}/{name}", recursive=True)
+        except UNAVAILABLE:
+            return  # the next checkpoint tries again
+
+    def write_costs(self, costs: dict[str, float]) -> None:
+        """CPU seconds per second of each partition, for the planner."""
+        path = Paths.costs(self.topology)
+        try:
+            self.client.ensure_path(path)
+            self.client.set(path, msgspec.json.encode(costs))
+        except UNAVAILABLE:
+            return  # measured again with the next checkpoint

@@ -1,0 +1,136 @@
+"""The epoch log: which source slices each epoch reads, written before the epoch runs.
+
+It is the source buffer of the papers (incremental recovery, section 4.2): after any failure the same epochs
+are replayed over the same slices. One JSON object per line, forced to disk before it is acted on:
+
+    {"t":"start","at":...,"origin_us":...}                  first start of the topology; its clock
+    {"t":"plan","epoch":...,"slices":...,"watermark":...}   an epoch that will run
+    {"t":"commit","epoch":...,"at":...}                     every partition has applied all epochs up to it
+    {"t":"applied","generation":...,"rollback":...}         a plan was adopted (rollback: to which checkpoint)
+
+A line torn by a crash at the end of the file is cut off when the log is opened.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from spark_jobs.driver.job import EpochPlan
+
+log = structlog.get_logger()
+
+
+class EpochLogError(RuntimeError):
+    """The log is damaged before its last line; the message says where."""
+
+
+class EpochLog:
+    """Open with `EpochLog(path)`; the attributes are what the lines add up to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.started_at: float | None = None
+        self.origin_us: int | None = None
+        self.plans: dict[int, EpochPlan] = {}
+        self.head = 0
+        self.committed = 0
+        self.generation = 0
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._load()
+        self._file = open(path, "ab")  # noqa: SIM115 - kept open for the life of the driver
+
+    def _load(self) -> None:
+        if not self.path.exists():
+            return
+        data = self.path.read_bytes()
+        complete = data.rfind(b"\n") + 1
+        if complete < len(data):
+            log.warning(
+                "epoch log ended in a torn line, cut off", path=str(self.path), bytes=len(data) - complete
+            )
+            os.truncate(self.path, complete)
+        for number, line in enumerate(data[:complete].splitlines(), start=1):
+            try:
+                self._take(msgspec.json.decode(line))
+            except (msgspec.MsgspecError, KeyError, TypeError) as error:
+                raise EpochLogError(
+                    f"{self.path}, line {number}: {error}. Restore the file from a backup, or undeploy the "
+                    "topology and deploy it again to start from its first tuple."
+                ) from error
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        kind = entry.pop("t")
+        if kind == "start":
+            self.started_at, self.origin_us = entry["at"], entry["origin_us"]
+        elif kind == "plan":
+            plan = msgspec.convert(entry, EpochPlan)
+            self.plans[plan.epoch] = plan
+            self.head = max(self.head, plan.epoch)
+        elif kind == "commit":
+            self.committed = entry["epoch"]
+        elif kind == "applied":
+            self.generation = entry["generation"]
+            if entry["rollback"] is not None:
+                self.committed = entry["rollback"]
+        elif kind == "head":
+            self.head = max(self.head, entry["epoch"])
+
+    def _append(self, entries: Iterable[dict[str, Any]], *, durable: bool = True) -> None:
+        self._file.write(b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
+        self._file.flush()
+        if durable:
+            os.fdatasync(self._file.fileno())
+
+    def start(self, *, at: float, origin_us: int) -> None:
+        self.started_at, self.origin_us = at, origin_us
+        self._append([{"t": "start", "at": at, "origin_us": origin_us}])
+
+    def plan(self, plans: list[EpochPlan]) -> None:
+        """Record epochs before they run."""
+        self._append({"t": "plan", **msgspec.to_builtins(plan)} for plan in plans)
+        for plan in plans:
+            self.plans[plan.epoch] = plan
+            self.head = plan.epoch
+
+    def commit(self, epoch: int, at: float) -> None:
+        """Losing this line in a crash only means applying the epochs again."""
+        self.committed = epoch
+        self._append([{"t": "commit", "epoch": epoch, "at": at}], durable=False)
+
+    def applied(self, generation: int, rollback: int | None) -> None:
+        self.generation = generation
+        if rollback is not None:
+            self.committed = rollback
+        self._append([{"t": "applied", "generation": generation, "rollback": rollback}])
+
+    def trim(self, below: int) -> None:
+        """Forget epochs below `below`, which no replay can need any more; rewrites the file atomically.
+        The newest of them stays, because its end is where the next one starts."""
+        kept = {epoch: plan for epoch, plan in self.plans.items() if epoch >= min(below, self.head)}
+        if len(kept) == len(self.plans):
+            return
+        self.plans = kept
+        lines: list[dict[str, Any]] = [
+            {"t": "start", "at": self.started_at, "origin_us": self.origin_us},
+            {"t": "head", "epoch": self.head},
+            *({"t": "plan", **msgspec.to_builtins(plan)} for plan in kept.values()),
+            {"t": "applied", "generation": self.generation, "rollback": None},
+            {"t": "commit", "epoch": self.committed, "at": 0.0},
+        ]
+        temporary = self.path.with_suffix(".new")
+        with open(temporary, "wb") as file:
+            file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(self.path)
+        self._file.close()
+        self._file = open(self.path, "ab")  # noqa: SIM115 - kept open for the life of the driver
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,169 @@
+"""Sources: preparing the input and cutting it into epochs by the clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from controlplane.domain.coordination import ProblemReport
+from controlplane.domain.topology import Topology
+from spark_jobs.driver.epoch_log import EpochLog
+from spark_jobs.driver.job import EpochPlan
+from spark_jobs.sources.prepare import prepare
+from spark_jobs.sources.registry import reader_create
+
+MICROS = 1_000_000
+
+
+class Intake:
+    """Plans epochs: with `pace: realtime` one per epoch interval with the tuples due by then, so that what
+    arrives while the engine is away waits in the log; with `pace: fast` as fast as epochs are asked for."""
+
+    def __init__(
+        self, *, topology: Topology, log: EpochLog, home: Path, modules: list[str], clock: Callable[[], float]
+    ) -> None:
+        self.topology = topology
+        self.log = log
+        self.directory = home / "topologies" / topology.name
+        self.sample = home / "input" / "sample.parquet"
+        self.modules = modules
+        self.clock = clock
+        self.options: dict[str, dict[str, Any]] = {}
+        self._readers: dict[str, Any] = {}
+
+    def prepare(self, problem: Callable[[ProblemReport], None]) -> None:
+        """Validate and convert the input of each source; raises `SourceError`."""
+        first = self.log.origin_us is None
+        origin_us = self._clock_origin()
+        for source in self.topology.sources:
+            params = source.params
+            options: dict[str, Any] = {"parallelism": source.parallelism, "origin_us": origin_us}
+            options |= {name: params[name] for name in ("rate", "limit") if params.get(name) is not None}
+            options.setdefault("rate", 1000)
+            if params.get("reader") in (None, "file"):
+                target = self.directory / ("input.arrow" if self._only else f"{source.name}.arrow")
+                prepared = prepare(
+                    params.get("path") or self.sample,
+                    target,
+                    text=params.get("text") or "text",
+                    ts=params.get("ts") or "ts",
+                    ts_unit=params.get("ts_unit") or "auto",
+                    refresh=first,
+                )
+                for found in prepared.problems:
+                    problem(
+                        ProblemReport(
+                            topology=self.topology.name,
+                            where=found.where,
+                            what=found.what,
+                            hint=found.hint,
+                            severity="warning",
+                        )
+                    )
+                options["path"] = str(target)
+            else:
+                options |= params.get("options", {})
+            self.options[source.name] = options
+            self._readers[source.name] = reader_create(params, options, self.modules)
+
+    @property
+    def _only(self) -> bool:
+        return len(self.topology.sources) == 1
+
+    def _clock_origin(self) -> int:
+        """Event time of tuple 0: fixed when the topology first starts."""
+        if self.log.origin_us is None:
+            origins = [source.params.get("origin") for source in self.topology.sources]
+            chosen = next((origin for origin in origins if origin), None)
+            now = self.clock()
+            origin = datetime.fromisoformat(chosen).timestamp() if chosen else float(int(now))
+            self.log.start(at=now, origin_us=round(origin * MICROS))
+        assert self.log.origin_us is not None  # noqa: S101 - set just above
+        return self.log.origin_us
+
+    @property
+    def realtime(self) -> bool:
+        return all(source.params.get("pace", "realtime") == "realtime" for source in self.topology.sources)
+
+    @property
+    def finished(self) -> bool:
+        last = self.log.plans.get(self.log.head)
+        return last is not None and last.final
+
+    def due_at(self, epoch: int) -> float:
+        """When the last tuple of an epoch is due, in Unix seconds."""
+        assert self.log.started_at is not None  # noqa: S101 - prepare() ran
+        return self.log.started_at + epoch * self.topology.spec.epoch_interval
+
+    def plan_due(self, *, ahead: int) -> list[EpochPlan]:
+        """Write the epochs that are due to the log; in `fast` pace, `ahead` epochs beyond the committed."""
+        plans: list[EpochPlan] = []
+        now = self.clock()
+        while not (plans[-1].final if plans else self.finished):
+            epoch = self.log.head + len(plans) + 1
+            if self.realtime and self.due_at(epoch) > now:
+                break
+            if not self.realtime and epoch > self.log.committed + ahead:
+                break
+            plans.append(self._plan(epoch, plans[-1] if plans else self.log.plans.get(self.log.head)))
+            if len(plans) >= 1000:
+                break
+        if plans:
+            self.log.plan(plans)
+        return plans
+
+    def _plan(self, epoch: int, before: EpochPlan | None) -> EpochPlan:
+        slices: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        watermarks: list[int] = []
+        final = True
+        for source in self.topology.sources:
+            reader = self._readers[source.name]
+            start = before.slices[source.name][1] if before else reader.initialOffset()
+            end = self._end(reader, start, epoch, self.options[source.name]["rate"])
+            slices[source.name] = (start, end)
+            ended = bool(getattr(reader, "finished", _never)(end))
+            final = final and ended
+            watermarks.append(self._watermark(reader, end, ended))
+        previous = before.watermark if before else min(watermarks)
+        at = self.due_at(epoch) if self.realtime else self.clock()
+        # A source that ended early must not hold the watermark back, nor may it ever move backwards.
+        watermark = max(previous, min(watermarks))
+        return EpochPlan(
+            epoch=epoch,
+            slices=slices,
+            watermark=watermark,
+            previous_watermark=previous,
+            at=at,
+            final=final,
+        )
+
+    def _end(self, reader: Any, start: dict[str, Any], epoch: int, rate: float) -> dict[str, Any]:
+        if not hasattr(reader, "advance"):
+            end: dict[str, Any] = reader.latestOffset()
+            return end
+        limit = self.topology.spec.max_epoch_tuples
+        if not self.realtime:
+            return dict(reader.advance(start, limit))
+        interval = self.topology.spec.epoch_interval
+        due = int(rate * interval * epoch) - int(rate * interval * (epoch - 1))
+        return dict(reader.advance(start, min(due, limit)))
+
+    def _watermark(self, reader: Any, end: dict[str, Any], ended: bool) -> int:
+        if ended and hasattr(reader, "last_ts"):
+            return int(reader.last_ts(end["tuple"]))
+        if hasattr(reader, "watermark"):
+            return int(reader.watermark(end["tuple"]))
+        return int(self.clock() * MICROS)
+
+
+def _never(offset: dict[str, Any]) -> bool:
+    return False
+
+
+def monotonic_clock() -> Callable[[], float]:
+    """Unix time that never steps back, whatever is done to the system clock."""
+    base = time.time() - time.monotonic()
+    return lambda: base + time.monotonic()

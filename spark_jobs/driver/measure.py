@@ -1,0 +1,114 @@
+"""What the epoch loop measured: latency per query, CPU and rows per partition."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from controlplane.domain.coordination import DriverState, EpochReport, PartitionMetrics, QueryMetrics
+from controlplane.domain.topology import Topology
+from spark_jobs.driver.epoch_log import EpochLog
+from spark_jobs.driver.job import Job, PartitionReport, TaskReport
+
+SMOOTHING = 0.2
+
+
+class Measure:
+    """A query's latency is the mean end-to-end latency of the tuples in the epochs it just applied: from when
+    a tuple was due at the source to the end of the job that processed it. A query that cannot advance has
+    the age of the oldest tuple that waits for it instead."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self._cpu: dict[str, float] = {}
+
+    def report(
+        self,
+        *,
+        job: Job,
+        reports: list[TaskReport],
+        log: EpochLog,
+        generation: int,
+        before: Mapping[str, int],
+        progress: Mapping[str, int],
+        started: float,
+        ended: float,
+        state: DriverState,
+        absent: list[str],
+        blocked: Collection[str],
+    ) -> EpochReport:
+        """The telemetry message of one job."""
+        partitions: dict[str, PartitionMetrics] = {}
+        results: dict[str, PartitionReport] = {}
+        for task in reports:
+            for name, result in task.partitions.items():
+                results[name] = result
+                partitions[name] = PartitionMetrics(
+                    epoch=progress[name],
+                    node=task.node,
+                    cpu_seconds=result.cpu_seconds,
+                    rows_in=result.rows_in,
+                    rows_out=result.rows_out,
+                    state_bytes=result.state_bytes,
+                )
+                self._smooth(name, result.cpu_seconds, len(job.epochs))
+        queries = {
+            query: self._query(query, log, before, progress, ended, query in blocked, results.get(query))
+            for query in self.topology.queries
+        }
+        sources = {source.name for source in self.topology.sources}
+        tuples = sum(
+            metrics.rows_in for name, metrics in partitions.items() if name.partition("[")[0] in sources
+        )
+        last = job.epochs[-1] if job.epochs else None
+        seconds = max(len(job.epochs), 1) * self.topology.spec.epoch_interval
+        return EpochReport(
+            topology=self.topology.name,
+            generation=generation,
+            first=job.epochs[0].epoch if job.epochs else log.committed,
+            last=last.epoch if last else log.committed,
+            head=log.head,
+            committed=log.committed,
+            tuples=tuples,
+            started_at=started,
+            ended_at=ended,
+            input_rate=tuples / seconds,
+            watermark=last.watermark / 1e6 if last else 0.0,
+            state=state,
+            absent=absent,
+            queries=queries,
+            partitions=partitions,
+        )
+
+    def _query(
+        self,
+        query: str,
+        log: EpochLog,
+        before: Mapping[str, int],
+        progress: Mapping[str, int],
+        now: float,
+        blocked: bool,
+        result: PartitionReport | None,
+    ) -> QueryMetrics:
+        half = self.topology.spec.epoch_interval / 2
+        reached = progress[query]
+        applied = [log.plans[e] for e in range(before[query] + 1, reached + 1) if e in log.plans]
+        if applied and not blocked:
+            latency = now - sum(plan.at - half for plan in applied) / len(applied)
+        else:
+            waiting = log.plans.get(reached + 1)
+            latency = now - (waiting.at - half) if waiting else 0.0
+        rows = result.rows_out if result else 0
+        return QueryMetrics(
+            epoch=reached, latency=max(latency, 0.0), rows=rows, stalled=blocked or not applied
+        )
+
+    def _smooth(self, partition: str, cpu_seconds: float, epochs: int) -> None:
+        if not epochs:
+            return
+        share = cpu_seconds / (epochs * self.topology.spec.epoch_interval)
+        before = self._cpu.get(partition, share)
+        self._cpu[partition] = before + SMOOTHING * (share - before)
+
+    def costs(self) -> dict[str, float]:
+        """CPU seconds per second of each partition, smoothed."""
+        return {partition: round(share, 6) for partition, share in self._cpu.items()}

@@ -1,0 +1,59 @@
+"""Putting a partition back to a global checkpoint: from the node's own disk, else from storage."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from typing import Any
+
+import fsspec
+import msgspec
+
+from controlplane.domain.topology import partition_directory
+from spark_jobs.driver.job import Layout
+from spark_jobs.state.store import Manifest, StateStore
+
+
+class RestoreError(RuntimeError):
+    """The checkpoint of a partition cannot be read; the message says which file and why."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def restore_partition(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> None:
+    """Install cp(P_k), k = `checkpoint` (0: empty), and forget everything after it. Repeatable."""
+    if not store.has(checkpoint):
+        _download(store, layout, partition, checkpoint)
+    store.rollback(checkpoint)
+
+
+def _download(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> None:
+    root = posixpath.join(layout.checkpoints, layout.spec.name)
+    directory = partition_directory(partition)
+    where = posixpath.join(root, "manifests", str(checkpoint), f"{directory}.json")
+    try:
+        filesystem, path = fsspec.core.url_to_fs(where)
+        manifest = msgspec.json.decode(filesystem.cat_file(path), type=Manifest)
+        base = posixpath.join(fsspec.core.url_to_fs(root)[1], "files", directory)
+        store.directory.mkdir(parents=True, exist_ok=True)
+        for entry in manifest.files():
+            _fetch(filesystem, posixpath.join(base, entry.name), store, entry.name, entry.bytes)
+    except (OSError, ValueError) as error:
+        raise RestoreError(
+            f"checkpoint {checkpoint} of {partition} cannot be read from {where}: {error}",
+            "Make the checkpoint storage readable, or restore the topology to another checkpoint.",
+        ) from error
+    store.install(manifest)
+
+
+def _fetch(filesystem: Any, source: str, store: StateStore, name: str, size: int) -> None:
+    target = store.directory / name
+    if target.exists() and target.stat().st_size == size:
+        return
+    temporary = store.directory / f".{name}.{os.getpid()}"
+    filesystem.get_file(source, str(temporary))
+    if temporary.stat().st_size != size:
+        raise OSError(f"{source} has {temporary.stat().st_size} bytes, its manifest says {size}")
+    temporary.rename(target)

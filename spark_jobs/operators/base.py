@@ -1,0 +1,76 @@
+"""What an operator is to the engine: whole Arrow tables in, at most one Arrow table out, once per epoch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from spark_jobs.state.tables import PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class EpochContext:
+    """The epoch that is being applied. Watermarks are microseconds since the Unix epoch: after this epoch
+    no tuple with an event time below `watermark` will come. `final` marks the last epoch of a bounded
+    input; its watermark is the time of the last tuple, and everything that holds data must be flushed."""
+
+    epoch: int
+    watermark: int
+    previous_watermark: int
+    final: bool = False
+
+
+class Operator(ABC):
+    """One partition's processing logic.
+
+    An instance serves one partition for one Spark task; everything that must survive an epoch lives in
+    `state`. Given the same state and the same inputs in the same order, `process` must give the same table,
+    rows in the same order (Assumption 1 of incremental recovery, section 4.3), unless the operator is
+    declared non-deterministic in the topology.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
+        """`inputs` are the names of the operators subscribed to, in the order of the specification."""
+        self.params = params
+        self.inputs = inputs
+
+    @classmethod
+    def problems(cls, params: Mapping[str, Any]) -> list[str]:
+        """What is wrong with these parameters, in sentences an author of a pipeline understands."""
+        return []
+
+    @abstractmethod
+    def process(
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+    ) -> pa.Table | None:
+        """Apply one epoch. `inputs` maps each input operator to its tables (one per source partition that
+        sent rows, ordered by partition; possibly none). None or an empty table emits nothing."""
+
+
+class Combinable(ABC):
+    """An operator that lets the sender shrink what it sends (partial aggregation before the exchange).
+
+    Two subscribers with the same `combine_key` receive the same combined table, computed once.
+    """
+
+    @abstractmethod
+    def combine_key(self) -> tuple[Any, ...]: ...
+
+    @abstractmethod
+    def combine(self, table: pa.Table) -> pa.Table:
+        """Idempotent on its own results: `process` accepts raw and combined tables alike."""
+
+
+def unknown_params(params: Mapping[str, Any], known: Sequence[str]) -> list[str]:
+    """A sentence for each parameter the operator does not have."""
+    return [
+        f"unknown parameter {name!r}; this operator takes {', '.join(known) or 'none'}"
+        for name in params
+        if name not in known
+    ]

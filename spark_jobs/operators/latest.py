@@ -1,0 +1,68 @@
+"""A maintained view of the window aggregates an operator subscribes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.operators.base import EpochContext, Operator, unknown_params
+from spark_jobs.operators.window import ROWS
+from spark_jobs.state.tables import PartitionState
+
+
+class Latest(Operator):
+    """Keeps, for each subscribed window aggregate, the table key -> count of its newest closed window, and
+    emits what changed: every key whose count differs from the window before (absent counts as 0), a key that
+    left with count 0. A consumer that applies the rows in order always holds the newest window.
+
+    A window without any tuple sends no rows, so "before" means the newest earlier window that had some.
+    """
+
+    kind = "latest"
+
+    @classmethod
+    def problems(cls, params: Mapping[str, Any]) -> list[str]:
+        return unknown_params(params, [])
+
+    def process(
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+    ) -> pa.Table | None:
+        changes: list[pa.Table] = []
+        for name in self.inputs:
+            tables = [table for table in inputs.get(name, ()) if table.num_rows]
+            if tables:
+                changes += self._apply(name, pa.concat_tables(tables), state)
+        return pa.concat_tables(changes) if changes else None
+
+    def _apply(self, name: str, rows: pa.Table, state: PartitionState) -> list[pa.Table]:
+        """One input's closed windows, in order of window_end."""
+        view = state.table(name)
+        current = view.read()
+        changes: list[pa.Table] = []
+        for end in sorted(pc.unique(rows.column("window_end")).to_pylist()):
+            window = rows.filter(pc.equal(rows.column("window_end"), end)).combine_chunks()
+            changes.append(_difference(current, window))
+            current = window.select(["key", "count"])
+        view.replace(current)
+        return [change for change in changes if change.num_rows]
+
+
+def _difference(before: pa.Table | None, window: pa.Table) -> pa.Table:
+    """Rows of `window` whose count is new, then the keys of `before` that `window` no longer has, with 0."""
+    if before is None:
+        return window.cast(ROWS)
+    keys, old_keys = window.column("key").combine_chunks(), before.column("key").combine_chunks()
+    position = pc.index_in(keys, value_set=old_keys)
+    old_count = pc.take(before.column("count"), position)
+    changed = window.filter(pc.fill_null(pc.not_equal(window.column("count"), old_count), True))
+    left = old_keys.filter(pc.is_null(pc.index_in(old_keys, value_set=keys)))
+    start, end = window.column("window_start")[0], window.column("window_end")[0]
+    size = len(left)
+    gone = pa.Table.from_arrays(
+        [pa.repeat(start, size), pa.repeat(end, size), left, pa.repeat(pa.scalar(0, pa.int64()), size)],
+        schema=ROWS,
+    )
+    return pa.concat_tables([changed.cast(ROWS), gone])

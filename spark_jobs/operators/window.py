@@ -1,0 +1,175 @@
+"""Sliding and tumbling window counts by panes.
+
+A window is cut into panes of gcd(size, slide), so that each tuple is counted once, whatever the overlap; a
+closed window is the sum of its panes. State is one chunk of (pane, key, count) per epoch, merged into one
+chunk per pane when the pane is complete.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.operators.base import Combinable, EpochContext, Operator, unknown_params
+from spark_jobs.state.tables import PartitionState
+
+SECOND = 1_000_000
+ROWS = pa.schema(
+    [
+        ("window_start", pa.int64()),
+        ("window_end", pa.int64()),
+        ("key", pa.string()),
+        ("count", pa.int64()),
+    ]
+)
+
+
+class SlidingWindow(Operator, Combinable):
+    """Counts tuples (`ts` int64 microseconds, `key` string) per key in windows of `size_s` every `slide_s`
+    seconds, aligned to multiples of the slide since the Unix epoch. A window's rows are emitted once, when
+    the watermark reaches its end: window_start, window_end, key, count."""
+
+    kind = "sliding_window"
+
+    def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
+        super().__init__(params, inputs)
+        self.size = round(params["size_s"] * SECOND)
+        self.slide = round(params.get("slide_s", params["size_s"]) * SECOND)
+        self.pane = math.gcd(self.size, self.slide)
+
+    @classmethod
+    def problems(cls, params: Mapping[str, Any]) -> list[str]:
+        found = unknown_params(params, ["size_s", "slide_s"])
+        for name in ("size_s", "slide_s"):
+            value = params.get(name)
+            if value is None and name == "slide_s":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0.001 <= value <= 604_800:
+                found.append(f"{name} must be a number of seconds between 0.001 and 604800, not {value!r}")
+        if not found and params.get("slide_s", params["size_s"]) > params["size_s"]:
+            found.append("slide_s must not be larger than size_s: tuples between windows would be lost")
+        if not found and params["size_s"] / (math.gcd(*_micros(params)) / SECOND) > 10_000:
+            found.append("size_s and slide_s have too small a common divisor; choose rounder numbers")
+        return found
+
+    def combine_key(self) -> tuple[Any, ...]:
+        return (self.kind, self.pane)
+
+    def combine(self, table: pa.Table) -> pa.Table:
+        """(ts, key) to (pane, key, count), pane being the start of the pane in microseconds."""
+        if "count" in table.column_names:
+            return table
+        ts = table.column("ts").to_numpy()
+        panes = pa.array(ts - np.mod(ts, self.pane))
+        keyed = pa.table({"pane": panes, "key": table.column("key")})
+        return _renamed(keyed.group_by(["pane", "key"], use_threads=False).aggregate([([], "count_all")]))
+
+    def process(
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+    ) -> pa.Table | None:
+        panes = state.table("panes")
+        arrived = [self.combine(table) for name in self.inputs for table in inputs.get(name, ())]
+        arrived = [table for table in arrived if table.num_rows]
+        if arrived:
+            merged = arrived[0] if len(arrived) == 1 else _sum(pa.concat_tables(arrived), ["pane", "key"])
+            low, high = pc.min_max(merged.column("pane")).as_py().values()
+            panes.append(merged, {"low": low, "high": high})
+            state.values.setdefault("next_end", self._first_end(low))
+            state.values["last_pane"] = max(high, state.values.get("last_pane", high))
+        rows = self._close_windows(context, state)
+        self._compact(context.watermark, state)
+        return rows
+
+    def _first_end(self, pane: int) -> int:
+        """End of the earliest window that covers the pane."""
+        return pane - pane % self.slide + self.slide
+
+    def _close_windows(self, context: EpochContext, state: PartitionState) -> pa.Table | None:
+        end = state.values.get("next_end")
+        if end is None:
+            return None
+        # At the end of a bounded input every window that still holds a tuple closes.
+        last = state.values["last_pane"] + self.size if context.final else context.watermark
+        closed: list[pa.Table] = []
+        while end <= last:
+            window = self._window(end, state)
+            if window is not None:
+                closed.append(window)
+            end += self.slide
+        state.values["next_end"] = end
+        low = end - self.size
+        state.table("panes").keep(lambda note: note["high"] >= low)
+        return pa.concat_tables(closed) if closed else None
+
+    def _window(self, end: int, state: PartitionState) -> pa.Table | None:
+        low, high = end - self.size, end - self.pane
+        parts: list[pa.Table] = []
+        for chunk in state.table("panes"):
+            if chunk.note["high"] < low or chunk.note["low"] > high:
+                continue
+            table = chunk.table
+            if chunk.note["low"] < low or chunk.note["high"] > high:
+                pane = table.column("pane")
+                table = table.filter(pc.and_(pc.greater_equal(pane, low), pc.less_equal(pane, high)))
+            parts.append(table)
+        parts = [part for part in parts if part.num_rows]
+        if not parts:
+            return None
+        summed = _sum(pa.concat_tables(parts), ["key"])
+        size = summed.num_rows
+        return pa.Table.from_arrays(
+            [
+                pa.repeat(pa.scalar(low, pa.int64()), size),
+                pa.repeat(pa.scalar(end, pa.int64()), size),
+                summed.column("key"),
+                summed.column("count"),
+            ],
+            schema=ROWS,
+        )
+
+    def _compact(self, watermark: int, state: PartitionState) -> None:
+        """Merge the chunks of each complete pane into one, so that a long window stays a short list."""
+        complete = watermark - watermark % self.pane
+        panes = state.table("panes")
+        ready = [chunk for chunk in panes if chunk.entry is not None and chunk.note["high"] < complete]
+        ready = [chunk for chunk in ready if not chunk.note.get("merged")]
+        if not ready or state.values.get("compacted", -1) >= complete:
+            return
+        state.values["compacted"] = complete
+        table = pa.concat_tables([chunk.table for chunk in ready])
+        merged = _sum(table, ["pane", "key"])
+        low, high = min(chunk.note["low"] for chunk in ready), max(chunk.note["high"] for chunk in ready)
+        dropped = {id(chunk) for chunk in ready}
+        rest = [chunk for chunk in panes if id(chunk) not in dropped]
+        panes.chunks = [chunk for chunk in rest if chunk.note.get("merged")]
+        panes.append(merged, {"low": low, "high": high, "merged": 1})
+        panes.chunks += [chunk for chunk in rest if not chunk.note.get("merged")]
+
+
+class TumblingWindow(SlidingWindow):
+    """A sliding window that slides by its size (`size_s`)."""
+
+    kind = "tumbling_window"
+
+    @classmethod
+    def problems(cls, params: Mapping[str, Any]) -> list[str]:
+        return unknown_params(params, ["size_s"]) or super().problems(params)
+
+
+def _micros(params: Mapping[str, Any]) -> tuple[int, int]:
+    return round(params["size_s"] * SECOND), round(params.get("slide_s", params["size_s"]) * SECOND)
+
+
+def _sum(table: pa.Table, keys: list[str]) -> pa.Table:
+    return _renamed(table.group_by(keys, use_threads=False).aggregate([("count", "sum")]))
+
+
+def _renamed(table: pa.Table) -> pa.Table:
+    return table.rename_columns(
+        ["count" if name.startswith("count") else name for name in table.column_names]
+    )

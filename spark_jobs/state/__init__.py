@@ -1,0 +1,1 @@
+"""Versioned, immutable operator state: manifests of Arrow files (DESIGN, section 3)."""

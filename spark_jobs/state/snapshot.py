@@ -1,0 +1,36 @@
+"""A snapshot left on the node for its agent to upload: the manifest of the checkpoint's epoch."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from controlplane.domain.coordination import Snapshot, SnapshotFile
+from controlplane.domain.topology import partition_directory
+from spark_jobs.state.store import Manifest
+
+
+def snapshot_path(home: Path, topology: str, checkpoint: int, generation: int, partition: str) -> Path:
+    """`<node home>/snapshots/<topology>/<checkpoint>.<generation>/<partition directory>.json`."""
+    directory = home / "snapshots" / topology / f"{checkpoint}.{generation}"
+    return directory / f"{partition_directory(partition)}.json"
+
+
+def leave_snapshot(home: Path, topology: str, partition: str, generation: int, manifest: Manifest) -> Path:
+    """Write the snapshot atomically; the files it names stay until the driver trims them."""
+    path = snapshot_path(home, topology, manifest.epoch, generation, partition)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    snapshot = Snapshot(
+        topology=topology,
+        partition=partition,
+        checkpoint=manifest.epoch,
+        generation=generation,
+        files=[SnapshotFile(name=entry.name, bytes=entry.bytes) for entry in manifest.files()],
+        manifest=msgspec.to_builtins(manifest),
+    )
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(msgspec.json.encode(snapshot))
+    temporary.rename(path)
+    return path

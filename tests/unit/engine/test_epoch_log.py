@@ -1,0 +1,91 @@
+"""The epoch log across restarts, torn writes and trimming."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
+from spark_jobs.driver.job import EpochPlan
+
+
+def plan(epoch: int) -> EpochPlan:
+    return EpochPlan(
+        epoch=epoch,
+        slices={"Source": ({"tuple": epoch - 1}, {"tuple": epoch})},
+        watermark=epoch * 10,
+        previous_watermark=epoch * 10 - 10,
+        at=float(epoch),
+    )
+
+
+def written(path: Path, epochs: int, committed: int) -> EpochLog:
+    log = EpochLog(path)
+    log.start(at=5.0, origin_us=5_000_000)
+    log.plan([plan(epoch) for epoch in range(1, epochs + 1)])
+    log.applied(1, None)
+    log.commit(committed, 6.0)
+    return log
+
+
+def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "t" / "epochs.log"
+    written(path, 4, 3).close()
+    again = EpochLog(path)
+    assert (again.head, again.committed, again.generation) == (4, 3, 1)
+    assert (again.started_at, again.origin_us) == (5.0, 5_000_000)
+    assert again.plans[4] == plan(4)
+
+
+@pytest.mark.parametrize("cut", [1, 5, 20])
+def test_a_torn_last_line_is_cut_off(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "epochs.log"
+    log = written(path, 2, 2)
+    before = path.stat().st_size
+    log.plan([plan(3)])
+    log.close()
+    with open(path, "ab") as file:
+        file.truncate(before + cut)
+    again = EpochLog(path)
+    assert again.head == 2
+    again.plan([plan(3)])
+    again.close()
+    assert EpochLog(path).head == 3
+
+
+def test_damage_before_the_last_line_is_an_error_that_says_where(tmp_path: Path) -> None:
+    path = tmp_path / "epochs.log"
+    written(path, 2, 2).close()
+    data = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([data[0], b"nonsense\n", *data[1:]]))
+    with pytest.raises(EpochLogError, match="line 2"):
+        EpochLog(path)
+
+
+def test_rollback_takes_the_commit_back(tmp_path: Path) -> None:
+    path = tmp_path / "epochs.log"
+    log = written(path, 9, 8)
+    log.applied(2, 4)
+    log.close()
+    again = EpochLog(path)
+    assert (again.committed, again.generation, again.head) == (4, 2, 9)
+
+
+def test_trimming_keeps_what_a_replay_needs(tmp_path: Path) -> None:
+    path = tmp_path / "epochs.log"
+    log = written(path, 9, 8)
+    log.trim(6)
+    log.plan([plan(10)])
+    log.close()
+    again = EpochLog(path)
+    assert sorted(again.plans) == [6, 7, 8, 9, 10]
+    assert (again.head, again.committed, again.generation, again.started_at) == (10, 8, 1, 5.0)
+
+
+def test_trimming_never_forgets_where_the_next_epoch_starts(tmp_path: Path) -> None:
+    path = tmp_path / "epochs.log"
+    log = written(path, 9, 9)
+    log.trim(50)
+    log.close()
+    assert sorted(EpochLog(path).plans) == [9]
