@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from controlplane.domain.coordination import ProblemReport
 from controlplane.domain.topology import Topology
@@ -117,7 +120,7 @@ class Intake:
 
     def _plan(self, epoch: int, before: EpochPlan | None) -> EpochPlan:
         slices: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-        watermarks: list[int] = []
+        watermarks: list[tuple[bool, int]] = []
         final = True
         for source in self.topology.sources:
             reader = self._readers[source.name]
@@ -126,15 +129,16 @@ class Intake:
             slices[source.name] = (start, end)
             ended = bool(getattr(reader, "finished", _never)(end))
             final = final and ended
-            watermarks.append(self._watermark(reader, end, ended))
-        previous = before.watermark if before else min(watermarks)
+            watermarks.append((ended, self._watermark(reader, end, ended)))
+        # A source that ended holds the watermark back no longer, unless all have.
+        going_on = [mark for ended, mark in watermarks if not ended]
+        lowest = min(going_on) if going_on else max(mark for _, mark in watermarks)
+        previous = before.watermark if before else lowest
         at = self.due_at(epoch) if self.realtime else self.clock()
-        # A source that ended early must not hold the watermark back, nor may it ever move backwards.
-        watermark = max(previous, min(watermarks))
         return EpochPlan(
             epoch=epoch,
             slices=slices,
-            watermark=watermark,
+            watermark=max(previous, lowest),
             previous_watermark=previous,
             at=at,
             final=final,
@@ -142,8 +146,9 @@ class Intake:
 
     def _end(self, reader: Any, start: dict[str, Any], epoch: int, rate: float) -> dict[str, Any]:
         if not hasattr(reader, "advance"):
-            end: dict[str, Any] = reader.latestOffset()
-            return end
+            takes_start = len(inspect.signature(reader.latestOffset).parameters) > 0
+            latest = reader.latestOffset(start, ReadAllAvailable()) if takes_start else reader.latestOffset()
+            return dict(latest)
         limit = self.topology.spec.max_epoch_tuples
         if not self.realtime:
             return dict(reader.advance(start, limit))

@@ -79,7 +79,9 @@ class SlidingWindow(Operator, Combinable):
             merged = arrived[0] if len(arrived) == 1 else _sum(pa.concat_tables(arrived), ["pane", "key"])
             low, high = pc.min_max(merged.column("pane")).as_py().values()
             panes.append(merged, {"low": low, "high": high})
-            state.values.setdefault("next_end", self._first_end(low))
+            # Tuples may come out of order, but never from before the watermark, so no window closes twice.
+            first = self._first_end(low)
+            state.values["next_end"] = min(first, state.values.get("next_end", first))
             state.values["last_pane"] = max(high, state.values.get("last_pane", high))
         rows = self._close_windows(context, state)
         self._compact(context.watermark, state)
@@ -97,6 +99,15 @@ class SlidingWindow(Operator, Combinable):
         last = state.values["last_pane"] + self.size if context.final else context.watermark
         closed: list[pa.Table] = []
         while end <= last:
+            ahead = [chunk.note for chunk in state.table("panes") if chunk.note["high"] >= end - self.size]
+            if not ahead:
+                # Nothing left to close: the next tuple decides where to go on.
+                end = max(end, last - last % self.slide + self.slide)
+                break
+            if all(note["low"] >= end for note in ahead):
+                # A gap without tuples, however long, is stepped over at once.
+                end = self._first_end(min(note["low"] for note in ahead))
+                continue
             window = self._window(end, state)
             if window is not None:
                 closed.append(window)
