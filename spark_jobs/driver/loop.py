@@ -99,7 +99,11 @@ class EpochLoop:
             if self.coordination.spec is not None and self.coordination.spec.desired == "stopped":
                 break
             self._adopt_plan()
-            self._follow_executors()
+            try:
+                self._follow_executors()
+            except Exception as error:  # a node went away while tokens were placed: look again
+                self._job_failed(error)
+                continue
             if not self.coordination.control.paused:
                 self.intake.plan_due(ahead=FAST_AHEAD)
             worked = self._step()
