@@ -20,11 +20,12 @@ import structlog
 from controlplane.config import environment
 from controlplane.config.logs import logging_configuration
 from controlplane.domain.coordination import DriverStatus, ProblemReport
-from controlplane.domain.topology import load_topology
+from controlplane.domain.topology import Topology, load_topology
 from spark_jobs.driver.checkpoints import Checkpoints
 from spark_jobs.driver.cluster import Cluster
 from spark_jobs.driver.coordination import Coordination
 from spark_jobs.driver.epoch_log import EpochLog
+from spark_jobs.driver.fresh_start import clear_earlier_deployment, deployed_origin
 from spark_jobs.driver.intake import Intake, monotonic_clock
 from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.driver.retention import Retention
@@ -96,7 +97,7 @@ def _drive(
     topology = load_topology(coordination.spec.spec, catalogue)
     clock = monotonic_clock()
     modules = list(settings.operator_modules)
-    epoch_log = EpochLog(settings.home / "topologies" / topology.name / "epochs.log")
+    epoch_log = _open_log(settings, topology, coordination)
     intake = Intake(topology=topology, log=epoch_log, home=settings.home, modules=modules, clock=clock)
     intake.prepare(telemetry.send)
     local = settings.home / "spark" / topology.name
@@ -108,7 +109,7 @@ def _drive(
         local_dir=str(local),
     )
     retention = Retention(url=settings.checkpoints, topology=topology.name)
-    latest = coordination.latest.checkpoint if coordination.latest else 0
+    latest = coordination.latest.checkpoint if coordination.latest and epoch_log.plans else 0
     checkpoints = Checkpoints(
         topology=topology.name,
         partitions=topology.partitions,
@@ -144,6 +145,26 @@ def _drive(
         cluster.stop()
         retention.close()
         epoch_log.close()
+
+
+def _open_log(settings: environment.Environment, topology: Topology, coordination: Coordination) -> EpochLog:
+    """The epoch log of this deployment; one of an earlier deployment of the same name is cleared away."""
+    path = settings.home / "topologies" / topology.name / "epochs.log"
+    epoch_log = EpochLog(path)
+    origin, plan = deployed_origin(topology), coordination.plan
+    other_clock = None not in (origin, epoch_log.origin_us) and origin != epoch_log.origin_us
+    deployed_again = plan is not None and plan.kind == "deploy" and plan.generation > epoch_log.generation > 0
+    if not (other_clock or deployed_again):
+        return epoch_log
+    epoch_log.close()
+    coordination.reset_checkpoint()
+    clear_earlier_deployment(
+        topology=topology.name,
+        directory=path.parent,
+        outputs=Path(settings.outputs),
+        checkpoints=settings.checkpoints,
+    )
+    return EpochLog(path)
 
 
 if __name__ == "__main__":

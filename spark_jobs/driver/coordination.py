@@ -223,6 +223,14 @@ class Coordination:
         self.latest = latest
         return True
 
+    def reset_checkpoint(self) -> None:
+        """Nothing is complete yet: the deployment is new. Raises if ZooKeeper does not take it."""
+        path = Paths.checkpoints(self.topology)
+        self.client.ensure_path(path)
+        for name in self.client.get_children(path):
+            self.client.delete(f"{path}/{name}", recursive=True)
+        self.latest = None
+
     def forget_checkpoints(self, below: int) -> None:
         """Remove the acknowledgements of checkpoints older than `below`."""
         path = Paths.checkpoints(self.topology)

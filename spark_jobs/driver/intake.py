@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from controlplane.domain.coordination import ProblemReport
 from controlplane.domain.topology import Topology
 from spark_jobs.driver.epoch_log import EpochLog
+from spark_jobs.driver.fresh_start import MICROS, deployed_origin
 from spark_jobs.driver.job import EpochPlan
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.registry import reader_create
-
-MICROS = 1_000_000
 
 
 class Intake:
@@ -79,11 +77,9 @@ class Intake:
     def _clock_origin(self) -> int:
         """Event time of tuple 0: fixed when the topology first starts."""
         if self.log.origin_us is None:
-            origins = [source.params.get("origin") for source in self.topology.sources]
-            chosen = next((origin for origin in origins if origin), None)
             now = self.clock()
-            origin = datetime.fromisoformat(chosen).timestamp() if chosen else float(int(now))
-            self.log.start(at=now, origin_us=round(origin * MICROS))
+            chosen = deployed_origin(self.topology)
+            self.log.start(at=now, origin_us=int(now) * MICROS if chosen is None else chosen)
         assert self.log.origin_us is not None  # noqa: S101 - set just above
         return self.log.origin_us
 

@@ -1,0 +1,131 @@
+"""The checkpoint coordinator: complete only when all acknowledged, failed with its cause, fenced."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.domain.coordination import CheckpointAck, CheckpointReport, LatestCheckpoint
+from spark_jobs.driver.checkpoints import UPLOAD_TIMEOUT, Checkpoints
+
+
+class Store:
+    def __init__(self) -> None:
+        self.acks: list[CheckpointAck] = []
+        self.latest: LatestCheckpoint | None = None
+        self.away = False
+
+    def acknowledgements(self, checkpoint: int) -> list[CheckpointAck]:
+        return [ack for ack in self.acks if ack.checkpoint == checkpoint]
+
+    def complete(self, latest: LatestCheckpoint) -> bool:
+        if not self.away:
+            self.latest = latest
+        return not self.away
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def ack(partition: str, *, checkpoint: int = 7, generation: int = 2, error: str = "") -> CheckpointAck:
+    return CheckpointAck(
+        partition=partition,
+        checkpoint=checkpoint,
+        generation=generation,
+        node="node-1",
+        size_bytes=10,
+        uploaded_bytes=5,
+        files=1,
+        duration=0.1,
+        error=error,
+    )
+
+
+@pytest.fixture
+def world() -> tuple[Checkpoints, Store, Clock, list[CheckpointReport]]:
+    store, clock, reports = Store(), Clock(), list[CheckpointReport]()
+    checkpoints = Checkpoints(
+        topology="t",
+        partitions=["A[0]", "A[1]"],
+        interval=10.0,
+        store=store,
+        report=reports.append,
+        clock=clock,
+    )
+    return checkpoints, store, clock, reports
+
+
+World = tuple[Checkpoints, Store, Clock, list[CheckpointReport]]
+
+
+def test_complete_when_every_partition_acknowledged(world: World) -> None:
+    checkpoints, store, _, reports = world
+    checkpoints.started(checkpoint=7, generation=2, request=0)
+    store.acks = [ack("A[0]")]
+    checkpoints.poll()
+    assert checkpoints.latest == 0
+    store.acks.append(ack("A[1]"))
+    checkpoints.poll()
+    assert (checkpoints.latest, checkpoints.ended) == (7, True)
+    assert store.latest is not None
+    assert (store.latest.checkpoint, store.latest.size_bytes) == (7, 20)
+    assert [report.state for report in reports] == ["started", "acknowledged", "completed"]
+    assert reports[-1].acknowledged == reports[-1].total == 2
+
+
+def test_acknowledgements_of_an_older_generation_do_not_count(world: World) -> None:
+    checkpoints, store, _, _ = world
+    checkpoints.started(checkpoint=7, generation=2, request=0)
+    store.acks = [ack("A[0]"), ack("A[1]", generation=1)]
+    checkpoints.poll()
+    assert checkpoints.pending is not None
+    assert checkpoints.latest == 0
+
+
+def test_a_failed_upload_fails_the_checkpoint_with_its_cause(world: World) -> None:
+    checkpoints, store, _, reports = world
+    checkpoints.started(checkpoint=7, generation=2, request=0)
+    store.acks = [ack("A[1]", error="no space left on /checkpoints")]
+    checkpoints.poll()
+    assert checkpoints.pending is None
+    assert checkpoints.latest == 0
+    assert reports[-1].state == "failed"
+    assert reports[-1].cause == "A[1] on node-1: no space left on /checkpoints"
+
+
+def test_silence_fails_it_too_and_names_who_was_silent(world: World) -> None:
+    checkpoints, store, clock, reports = world
+    checkpoints.started(checkpoint=7, generation=2, request=0)
+    store.acks = [ack("A[0]")]
+    clock.now += UPLOAD_TIMEOUT + 1
+    checkpoints.poll()
+    assert reports[-1].state == "failed"
+    assert "A[1]" in reports[-1].cause
+    assert "A[0]" not in reports[-1].cause
+
+
+def test_zookeeper_away_at_the_last_moment_is_tried_again(world: World) -> None:
+    checkpoints, store, _, _ = world
+    checkpoints.started(checkpoint=7, generation=2, request=0)
+    store.acks, store.away = [ack("A[0]"), ack("A[1]")], True
+    checkpoints.poll()
+    assert (checkpoints.latest, checkpoints.ended) == (0, False)
+    store.away = False
+    checkpoints.poll()
+    assert checkpoints.latest == 7
+
+
+def test_wanted_by_time_or_request_but_one_at_a_time(world: World) -> None:
+    checkpoints, _, clock, _ = world
+    assert not checkpoints.wanted(0)
+    assert checkpoints.wanted(1)
+    clock.now += 10.0
+    assert checkpoints.wanted(0)
+    checkpoints.started(checkpoint=7, generation=2, request=1)
+    assert not checkpoints.wanted(2)
+    checkpoints.fail("x")
+    assert checkpoints.wanted(2)
+    assert not checkpoints.wanted(1)
