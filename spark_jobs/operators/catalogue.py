@@ -1,0 +1,73 @@
+"""Which operator kinds a topology can use here, and how to make one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from spark_jobs.operators.base import Operator
+from spark_jobs.operators.columns import Filter, Project
+from spark_jobs.operators.flat_map import FlatMapRegex
+from spark_jobs.operators.join import WindowedJoin
+from spark_jobs.operators.latest import Latest
+from spark_jobs.operators.python import PythonMap, PythonOperator
+from spark_jobs.operators.sets import Distinct, Union
+from spark_jobs.operators.sql import Sql
+from spark_jobs.operators.top_k import TopK
+from spark_jobs.operators.window import SlidingWindow, TumblingWindow
+
+SOURCE: Final = "source"
+_OPERATORS: Final[dict[str, type[Operator]]] = {
+    operator.kind: operator
+    for operator in (
+        FlatMapRegex, Filter, Project, PythonMap, PythonOperator, Sql, SlidingWindow, TumblingWindow, TopK,
+        Latest, WindowedJoin, Distinct, Union,
+    )
+}  # fmt: skip
+
+
+class OperatorCatalogue:
+    """The built-in kinds. What a specification names by dotted path must be in `modules`, by default those
+    of RESURGE_OPERATOR_MODULES."""
+
+    def __init__(self, modules: Sequence[str] | None = None) -> None:
+        self._modules = modules
+
+    @property
+    def modules(self) -> Sequence[str]:
+        if self._modules is None:
+            from controlplane.config.environment import read  # only where a dotted path asks for it
+
+            self._modules = read().operator_modules
+        return self._modules
+
+    def kinds(self) -> list[str]:
+        return [SOURCE, *_OPERATORS]
+
+    def is_source(self, kind: str) -> bool:
+        return kind == SOURCE
+
+    def problems(self, kind: str, params: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the parameters, one sentence each; empty when all is well."""
+        if kind == SOURCE:
+            from spark_jobs.sources.registry import (
+                source_problems,
+            )  # brings PySpark, which a web process can spare
+
+            return source_problems(params, self.modules)
+        operator = _OPERATORS[kind]
+        if issubclass(operator, PythonMap | PythonOperator):
+            return operator.problems_within(params, self.modules)
+        return operator.problems(params)
+
+    def create(
+        self, kind: str, params: Mapping[str, Any], inputs: Sequence[str], modules: Sequence[str] = ()
+    ) -> Operator:
+        """An operator for one task; `modules` is the allow-list of the driver that sent the task."""
+        operator = _OPERATORS[kind]
+        if issubclass(operator, PythonMap | PythonOperator):
+            return operator.create(params, inputs, modules)
+        return operator(params, inputs)
+
+
+catalogue: Final = OperatorCatalogue()

@@ -1,0 +1,146 @@
+"""Choosing rows by a column's value, and choosing and renaming columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.operators.base import EpochContext, Operator, unknown_params
+from spark_jobs.operators.problems import OperatorError, column_of
+from spark_jobs.state.tables import PartitionState
+
+_ORDERINGS: Final[dict[str, Callable[..., Any]]] = {
+    "==": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater,
+    ">=": pc.greater_equal,
+}  # fmt: skip
+_TEXT_TESTS: Final[dict[str, Callable[..., Any]]] = {
+    "contains": pc.match_substring, "starts_with": pc.starts_with, "ends_with": pc.ends_with,
+}  # fmt: skip
+COMPARISONS: Final = (*_ORDERINGS, *_TEXT_TESTS, "in", "not_in", "is_null", "is_not_null")
+_WITHOUT_VALUE: Final = ("is_null", "is_not_null")
+
+
+class Filter(Operator):
+    """Params: `column`, `comparison` (one of `COMPARISONS`), `value` (a list for `in` and `not_in`).
+    Keeps the rows for which it holds; as in SQL, a null value fails every comparison but `is_null`."""
+
+    kind = "filter"
+
+    @classmethod
+    def problems(cls, params: Mapping[str, Any]) -> list[str]:
+        found = unknown_params(params, ["column", "comparison", "value"])
+        column, comparison, value = params.get("column"), params.get("comparison"), params.get("value")
+        if not isinstance(column, str) or not column:
+            found.append(f"column must be the name of a column, not {column!r}")
+        if comparison not in COMPARISONS:
+            found.append(f"comparison must be one of {', '.join(COMPARISONS)}, not {comparison!r}")
+        elif comparison in _WITHOUT_VALUE:
+            if value is not None:
+                found.append(f"{comparison} takes no value")
+        elif comparison in ("in", "not_in"):
+            if not isinstance(value, list) or not value or None in value:
+                found.append(f"value must be a list of one or more values for `{comparison}`, not {value!r}")
+        elif comparison in _TEXT_TESTS:
+            if not isinstance(value, str):
+                found.append(f"value must be text for `{comparison}`, not {value!r}")
+        elif not isinstance(value, str | int | float | bool):
+            found.append(f"value must be text or a number, not {value!r}")
+        return found
+
+    def process(
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+    ) -> pa.Table | None:
+        kept = [table.filter(self._holds(table)) for name in self.inputs for table in inputs.get(name, ())]
+        return concatenated(kept, self.kind)
+
+    def _holds(self, table: pa.Table) -> pa.ChunkedArray:
+        column = column_of(table, self.params["column"], self.kind)
+        comparison, value = self.params["comparison"], self.params.get("value")
+        try:
+            if comparison in _WITHOUT_VALUE:
+                return pc.is_null(column) if comparison == "is_null" else pc.is_valid(column)
+            if comparison in _TEXT_TESTS:
+                return _TEXT_TESTS[comparison](column, value)
+            if comparison in ("in", "not_in"):
+                within = pc.is_in(column, value_set=pa.array(value, column.type))
+                return within if comparison == "in" else pc.and_(pc.invert(within), pc.is_valid(column))
+            return _ORDERINGS[comparison](column, pa.scalar(value, _comparable(column.type, value)))
+        except (pa.ArrowException, TypeError, OverflowError) as error:
+            raise OperatorError(
+                f"filter cannot compare column {self.params['column']!r} ({column.type})"
+                f" with {value!r}: {error}",
+                "Give a value of the column's type.",
+            ) from error
+
+
+def _comparable(kind: pa.DataType, value: object) -> pa.DataType:
+    """Whole numbers are compared with fractions as fractions, everything else in the column's type."""
+    return pa.float64() if pa.types.is_integer(kind) and isinstance(value, float) else kind
+
+
+class Project(Operator):
+    """Params: `columns`, a list of names, or a mapping of new names to old ones. Emits these columns."""
+
+    kind = "project"
+
+    def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
+        super().__init__(params, inputs)
+        columns = params["columns"]
+        self.columns: dict[str, str] = (
+            dict(columns) if isinstance(columns, Mapping) else {c: c for c in columns}
+        )
+
+    @classmethod
+    def problems(cls, params: Mapping[str, Any]) -> list[str]:
+        found = unknown_params(params, ["columns"])
+        columns = params.get("columns")
+        if not isinstance(columns, list | dict) or not columns:
+            return [
+                *found,
+                f"columns must be a list of names or a mapping of new names to old, not {columns!r}",
+            ]
+        names = [*columns, *columns.values()] if isinstance(columns, dict) else columns
+        found += [
+            f"columns holds {name!r}, which is no name"
+            for name in names
+            if not isinstance(name, str) or not name
+        ]
+        if isinstance(columns, list):
+            twice = sorted({str(name) for name in columns if columns.count(name) > 1})
+            found += [f"columns names {name!r} twice" for name in twice]
+        return found
+
+    def process(
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+    ) -> pa.Table | None:
+        chosen = [
+            pa.table({new: column_of(table, old, self.kind) for new, old in self.columns.items()})
+            for name in self.inputs
+            for table in inputs.get(name, ())
+        ]
+        return concatenated(chosen, self.kind)
+
+
+def concatenated(tables: Sequence[pa.Table], kind: str) -> pa.Table | None:
+    """All rows in order, the columns matched by name; None when there is no table. `OperatorError` when the
+    columns do not fit together."""
+    if not tables:
+        return None
+    order = tables[0].column_names
+    for table in tables:
+        if sorted(table.column_names) != sorted(order):
+            raise OperatorError(
+                f"{kind} got inputs with different columns: {', '.join(order)}"
+                f" and {', '.join(table.column_names)}",
+                "Put a `project` before it so that all inputs have the same columns.",
+            )
+    try:
+        return pa.concat_tables([table.select(order) for table in tables], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise OperatorError(
+            f"{kind} got inputs whose columns have different types: {error}",
+            "Make the types equal before it.",
+        ) from error

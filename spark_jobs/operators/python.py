@@ -1,0 +1,105 @@
+"""User code in a topology: a function over the rows of an epoch, or a whole operator, by dotted path.
+
+Only modules that the administrator allows can be named (RESURGE_OPERATOR_MODULES).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import pyarrow as pa
+
+from spark_jobs.allowed import NotAllowedError, allowed_object
+from spark_jobs.operators.base import EpochContext, Operator, unknown_params
+from spark_jobs.operators.columns import concatenated
+from spark_jobs.operators.problems import OperatorError
+from spark_jobs.state.tables import PartitionState
+
+
+class PythonMap(Operator):
+    """Params: `function`, the dotted path of a function from a `pyarrow.Table` to another (or None), and
+    `arguments`, a mapping of further keyword arguments. It is called with each epoch's rows; where their
+    number matters it must not rely on it, since epochs vary in size."""
+
+    kind = "map"
+
+    def __init__(self, params: Mapping[str, Any], inputs: Sequence[str], modules: Sequence[str] = ()) -> None:
+        super().__init__(params, inputs)
+        self.function = allowed_object(params["function"], modules)
+        self.arguments: dict[str, Any] = dict(params.get("arguments", {}))
+
+    @classmethod
+    def create(cls, params: Mapping[str, Any], inputs: Sequence[str], modules: Sequence[str]) -> Self:
+        return cls(params, inputs, modules)
+
+    @classmethod
+    def problems_within(cls, params: Mapping[str, Any], modules: Sequence[str]) -> list[str]:
+        found = unknown_params(params, ["function", "arguments"])
+        arguments = params.get("arguments", {})
+        if not isinstance(arguments, dict) or not all(isinstance(name, str) for name in arguments):
+            found.append(f"arguments must be a mapping of names to values, not {arguments!r}")
+        found += _problems_of_path(params, "function", modules)
+        if not found and not callable(allowed_object(params["function"], modules)):
+            found.append(f"{params['function']!r} is not a function")
+        return found
+
+    def process(
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+    ) -> pa.Table | None:
+        rows = concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
+        if rows is None:
+            return None
+        result = self.function(rows, **self.arguments)
+        if isinstance(result, pa.RecordBatch):
+            return pa.Table.from_batches([result])
+        if result is not None and not isinstance(result, pa.Table):
+            raise OperatorError(
+                f"{self.params['function']} returned {type(result).__name__}",
+                "Return a pyarrow.Table or None.",
+            )
+        return result
+
+
+class PythonOperator(Operator):
+    """Params: `class`, the dotted path of a subclass of `Operator`, and `params`, its own parameters."""
+
+    kind = "python"
+
+    def __init__(self, params: Mapping[str, Any], inputs: Sequence[str], modules: Sequence[str] = ()) -> None:
+        super().__init__(params, inputs)
+        self.operator: Operator = allowed_object(params["class"], modules)(params.get("params", {}), inputs)
+
+    @classmethod
+    def create(cls, params: Mapping[str, Any], inputs: Sequence[str], modules: Sequence[str]) -> Self:
+        return cls(params, inputs, modules)
+
+    @classmethod
+    def problems_within(cls, params: Mapping[str, Any], modules: Sequence[str]) -> list[str]:
+        found = unknown_params(params, ["class", "params"]) + _problems_of_path(params, "class", modules)
+        own = params.get("params", {})
+        if not isinstance(own, dict):
+            found.append(f"params must be a mapping, not {own!r}")
+        if found:
+            return found
+        operator = allowed_object(params["class"], modules)
+        if not (inspect.isclass(operator) and issubclass(operator, Operator)):
+            return [f"{params['class']!r} is not a subclass of spark_jobs.operators.base.Operator"]
+        return operator.problems(own)
+
+    def process(
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+    ) -> pa.Table | None:
+        return self.operator.process(context, inputs, state)
+
+
+def _problems_of_path(params: Mapping[str, Any], name: str, modules: Sequence[str]) -> list[str]:
+    path = params.get(name)
+    if not isinstance(path, str):
+        return [f"{name} must be a dotted path, not {path!r}"]
+    try:
+        allowed_object(path, modules)
+    except NotAllowedError as error:
+        return [f"{name}: {error}"]
+    return []

@@ -1,0 +1,114 @@
+"""Streams as sets: everything from several inputs, and each row only once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.operators.base import EpochContext, Operator, unknown_params
+from spark_jobs.operators.columns import concatenated
+from spark_jobs.operators.problems import column_of
+from spark_jobs.operators.window import SECOND
+from spark_jobs.state.tables import PartitionState
+
+_ROW: Final = "__row"
+_WINDOW: Final = "__window"
+_MERGE_FROM: Final = 64
+"""Chunks of remembered values before they are merged into one."""
+
+
+class Union(Operator):
+    """All rows of all inputs, in the order of the inputs; they must have the same columns."""
+
+    kind = "union"
+
+    @classmethod
+    def problems(cls, params: Mapping[str, Any]) -> list[str]:
+        return unknown_params(params, [])
+
+    def process(
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+    ) -> pa.Table | None:
+        return concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
+
+
+class Distinct(Operator):
+    """Params: `columns` (default: `key`), `size_s` (optional). Passes the first row with each combination of
+    values; with `size_s`, the first in each tumbling window of that many seconds (aligned to the Unix epoch),
+    after which the values are forgotten. Without it they are remembered for ever, so use it on columns of few
+    values."""
+
+    kind = "distinct"
+
+    def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
+        super().__init__(params, inputs)
+        self.columns: list[str] = list(params.get("columns", ["key"]))
+        self.size = round(params["size_s"] * SECOND) if params.get("size_s") else 0
+
+    @classmethod
+    def problems(cls, params: Mapping[str, Any]) -> list[str]:
+        found = unknown_params(params, ["columns", "size_s"])
+        columns, size = params.get("columns", ["key"]), params.get("size_s")
+        if not isinstance(columns, list) or not columns or not all(isinstance(name, str) for name in columns):
+            found.append(f"columns must be a list of column names, not {columns!r}")
+        if size is not None and (
+            isinstance(size, bool) or not isinstance(size, int | float) or not 0.001 <= size <= 604_800
+        ):
+            found.append(f"size_s must be a number of seconds between 0.001 and 604800, not {size!r}")
+        return found
+
+    def process(
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+    ) -> pa.Table | None:
+        seen = state.table("seen")
+        rows = concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
+        first = None
+        if rows is not None and rows.num_rows:
+            values = self._values(rows)
+            known = seen.read()
+            numbered = values.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64()))
+            if known is not None:
+                numbered = pa.concat_tables(
+                    [
+                        known.append_column(_ROW, pa.repeat(pa.scalar(-1, pa.int64()), known.num_rows)),
+                        numbered,
+                    ]
+                )
+            groups = numbered.group_by(values.column_names, use_threads=False).aggregate([(_ROW, "min")])
+            fresh = pc.greater_equal(groups.column(f"{_ROW}_min"), 0)
+            positions = groups.column(f"{_ROW}_min").filter(fresh).combine_chunks()
+            positions = positions.take(pc.sort_indices(positions))
+            first = rows.take(positions)
+            self._remember(values.take(positions), state)
+        if self.size:
+            closed = context.watermark - context.watermark % self.size
+            seen.keep(lambda note: note["high"] >= closed)
+        return first
+
+    def _values(self, rows: pa.Table) -> pa.Table:
+        values = pa.table({name: column_of(rows, name, self.kind) for name in self.columns})
+        if not self.size:
+            return values
+        ts = column_of(rows, "ts", self.kind).to_numpy()
+        return values.append_column(_WINDOW, pa.array(ts - ts % self.size))
+
+    def _remember(self, values: pa.Table, state: PartitionState) -> None:
+        seen = state.table("seen")
+        seen.append(values, self._note(values))
+        if len(seen.chunks) < _MERGE_FROM:
+            return
+        everything = pa.concat_tables([chunk.table for chunk in seen])
+        if not self.size:
+            seen.replace(everything)
+            return
+        seen.replace(None)
+        for window in sorted(pc.unique(everything.column(_WINDOW)).to_pylist()):
+            part = everything.filter(pc.equal(everything.column(_WINDOW), window))
+            seen.append(part, self._note(part))
+
+    def _note(self, values: pa.Table) -> dict[str, int]:
+        """The last window of a chunk, which tells when it can be dropped."""
+        return {"high": pc.max(values.column(_WINDOW)).as_py()} if self.size and values.num_rows else {}

@@ -1,0 +1,62 @@
+"""The most frequent keys of each window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.operators.base import EpochContext, Operator, unknown_params
+from spark_jobs.operators.problems import column_of
+from spark_jobs.operators.window import ROWS
+from spark_jobs.state.tables import PartitionState
+
+
+class TopK(Operator):
+    """Params: `k` (default 10). Of the rows window_start, window_end, key, count it keeps the `k` largest
+    counts of each window, ties by key; inputs are ranked separately. All rows of a window come in the epoch
+    that closes it, so there is nothing to remember. With several partitions before it, use parallelism 1 or
+    a `full` stream by `window_end`, so that one partition sees all of a window."""
+
+    kind = "top_k"
+
+    @classmethod
+    def problems(cls, params: Mapping[str, Any]) -> list[str]:
+        found = unknown_params(params, ["k"])
+        k = params.get("k", 10)
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= 1_000_000:
+            found.append(f"k must be a whole number from 1 to 1000000, not {k!r}")
+        return found
+
+    def process(
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+    ) -> pa.Table | None:
+        ranked = [
+            self._largest(pa.concat_tables(tables).select(ROWS.names))
+            for name in self.inputs
+            if (tables := [self._checked(table) for table in inputs.get(name, ()) if table.num_rows])
+        ]
+        return pa.concat_tables(ranked) if ranked else None
+
+    def _checked(self, table: pa.Table) -> pa.Table:
+        for name in ROWS.names:
+            column_of(table, name, self.kind)
+        return table.select(ROWS.names)
+
+    def _largest(self, rows: pa.Table) -> pa.Table:
+        order = [
+            ("window_end", "ascending"),
+            ("window_start", "ascending"),
+            ("count", "descending"),
+            ("key", "ascending"),
+        ]
+        rows = rows.take(pc.sort_indices(rows, sort_keys=order))
+        starts, ends = rows.column("window_start").to_numpy(), rows.column("window_end").to_numpy()
+        first = np.ones(len(starts), dtype=bool)
+        first[1:] = (starts[1:] != starts[:-1]) | (ends[1:] != ends[:-1])
+        positions = np.arange(len(starts))
+        rank = positions - np.maximum.accumulate(np.where(first, positions, 0))
+        return rows.filter(pa.array(rank < self.params.get("k", 10)))

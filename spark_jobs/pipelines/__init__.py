@@ -1,0 +1,1 @@
+"""Ready-made topologies, one YAML file each; docs/pipelines.md describes the format."""

@@ -1,0 +1,1 @@
+"""Sinks: where the rows of output operators go, once per (query, epoch)."""

@@ -1,0 +1,168 @@
+"""The Parquet sink: one file for each query and epoch, put in place by an atomic rename.
+
+    <root>/<topology>/<operator>/partition=<i>/epoch=<e>/part.parquet
+
+The same rows give the same bytes, so writing an epoch again after a rollback changes nothing. An epoch
+without rows has no file, and loses the one that an abandoned attempt may have left. The file is not forced
+to the disk: an epoch lost with the machine is replayed from a checkpoint, as its state is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+FILE_NAME: Final = "part.parquet"
+INSTANT: Final = pa.timestamp("us", tz="UTC")
+INSTANTS: Final = ("ts", "window_start", "window_end")
+"""Columns that hold microseconds since the Unix epoch inside the engine and instants in the files."""
+WINDOW_OUTPUT: Final = pa.schema(
+    [("window_start", INSTANT), ("window_end", INSTANT), ("key", pa.string()), ("count", pa.int64()),
+     ("status", pa.string())]
+)  # fmt: skip
+"""What `sliding_window`, `tumbling_window`, `top_k` and `latest` leave in the files."""
+FINAL: Final = "final"
+_REPETITIVE: Final = (*INSTANTS, "count", "status")
+"""Columns of few distinct values. A dictionary shrinks them; for keys it takes longer than all the rest."""
+
+
+class SinkError(Exception):
+    """An output cannot be written or read: says where, what, and what to do about it."""
+
+    def __init__(self, where: str, what: str, hint: str) -> None:
+        super().__init__(where, what, hint)
+        self.where = where
+        self.what = what
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}. {self.hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What an epoch put on the disk; no rows means no file."""
+
+    rows: int
+    bytes: int
+
+
+def partition_path(root: str | Path, topology: str, operator: str, partition: int) -> Path:
+    return Path(root) / topology / operator / f"partition={partition}"
+
+
+def output_table(table: pa.Table) -> pa.Table:
+    """The rows as they are stored: instants as timestamps in UTC, `status` final unless given."""
+    for name in INSTANTS:
+        index = table.schema.get_field_index(name)
+        if index >= 0 and table.schema.field(index).type == pa.int64():
+            table = table.set_column(index, name, table.column(index).cast(INSTANT))
+    if "status" not in table.column_names:
+        table = table.append_column("status", pa.repeat(pa.scalar(FINAL), table.num_rows))
+    return table.combine_chunks()
+
+
+def write_epoch(
+    root: str | Path, topology: str, operator: str, partition: int, epoch: int, table: pa.Table | None
+) -> Written:
+    """Store one epoch's rows of one query, replacing whatever was there. Raises `SinkError`."""
+    directory = partition_path(root, topology, operator, partition) / f"epoch={epoch}"
+    try:
+        if table is None or not table.num_rows:
+            shutil.rmtree(directory, ignore_errors=True)
+            if directory.exists():
+                (directory / FILE_NAME).unlink()
+            return Written(0, 0)
+        return _replace(directory, output_table(table))
+    except OSError as error:
+        raise SinkError(
+            str(error.filename or directory),
+            f"the output of {operator}[{partition}] for epoch {epoch} cannot be written:"
+            f" {error.strerror or error}",
+            "Check that the directory is writable and has space; the epoch is written again when it is.",
+        ) from error
+
+
+def _replace(directory: Path, table: pa.Table) -> Written:
+    present = set(table.column_names)
+    temporary = directory / f".{FILE_NAME}.{os.getpid()}"
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        with pq.ParquetWriter(
+            str(temporary), table.schema, compression="snappy", store_schema=False,
+            use_dictionary=[name for name in _REPETITIVE if name in present],
+            write_statistics=[name for name in INSTANTS if name in present],
+        ) as writer:  # fmt: skip
+            writer.write_table(table)
+        size = temporary.stat().st_size
+        temporary.replace(directory / FILE_NAME)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return Written(table.num_rows, size)
+
+
+def epochs_present(root: str | Path, topology: str, operator: str, partition: int) -> list[int]:
+    """The epochs that have a file, in order."""
+    return [epoch for epoch, _ in _files(partition_path(root, topology, operator, partition))]
+
+
+def read_outputs(
+    root: str | Path,
+    topology: str,
+    operator: str | None = None,
+    partition: int | None = None,
+    *,
+    last_epoch: int | None = None,
+) -> pa.Table:
+    """Stored rows in order of operator, partition and epoch, with these three as further columns.
+
+    Operators with different columns can only be read one at a time. Empty (no columns) when nothing matches.
+    """
+    base = Path(root) / topology
+    names = [operator] if operator else sorted(path.name for path in base.glob("*") if path.is_dir())
+    tables: list[pa.Table] = []
+    for name in names:
+        found = sorted(int(path.name.partition("=")[2]) for path in (base / name).glob("partition=*"))
+        for index in found if partition is None else [partition]:
+            for epoch, file in _files(partition_path(root, topology, name, index)):
+                if last_epoch is None or epoch <= last_epoch:
+                    tables.append(_labelled(file, name, index, epoch))
+    try:
+        return pa.concat_tables(tables) if tables else pa.table({})
+    except pa.ArrowInvalid as error:
+        raise SinkError(
+            str(base), f"the outputs differ in their columns: {error}", "Name one operator."
+        ) from error
+
+
+def _files(partition: Path) -> Iterator[tuple[int, Path]]:
+    epochs = sorted(int(path.name.partition("=")[2]) for path in partition.glob("epoch=*"))
+    for epoch in epochs:
+        file = partition / f"epoch={epoch}" / FILE_NAME
+        if file.is_file():
+            yield epoch, file
+
+
+def _labelled(file: Path, operator: str, partition: int, epoch: int) -> pa.Table:
+    try:
+        table = pq.ParquetFile(file).read(use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise SinkError(
+            str(file),
+            f"the file cannot be read: {error}",
+            "Remove it; a replay of the epoch writes it again.",
+        ) from error
+    size = table.num_rows
+    return (
+        table.append_column("operator", pa.repeat(pa.scalar(operator), size))
+        .append_column("partition", pa.repeat(pa.scalar(partition, pa.int32()), size))
+        .append_column("epoch", pa.repeat(pa.scalar(epoch, pa.int64()), size))
+    )

@@ -1,0 +1,283 @@
+"""Reading a user's file, row by row or column by column, without trusting it.
+
+Every format yields `Rows`: text (null where a row has none that can be used), the raw event times if the
+file has such a column, and the reasons for the nulls. A row always keeps its number.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_jobs.sources.problems import SourceError
+
+CHUNK_ROWS: Final = 65_536
+SUFFIXES: Final = {
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}  # fmt: skip
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class Rows:
+    """Some consecutive rows. `times` has the file's own type; `rejected` holds (row in chunk, reason)."""
+
+    text: pa.Array
+    times: pa.Array | None
+    rejected: list[tuple[int, str]] = field(default_factory=list)
+
+
+def file_format(path: Path) -> str:
+    """'parquet', 'csv', 'tsv' or 'jsonl', by the name (a trailing .gz does not count)."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes.pop()
+    kind = SUFFIXES.get(suffixes[-1]) if suffixes else None
+    if kind is None or (kind == "parquet" and path.suffix.lower() == ".gz"):
+        raise SourceError(
+            where=str(path),
+            what=f"the file's name ends in {path.suffix or 'nothing'!r}, which is no format that can be read",
+            hint="Give a .parquet, .csv, .tsv, .jsonl or .ndjson file (the text formats also with .gz).",
+        )
+    return kind
+
+
+def rows_of(path: Path, *, text: str, ts: str, progress: Progress) -> Generator[Rows, None, None]:
+    """The file's rows in order; raises `SourceError` when the file or the text column cannot be read."""
+    kind = file_format(path)
+    if kind == "parquet":
+        yield from _parquet(path, text, ts, progress)
+    elif kind == "jsonl":
+        yield from _jsonl(path, text, ts, progress)
+    else:
+        yield from _csv(path, text, ts, progress, "\t" if kind == "tsv" else ",")
+
+
+def _missing_column(path: Path, text: str, present: list[str]) -> SourceError:
+    listed = ", ".join(repr(name) for name in present[:20]) or "none"
+    return SourceError(
+        where=str(path),
+        what=f"the file has no column {text!r}; its columns are {listed}",
+        hint="Name the column that holds the text with the source's `text` parameter, or add one.",
+    )
+
+
+def _parquet(path: Path, text: str, ts: str, progress: Progress) -> Iterator[Rows]:
+    with pq.ParquetFile(path, memory_map=True) as file:
+        schema = file.schema_arrow
+        if text not in schema.names:
+            raise _missing_column(path, text, schema.names)
+        kind = schema.field(text).type
+        if not _holds_text(kind):
+            raise SourceError(
+                where=str(path),
+                what=f"column {text!r} holds {kind}, not text",
+                hint="Name a column of strings with the source's `text` parameter.",
+            )
+        columns = [text, ts] if ts in schema.names else [text]
+        total, done = file.metadata.num_rows, 0
+        for batch in file.iter_batches(CHUNK_ROWS, columns=columns, use_threads=False):
+            times = batch.column(ts) if len(columns) == 2 else None
+            yield _checked(batch.column(text), times)
+            done += batch.num_rows
+            progress(done, total)
+
+
+def _holds_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _holds_text(kind.value_type)
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary,
+             pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_null)  # fmt: skip
+    return any(test(kind) for test in tests)
+
+
+def _checked(values: pa.Array, times: pa.Array | None) -> Rows:
+    """Text as Arrow strings; rows that are null or not UTF-8 become null, with the reason."""
+    rejected: list[tuple[int, str]] = []
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    raw = values if pa.types.is_null(values.type) else values.cast(pa.binary())
+    try:
+        strings = raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        strings = pa.array([_decoded(value) for value in raw.to_pylist()], pa.string())
+    if strings.null_count:
+        was_null = raw.is_null().to_pylist()
+        for row, missing in enumerate(strings.is_null().to_pylist()):
+            if missing:
+                rejected.append((row, "the text is null" if was_null[row] else "the text is not UTF-8"))
+    return Rows(strings, times, rejected)
+
+
+def _decoded(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+class _Collector:
+    """Gathers single rows into chunks."""
+
+    def __init__(self, with_times: bool) -> None:
+        self.with_times = with_times
+        self.clear()
+
+    def clear(self) -> None:
+        self.text: list[str | None] = []
+        self.times: list[Any] = []
+        self.rejected: list[tuple[int, str]] = []
+
+    def add(self, text: str | None, time: Any, reason: str = "") -> None:
+        if reason:
+            self.rejected.append((len(self.text), reason))
+        self.text.append(text)
+        self.times.append(time)
+
+    def take(self) -> Rows:
+        times = _time_array(self.times) if self.with_times else None
+        rows = Rows(pa.array(self.text, pa.string()), times, self.rejected)
+        self.clear()
+        return rows
+
+
+def _time_array(values: list[Any]) -> pa.Array:
+    """Numbers or texts as they came; what is neither is null. Mixed columns are read as text."""
+    plain = [
+        value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+        for value in values
+    ]
+    if any(isinstance(value, str) for value in plain):
+        return pa.array([None if value is None else str(value) for value in plain], pa.string())
+    if any(isinstance(value, float) for value in plain):
+        return pa.array(plain, pa.float64())
+    try:
+        return pa.array(plain, pa.int64())
+    except (OverflowError, pa.ArrowInvalid):
+        return pa.array(plain, pa.float64())
+
+
+def _opened(path: Path) -> tuple[IO[bytes], IO[bytes]]:
+    """The raw file (whose position tells the progress) and the stream of its content."""
+    raw = path.open("rb")
+    return raw, (gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw)  # type: ignore[return-value]
+
+
+def _csv(path: Path, text: str, ts: str, progress: Progress, delimiter: str) -> Iterator[Rows]:
+    raw, stream = _opened(path)
+    total = path.stat().st_size
+    with raw, stream:
+        # Bytes that are not UTF-8 survive as surrogates, so that they can be told apart field by field.
+        lines = (line.decode("utf-8", "surrogateescape") for line in stream)
+        limit = csv.field_size_limit(1 << 30)
+        try:
+            reader = csv.reader(lines, delimiter=delimiter)
+            header = [name.removeprefix("\ufeff") for name in next(reader, [])]
+            if text not in header:
+                raise _missing_column(path, text, header)
+            at, time_at = header.index(text), header.index(ts) if ts in header else -1
+            yield from _csv_rows(reader, len(header), at, time_at, lambda: progress(raw.tell(), total))
+        except csv.Error as error:
+            raise _unreadable(path, f"line {reader.line_num} is not CSV: {error}") from error
+        finally:
+            csv.field_size_limit(limit)
+
+
+def _csv_rows(
+    reader: Iterator[list[str]], width: int, at: int, time_at: int, progressed: Callable[[], None]
+) -> Iterator[Rows]:
+    rows = _Collector(time_at >= 0)
+    for fields in reader:
+        if not fields and width > 1:
+            continue  # an empty line is no row in CSV
+        if len(fields) != width and not (not fields and width == 1):
+            rows.add(None, None, f"the row has {len(fields)} fields, the header {width}")
+        else:
+            value = fields[at] if fields else ""
+            time = fields[time_at] if time_at >= 0 else None
+            if (
+                value.isascii()
+                or value.isprintable()
+                or _decoded(value.encode("utf-8", "surrogateescape")) is not None
+            ):
+                rows.add(value, time)
+            else:
+                rows.add(None, time, "the text is not UTF-8")
+        if len(rows.text) == CHUNK_ROWS:
+            yield rows.take()
+            progressed()
+    if rows.text:
+        yield rows.take()
+    progressed()
+
+
+def _jsonl(path: Path, text: str, ts: str, progress: Progress) -> Iterator[Rows]:
+    decoder = msgspec.json.Decoder()
+    raw, stream = _opened(path)
+    total = path.stat().st_size
+    rows, seen, found = _Collector(with_times=True), dict[str, None](), False
+    timed: bool | None = None
+    with raw, stream:
+        for number, line in enumerate(stream):
+            line = line.removeprefix(b"\xef\xbb\xbf") if number == 0 else line
+            if not line.strip():
+                continue
+            found = _json_row(rows, line, text, ts, decoder, seen) or found
+            if len(rows.text) == CHUNK_ROWS:
+                if not found:
+                    break
+                timed = ts in seen if timed is None else timed
+                yield _with_times_if(rows.take(), timed)
+                progress(raw.tell(), total)
+    if seen and not found:
+        raise _missing_column(path, text, list(seen))
+    if rows.text:
+        yield _with_times_if(rows.take(), ts in seen if timed is None else timed)
+    progress(total, total)
+
+
+def _with_times_if(rows: Rows, timed: bool) -> Rows:
+    return rows if timed else Rows(rows.text, None, rows.rejected)
+
+
+def _json_row(
+    rows: _Collector,
+    line: bytes,
+    text: str,
+    ts: str,
+    decoder: msgspec.json.Decoder[Any],
+    seen: dict[str, None],
+) -> bool:
+    """Add one line's row; whether it had the text field at all."""
+    try:
+        row = decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        utf8 = _decoded(line) is not None
+        rows.add(None, None, f"the line is not JSON: {error}" if utf8 else "the text is not UTF-8")
+        return False
+    if not isinstance(row, dict):
+        rows.add(None, None, "the line is not a JSON object")
+        return False
+    if len(seen) < 100:
+        seen.update(dict.fromkeys(row))
+    value, time = row.get(text), row.get(ts)
+    if value is None:
+        rows.add(None, time, "the text is null" if text in row else f"the row has no field {text!r}")
+    elif not isinstance(value, str):
+        rows.add(None, time, f"the text is a {type(value).__name__}, not a string")
+    else:
+        rows.add(value, time)
+    return text in row
+
+
+def _unreadable(path: Path, what: str) -> SourceError:
+    return SourceError(where=str(path), what=what, hint="Check that the file is whole and has this format.")

@@ -1,0 +1,254 @@
+"""From a user's file to the form every source partition reads: one memory-mapped Arrow file.
+
+The file is validated and converted once, when the topology is deployed. The copy is uncompressed, so tuple n
+is found in constant time and its bytes are never copied; and it is private to the topology, so a file that
+changes or vanishes later cannot change what a replay reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from spark_jobs.sources.event_time import EventTimes
+from spark_jobs.sources.formats import Progress, rows_of
+from spark_jobs.sources.problems import Problem, SourceError
+from spark_jobs.sources.spool import Spool
+
+FORMAT_VERSION: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedInput:
+    """What a conversion found. Times are microseconds since the Unix epoch, None without a time column."""
+
+    path: str
+    source: str
+    size: int
+    mtime_ns: int
+    digest: str
+    text: str
+    ts: str
+    ts_unit: str
+    rows: int
+    rejected: int
+    rejected_path: str
+    has_ts: bool
+    first_us: int | None
+    last_us: int | None
+    reasons: dict[str, int]
+    changed: str = ""
+    """Why the original can no longer be compared with the copy; empty when it is as it was."""
+
+    @property
+    def problems(self) -> list[Problem]:
+        found = []
+        if self.rejected:
+            counts = "; ".join(f"{count} times: {reason}" for reason, count in sorted(self.reasons.items()))
+            found.append(
+                Problem(
+                    self.source,
+                    f"{self.rejected} of {self.rows} rows are treated as having no text ({counts})",
+                    f"Their row numbers and reasons are in {self.rejected_path}.",
+                )
+            )
+        if self.changed:
+            found.append(
+                Problem(
+                    self.source,
+                    self.changed,
+                    "The topology goes on with the copy made when it was deployed; deploy it anew to read the"
+                    " file again.",
+                )
+            )
+        return found
+
+
+def sidecar(target: Path) -> Path:
+    """Where the facts about a prepared input are kept: input.arrow has input.json beside it."""
+    return target.with_suffix(".json")
+
+
+def prepared(target: Path) -> PreparedInput | None:
+    """The facts about an input prepared earlier, if it is there and whole."""
+    try:
+        facts = json.loads(sidecar(target).read_bytes())
+        if facts.pop("version") != FORMAT_VERSION or not target.is_file():
+            return None
+        return PreparedInput(**facts)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def prepare(
+    source: str | Path,
+    target: str | Path,
+    *,
+    text: str = "text",
+    ts: str = "ts",
+    ts_unit: str = "auto",
+    refresh: bool = False,
+    progress: Progress | None = None,
+) -> PreparedInput:
+    """Make `target` from `source`, unless that is done already. Raises `SourceError`.
+
+    A copy made with the same parameters is kept even when the original has changed or is gone (a running
+    topology must be able to replay); `refresh=True`, for a first start, makes a new one in that case.
+    Both files appear atomically. `progress(done, total)` is called now and then.
+    """
+    source, target = Path(source).expanduser().absolute(), Path(target)
+    known = prepared(target)
+    if (
+        known
+        and (known.source, known.text, known.ts) == (str(source), text, ts)
+        and ts_unit in ("auto", known.ts_unit)
+    ):
+        change = _change(source, known)
+        if not (change and refresh):
+            return PreparedInput(**{**asdict(known), "changed": change})
+    _require_file(source)
+    with _reading(source):
+        return _convert(
+            source, target, text, ts, _times(source, ts_unit), progress or (lambda done, total: None)
+        )
+
+
+def look(source: str | Path, *, text: str = "text", ts: str = "ts", ts_unit: str = "auto") -> None:
+    """Read the beginning of a file, as a check before anything is started. Raises `SourceError` if the file
+    cannot be used; rows that are wrong further on come to light in `prepare`."""
+    source = Path(source).expanduser().absolute()
+    _require_file(source)
+    _times(source, ts_unit)
+    with (
+        _reading(source),
+        closing(rows_of(source, text=text, ts=ts, progress=lambda done, total: None)) as rows,
+    ):
+        if next(rows, None) is None:
+            raise _empty(source)
+
+
+@contextmanager
+def _reading(source: Path) -> Iterator[None]:
+    """Whatever a damaged file or a full disk leads to becomes a `SourceError`."""
+    try:
+        yield
+    except (pa.ArrowException, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise SourceError(
+            where=str(source),
+            what=f"the file cannot be read: {str(error).splitlines()[0].rstrip('.')}",
+            hint="Check that it is whole and has this format.",
+        ) from error
+    except OSError as error:
+        raise SourceError(
+            where=str(error.filename or source),
+            what=f"reading or converting the input failed: {error.strerror or error}",
+            hint="Check the permissions and the free space of both places.",
+        ) from error
+
+
+def _times(source: Path, ts_unit: str) -> EventTimes:
+    try:
+        return EventTimes(ts_unit)
+    except ValueError as error:
+        raise SourceError(
+            where=str(source), what=str(error), hint="Correct the source's parameters."
+        ) from error
+
+
+def _empty(source: Path) -> SourceError:
+    return SourceError(
+        where=str(source), what="the file has no rows", hint="Give a file with at least one row of text."
+    )
+
+
+def _change(source: Path, known: PreparedInput) -> str:
+    try:
+        status = source.stat()
+    except OSError:
+        return "the input file is gone"
+    same = status.st_size == known.size
+    if same and status.st_mtime_ns != known.mtime_ns:
+        same = _digest(source) == known.digest  # written again, perhaps with the same content
+    return "" if same else "the input file has changed since it was read"
+
+
+def _digest(source: Path) -> str:
+    with source.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _require_file(source: Path) -> None:
+    what = ""
+    if source.is_dir():
+        what = "this is a directory, not a file"
+    elif not source.exists():
+        what = "there is no such file"
+    elif not os.access(source, os.R_OK):
+        what = "the file may not be read by this user"
+    elif source.stat().st_size == 0:
+        what = "the file is empty"
+    if what:
+        raise SourceError(
+            where=str(source),
+            what=what,
+            hint="Give the path of a parquet, CSV or JSON-lines file with a text column.",
+        )
+
+
+def _convert(
+    source: Path, target: Path, text: str, ts: str, times: EventTimes, progress: Progress
+) -> PreparedInput:
+    status = source.stat()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    spool = Spool(target.parent)
+    try:
+        for rows in rows_of(source, text=text, ts=ts, progress=progress):
+            spool.add(rows, times)
+        if not spool.rows:
+            raise _empty(source)
+        if spool.rejected == spool.rows:
+            reason = max(spool.reasons, key=lambda reason: spool.reasons[reason])
+            raise SourceError(
+                where=str(source), what=f"none of its {spool.rows} rows has usable text (mostly: {reason})",
+                hint="Check the column named by the source's `text` parameter.",
+            )  # fmt: skip
+        event_times = spool.event_times(str(source), ts)
+        listed = target.with_name("rejected.jsonl")
+        _replace(
+            listed,
+            "".join(json.dumps({"row": row, "reason": why}) + "\n" for row, why in spool.listed).encode(),
+        )
+        facts = PreparedInput(
+            path=str(target), source=str(source), size=status.st_size, mtime_ns=status.st_mtime_ns,
+            digest=_digest(source),
+            text=text, ts=ts, ts_unit=times.unit, rows=spool.rows,
+            rejected=spool.rejected, rejected_path=str(listed), reasons=spool.reasons,
+            has_ts=event_times is not None,
+            first_us=None if event_times is None else int(event_times.min()),
+            last_us=None if event_times is None else int(event_times.max()),
+        )  # fmt: skip
+        sidecar(target).unlink(missing_ok=True)  # from here to the end there is no valid copy
+        spool.finish(target, event_times)
+    finally:
+        spool.discard()
+    _replace(sidecar(target), json.dumps({"version": FORMAT_VERSION, **_stored(facts)}, indent=1).encode())
+    return facts
+
+
+def _stored(facts: PreparedInput) -> dict[str, Any]:
+    return {name: value for name, value in asdict(facts).items() if name != "changed"}
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(content)
+    temporary.replace(path)

@@ -1,0 +1,36 @@
+"""What can be wrong with an input: an error that stops the deployment, or a problem worth showing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something an operator should know about, in the three parts every message has."""
+
+    where: str
+    what: str
+    hint: str
+    severity: Literal["warning", "error"] = "warning"
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}. {self.hint}"
+
+
+class SourceError(Exception):
+    """The input cannot be used at all: says where, what, and what to do about it."""
+
+    def __init__(self, *, where: str, what: str, hint: str) -> None:
+        super().__init__(f"{where}: {what}. {hint}")
+        self.where = where
+        self.what = what
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _source_error, (self.where, self.what, self.hint)
+
+
+def _source_error(where: str, what: str, hint: str) -> SourceError:
+    return SourceError(where=where, what=what, hint=hint)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_jobs.operators.base import EpochContext, Operator
+from spark_jobs.operators.columns import Filter, Project
+from spark_jobs.operators.problems import OperatorError
+from spark_jobs.state.tables import PartitionState
+
+ROWS = pa.table({"ts": [1, 2, 3, 4], "key": ["ape", "bee", None, "cat"], "count": [5, None, 7, 8]})
+
+
+def run(operator: Operator, *tables: pa.Table) -> pa.Table | None:
+    return operator.process(EpochContext(1, 0, 0), {"A": list(tables)}, PartitionState({}, {}, {}))
+
+
+@pytest.mark.parametrize(
+    ("column", "comparison", "value", "kept"),
+    [
+        ("key", "==", "bee", [2]),
+        ("key", "!=", "bee", [1, 4]),
+        ("count", "<", 7, [1]),
+        ("count", "<=", 7, [1, 3]),
+        ("count", ">", 6.5, [3, 4]),
+        ("count", ">=", 8, [4]),
+        ("key", "in", ["ape", "cat"], [1, 4]),
+        ("key", "not_in", ["ape"], [2, 4]),
+        ("key", "contains", "a", [1, 4]),
+        ("key", "starts_with", "b", [2]),
+        ("key", "ends_with", "e", [1, 2]),
+        ("key", "is_null", None, [3]),
+        ("count", "is_not_null", None, [1, 3, 4]),
+    ],
+)
+def test_filter_keeps_the_rows_for_which_it_holds(
+    column: str, comparison: str, value: Any, kept: list[int]
+) -> None:
+    params = {"column": column, "comparison": comparison, "value": value}
+    assert Filter.problems(params) == []
+    result = run(Filter(params, ["A"]), ROWS)
+    assert result is not None
+    assert result.column("ts").to_pylist() == kept
+    assert result.column_names == ROWS.column_names
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"comparison": "==", "value": 1}, "column must be the name of a column, not None"),
+        ({"column": "a", "comparison": "=", "value": 1}, "comparison must be one of ==, !="),
+        ({"column": "a", "comparison": "in", "value": 1}, "value must be a list of one or more values"),
+        ({"column": "a", "comparison": "contains", "value": 1}, "value must be text for `contains`"),
+        ({"column": "a", "comparison": "is_null", "value": 1}, "is_null takes no value"),
+        ({"column": "a", "comparison": "=="}, "value must be text or a number, not None"),
+        ({"column": "a", "comparison": "==", "value": 1, "op": 1}, "unknown parameter 'op'"),
+    ],
+)
+def test_filter_names_bad_parameters(params: dict[str, Any], message: str) -> None:
+    (problem,) = Filter.problems(params)
+    assert message in problem
+
+
+def test_filter_says_when_values_cannot_be_compared() -> None:
+    operator = Filter({"column": "key", "comparison": "==", "value": 3}, ["A"])
+    with pytest.raises(OperatorError, match=r"cannot compare column 'key' \(string\) with 3"):
+        run(operator, ROWS)
+
+
+@pytest.mark.parametrize("columns", [["key", "ts"], {"key": "key", "ts": "ts"}])
+def test_project_chooses_columns(columns: Any) -> None:
+    assert Project.problems({"columns": columns}) == []
+    result = run(Project({"columns": columns}, ["A"]), ROWS, ROWS)
+    assert result is not None
+    assert result.column_names == ["key", "ts"]
+    assert result.num_rows == 8
+
+
+def test_project_renames() -> None:
+    result = run(Project({"columns": {"word": "key", "again": "key"}}, ["A"]), ROWS)
+    assert result is not None
+    assert result.column("word").equals(result.column("again"))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({}, "columns must be a list of names or a mapping"),
+        ({"columns": ["a", "a"]}, "columns names 'a' twice"),
+        ({"columns": ["a", 3]}, "columns holds 3, which is no name"),
+        ({"columns": {"a": ""}}, "columns holds '', which is no name"),
+    ],
+)
+def test_project_names_bad_parameters(params: dict[str, Any], message: str) -> None:
+    assert message in Project.problems(params)[0]
+
+
+def test_missing_column_lists_those_there_are() -> None:
+    with pytest.raises(OperatorError, match="project needs a column 'nix', but its input has ts, key, count"):
+        run(Project({"columns": ["nix"]}, ["A"]), ROWS)

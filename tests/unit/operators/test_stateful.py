@@ -1,0 +1,170 @@
+"""Operators that remember (distinct, windowed join) and those that gather (top k, union)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_jobs.operators.base import EpochContext, Operator
+from spark_jobs.operators.join import WindowedJoin
+from spark_jobs.operators.problems import OperatorError
+from spark_jobs.operators.sets import Distinct, Union
+from spark_jobs.operators.top_k import TopK
+from spark_jobs.operators.window import ROWS
+from spark_jobs.state.tables import PartitionState
+
+SECOND = 1_000_000
+
+
+def keyed(*rows: tuple[float, str | None]) -> pa.Table:
+    ts = pa.array([round(second * SECOND) for second, _ in rows], pa.int64())
+    return pa.table({"ts": ts, "key": pa.array([key for _, key in rows], pa.string())})
+
+
+def process(
+    operator: Operator,
+    state: PartitionState,
+    watermark_s: float,
+    inputs: Mapping[str, pa.Table],
+    *,
+    final: bool = False,
+) -> list[dict[str, Any]]:
+    context = EpochContext(1, round(watermark_s * SECOND), 0, final)
+    result = operator.process(context, {name: [table] for name, table in inputs.items()}, state)
+    return [] if result is None else result.to_pylist()
+
+
+def empty() -> PartitionState:
+    return PartitionState({}, {}, {})
+
+
+class TestDistinct:
+    def test_first_row_of_each_value_over_epochs(self) -> None:
+        operator, state = Distinct({}, ["A"]), empty()
+        first = process(operator, state, 3, {"A": keyed((1, "b"), (1, "a"), (2, "b"), (2, None))})
+        assert [(row["ts"], row["key"]) for row in first] == [
+            (SECOND, "b"),
+            (SECOND, "a"),
+            (2 * SECOND, None),
+        ]
+        second = process(operator, state, 9, {"A": keyed((3, "a"), (4, "c"), (5, None))})
+        assert [row["key"] for row in second] == ["c"]
+
+    def test_values_are_forgotten_with_their_window(self) -> None:
+        operator, state = Distinct({"size_s": 10}, ["A"]), empty()
+        assert len(process(operator, state, 9, {"A": keyed((1, "a"), (8, "a"))})) == 1
+        assert len(process(operator, state, 12, {"A": keyed((9, "a"), (11, "a"))})) == 1
+        assert len(process(operator, state, 39, {"A": keyed((12, "a"), (35, "a"))})) == 1
+        assert [chunk.note["high"] for chunk in state.table("seen")] == [30 * SECOND]
+
+    @pytest.mark.parametrize("params", [{}, {"size_s": 5}, {"columns": ["key", "ts"]}])
+    def test_agrees_with_a_set_over_many_epochs(self, params: dict[str, Any]) -> None:
+        randoms = random.Random(5)
+        operator, state, seen = Distinct(params, ["A"]), empty(), set()
+        for epoch in range(200):
+            rows = [(epoch + randoms.random() // 0.1 / 10, randoms.choice("abcdefgh")) for _ in range(6)]
+            expected = []
+            for ts, key in rows:
+                identity = (key, ts if "columns" in params else 0, ts // 5 if "size_s" in params else 0)
+                if identity not in seen:
+                    seen.add(identity)
+                    expected.append((round(ts * SECOND), key))
+            found = process(operator, state, epoch, {"A": keyed(*rows)})
+            assert [(row["ts"], row["key"]) for row in found] == expected
+        assert len(list(state.table("seen"))) < 64
+
+    def test_bad_parameters_are_named(self) -> None:
+        assert Distinct.problems({"columns": "key", "size_s": 0, "x": 1}) == [
+            "unknown parameter 'x'; this operator takes columns, size_s",
+            "columns must be a list of column names, not 'key'",
+            "size_s must be a number of seconds between 0.001 and 604800, not 0",
+        ]
+
+
+class TestUnion:
+    def test_inputs_in_their_order_columns_by_name(self) -> None:
+        other = pa.table({"key": ["z"], "ts": pa.array([5], pa.int64())})
+        rows = process(Union({}, ["A", "B"]), empty(), 0, {"B": other, "A": keyed((1, "a"))})
+        assert rows == [{"ts": SECOND, "key": "a"}, {"ts": 5, "key": "z"}]
+
+    def test_different_columns_are_refused(self) -> None:
+        with pytest.raises(OperatorError, match="union got inputs with different columns: ts, key and a"):
+            process(Union({}, ["A", "B"]), empty(), 0, {"A": keyed((1, "a")), "B": pa.table({"a": [1]})})
+
+
+class TestTopK:
+    def window(self, start: int, counts: dict[str, int]) -> Iterator[dict[str, Any]]:
+        for key, count in counts.items():
+            yield {"window_start": start, "window_end": start + 10, "key": key, "count": count}
+
+    def test_largest_of_each_window_ties_by_key(self) -> None:
+        rows = [*self.window(10, {"a": 1, "b": 3, "c": 3, "d": 2}), *self.window(0, {"a": 1, "z": 9})]
+        table = pa.Table.from_pylist(rows, schema=ROWS)
+        found = process(TopK({"k": 2}, ["A"]), empty(), 0, {"A": table})
+        assert [(row["window_start"], row["key"]) for row in found] == [
+            (0, "z"),
+            (0, "a"),
+            (10, "b"),
+            (10, "c"),
+        ]
+
+    def test_needs_window_rows(self) -> None:
+        with pytest.raises(OperatorError, match="top_k needs a column 'window_start'"):
+            process(TopK({}, ["A"]), empty(), 0, {"A": keyed((1, "a"))})
+
+    @pytest.mark.parametrize("k", [0, True, 1.5, "3"])
+    def test_bad_k(self, k: Any) -> None:
+        assert TopK.problems({"k": k}) == [f"k must be a whole number from 1 to 1000000, not {k!r}"]
+
+
+class TestWindowedJoin:
+    params: dict[str, Any] = {"size_s": 10}  # noqa: RUF012 - read only
+
+    def test_pairs_of_closed_windows_in_order(self) -> None:
+        operator, state = WindowedJoin(self.params, ["L", "R"]), empty()
+        left = keyed((1, "b"), (2, "a"), (11, "a"), (3, None))
+        assert process(operator, state, 9.9, {"L": left, "R": keyed((4, "a"), (12, "a"))}) == []
+        closed = process(operator, state, 10, {"R": keyed((5, "a"), (6, "b"), (7, None))})
+        assert [(row["key"], row["left_ts"], row["right_ts"]) for row in closed] == [
+            ("a", 2 * SECOND, 4 * SECOND), ("a", 2 * SECOND, 5 * SECOND), ("b", SECOND, 6 * SECOND),
+        ]  # fmt: skip
+        assert {(row["window_start"], row["window_end"]) for row in closed} == {(0, 10 * SECOND)}
+        flushed = process(operator, state, 12, {}, final=True)
+        assert [(row["window_start"], row["key"]) for row in flushed] == [(10 * SECOND, "a")]
+        assert state.table("left").read() is None
+
+    def test_agrees_with_nested_loops_over_many_epochs(self) -> None:
+        randoms = random.Random(7)
+        operator, state = WindowedJoin(self.params, ["L", "R"]), empty()
+        lefts: list[tuple[float, str]] = []
+        rights: list[tuple[float, str]] = []
+        found: list[tuple[Any, ...]] = []
+        for epoch in range(60):
+            sides = [[(epoch + randoms.random(), randoms.choice("abc")) for _ in range(3)] for _ in "LR"]
+            lefts += sides[0]
+            rights += sides[1]
+            rows = process(
+                operator, state, epoch + 1, {"L": keyed(*sides[0]), "R": keyed(*sides[1])}, final=epoch == 59
+            )
+            found += [(row["window_start"], row["key"], row["left_ts"], row["right_ts"]) for row in rows]
+        expected = [
+            (int(left // 10) * 10 * SECOND, key, round(left * SECOND), round(right * SECOND))
+            for left, key in lefts
+            for right, other in rights
+            if key == other and left // 10 == right // 10
+        ]
+        assert sorted(found) == sorted(expected)
+        assert [row[:2] for row in found] == sorted(row[:2] for row in found)
+
+    def test_rows_of_closed_windows_are_left_out(self) -> None:
+        operator, state = WindowedJoin(self.params, ["L", "R"]), empty()
+        process(operator, state, 20, {"L": keyed((1, "a"))})
+        assert process(operator, state, 40, {"L": keyed((2, "a")), "R": keyed((3, "a"))}) == []
+
+    def test_takes_two_inputs(self) -> None:
+        with pytest.raises(OperatorError, match="takes two inputs, not 1"):
+            WindowedJoin(self.params, ["L"])

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_jobs.operators.window import ROWS
+from spark_jobs.sinks.parquet import (
+    WINDOW_OUTPUT,
+    SinkError,
+    epochs_present,
+    partition_path,
+    read_outputs,
+    write_epoch,
+)
+
+
+def rows(*keys: str, start: int = 0) -> pa.Table:
+    records = [
+        {"window_start": start, "window_end": start + 5_000_000, "key": key, "count": len(key)}
+        for key in keys
+    ]
+    return pa.Table.from_pylist(records, schema=ROWS)
+
+
+def file_of(root: Path, epoch: int, operator: str = "O0") -> Path:
+    return partition_path(root, "t", operator, 0) / f"epoch={epoch}" / "part.parquet"
+
+
+def test_layout_schema_and_status(tmp_path: Path) -> None:
+    written = write_epoch(tmp_path, "t", "O0", 0, 7, rows("a", "bb"))
+    file = tmp_path / "t" / "O0" / "partition=0" / "epoch=7" / "part.parquet"
+    assert written.rows == 2
+    assert written.bytes == file.stat().st_size
+    table = pq.ParquetFile(file).read()
+    assert table.schema.equals(WINDOW_OUTPUT)
+    assert set(table.column("status").to_pylist()) == {"final"}
+
+
+def test_same_rows_same_bytes_however_they_are_chunked(tmp_path: Path) -> None:
+    whole = rows(*[f"key{n}" for n in range(5_000)])
+    write_epoch(tmp_path, "t", "O0", 0, 1, whole)
+    first = file_of(tmp_path, 1).read_bytes()
+    write_epoch(tmp_path, "t", "O0", 0, 1, pa.concat_tables([whole.slice(0, 17), whole.slice(17)]))
+    assert file_of(tmp_path, 1).read_bytes() == first
+    assert os.listdir(file_of(tmp_path, 1).parent) == ["part.parquet"]
+
+
+@pytest.mark.parametrize("empty", [None, rows()])
+def test_an_epoch_without_rows_has_no_file_not_even_an_old_one(
+    tmp_path: Path, empty: pa.Table | None
+) -> None:
+    assert write_epoch(tmp_path, "t", "O0", 0, 1, empty).bytes == 0
+    assert not (tmp_path / "t").exists()
+    write_epoch(tmp_path, "t", "O0", 0, 1, rows("a"))
+    write_epoch(tmp_path, "t", "O0", 0, 1, empty)
+    assert not file_of(tmp_path, 1).parent.exists()
+
+
+def test_given_status_and_other_columns_are_kept(tmp_path: Path) -> None:
+    table = pa.table({"ts": pa.array([5], pa.int64()), "word": ["a"], "status": ["tentative"]})
+    write_epoch(tmp_path, "t", "O0", 0, 1, table)
+    (row,) = pq.ParquetFile(file_of(tmp_path, 1)).read().to_pylist()
+    assert row["status"] == "tentative"
+    assert row["ts"].isoformat() == "1970-01-01T00:00:00.000005+00:00"
+
+
+def test_reading_back(tmp_path: Path) -> None:
+    for operator, epoch in (("O0", 2), ("O0", 10), ("O1", 2)):
+        write_epoch(tmp_path, "t", operator, 0, epoch, rows(f"{operator}-{epoch}"))
+    everything = read_outputs(tmp_path, "t")
+    found = [(row["operator"], row["partition"], row["epoch"]) for row in everything.to_pylist()]
+    assert found == [("O0", 0, 2), ("O0", 0, 10), ("O1", 0, 2)]
+    assert read_outputs(tmp_path, "t", "O0", last_epoch=9).column("key").to_pylist() == ["O0-2"]
+    assert epochs_present(tmp_path, "t", "O0", 0) == [2, 10]
+    assert read_outputs(tmp_path, "nix").num_rows == 0
+
+
+def test_a_half_written_file_is_not_seen(tmp_path: Path) -> None:
+    write_epoch(tmp_path, "t", "O0", 0, 1, rows("a"))
+    file_of(tmp_path, 2).parent.mkdir()
+    (file_of(tmp_path, 2).parent / ".part.parquet.123").write_bytes(b"half")
+    assert epochs_present(tmp_path, "t", "O0", 0) == [1]
+    assert read_outputs(tmp_path, "t").num_rows == 1
+
+
+def test_unwritable_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("in the way")
+    with pytest.raises(
+        SinkError, match=r"the output of O0\[0\] for epoch 3 cannot be written: Not a directory"
+    ) as caught:
+        write_epoch(tmp_path, "t", "O0", 0, 3, rows("a"))
+    assert caught.value.where.startswith(str(tmp_path / "t"))
+    assert "writable and has space" in caught.value.hint
+
+
+def test_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_epoch(tmp_path, "t", "O0", 0, 1, rows("a"))
+
+    def full(self: Any, table: pa.Table) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+    with pytest.raises(SinkError, match="No space left on device"):
+        write_epoch(tmp_path, "t", "O0", 0, 1, rows("b"))
+    monkeypatch.undo()
+    assert read_outputs(tmp_path, "t").column("key").to_pylist() == ["a"]
+    assert os.listdir(file_of(tmp_path, 1).parent) == ["part.parquet"]
+
+
+def test_damaged_file_is_named(tmp_path: Path) -> None:
+    write_epoch(tmp_path, "t", "O0", 0, 1, rows("a"))
+    file_of(tmp_path, 1).write_bytes(b"PAR1")
+    with pytest.raises(SinkError, match="the file cannot be read"):
+        read_outputs(tmp_path, "t")

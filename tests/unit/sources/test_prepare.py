@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_jobs.sources import formats, spool
+from spark_jobs.sources.prepare import PreparedInput, look, prepare
+from spark_jobs.sources.problems import SourceError
+
+
+def content(prepared: PreparedInput) -> dict[str, list[Any]]:
+    with pa.memory_map(prepared.path) as mapped:
+        found: dict[str, list[Any]] = pa.ipc.open_file(mapped).read_all().to_pydict()
+        return found
+
+
+def parquet(path: Path, **columns: Any) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def written(path: Path, body: str | bytes) -> Path:
+    path.write_bytes(body.encode() if isinstance(body, str) else body)
+    return path
+
+
+def rejected(prepared: PreparedInput) -> list[tuple[int, str]]:
+    lines = Path(prepared.rejected_path).read_text().splitlines()
+    return [(line["row"], line["reason"]) for line in map(json.loads, lines)]
+
+
+class TestFormats:
+    @pytest.fixture(params=["parquet", "csv", "tsv", "jsonl", "csv.gz", "jsonl.gz"])
+    def source(self, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+        texts = ["plain #tag", 'comma, "quoted"', "two\nlines", "", "日本 #é"]
+        path = tmp_path / f"input.{request.param}"
+        if request.param == "parquet":
+            return parquet(path, id=[1, 2, 3, 4, 5], text=texts)
+        if request.param.startswith("jsonl"):
+            body = "".join(json.dumps({"id": n, "text": text}) + "\n" for n, text in enumerate(texts))
+        else:
+            mark = "\t" if request.param == "tsv" else ","
+            quoted = ['"' + text.replace('"', '""') + '"' for text in texts]
+            body = f"id{mark}text\r\n" + "".join(f"{n}{mark}{text}\r\n" for n, text in enumerate(quoted))
+        body_bytes = b"\xef\xbb\xbf" + body.encode()
+        return written(path, gzip.compress(body_bytes) if request.param.endswith("gz") else body_bytes)
+
+    def test_same_rows_from_every_format(self, source: Path, tmp_path: Path) -> None:
+        prepared = prepare(source, tmp_path / "t" / "input.arrow")
+        assert content(prepared) == {"text": ["plain #tag", 'comma, "quoted"', "two\nlines", "", "日本 #é"]}
+        assert (prepared.rows, prepared.rejected, prepared.has_ts, prepared.problems) == (5, 0, False, [])
+
+    @pytest.mark.parametrize(
+        "kind", [pa.large_string(), pa.string_view(), pa.binary(), pa.dictionary(pa.int32(), pa.string())]
+    )
+    def test_every_kind_of_text_column(self, kind: pa.DataType, tmp_path: Path) -> None:
+        column = (
+            pa.array(["a", None, "b"]).cast(kind)
+            if kind != pa.string_view()
+            else pa.array(["a", None, "b"], kind)
+        )
+        source = tmp_path / "input.parquet"
+        pq.write_table(pa.table({"tweet": column}), source)
+        prepared = prepare(source, tmp_path / "input.arrow", text="tweet")
+        assert content(prepared) == {"text": ["a", None, "b"]}
+
+
+class TestRejectedRows:
+    def test_null_and_non_utf8_in_parquet_keep_their_numbers(self, tmp_path: Path) -> None:
+        raw = pa.array([b"good", None, b"bad \xff", b"\xc3\xa9"], pa.binary())
+        unchecked = pa.Array.from_buffers(pa.string(), 4, raw.buffers())
+        prepared = prepare(parquet(tmp_path / "i.parquet", text=unchecked), tmp_path / "input.arrow")
+        assert content(prepared)["text"] == ["good", None, None, "é"]
+        assert rejected(prepared) == [(1, "the text is null"), (2, "the text is not UTF-8")]
+        (problem,) = prepared.problems
+        assert "2 of 4 rows are treated as having no text" in problem.what
+        assert prepared.rejected_path in problem.hint
+
+    def test_csv(self, tmp_path: Path) -> None:
+        source = written(tmp_path / "i.csv", b"id,text\n1,a\n2,\xfe\xff\n3\n\n4,b,c\n5,d")
+        prepared = prepare(source, tmp_path / "input.arrow")
+        assert content(prepared)["text"] == ["a", None, None, None, "d"]
+        assert rejected(prepared) == [
+            (1, "the text is not UTF-8"),
+            (2, "the row has 1 fields, the header 2"),
+            (3, "the row has 3 fields, the header 2"),
+        ]
+
+    def test_jsonl(self, tmp_path: Path) -> None:
+        lines = [
+            b'{"text":"a"}', b'{"text":null}', b'{"text":"\xff"}', b"{", b"[1]", b'{"id":1}',
+            b'{"text":5}', b"", b'{"text":"b"}',
+        ]  # fmt: skip
+        prepared = prepare(written(tmp_path / "i.jsonl", b"\n".join(lines)), tmp_path / "input.arrow")
+        assert content(prepared)["text"] == ["a", None, None, None, None, None, None, "b"]
+        assert [row for row, _ in rejected(prepared)] == [1, 2, 3, 4, 5, 6]
+        assert "the text is not UTF-8" in dict(rejected(prepared))[2]
+
+    def test_the_list_is_bounded_and_the_count_exact(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(spool, "REJECTED_LISTED", 3)
+        monkeypatch.setattr(formats, "CHUNK_ROWS", 2)
+        source = parquet(tmp_path / "i.parquet", text=[None, "a", None, None, "b", None, None])
+        prepared = prepare(source, tmp_path / "input.arrow")
+        assert prepared.rejected == 5
+        assert [row for row, _ in rejected(prepared)] == [0, 2, 3]
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("name", "body", "message"),
+        [
+            ("i.csv", b"id,body\n1,a\n", "the file has no column 'text'; its columns are 'id', 'body'"),
+            ("i.jsonl", b'{"body":"a"}\n', "the file has no column 'text'; its columns are 'body'"),
+            ("i.csv", b"", "the file is empty"),
+            ("i.csv", b"id,text\n", "the file has no rows"),
+            ("i.parquet", b"PAR1 not really", "the file cannot be read"),
+            ("i.csv.gz", b"not gzip", "failed: Not a gzipped file"),
+            ("i.xlsx", b"x", "the file's name ends in '.xlsx', which is no format that can be read"),
+            (
+                "i.csv",
+                b"text\n\xff\n\xfe\n",
+                "none of its 2 rows has usable text (mostly: the text is not UTF-8)",
+            ),
+            ("i.csv", b'text,x\n"a', "the row has 1 fields"),
+        ],
+    )
+    def test_unusable_files(self, name: str, body: bytes, message: str, tmp_path: Path) -> None:
+        source = written(tmp_path / name, body)
+        with pytest.raises(SourceError) as caught:
+            prepare(source, tmp_path / "t" / "input.arrow")
+        assert message in str(caught.value)
+        assert caught.value.where == str(source)
+        assert caught.value.hint
+        assert list((tmp_path / "t").glob("*")) == []
+        if "usable text" not in message and "fields" not in message:
+            with pytest.raises(SourceError, match=re.escape(message)):
+                look(source)
+
+    def test_absent_file_and_directory(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match=r"nix\.csv: there is no such file\. Give the path"):
+            prepare(tmp_path / "nix.csv", tmp_path / "input.arrow")
+        with pytest.raises(SourceError, match="this is a directory, not a file"):
+            prepare(tmp_path, tmp_path / "input.arrow")
+
+    def test_text_column_of_another_type(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match="column 'text' holds int64, not text"):
+            prepare(parquet(tmp_path / "i.parquet", text=[1]), tmp_path / "input.arrow")
+
+    def test_empty_parquet(self, tmp_path: Path) -> None:
+        source = parquet(tmp_path / "i.parquet", text=pa.array([], pa.string()))
+        with pytest.raises(SourceError, match="the file has no rows"):
+            prepare(source, tmp_path / "input.arrow")
+
+    def test_bad_unit_and_unreadable_times(self, tmp_path: Path) -> None:
+        source = parquet(tmp_path / "i.parquet", text=["a"], ts=["soon"])
+        with pytest.raises(SourceError, match="ts_unit is 'h'; it must be one of auto, s, ms, us, ns"):
+            prepare(source, tmp_path / "input.arrow", ts_unit="h")
+        with pytest.raises(SourceError, match="usable text"):
+            prepare(source, tmp_path / "input.arrow")
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+    def test_unwritable_target(self, tmp_path: Path) -> None:
+        target = tmp_path / "locked"
+        target.mkdir(mode=0o500)
+        with pytest.raises(SourceError, match="converting the input failed: Permission denied"):
+            prepare(parquet(tmp_path / "i.parquet", text=["a"]), target / "input.arrow")
+
+    def test_target_below_a_file(self, tmp_path: Path) -> None:
+        written(tmp_path / "file", "x")
+        with pytest.raises(SourceError, match="converting the input failed"):
+            prepare(parquet(tmp_path / "i.parquet", text=["a"]), tmp_path / "file" / "input.arrow")
+
+
+class TestTimes:
+    @pytest.mark.parametrize(
+        "times",
+        [
+            pa.array([1_700_000_000, 1_700_000_002, 1_700_000_001]),
+            pa.array([1_700_000_000.0, 1_700_000_002.0, 1_700_000_001.0]),
+            pa.array([1_700_000_000_000, 1_700_000_002_000, 1_700_000_001_000]),
+            pa.array(["2023-11-14T22:13:20", "2023-11-14T22:13:22Z", "2023-11-14T23:13:21+01:00"]),
+            pa.array(["1700000000", "1700000002", "1700000001"]),
+            pa.array([datetime(2023, 11, 14, 22, 13, second, tzinfo=UTC) for second in (20, 22, 21)]),
+            pa.array([1_700_000_000_000_000_999, 1_700_000_002_000_000_000, 1_700_000_001_000_000_000]),
+            pa.array([datetime(2023, 11, 14, 22, 13, s) for s in (20, 22, 21)], pa.timestamp("ns")),  # noqa: DTZ001
+        ],
+    )
+    def test_every_way_to_write_a_time(self, times: pa.Array, tmp_path: Path) -> None:
+        prepared = prepare(
+            parquet(tmp_path / "i.parquet", text=["a", "b", "c"], ts=times), tmp_path / "input.arrow"
+        )
+        found = content(prepared)
+        base = 1_700_000_000_000_000
+        assert found["ts"] == [base, base + 2_000_000, base + 1_000_000]
+        assert found["watermark"] == [base, base + 1_000_000, base + 1_000_000]
+        assert (prepared.first_us, prepared.last_us) == (base, base + 2_000_000)
+
+    def test_unit_given(self, tmp_path: Path) -> None:
+        source = parquet(tmp_path / "i.parquet", text=["a", "b"], at=[0, 1500])
+        prepared = prepare(source, tmp_path / "input.arrow", ts="at", ts_unit="ms")
+        assert content(prepared)["ts"] == [0, 1_500_000]
+
+    def test_rows_without_a_time_have_no_text_and_the_time_before(self, tmp_path: Path) -> None:
+        source = written(tmp_path / "i.csv", "text,ts\na,\nb,100\nc,soon\nd,99\n")
+        prepared = prepare(source, tmp_path / "input.arrow")
+        assert content(prepared) == {
+            "text": [None, "b", None, "d"],
+            "ts": [100_000_000, 100_000_000, 100_000_000, 99_000_000],
+            "watermark": [99_000_000] * 4,
+        }
+        assert prepared.rejected == 2
+
+    def test_many_batches(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(formats, "CHUNK_ROWS", 7)
+        monkeypatch.setattr(spool, "BATCH_ROWS", 20)
+        times = [(n * 37) % 101 + 1_000 for n in range(100)]
+        source = parquet(tmp_path / "i.parquet", text=[f"t{n}" for n in range(100)], ts=times)
+        prepared = prepare(source, tmp_path / "input.arrow", ts_unit="s")
+        found = content(prepared)
+        assert found["text"] == [f"t{n}" for n in range(100)]
+        assert found["watermark"] == [min(times[n:]) * 1_000_000 for n in range(100)]
+        with pa.memory_map(prepared.path) as mapped:
+            assert pa.ipc.open_file(mapped).num_record_batches == 5
+
+
+class TestRepeated:
+    def test_a_second_call_does_nothing(self, tmp_path: Path) -> None:
+        source, target = parquet(tmp_path / "i.parquet", text=["a"]), tmp_path / "t" / "input.arrow"
+        first = prepare(source, target)
+        stamp = target.stat().st_mtime_ns
+        assert prepare(source, target, refresh=True) == first
+        assert target.stat().st_mtime_ns == stamp
+        assert sorted(path.name for path in target.parent.iterdir()) == [
+            "input.arrow",
+            "input.json",
+            "rejected.jsonl",
+        ]
+
+    def test_other_parameters_convert_again(self, tmp_path: Path) -> None:
+        source, target = parquet(tmp_path / "i.parquet", text=["a"], body=["b"]), tmp_path / "input.arrow"
+        prepare(source, target)
+        assert content(prepare(source, target, text="body"))["text"] == ["b"]
+
+    def test_a_changed_or_lost_original_is_reported_and_the_copy_kept(self, tmp_path: Path) -> None:
+        source, target = parquet(tmp_path / "i.parquet", text=["a"]), tmp_path / "input.arrow"
+        prepare(source, target)
+        parquet(source, text=["b", "c"])
+        kept = prepare(source, target)
+        assert content(kept)["text"] == ["a"]
+        assert [problem.what for problem in kept.problems] == ["the input file has changed since it was read"]
+        source.unlink()
+        assert [problem.what for problem in prepare(source, target).problems] == ["the input file is gone"]
+
+    def test_the_same_content_written_again_is_no_change(self, tmp_path: Path) -> None:
+        source, target = parquet(tmp_path / "i.parquet", text=["a"]), tmp_path / "input.arrow"
+        prepare(source, target)
+        stamp = target.stat().st_mtime_ns
+        os.utime(source, ns=(1, 1))
+        assert prepare(source, target, refresh=True).problems == []
+        assert target.stat().st_mtime_ns == stamp
+
+    def test_refresh_reads_a_changed_original(self, tmp_path: Path) -> None:
+        source, target = parquet(tmp_path / "i.parquet", text=["a"]), tmp_path / "input.arrow"
+        prepare(source, target)
+        parquet(source, text=["b", "c"])
+        assert content(prepare(source, target, refresh=True))["text"] == ["b", "c"]
+
+    def test_a_conversion_cut_short_is_made_again(self, tmp_path: Path) -> None:
+        source, target = parquet(tmp_path / "i.parquet", text=["a"]), tmp_path / "input.arrow"
+        prepare(source, target)
+        target.with_suffix(".json").unlink()
+        target.write_bytes(b"half")
+        assert content(prepare(source, target))["text"] == ["a"]
+
+    def test_progress_reaches_the_end(self, tmp_path: Path) -> None:
+        seen: list[tuple[int, int]] = []
+        source = written(tmp_path / "i.csv", "text\n" + "a\n" * 10)
+        prepare(source, tmp_path / "input.arrow", progress=lambda done, total: seen.append((done, total)))
+        assert seen[-1][0] == seen[-1][1]
+
+
+def test_a_look_is_enough_for_a_good_file(tmp_path: Path) -> None:
+    look(parquet(tmp_path / "i.parquet", text=["a"]))
+    assert [path.name for path in tmp_path.iterdir()] == ["i.parquet"]
