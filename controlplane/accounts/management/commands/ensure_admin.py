@@ -1,0 +1,49 @@
+"""``manage.py ensure_admin``: the administrator and an API token, for unattended installations."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from knox.models import AuthToken
+
+from controlplane.accounts.services import admin_ensure, token_create
+from controlplane.events.choices import Door
+
+
+class Command(BaseCommand):
+    help = (
+        "Create or update the administrator with the password in RESURGE_ADMIN_PASSWORD; "
+        'prints {"user", "created", "token"} as JSON (token only with --token).'
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--username", default=os.environ.get("RESURGE_ADMIN_USER", "admin"))
+        parser.add_argument("--token", action="store_true", help="make an API token and print it")
+        parser.add_argument(
+            "--replace-tokens", action="store_true", help="revoke the user's earlier tokens first"
+        )
+        parser.add_argument("--lifetime-hours", type=float, help="the token expires after this")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        password = os.environ.get("RESURGE_ADMIN_PASSWORD", "")
+        if not password:
+            raise CommandError("set RESURGE_ADMIN_PASSWORD: the password never comes as an argument")
+        user, created = admin_ensure(username=options["username"], password=password, door=Door.CLI)
+        answer: dict[str, Any] = {"user": user.get_username(), "created": created}
+        if options["replace_tokens"]:
+            AuthToken.objects.filter(user=user).delete()
+        if options["token"]:
+            hours = options["lifetime_hours"]
+            _, answer["token"] = token_create(
+                user=user,
+                lifetime=None if hours is None else timedelta(hours=hours),
+                actor="system",
+                door=Door.CLI,
+                reason="token for the command line",
+            )
+        self.stdout.write(json.dumps(answer))

@@ -1,0 +1,35 @@
+"""The three roles. Each is a Django group and includes the rights of those before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+VIEWER = "viewer"
+OPERATOR = "operator"
+ADMINISTRATOR = "administrator"
+ROLES = (VIEWER, OPERATOR, ADMINISTRATOR)
+_RANK = {role: rank for rank, role in enumerate(ROLES)}
+
+
+def role_of(user: Any) -> str | None:
+    """The user's highest role, or None for somebody who may not even look.
+
+    Superusers are administrators. The groups are read once per user object.
+    """
+    if not user.is_authenticated or not user.is_active:
+        return None
+    if user.is_superuser:
+        return ADMINISTRATOR
+    cached: str | None = getattr(user, "_resurge_role", "")
+    if cached != "":
+        return cached
+    names = user.groups.filter(name__in=ROLES).values_list("name", flat=True)
+    role = max(names, key=lambda name: _RANK[name], default=None)
+    user._resurge_role = role
+    return role
+
+
+def has_role(user: Any, role: str) -> bool:
+    """Whether `user` has at least `role`."""
+    own = role_of(user)
+    return own is not None and _RANK[own] >= _RANK[role]

@@ -1,0 +1,64 @@
+"""Users, roles and API tokens."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.db import transaction
+from knox.models import AuthToken
+
+from controlplane.accounts.roles import ADMINISTRATOR
+from controlplane.events.audit import audit_record
+from controlplane.events.choices import Door
+
+
+@transaction.atomic
+def admin_ensure(*, username: str, password: str, door: Door) -> tuple[Any, bool]:
+    """Create the administrator, or set the password of the one there is; returns (user, created)."""
+    user, created = get_user_model().objects.get_or_create(username=username)
+    user.is_staff = user.is_superuser = user.is_active = True
+    if not user.check_password(password):
+        user.set_password(password)
+    user.save()
+    user.groups.add(Group.objects.get_or_create(name=ADMINISTRATOR)[0])
+    audit_record(
+        actor="system",
+        door=door,
+        action="account.create" if created else "account.update",
+        target=username,
+        reason="administrator named by the environment",
+    )
+    return user, created
+
+
+@transaction.atomic
+def token_create(
+    *, user: Any, lifetime: timedelta | None, actor: str, door: Door, reason: str
+) -> tuple[AuthToken, str]:
+    """Make an API token; only its hash is stored, so the text is returned this once."""
+    row, text = AuthToken.objects.create(user=user, expiry=lifetime)
+    audit_record(
+        actor=actor,
+        door=door,
+        action="token.create",
+        target=user.get_username(),
+        after={"key": row.token_key, "expiry": row.expiry.isoformat() if row.expiry else None},
+        reason=reason,
+    )
+    return row, text
+
+
+@transaction.atomic
+def token_revoke(*, token: AuthToken, actor: str, door: Door, reason: str) -> None:
+    audit_record(
+        actor=actor,
+        door=door,
+        action="token.revoke",
+        target=token.user.get_username(),
+        before={"key": token.token_key},
+        reason=reason,
+    )
+    token.delete()

@@ -1,0 +1,54 @@
+"""One shape for every refusal: ``{"errors": [{"path": "...", "message": "..."}]}``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
+from django.http import Http404
+from rest_framework import status
+from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.response import Response
+from rest_framework.views import exception_handler
+
+from controlplane.errors import Conflict, Invalid, Missing, ServiceError
+
+_STATUS: dict[type[ServiceError], int] = {
+    Invalid: status.HTTP_400_BAD_REQUEST,
+    Conflict: status.HTTP_409_CONFLICT,
+    Missing: status.HTTP_404_NOT_FOUND,
+}
+
+
+def handle(error: Exception, context: dict[str, Any]) -> Response | None:
+    """DRF's exception handler; unknown exceptions go on to become a logged 500."""
+    if isinstance(error, Invalid):
+        found = [{"path": problem.path, "message": problem.message} for problem in error.problems]
+        return Response({"errors": found}, status=status.HTTP_400_BAD_REQUEST)
+    if isinstance(error, ServiceError):
+        return Response(
+            {"errors": [{"path": "", "message": str(error)}]}, status=_STATUS.get(type(error), 400)
+        )
+    response = exception_handler(error, context)
+    if response is None:
+        return None
+    if isinstance(error, ValidationError):
+        response.data = {"errors": list(_flattened(error.detail))}
+    elif isinstance(error, APIException | Http404 | DjangoPermissionDenied):
+        detail = response.data.get("detail", "") if isinstance(response.data, dict) else ""
+        response.data = {"errors": [{"path": "", "message": str(detail)}]}
+    return response
+
+
+def _flattened(detail: Any, path: str = "") -> Iterator[dict[str, str]]:
+    if isinstance(detail, dict):
+        for name, inner in detail.items():
+            here = "" if name == "non_field_errors" else str(name)
+            yield from _flattened(inner, f"{path}.{here}".strip("."))
+    elif isinstance(detail, list):
+        for index, inner in enumerate(detail):
+            deeper = isinstance(inner, dict | list)
+            yield from _flattened(inner, f"{path}[{index}]" if deeper else path)
+    else:
+        yield {"path": path, "message": str(detail)}

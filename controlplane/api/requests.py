@@ -1,0 +1,84 @@
+"""What every change has in common: who asks, through which door, why, and under which key."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import serializers, status
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.events.choices import Door
+from controlplane.events.models import Operation
+
+
+class ErrorItemSerializer(serializers.Serializer):
+    path = serializers.CharField(help_text="where, as a path into the request; may be empty")
+    message = serializers.CharField()
+
+
+class ErrorsSerializer(serializers.Serializer):
+    """Why a request was refused."""
+
+    errors = ErrorItemSerializer(many=True)
+
+
+class ReasonSerializer(serializers.Serializer):
+    """Why the change is made; it is audited."""
+
+    reason = serializers.CharField(max_length=1000, help_text="why; kept in the audit trail")
+
+
+IDEMPOTENCY_KEY = OpenApiParameter(
+    name="Idempotency-Key",
+    type=OpenApiTypes.STR,
+    location=OpenApiParameter.HEADER,
+    description="Repeating a request with the same key gives the first one's operation back.",
+)
+REASON = OpenApiParameter(
+    name="reason", type=OpenApiTypes.STR, required=True, description="why; kept in the audit trail"
+)
+
+
+class Caller(TypedDict):
+    """Keyword arguments of every service that changes something."""
+
+    actor: str
+    door: Door
+
+
+def caller(request: Request) -> Caller:
+    """A token means automation; a session means somebody at a page."""
+    return {
+        "actor": request.user.get_username(),
+        "door": Door.PAGE if request.auth is None else Door.REST,
+    }
+
+
+def reason_of(request: Request) -> str:
+    """The body's (or, for DELETE, the query's) ``reason``; raises `ValidationError` without one."""
+    data: Any = request.data if isinstance(request.data, dict) else {}
+    given = {"reason": data.get("reason", request.query_params.get("reason", ""))}
+    serializer = ReasonSerializer(data=given)
+    if not serializer.is_valid():
+        raise ValidationError({"reason": ["say why: every change is audited with its reason"]})
+    return str(serializer.validated_data["reason"])
+
+
+def idempotency_key(request: Request) -> str:
+    return str(request.headers.get("Idempotency-Key", "")).strip()
+
+
+def accepted(operation: Operation, request: Request) -> Response:
+    """202 with the operation to follow."""
+    from controlplane.events.api.serializers import OperationSerializer
+
+    body = OperationSerializer(operation, context={"request": request}).data
+    return Response(
+        body,
+        status=status.HTTP_202_ACCEPTED,
+        headers={"Location": f"/api/v1/operations/{operation.pk}/"},
+    )

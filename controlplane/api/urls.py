@@ -1,0 +1,63 @@
+"""Everything under ``/api/v1/``."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver, include, path, re_path
+from drf_spectacular.views import SpectacularAPIView
+from rest_framework.routers import SimpleRouter
+
+from controlplane.accounts.api.views import MeView, SettingsView, TokenViewSet
+from controlplane.api.docs import DocumentationView
+from controlplane.api.unknown import UnknownView
+from controlplane.checkpoints.api.views import CheckpointViewSet, TopologyCheckpointViewSet
+from controlplane.events.api.views import AuditViewSet, EventListView, OperationViewSet, SnapshotView
+from controlplane.incidents.api.views import IncidentViewSet, TopologyPlanViewSet
+from controlplane.nodes.api.views import NodeRequestViewSet, NodeViewSet
+from controlplane.topologies.api.parts import (
+    AvailabilityViewSet,
+    PartitionViewSet,
+    ProblemViewSet,
+    QueryViewSet,
+    TopologyProblemViewSet,
+    VersionViewSet,
+)
+from controlplane.topologies.api.views import PipelineListView, TopologyViewSet
+
+router = SimpleRouter()
+router.register("topologies", TopologyViewSet, basename="topology")
+router.register("nodes", NodeViewSet, basename="node")
+router.register("node-requests", NodeRequestViewSet, basename="node-request")
+router.register("incidents", IncidentViewSet, basename="incident")
+router.register("checkpoints", CheckpointViewSet, basename="checkpoint")
+router.register("operations", OperationViewSet, basename="operation")
+router.register("problems", ProblemViewSet, basename="problem")
+router.register("audit", AuditViewSet, basename="audit")
+router.register("tokens", TokenViewSet, basename="token")
+
+of_topology: list[URLPattern | URLResolver] = [
+    path("queries/", QueryViewSet.as_view({"get": "list", "patch": "priorities"}), name="query-list"),
+    path(
+        "queries/<str:query>/",
+        QueryViewSet.as_view({"get": "retrieve", "patch": "partial_update"}),
+        name="query-detail",
+    ),
+    path("partitions/", PartitionViewSet.as_view({"get": "list"}), name="partition-list"),
+    path("checkpoints/", TopologyCheckpointViewSet.as_view({"get": "list"}), name="topology-checkpoints"),
+    path("plans/", TopologyPlanViewSet.as_view({"get": "list"}), name="topology-plans"),
+    path("versions/", VersionViewSet.as_view({"get": "list"}), name="topology-versions"),
+    path("problems/", TopologyProblemViewSet.as_view({"get": "list"}), name="topology-problems"),
+    path("availability/", AvailabilityViewSet.as_view({"get": "list"}), name="topology-availability"),
+]
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("docs/", DocumentationView.as_view(url_name="schema"), name="docs"),
+    path("me/", MeView.as_view(), name="me"),
+    path("settings/", SettingsView.as_view(), name="settings"),
+    path("snapshot/", SnapshotView.as_view(), name="snapshot"),
+    path("events/", EventListView.as_view(), name="events"),
+    path("pipelines/", PipelineListView.as_view(), name="pipelines"),
+    path("", include(router.urls)),
+    re_path(r"^topologies/(?P<topology>[A-Za-z0-9_-]+)/", include(of_topology)),
+    re_path(r"^[\s\S]*$", UnknownView.as_view()),
+]

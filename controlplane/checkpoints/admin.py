@@ -1,0 +1,27 @@
+"""Admin page of checkpoints: owned by the system."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from controlplane.checkpoints.models import Checkpoint
+from controlplane.system_admin import SystemOwnedAdmin
+
+
+@admin.register(Checkpoint)
+class CheckpointAdmin(SystemOwnedAdmin):
+    list_display = (
+        "topology",
+        "epoch",
+        "generation",
+        "state",
+        "acknowledged",
+        "total",
+        "size_bytes",
+        "started_at",
+        "ended_at",
+        "cause",
+    )
+    list_filter = ("state", "topology")
+    list_select_related = ("topology",)
+    search_fields = ("topology__name", "=epoch", "cause")

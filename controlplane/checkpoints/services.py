@@ -1,0 +1,105 @@
+"""Applying what drivers report about checkpoints."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import structlog
+from django.db import transaction
+
+from controlplane.checkpoints.choices import CheckpointState
+from controlplane.checkpoints.models import Checkpoint
+from controlplane.domain.coordination import CheckpointReport
+from controlplane.events.choices import EventKind, OperationKind
+from controlplane.events.operations import operation_fail, operation_succeed, operations_open
+from controlplane.events.representation import Change, checkpoint_change, topology_change
+from controlplane.events.services import event_publish
+from controlplane.topologies.models import Topology
+
+log = structlog.get_logger(__name__)
+
+_STATES = {
+    "started": CheckpointState.STARTED,
+    "acknowledged": CheckpointState.STARTED,
+    "completed": CheckpointState.COMPLETED,
+    "failed": CheckpointState.FAILED,
+}
+_EVENTS = {
+    CheckpointState.STARTED: EventKind.CHECKPOINT_STARTED,
+    CheckpointState.COMPLETED: EventKind.CHECKPOINT_COMPLETED,
+    CheckpointState.FAILED: EventKind.CHECKPOINT_FAILED,
+}
+
+
+@transaction.atomic
+def checkpoint_apply(*, report: CheckpointReport) -> None:
+    """Store the state of a global checkpoint; one event when it changed.
+
+    Reports of an earlier generation, and late ones about a checkpoint that has
+    already ended in this generation, change nothing.
+    """
+    topology = Topology.objects.select_for_update().filter(name=report.topology).first()
+    if topology is None:
+        log.warning("checkpoint of an unknown topology", topology=report.topology)
+        return
+    if report.generation < topology.applied_generation:
+        return
+    checkpoint = Checkpoint.objects.filter(topology=topology, epoch=report.checkpoint).first()
+    state = _STATES[report.state]
+    if checkpoint is None:
+        checkpoint = Checkpoint(topology=topology, epoch=report.checkpoint)
+    elif _is_late(checkpoint, report, state):
+        return
+    waiting = [
+        operation
+        for operation in operations_open(kind=OperationKind.TOPOLOGY_CHECKPOINT, target=topology.name)
+        if 0 < operation.result.get("request", 0) <= report.request
+    ]
+    before = checkpoint_change(checkpoint, topology=topology.name) if checkpoint.pk else None
+    checkpoint.generation = report.generation
+    checkpoint.state = state
+    checkpoint.acknowledged = report.acknowledged
+    checkpoint.total = report.total
+    checkpoint.size_bytes = report.size_bytes
+    checkpoint.started_at = _moment(report.started_at)
+    checkpoint.ended_at = None if report.ended_at is None else _moment(report.ended_at)
+    checkpoint.cause = report.cause
+    if waiting and not checkpoint.requested_by:
+        checkpoint.requested_by = waiting[0].requested_by
+    after = checkpoint_change(checkpoint, topology=topology.name)
+    if after != before:
+        checkpoint.save()
+        changes: list[Change] = [after]
+        if state is CheckpointState.COMPLETED and report.checkpoint > topology.checkpoint_epoch:
+            topology.checkpoint_epoch = report.checkpoint
+            topology.save(update_fields=["checkpoint_epoch", "updated_at"])
+            changes.append(topology_change(topology, only=("checkpoint_epoch",)))
+        event_publish(kind=_EVENTS[state], topology=topology.name, changes=changes, reason=report.cause)
+    for operation in waiting:
+        if state is CheckpointState.COMPLETED:
+            operation_succeed(operation=operation, result={"checkpoint": report.checkpoint})
+        elif state is CheckpointState.FAILED:
+            operation_fail(operation=operation, error=report.cause or "the checkpoint failed")
+
+
+def checkpoint_restored(*, topology: Topology, epoch: int, at: datetime) -> list[Change]:
+    """Note that cp(P_epoch) was loaded; returns the change for the caller's event."""
+    checkpoint = Checkpoint.objects.filter(topology=topology, epoch=epoch).first()
+    if checkpoint is None:
+        return []  # checkpoint 0, the empty state, has no row
+    checkpoint.restored_at = at
+    checkpoint.save(update_fields=["restored_at"])
+    return [checkpoint_change(checkpoint, topology=topology.name)]
+
+
+def _is_late(checkpoint: Checkpoint, report: CheckpointReport, state: CheckpointState) -> bool:
+    if report.generation != checkpoint.generation:
+        return report.generation < checkpoint.generation
+    ended = checkpoint.state != CheckpointState.STARTED
+    if ended:
+        return state is CheckpointState.STARTED
+    return state is CheckpointState.STARTED and report.acknowledged < checkpoint.acknowledged
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, tz=UTC)

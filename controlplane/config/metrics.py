@@ -1,0 +1,62 @@
+"""Prometheus figures of the system itself, read from the database when they are scraped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db.models import Count, Q
+from prometheus_client.core import REGISTRY, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+
+class ControlPlaneCollector(Collector):
+    """Three queries a scrape: topologies with their queries, nodes by state, incidents by state."""
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        return []  # nothing is read before the first scrape
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        # Models exist only once Django is set up, and this module is imported before.
+        from controlplane.incidents.choices import INCIDENT_ACTIVE
+        from controlplane.incidents.models import Incident
+        from controlplane.nodes.models import Node
+        from controlplane.topologies.models import Topology
+
+        available = GaugeMetricFamily(
+            "resurge_queries_available", "Queries that are available", labels=["topology"]
+        )
+        total = GaugeMetricFamily("resurge_queries", "Queries defined", labels=["topology"])
+        rate = GaugeMetricFamily(
+            "resurge_input_tuples_per_second", "Tuples read per second", labels=["topology"]
+        )
+        epoch = GaugeMetricFamily("resurge_committed_epoch", "Newest committed epoch", labels=["topology"])
+        checkpoint = GaugeMetricFamily(
+            "resurge_checkpoint_epoch", "Newest complete global checkpoint", labels=["topology"]
+        )
+        rows = Topology.objects.annotate(
+            total=Count("queries"), up=Count("queries", filter=Q(queries__available=True))
+        )
+        for topology in rows:
+            labels = [topology.name]
+            available.add_metric(labels, topology.up)
+            total.add_metric(labels, topology.total)
+            rate.add_metric(labels, topology.input_rate)
+            epoch.add_metric(labels, topology.committed_epoch)
+            checkpoint.add_metric(labels, topology.checkpoint_epoch)
+        nodes = GaugeMetricFamily("resurge_nodes", "Nodes by state", labels=["state"])
+        for state, count in Node.objects.values_list("state").annotate(Count("pk")).order_by("state"):
+            nodes.add_metric([state], count)
+        incidents = GaugeMetricFamily("resurge_incidents_open", "Incidents that have not ended")
+        incidents.add_metric([], Incident.objects.filter(state__in=INCIDENT_ACTIVE).count())
+        return [available, total, rate, epoch, checkpoint, nodes, incidents]
+
+
+def metrics_register() -> None:
+    """Add our figures to the process's registry, once."""
+    global _registered
+    if not _registered:
+        REGISTRY.register(ControlPlaneCollector())
+        _registered = True
+
+
+_registered = False

@@ -1,0 +1,214 @@
+"""Django settings, derived from ``RESURGE_*`` (see `controlplane.config.environment`)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from controlplane.config import environment
+from controlplane.config.logs import logging_configuration
+
+RESURGE = environment.read()
+
+BASE_DIR = environment.ROOT
+SECRET_KEY = RESURGE.secret_key
+DEBUG = RESURGE.debug
+ALLOWED_HOSTS = [*RESURGE.allowed_hosts]
+ROOT_URLCONF = "controlplane.config.urls"
+ASGI_APPLICATION = "controlplane.config.asgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+INSTALLED_APPS = [
+    "dashboard",
+    "controlplane.accounts",
+    "controlplane.events",
+    "controlplane.topologies",
+    "controlplane.checkpoints",
+    "controlplane.nodes",
+    "controlplane.incidents",
+    "controlplane.verification",
+    "controlplane.api",
+    "workers",
+    "channels",
+    "rest_framework",
+    "knox",
+    "django_filters",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_prometheus",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+]
+
+MIDDLEWARE = [
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "dashboard.middleware.ContentSecurityPolicy",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_prometheus.middleware.PrometheusAfterMiddleware",
+]
+
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+
+def _database() -> dict[str, Any]:
+    database: dict[str, Any] = dict(environment.database_parse(RESURGE.database_url))
+    if database["ENGINE"].endswith("sqlite3"):
+        # Writers queue at BEGIN instead of failing at their first write; readers never wait.
+        database["OPTIONS"] = {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        }
+        if database["NAME"] != ":memory:":
+            Path(database["NAME"]).parent.mkdir(parents=True, exist_ok=True)
+    else:
+        database["CONN_MAX_AGE"] = 60
+        database["CONN_HEALTH_CHECKS"] = True
+    return database
+
+
+DATABASES = {"default": _database()}
+
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [RESURGE.redis_url], "prefix": "resurge"},
+    }
+}
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "login"
+SESSION_COOKIE_SAMESITE = "Lax"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+X_FRAME_OPTIONS = "DENY"
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+STATIC_URL = "/static/"
+STATIC_ROOT = RESURGE.home / "static"
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)
+# Built assets are served straight from the packages; nothing has to be collected first.
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "controlplane.api.authentication.BearerTokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["controlplane.accounts.permissions.RolePermission"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_FILTER_BACKENDS": [
+        "django_filters.rest_framework.DjangoFilterBackend",
+        "rest_framework.filters.OrderingFilter",
+        "rest_framework.filters.SearchFilter",
+    ],
+    "DEFAULT_PAGINATION_CLASS": "controlplane.api.pagination.OffsetPagination",
+    "PAGE_SIZE": 100,
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "controlplane.api.errors.handle",
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+
+REST_KNOX = {
+    "SECURE_HASH_ALGORITHM": "hashlib.sha512",
+    "AUTH_HEADER_PREFIX": "Token",
+    "TOKEN_TTL": None,
+}
+
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Resurge",
+    "DESCRIPTION": "Control plane for stream-processing topologies that survive correlated "
+    "failures. Every change needs a reason; asynchronous actions answer 202 with an operation.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["controlplane.accounts.permissions.RolePermission"],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "controlplane.api.schema.refusals_document",
+    ],
+    "ENUM_NAME_OVERRIDES": {
+        "TopologyStatusEnum": "controlplane.topologies.choices.TopologyStatus",
+        "QueryStatusEnum": "controlplane.topologies.choices.QueryStatus",
+        "PartitionStateEnum": "controlplane.topologies.choices.PartitionState",
+        "NodeStateEnum": "controlplane.nodes.choices.NodeState",
+        "IncidentStateEnum": "controlplane.incidents.choices.IncidentState",
+        "PlanStateEnum": "controlplane.incidents.choices.PlanState",
+        "PlanKindEnum": "controlplane.incidents.choices.PlanKind",
+        "CheckpointStateEnum": "controlplane.checkpoints.choices.CheckpointState",
+        "OperationStateEnum": "controlplane.events.choices.OperationState",
+        "OperationKindEnum": "controlplane.events.choices.OperationKind",
+        "RecoveryMethodEnum": "controlplane.topologies.choices.RecoveryMethod",
+    },
+}
+
+CELERY_BROKER_URL = RESURGE.redis_url
+CELERY_TASK_SERIALIZER = "json"
+CELERY_RESULT_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 60,
+    "socket_timeout": 5,
+    "socket_connect_timeout": 3,
+    "health_check_interval": 10,
+}
+CELERY_TASK_DEFAULT_QUEUE = "recovery"
+CELERY_TASK_ROUTES = {
+    "recovery.*": {"queue": "recovery"},
+    "maintenance.*": {"queue": "recovery"},
+    "detection.*": {"queue": "detection"},
+}
+CELERY_TIMEZONE = "UTC"
+
+LOGGING = logging_configuration(RESURGE.log_level)
+
+TESTING = "pytest" in sys.modules
+if TESTING:
+    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+    CELERY_BROKER_URL = "memory://"
+    PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

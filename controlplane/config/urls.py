@@ -1,0 +1,18 @@
+"""Every HTTP route: pages at /, REST at /api/v1/, the admin site and the probes."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import URLPattern, URLResolver, include, path
+
+from controlplane.config.probes import healthz, metrics, readyz
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("healthz", healthz, name="healthz"),
+    path("readyz", readyz, name="readyz"),
+    path("metrics", metrics, name="metrics"),
+    path("admin/", admin.site.urls),
+    path("api/v1/", include("controlplane.api.urls")),
+    # Last: the dashboard is a single-page application that answers for every other path.
+    path("", include("dashboard.urls")),
+]

@@ -1,0 +1,157 @@
+"""Which queries are available: relative latency against a baseline (incremental-recovery, section 7.1).
+
+Relative latency RL = latency now / latency before the failure. A query is available when the mean RL over
+a window is below theta. Two things keep noise from flipping a query:
+
+- while no incident is open, a query only becomes unavailable if its output stalls for `stall_limit`
+  seconds; slower output alone, whatever its RL, is shown but not called a failure;
+- within an incident a query that was unavailable returns when the *mean over a full window* is below
+  theta, and leaves again only if that mean exceeds theta by the `margin`.
+
+The baseline is the median of latencies seen in peace. It is frozen when an incident opens, so that a
+recovery is never measured against itself; latencies below `floor` seconds count as `floor`, because the
+ratio of two tiny numbers says nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import fmean, median
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """theta: bound of the mean RL. window: seconds of the mean. margin: factor above theta at which an
+    available query is lost again within an incident. Times in seconds."""
+
+    theta: float = 1.2
+    window: float = 5.0
+    margin: float = 1.25
+    baseline_samples: int = 120
+    baseline_least: int = 5
+    stall_limit: float = 5.0
+    floor: float = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryHealth:
+    """What is known of a query now; latencies in seconds, None where not measured yet."""
+
+    latency: float | None
+    baseline: float | None
+    relative: float | None
+    available: bool
+
+
+@dataclass(slots=True)
+class _Track:
+    baseline: deque[float]
+    recent: deque[tuple[float, float]] = field(default_factory=deque)
+    latency: float | None = None
+    frozen: float | None = None
+    available: bool = False
+    stalled_since: float | None = None
+    disturbed: bool = False  # has failed or stalled and not been normal for a full window since
+    recent_from: float | None = None
+
+
+class AvailabilityTracker:
+    """Baselines and verdicts for the queries of one topology. Times are seconds of one clock."""
+
+    def __init__(self, policy: Policy, *, baselines: Mapping[str, float] | None = None) -> None:
+        """`baselines` are those stored by an earlier process, used until enough is measured again."""
+        self.policy = policy
+        self.incident = False
+        self._stored = dict(baselines or {})
+        self._tracks: dict[str, _Track] = {}
+
+    def incident_set(self, open_: bool) -> None:
+        """An incident of this topology opened or ended; opening freezes the baselines."""
+        if open_ and not self.incident:
+            for query, track in self._tracks.items():
+                track.frozen = self._baseline(query, track)
+        if not open_ and self.incident:
+            for track in self._tracks.values():
+                track.frozen = None  # who has failed must still show a normal window
+        self.incident = open_
+
+    def query_failed(self, query: str, at: float) -> None:
+        """The query lost partitions: unavailable until its latency has been normal for a whole window."""
+        track = self._track(query)
+        track.available, track.disturbed = False, True
+        track.recent.clear()
+        track.recent_from = None
+
+    def observe(self, query: str, *, at: float, latency: float, stalled: bool) -> QueryHealth:
+        """Take in one measurement and give the verdict."""
+        track = self._track(query)
+        if track.recent and at < track.recent[-1][0]:
+            return self.health(query)  # a late message says nothing about now
+        track.latency = latency
+        baseline = self._baseline(query, track)
+        if stalled:
+            track.stalled_since = at if track.stalled_since is None else track.stalled_since
+            if self.incident or at - track.stalled_since >= self.policy.stall_limit:
+                track.available, track.disturbed = False, True
+                track.recent.clear()
+                track.recent_from = None
+            return self.health(query)
+        track.stalled_since = None
+        if not self.incident and not track.disturbed:
+            track.baseline.append(latency)
+        relative = self._ratio(latency, baseline)
+        if track.recent_from is None:
+            track.recent_from = at
+        track.recent.append((at, 1.0 if relative is None else relative))
+        while track.recent and track.recent[0][0] < at - self.policy.window:
+            track.recent.popleft()
+        track.available = self._verdict(track, at, baseline)
+        return self.health(query)
+
+    def _verdict(self, track: _Track, at: float, baseline: float | None) -> bool:
+        if baseline is None:
+            # Nothing to compare with: output that flows is all that can be asked for.
+            return True
+        mean = fmean(value for _, value in track.recent)
+        if not self.incident and not track.disturbed:
+            return True
+        if track.available:
+            return mean <= self.policy.theta * self.policy.margin
+        full = track.recent_from is not None and at - track.recent_from >= self.policy.window
+        if full and mean < self.policy.theta:
+            track.disturbed = False
+            return True
+        return False
+
+    def health(self, query: str) -> QueryHealth:
+        track = self._track(query)
+        baseline = self._baseline(query, track)
+        relative = (
+            fmean(value for _, value in track.recent)
+            if track.recent and baseline is not None
+            else None
+            if track.latency is None
+            else self._ratio(track.latency, baseline)
+        )
+        return QueryHealth(
+            latency=track.latency, baseline=baseline, relative=relative, available=track.available
+        )
+
+    def _ratio(self, latency: float, baseline: float | None) -> float | None:
+        if baseline is None:
+            return None
+        return max(latency, self.policy.floor) / max(baseline, self.policy.floor)
+
+    def _baseline(self, query: str, track: _Track) -> float | None:
+        if track.frozen is not None:
+            return track.frozen
+        if len(track.baseline) >= self.policy.baseline_least:
+            return median(track.baseline)
+        return self._stored.get(query)
+
+    def _track(self, query: str) -> _Track:
+        if query not in self._tracks:
+            self._tracks[query] = _Track(baseline=deque(maxlen=self.policy.baseline_samples))
+        return self._tracks[query]

@@ -1,0 +1,38 @@
+"""What services raise when they cannot do what was asked: what is wrong, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controlplane.domain.topology import Problem, TopologyError
+
+
+class ServiceError(Exception):
+    """Base of everything a caller can put right."""
+
+
+class Invalid(ServiceError):  # noqa: N818 - named for what is the matter
+    """The request cannot be accepted; `problems` gives a path and a message for each fault."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.problems = [Problem(path, message)]
+
+    @classmethod
+    def from_problems(cls, problems: Iterable[Problem]) -> Invalid:
+        found = list(problems)
+        error = cls("", "; ".join(str(problem) for problem in found))
+        error.problems = found
+        return error
+
+    @classmethod
+    def from_topology(cls, error: TopologyError) -> Invalid:
+        return cls.from_problems(error.problems)
+
+
+class Conflict(ServiceError):  # noqa: N818
+    """The present state does not permit it; the message says which state it is and what to do."""
+
+
+class Missing(ServiceError):  # noqa: N818
+    """There is no such thing."""

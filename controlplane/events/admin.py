@@ -1,0 +1,37 @@
+"""Admin pages of events, operations and the audit trail: written once, never edited."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from controlplane.events.models import AuditEntry, Event, EventCounter, Operation
+from controlplane.system_admin import SystemOwnedAdmin
+
+
+@admin.register(Event)
+class EventAdmin(SystemOwnedAdmin):
+    list_display = ("sequence", "at", "kind", "topology", "node", "incident", "actor", "reason")
+    list_filter = ("kind",)
+    search_fields = ("=sequence", "topology", "node", "actor", "reason")
+    date_hierarchy = "at"
+
+
+@admin.register(EventCounter)
+class EventCounterAdmin(SystemOwnedAdmin):
+    list_display = ("value", "trimmed")
+
+
+@admin.register(Operation)
+class OperationAdmin(SystemOwnedAdmin):
+    list_display = ("id", "kind", "target", "state", "requested_by", "created_at", "ended_at", "error")
+    list_filter = ("state", "kind")
+    search_fields = ("target", "requested_by", "reason", "error")
+    date_hierarchy = "created_at"
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(SystemOwnedAdmin):
+    list_display = ("at", "actor", "door", "action", "target", "reason")
+    list_filter = ("door", "action")
+    search_fields = ("actor", "target", "action", "reason")
+    date_hierarchy = "at"

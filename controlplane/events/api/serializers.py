@@ -1,0 +1,78 @@
+"""Events, operations and audit entries as REST shows them."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from controlplane.events.models import AuditEntry, Event, Operation
+
+
+class ChangeSerializer(serializers.Serializer):
+    """An upsert of an entity's fields, or its removal where `fields` is null."""
+
+    entity = serializers.CharField()
+    key = serializers.CharField()
+    fields_ = serializers.DictField(allow_null=True)
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        # `fields` is taken by the serializer class itself.
+        declared = super().get_fields()
+        declared["fields"] = declared.pop("fields_")
+        return declared
+
+
+class EventSerializer(serializers.ModelSerializer):
+    changes = ChangeSerializer(many=True)
+
+    class Meta:
+        model = Event
+        fields = ("sequence", "at", "kind", "topology", "node", "incident", "actor", "reason", "changes")
+
+
+class EventPageSerializer(serializers.Serializer):
+    """One page of events. `complete` is false when retention has removed events after `after`."""
+
+    results = EventSerializer(many=True)
+    next = serializers.CharField(allow_null=True)
+    last_sequence = serializers.IntegerField()
+    trimmed_through = serializers.IntegerField()
+    complete = serializers.BooleanField()
+
+
+class OperationSerializer(serializers.ModelSerializer):
+    result = serializers.DictField(read_only=True)
+    parameters = serializers.DictField(read_only=True)
+
+    class Meta:
+        model = Operation
+        fields = (
+            "id",
+            "kind",
+            "target",
+            "state",
+            "requested_by",
+            "reason",
+            "parameters",
+            "result",
+            "error",
+            "created_at",
+            "ended_at",
+        )
+        read_only_fields = fields
+
+
+class AuditEntrySerializer(serializers.ModelSerializer):
+    before = serializers.DictField(allow_null=True, read_only=True)
+    after = serializers.DictField(allow_null=True, read_only=True)
+
+    class Meta:
+        model = AuditEntry
+        fields = ("id", "at", "actor", "door", "action", "target", "before", "after", "reason")
+
+
+class SnapshotSerializer(serializers.Serializer):
+    """Everything at one sequence number: entity kind, then key, then fields."""
+
+    sequence = serializers.IntegerField()
+    server_time = serializers.DateTimeField()
+    entities = serializers.DictField(child=serializers.DictField())

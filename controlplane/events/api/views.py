@@ -1,0 +1,126 @@
+"""Snapshot, numbered events, operations and the audit trail over REST."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers, viewsets
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.events.api.serializers import (
+    AuditEntrySerializer,
+    EventPageSerializer,
+    EventSerializer,
+    OperationSerializer,
+    SnapshotSerializer,
+)
+from controlplane.events.choices import EventKind
+from controlplane.events.models import AuditEntry, Event, Operation
+from controlplane.events.selectors import audit_list, event_list, event_position, operation_list
+from controlplane.events.snapshot import snapshot_read
+
+
+class SnapshotView(APIView):
+    """The state of everything, to be followed up with events after `sequence`."""
+
+    @extend_schema(responses=SnapshotSerializer)
+    def get(self, request: Request) -> Response:
+        return Response(snapshot_read())
+
+
+class EventParameters(serializers.Serializer):
+    after = serializers.IntegerField(min_value=0, default=0, help_text="events with a higher sequence")
+    limit = serializers.IntegerField(min_value=1, max_value=1000, default=200)
+    kind = serializers.ListField(
+        child=serializers.ChoiceField(EventKind.choices), default=list, help_text="repeatable"
+    )
+    topology = serializers.CharField(default="")
+    node = serializers.CharField(default="")
+    incident = serializers.IntegerField(default=None, allow_null=True, min_value=1)
+    newest = serializers.BooleanField(
+        default=False, help_text="the newest `limit` events instead of the first ones, still in order"
+    )
+
+
+class EventListView(APIView):
+    """Numbered events by keyset: follow `next`, or ask again with the last sequence you have."""
+
+    @extend_schema(parameters=[EventParameters], responses=EventPageSerializer)
+    def get(self, request: Request) -> Response:
+        names = EventParameters().fields
+        given: dict[str, Any] = {
+            name: request.query_params[name] for name in names if name in request.query_params
+        }
+        if "kind" in request.query_params:
+            given["kind"] = request.query_params.getlist("kind")
+        parameters = EventParameters(data=given)
+        parameters.is_valid(raise_exception=True)
+        chosen = parameters.validated_data
+        last, trimmed = event_position()
+        rows = event_list(after=chosen["after"])
+        if chosen["kind"]:
+            rows = rows.filter(kind__in=chosen["kind"])
+        if chosen["topology"]:
+            rows = rows.filter(topology=chosen["topology"])
+        if chosen["node"]:
+            rows = rows.filter(node=chosen["node"])
+        if chosen["incident"] is not None:
+            rows = rows.filter(incident=chosen["incident"])
+        limit = chosen["limit"]
+        if chosen["newest"]:
+            page: list[Event] = list(rows.order_by("-sequence")[:limit])[::-1]
+            more = False
+        else:
+            page = list(rows[: limit + 1])
+            more = len(page) > limit
+            page = page[:limit]
+        return Response(
+            {
+                "results": EventSerializer(page, many=True).data,
+                "next": self._next(request, page[-1].sequence) if more else None,
+                "last_sequence": last,
+                "trimmed_through": trimmed,
+                "complete": chosen["after"] >= trimmed,
+            }
+        )
+
+    @staticmethod
+    def _next(request: Request, after: int) -> str:
+        query = request.query_params.copy()
+        query["after"] = str(after)
+        return request.build_absolute_uri(f"{request.path}?{urlencode(list(_pairs(query)))}")
+
+
+def _pairs(query: Any) -> list[tuple[str, str]]:
+    return [(name, value) for name, values in query.lists() for value in values]
+
+
+class OperationViewSet(viewsets.ReadOnlyModelViewSet):
+    """Asynchronous actions and how they ended."""
+
+    queryset = Operation.objects.none()
+    serializer_class = OperationSerializer
+    lookup_value_regex = "[0-9a-f-]{36}"
+    filterset_fields = ("state", "kind", "target", "requested_by")
+    ordering_fields = ("created_at", "ended_at")
+
+    def get_queryset(self) -> Any:
+        return operation_list()
+
+
+@extend_schema(parameters=[OpenApiParameter("search", str, description="in target, action, reason")])
+class AuditViewSet(viewsets.ReadOnlyModelViewSet):
+    """Who changed what, when, through which door and why."""
+
+    queryset = AuditEntry.objects.none()
+    serializer_class = AuditEntrySerializer
+    filterset_fields = ("actor", "door", "action", "target")
+    search_fields = ("target", "action", "reason")
+    ordering_fields = ("at",)
+
+    def get_queryset(self) -> Any:
+        return audit_list()

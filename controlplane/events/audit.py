@@ -1,0 +1,30 @@
+"""The audit trail: who changed what, through which door, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controlplane.events.choices import Door
+from controlplane.events.models import AuditEntry
+
+
+def audit_record(
+    *,
+    actor: str,
+    door: Door | str,
+    action: str,
+    target: str,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+    reason: str = "",
+) -> AuditEntry:
+    """Write one audit entry, in the transaction of the change it describes."""
+    return AuditEntry.objects.create(
+        actor=actor,
+        door=str(door),
+        action=action,
+        target=target,
+        before=before,
+        after=after,
+        reason=reason,
+    )

@@ -1,0 +1,76 @@
+"""Kinds of events, operations and doors through which changes come."""
+
+from __future__ import annotations
+
+from controlplane.choices import Choices, ColouredChoices
+
+
+class EventKind(Choices):
+    TOPOLOGY_CREATED = "topology.created", "Topology created"
+    TOPOLOGY_DEPLOYED = "topology.deployed", "Topology deployed"
+    TOPOLOGY_UPDATED = "topology.updated", "Topology updated"
+    TOPOLOGY_UNDEPLOYED = "topology.undeployed", "Topology undeployed"
+    TOPOLOGY_DELETED = "topology.deleted", "Topology deleted"
+    TOPOLOGY_METRICS = "topology.metrics", "Topology metrics"
+    TOPOLOGY_COMPLETED = "topology.completed", "Topology completed"
+    TOPOLOGY_FAILED = "topology.failed", "Topology failed"
+    NODE_JOINED = "node.joined", "Node joined"
+    NODE_SUSPECT = "node.suspect", "Node suspect"
+    NODE_LOST = "node.lost", "Node lost"
+    NODE_UPDATED = "node.updated", "Node updated"
+    NODE_METRICS = "node.metrics", "Node metrics"
+    NODE_LEFT = "node.left", "Node left"
+    INCIDENT_OPENED = "incident.opened", "Incident opened"
+    INCIDENT_GROWN = "incident.grown", "Incident grown"
+    INCIDENT_UPDATED = "incident.updated", "Incident updated"
+    INCIDENT_CLOSED = "incident.closed", "Incident closed"
+    PLAN_PUBLISHED = "plan.published", "Plan published"
+    PLAN_APPLIED = "plan.applied", "Plan applied"
+    PLAN_VERIFIED = "plan.verified", "Plan verified"
+    PLAN_SUPERSEDED = "plan.superseded", "Plan superseded"
+    CHECKPOINT_STARTED = "checkpoint.started", "Checkpoint started"
+    CHECKPOINT_COMPLETED = "checkpoint.completed", "Checkpoint completed"
+    CHECKPOINT_FAILED = "checkpoint.failed", "Checkpoint failed"
+    QUERY_UPDATED = "query.updated", "Query updated"
+    PROBLEM_RAISED = "problem.raised", "Problem raised"
+    OPERATION_UPDATED = "operation.updated", "Operation updated"
+
+
+EVENT_TRIMMED = frozenset({EventKind.TOPOLOGY_METRICS, EventKind.NODE_METRICS})
+"""Frequent and soon worthless: dropped after an hour, unlike the rest."""
+
+
+class OperationKind(Choices):
+    TOPOLOGY_DEPLOY = "topology.deploy", "Deploy"
+    TOPOLOGY_UNDEPLOY = "topology.undeploy", "Undeploy"
+    TOPOLOGY_CHECKPOINT = "topology.checkpoint", "Checkpoint"
+    TOPOLOGY_RECOVER = "topology.recover", "Recover"
+    TOPOLOGY_PAUSE = "topology.pause", "Pause"
+    TOPOLOGY_RESUME = "topology.resume", "Resume"
+    NODE_DRAIN = "node.drain", "Drain node"
+    NODE_ACTIVATE = "node.activate", "Activate node"
+    NODE_FAIL = "node.fail", "Fail node"
+    INCIDENT_APPROVE = "incident.approve", "Approve plan"
+    INCIDENT_PAUSE = "incident.pause", "Pause recovery"
+    INCIDENT_RESUME = "incident.resume", "Resume recovery"
+    INCIDENT_ABORT = "incident.abort", "Abort recovery"
+    INCIDENT_REPLAN = "incident.replan", "Plan again"
+
+
+class OperationState(ColouredChoices):
+    PENDING = "pending", "grey", "Pending"
+    RUNNING = "running", "blue", "Running"
+    SUCCEEDED = "succeeded", "green", "Succeeded"
+    FAILED = "failed", "red", "Failed"
+
+
+OPERATION_ENDED = frozenset({OperationState.SUCCEEDED, OperationState.FAILED})
+OPERATION_OPEN = frozenset({OperationState.PENDING, OperationState.RUNNING})
+
+
+class Door(Choices):
+    PAGE = "page", "Page"
+    REST = "rest", "REST"
+    ADMIN = "admin", "Admin site"
+    CLI = "cli", "Command line"
+    SYSTEM = "system", "System"

@@ -1,0 +1,96 @@
+"""Numbered events, operations and the audit trail."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+
+from controlplane.events.choices import Door, EventKind, OperationKind, OperationState
+
+
+class EventCounter(models.Model):
+    """The single row (id 1) that numbers events.
+
+    It is locked until the publishing transaction ends, so commit order is
+    sequence order and a rolled-back publication leaves no gap. `trimmed` is the
+    highest sequence that retention has removed: whoever has seen less than that
+    must load a snapshot.
+    """
+
+    value = models.PositiveBigIntegerField(default=0)
+    trimmed = models.PositiveBigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class Event(models.Model):
+    """One committed change, as upserts and removals of the snapshot's entities."""
+
+    sequence = models.PositiveBigIntegerField(primary_key=True)
+    at = models.DateTimeField(db_index=True)
+    kind = models.CharField(max_length=32, choices=EventKind.choices, db_index=True)
+    topology = models.CharField(max_length=64, blank=True, default="", db_index=True)
+    node = models.CharField(max_length=64, blank=True, default="", db_index=True)
+    incident = models.PositiveIntegerField(null=True, blank=True, db_index=True)
+    actor = models.CharField(max_length=150, default="system")
+    reason = models.TextField(blank=True, default="")
+    changes = models.JSONField(default=list)
+
+    class Meta:
+        ordering = ("sequence",)
+
+    def __str__(self) -> str:
+        return f"{self.sequence} {self.kind}"
+
+
+class Operation(models.Model):
+    """An asynchronous action somebody asked for."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    kind = models.CharField(max_length=32, choices=OperationKind.choices)
+    target = models.CharField(max_length=128)
+    state = models.CharField(max_length=16, choices=OperationState.choices, default=OperationState.PENDING)
+    requested_by = models.CharField(max_length=150)
+    reason = models.TextField(blank=True, default="")
+    parameters = models.JSONField(default=dict, blank=True)
+    result = models.JSONField(default=dict, blank=True)
+    error = models.TextField(blank=True, default="")
+    idempotency_key = models.CharField(max_length=128, blank=True, default="")
+    created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-created_at",)
+        indexes = (models.Index(fields=["state", "created_at"], name="operation_open"),)
+        constraints = (
+            models.UniqueConstraint(
+                fields=["requested_by", "idempotency_key"],
+                condition=~models.Q(idempotency_key=""),
+                name="operation_idempotency_unique",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.target} ({self.state})"
+
+
+class AuditEntry(models.Model):
+    """Who changed what, when, through which door and why."""
+
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    actor = models.CharField(max_length=150, db_index=True)
+    door = models.CharField(max_length=8, choices=Door.choices, default=Door.SYSTEM)
+    action = models.CharField(max_length=64, db_index=True)
+    target = models.CharField(max_length=128, db_index=True)
+    before = models.JSONField(null=True, blank=True)
+    after = models.JSONField(null=True, blank=True)
+    reason = models.TextField(blank=True, default="")
+
+    class Meta:
+        ordering = ("-at", "-id")
+        verbose_name_plural = "audit entries"
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.action} {self.target}"

@@ -1,0 +1,149 @@
+"""Operations: asynchronous actions somebody asked for, from request to outcome."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from controlplane.errors import Conflict, Invalid
+from controlplane.events.audit import audit_record
+from controlplane.events.choices import (
+    OPERATION_ENDED,
+    OPERATION_OPEN,
+    Door,
+    EventKind,
+    OperationKind,
+    OperationState,
+)
+from controlplane.events.models import Operation
+from controlplane.events.representation import operation_change
+from controlplane.events.services import event_publish
+from controlplane.events.tasks import OPERATION_RUN, task_send_on_commit
+
+KEY_LENGTH = 128
+
+
+def operation_find(*, kind: OperationKind, target: str, actor: str, idempotency_key: str) -> Operation | None:
+    """The operation this actor already asked for under this key, if any.
+
+    Raises `Conflict` when the key was used for something else.
+    """
+    if not idempotency_key:
+        return None
+    if len(idempotency_key) > KEY_LENGTH:
+        raise Invalid("Idempotency-Key", f"longer than {KEY_LENGTH} characters")
+    earlier = Operation.objects.filter(requested_by=actor, idempotency_key=idempotency_key).first()
+    if earlier is not None and (earlier.kind, earlier.target) != (str(kind), target):
+        raise Conflict(
+            f"this Idempotency-Key was used for {earlier.kind} of {earlier.target}; "
+            "use a new key for another action"
+        )
+    return earlier
+
+
+@transaction.atomic
+def operation_request(
+    *,
+    kind: OperationKind,
+    target: str,
+    actor: str,
+    reason: str,
+    door: Door,
+    idempotency_key: str = "",
+    parameters: dict[str, Any] | None = None,
+    run: bool = True,
+) -> tuple[Operation, bool]:
+    """Record an operation, audit it and (with `run`) hand it to ``recovery.operation_run``.
+
+    Returns the operation and whether it is new: the same key from the same actor
+    gives the first one back. Raises `Invalid` without a reason.
+    """
+    reason_require(reason)
+    earlier = operation_find(kind=kind, target=target, actor=actor, idempotency_key=idempotency_key)
+    if earlier is not None:
+        return earlier, False
+    operation = Operation(
+        kind=str(kind),
+        target=target,
+        requested_by=actor,
+        reason=reason,
+        parameters=parameters or {},
+        idempotency_key=idempotency_key,
+    )
+    try:
+        with transaction.atomic():
+            operation.save(force_insert=True)
+    except IntegrityError:
+        # The same request twice at the same moment: the other one was first.
+        earlier = operation_find(kind=kind, target=target, actor=actor, idempotency_key=idempotency_key)
+        if earlier is None:
+            raise
+        return earlier, False
+    audit_record(actor=actor, door=door, action=str(kind), target=target, after=parameters, reason=reason)
+    _publish(operation)
+    if run:
+        task_send_on_commit(OPERATION_RUN, str(operation.pk))
+    return operation, True
+
+
+def operation_start(*, operation: Operation, result: dict[str, Any] | None = None) -> Operation:
+    """Someone works on it; `result` may hold what its end is recognised by."""
+    return _move(operation, OperationState.RUNNING, result=result)
+
+
+def operation_succeed(*, operation: Operation, result: dict[str, Any] | None = None) -> Operation:
+    return _move(operation, OperationState.SUCCEEDED, result=result)
+
+
+def operation_fail(*, operation: Operation, error: str) -> Operation:
+    return _move(operation, OperationState.FAILED, error=error)
+
+
+def operations_open(*, kind: OperationKind, target: str) -> list[Operation]:
+    return list(
+        Operation.objects.filter(kind=str(kind), target=target, state__in=OPERATION_OPEN).order_by(
+            "created_at"
+        )
+    )
+
+
+def reason_require(reason: str) -> None:
+    """Every change needs a reason; raises `Invalid` without one."""
+    if not reason.strip():
+        raise Invalid("reason", "say why: every change is audited with its reason")
+
+
+@transaction.atomic
+def _move(
+    operation: Operation,
+    state: OperationState,
+    *,
+    result: dict[str, Any] | None = None,
+    error: str = "",
+) -> Operation:
+    current = Operation.objects.select_for_update().get(pk=operation.pk)
+    if current.state in OPERATION_ENDED:
+        return current  # a redelivered task: the first outcome stands
+    current.state = str(state)
+    current.result = {**current.result, **(result or {})}
+    current.error = error
+    if state in OPERATION_ENDED:
+        current.ended_at = timezone.now()
+    current.save(update_fields=["state", "result", "error", "ended_at"])
+    _publish(current)
+    return current
+
+
+def _publish(operation: Operation) -> None:
+    area, _, _ = operation.kind.partition(".")
+    event_publish(
+        kind=EventKind.OPERATION_UPDATED,
+        changes=[operation_change(operation)],
+        topology=operation.target if area == "topology" else None,
+        node=operation.target if area == "node" else None,
+        incident=int(operation.target) if area == "incident" else None,
+        actor=operation.requested_by,
+        reason=operation.reason,
+    )

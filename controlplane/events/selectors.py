@@ -1,0 +1,36 @@
+"""Reading events, operations and the audit trail."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from controlplane.errors import Missing
+from controlplane.events.models import AuditEntry, Event, EventCounter, Operation
+
+
+def event_list(*, after: int = 0) -> QuerySet[Event]:
+    """Events after sequence `after`, in order."""
+    return Event.objects.filter(sequence__gt=after).order_by("sequence")
+
+
+def event_position() -> tuple[int, int]:
+    """The last sequence and the highest one removed by retention (0 where none)."""
+    counter = EventCounter.objects.filter(pk=1).first()
+    return (counter.value, counter.trimmed) if counter else (0, 0)
+
+
+def operation_list() -> QuerySet[Operation]:
+    return Operation.objects.order_by("-created_at")
+
+
+def operation_get(identifier: UUID | str) -> Operation:
+    operation = Operation.objects.filter(pk=identifier).first()
+    if operation is None:
+        raise Missing(f"there is no operation {identifier}")
+    return operation
+
+
+def audit_list() -> QuerySet[AuditEntry]:
+    return AuditEntry.objects.order_by("-at", "-id")

@@ -1,0 +1,94 @@
+"""Publishing numbered events (write side)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import structlog
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
+from django.db import connection, transaction
+from django.db.models import F, Max
+from django.utils import timezone
+
+from controlplane.events.choices import EVENT_TRIMMED, EventKind
+from controlplane.events.models import Event, EventCounter
+from controlplane.events.representation import Change
+
+log = structlog.get_logger(__name__)
+
+HINT_GROUP = "events"
+HINT_TYPE = "event.hint"
+METRICS_KEPT = timedelta(hours=1)
+COUNTER = 1
+
+
+def event_publish(
+    *,
+    kind: EventKind | str,
+    changes: Sequence[Change],
+    topology: str | None = None,
+    node: str | None = None,
+    incident: int | None = None,
+    actor: str = "system",
+    reason: str = "",
+) -> Event:
+    """Record one event with the next sequence number, inside the caller's transaction.
+
+    The counter row stays locked until that transaction ends, so numbers are
+    committed in order and without gaps. After the commit a hint with the number
+    goes to the channel layer; consumers read the event itself from the database.
+    Raises `TransactionManagementError` outside a transaction.
+    """
+    if not connection.in_atomic_block:
+        raise transaction.TransactionManagementError(
+            f"event {kind} published outside a transaction: wrap the change and its event in one"
+        )
+    sequence = _next_sequence()
+    event = Event.objects.create(
+        sequence=sequence,
+        at=timezone.now(),
+        kind=str(kind),
+        topology=topology or "",
+        node=node or "",
+        incident=incident,
+        actor=actor,
+        reason=reason,
+        changes=list(changes),
+    )
+    transaction.on_commit(lambda: hint_send(sequence), robust=True)
+    return event
+
+
+def _next_sequence() -> int:
+    advanced = EventCounter.objects.filter(pk=COUNTER).update(value=F("value") + 1)
+    if not advanced:
+        # A database whose rows were flushed: start after whatever events there are.
+        last = Event.objects.aggregate(last=Max("sequence"))["last"] or 0
+        EventCounter.objects.get_or_create(pk=COUNTER, defaults={"value": last})
+        EventCounter.objects.filter(pk=COUNTER).update(value=F("value") + 1)
+    return int(EventCounter.objects.values_list("value", flat=True).get(pk=COUNTER))
+
+
+def hint_send(sequence: int) -> None:
+    """Tell consumers that events up to `sequence` exist. Losing a hint only costs time."""
+    layer = get_channel_layer()
+    if layer is None:
+        return
+    try:
+        async_to_sync(layer.group_send)(HINT_GROUP, {"type": HINT_TYPE, "sequence": sequence})
+    except Exception as error:  # Redis away: consumers poll as well
+        log.warning("event hint not sent", sequence=sequence, error=str(error))
+
+
+@transaction.atomic
+def events_trim(*, kept: timedelta = METRICS_KEPT) -> int:
+    """Delete metrics events older than `kept` and remember how far; returns how many went."""
+    old = Event.objects.filter(kind__in=EVENT_TRIMMED, at__lt=timezone.now() - kept)
+    last = old.aggregate(last=Max("sequence"))["last"]
+    if last is None:
+        return 0
+    EventCounter.objects.filter(pk=COUNTER).update(trimmed=last)
+    count, _ = old.filter(sequence__lte=last).delete()
+    return int(count)

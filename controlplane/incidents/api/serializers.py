@@ -1,0 +1,98 @@
+"""Incidents, their story and their plans as REST shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+
+
+class NamesField(serializers.ListField):
+    """Names of related rows (prefetched by the view), sorted."""
+
+    child = serializers.CharField()
+
+    def to_representation(self, data: Any) -> list[str]:
+        return sorted(row.name for row in data.all())
+
+
+class IncidentSerializer(serializers.ModelSerializer):
+    failed_nodes = NamesField(read_only=True)
+    topologies = NamesField(read_only=True)
+    checkpoints = serializers.DictField(child=serializers.IntegerField(), read_only=True)
+    summary = serializers.DictField(read_only=True)
+
+    class Meta:
+        model = Incident
+        fields: tuple[str, ...] = (
+            "number",
+            "state",
+            "method",
+            "trigger",
+            "reason",
+            "detected_at",
+            "opened_at",
+            "closed_at",
+            "first_query_at",
+            "half_queries_at",
+            "all_queries_at",
+            "failed_nodes",
+            "topologies",
+            "checkpoints",
+            "wanted_nodes",
+            "summary",
+        )
+        read_only_fields: tuple[str, ...] = fields
+
+
+class IncidentEntrySerializer(serializers.ModelSerializer):
+    data = serializers.DictField(read_only=True)
+
+    class Meta:
+        model = IncidentEntry
+        fields = ("id", "at", "kind", "text", "data")
+
+
+class IncidentDetailSerializer(IncidentSerializer):
+    """With its story."""
+
+    entries = IncidentEntrySerializer(many=True, read_only=True)
+
+    class Meta(IncidentSerializer.Meta):
+        fields = (*IncidentSerializer.Meta.fields, "entries")
+        read_only_fields = fields
+
+
+class RecoveryPlanSerializer(serializers.ModelSerializer):
+    topology = serializers.CharField(source="topology.name", read_only=True)
+    incident = serializers.IntegerField(
+        source="incident.number", read_only=True, allow_null=True, default=None
+    )
+    assignment = serializers.DictField(child=serializers.CharField(), read_only=True)
+    restore = serializers.ListField(child=serializers.CharField(), read_only=True)
+    explanation = serializers.DictField(read_only=True)
+
+    class Meta:
+        model = RecoveryPlan
+        fields = (
+            "topology",
+            "incident",
+            "generation",
+            "wave",
+            "kind",
+            "method",
+            "rollback",
+            "checkpoint",
+            "assignment",
+            "restore",
+            "state",
+            "reason",
+            "explanation",
+            "created_at",
+            "published_at",
+            "applied_at",
+            "caught_up_at",
+            "verified_at",
+        )

@@ -1,0 +1,287 @@
+"""Carrying out the instructions of the incident state machine on the database, as one event."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from controlplane.domain.recovery.incident import (
+    AskForCheckpoint,
+    AskForNode,
+    CreatePlan,
+    EnterState,
+    EntryKind,
+    GiveUpRequest,
+    Instruction,
+    Involve,
+    MarkPartitions,
+    MarkPlan,
+    State,
+    Tell,
+)
+from controlplane.errors import Conflict
+from controlplane.events.choices import EventKind
+from controlplane.events.representation import (
+    Change,
+    entry_change,
+    incident_change,
+    node_change,
+    plan_change,
+    topology_change,
+)
+from controlplane.events.services import event_publish
+from controlplane.incidents.choices import PLAN_CURRENT, IncidentState, PlanState
+from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.nodes.choices import NODE_REQUEST_OPEN, NodeRequestState, NodeState
+from controlplane.nodes.models import Node, NodeRequest
+from controlplane.nodes.selectors import node_name_next
+from controlplane.topologies.choices import PartitionState, TopologyStatus
+from controlplane.topologies.failures import partitions_assign, partitions_failed, topology_status_set
+from controlplane.topologies.models import Topology
+
+
+class StalePlan(Conflict):
+    """Somebody else gave the topology a newer generation; look again and plan anew."""
+
+
+@dataclass(slots=True)
+class Applied:
+    """What must be done outside of the database once the transaction has committed.
+
+    publish: topologies with a plan to put into ZooKeeper; checkpoint: those to take one now."""
+
+    publish: list[str] = field(default_factory=list)
+    checkpoint: list[str] = field(default_factory=list)
+    changed: bool = False
+
+
+_PLAN_MOVES: dict[str, tuple[frozenset[str], PlanState, str, EventKind]] = {
+    "published": (
+        frozenset({PlanState.PLANNED}), PlanState.PUBLISHED, "published_at", EventKind.PLAN_PUBLISHED,
+    ),
+    "applied": (
+        frozenset({PlanState.PLANNED, PlanState.PUBLISHED}), PlanState.APPLIED, "applied_at",
+        EventKind.PLAN_APPLIED,
+    ),
+    "verified": (PLAN_CURRENT, PlanState.VERIFIED, "verified_at", EventKind.PLAN_VERIFIED),
+    "superseded": (PLAN_CURRENT, PlanState.SUPERSEDED, "", EventKind.PLAN_SUPERSEDED),
+}  # fmt: skip
+
+# Of several things that happened in one step, the event is named for the first of these.
+_SIGNIFICANCE = (
+    EventKind.INCIDENT_OPENED,
+    EventKind.INCIDENT_CLOSED,
+    EventKind.INCIDENT_GROWN,
+    EventKind.PLAN_VERIFIED,
+    EventKind.PLAN_APPLIED,
+    EventKind.PLAN_PUBLISHED,
+    EventKind.PLAN_SUPERSEDED,
+)
+
+
+class Application:
+    """One step of one incident, inside the caller's transaction; the incident's row is locked."""
+
+    def __init__(self, incident: Incident, at: datetime) -> None:
+        self.incident = incident
+        self.at = at
+        self.applied = Applied()
+        self.kinds: set[EventKind] = set()
+        self.reason = ""
+        self._changes: dict[tuple[str, str], Change] = {}
+        self._topologies: dict[str, Topology] = {}
+
+    def apply(self, instructions: Iterable[Instruction]) -> Applied:
+        """Carry out `instructions` in order and publish one event; raises `StalePlan`."""
+        for instruction in instructions:
+            self._ACTIONS[type(instruction)](self, instruction)
+            self.applied.changed = True
+        if self.applied.changed:
+            self.incident.save()
+            self.add(incident_change(self.incident))
+            kind = next((k for k in _SIGNIFICANCE if k in self.kinds), EventKind.INCIDENT_UPDATED)
+            event_publish(
+                kind=kind,
+                incident=self.incident.number,
+                changes=list(self._changes.values()),
+                reason=self.reason,
+            )
+        return self.applied
+
+    def add(self, *changes: Change) -> None:
+        """Later changes of an entity are merged over earlier ones, as a client would."""
+        for one in changes:
+            key = (one["entity"], one["key"])
+            earlier = self._changes.get(key)
+            if earlier and earlier["fields"] is not None and one["fields"] is not None:
+                fields = {**earlier["fields"], **one["fields"]}
+                self._changes[key] = {"entity": one["entity"], "key": one["key"], "fields": fields}
+            else:
+                self._changes[key] = one
+
+    def topology(self, name: str) -> Topology:
+        if name not in self._topologies:
+            self._topologies[name] = Topology.objects.select_for_update().get(name=name)
+        return self._topologies[name]
+
+    def tell(self, kind: EntryKind, text: str) -> None:
+        """Add a sentence to the story besides those the machine tells."""
+        self._tell(Tell(kind=kind, text=text))
+
+    # ---- instructions ----------------------------------------------------------------------------
+
+    def _tell(self, told: Tell) -> None:
+        entry = IncidentEntry.objects.create(
+            incident=self.incident, at=self.at, kind=told.kind, text=told.text, data=dict(told.fact)
+        )
+        if told.kind == "stimulus":
+            self.kinds.add(EventKind.INCIDENT_GROWN)
+            self.incident.reason = self.incident.reason or told.text
+        if told.kind in ("stimulus", "decision", "outcome"):
+            self.reason = told.text[:500]
+        if told.fact.get("fact") == "caught_up":
+            plan = RecoveryPlan.objects.filter(
+                topology__name=told.fact["topology"], generation=told.fact["generation"]
+            )
+            plan.update(caught_up_at=self.at)
+        self.add(entry_change(entry, incident=self.incident.number))
+
+    def _involve(self, involve: Involve) -> None:
+        self.incident.topologies.add(self.topology(involve.topology))
+
+    def _ask_for_node(self, asked: AskForNode) -> None:
+        lost = Node.objects.filter(name=asked.lost_node).first()
+        # The same key draws the same delay, so a repeated step changes nothing.
+        delay = settings.RESURGE.replacement_delay.draw(random.Random(asked.key))  # noqa: S311
+        request, created = NodeRequest.objects.get_or_create(
+            key=asked.key,
+            defaults={
+                "incident": self.incident,
+                "node_name": node_name_next(),
+                "rack": lost.rack if lost else "",
+                "slots": lost.slots if lost else 1,
+                "capacity": lost.capacity if lost else 100.0,
+                "standby": lost.standby if lost else False,
+                "requested_at": self.at,
+                "due_at": self.at + timedelta(seconds=delay),
+                "attempt": asked.attempt,
+            },
+        )
+        if not created:
+            return
+        self.incident.wanted_nodes += 1
+        node, _ = Node.objects.get_or_create(
+            name=request.node_name,
+            defaults={
+                "rack": request.rack,
+                "slots": request.slots,
+                "capacity": request.capacity,
+                "standby": request.standby,
+                "state": NodeState.REQUESTED,
+            },
+        )
+        self.add(node_change(node))
+
+    def _give_up_request(self, given_up: GiveUpRequest) -> None:
+        request = NodeRequest.objects.filter(key=given_up.key, state__in=NODE_REQUEST_OPEN).first()
+        if request is None:
+            return
+        request.state, request.error = NodeRequestState.FAILED, given_up.reason
+        request.save(update_fields=["state", "error"])
+        node = Node.objects.filter(name=request.node_name, state=NodeState.REQUESTED).first()
+        if node is not None:
+            node.state = NodeState.LEFT
+            node.save(update_fields=["state"])
+            self.add(node_change(node))
+
+    def _create_plan(self, plan: CreatePlan) -> None:
+        won = Topology.objects.filter(name=plan.topology, generation=plan.expected).update(
+            generation=plan.generation
+        )
+        if not won:
+            raise StalePlan(f"{plan.topology} has another generation than {plan.expected} by now; plan again")
+        topology = self.topology(plan.topology)
+        topology.generation = plan.generation
+        for earlier in RecoveryPlan.objects.filter(topology=topology, state__in=PLAN_CURRENT):
+            self._move(earlier, "superseded")
+        row = RecoveryPlan.objects.create(
+            topology=topology,
+            incident=self.incident,
+            generation=plan.generation,
+            wave=plan.wave,
+            kind=plan.kind,
+            method=self.incident.method,
+            rollback=plan.rollback,
+            checkpoint=plan.checkpoint,
+            assignment=dict(plan.assignment),
+            restore=list(plan.restore),
+            reason=plan.reason,
+            explanation=dict(plan.explanation),
+        )
+        self.incident.checkpoints = {**self.incident.checkpoints, plan.topology: plan.checkpoint}
+        self.add(
+            *partitions_assign(
+                topology=topology,
+                assignment=plan.assignment,
+                states=dict.fromkeys(plan.restore, PartitionState.RESTORING),
+            ),
+            topology_status_set(topology=topology, status=TopologyStatus.RECOVERING),
+            topology_change(topology, only=("generation",)),
+            plan_change(row, topology=topology.name, incident=self.incident.number),
+        )
+        self.applied.publish.append(plan.topology)
+
+    def _mark_plan(self, mark: MarkPlan) -> None:
+        row = RecoveryPlan.objects.filter(topology__name=mark.topology, generation=mark.generation).first()
+        if row is not None and row.incident_id == self.incident.pk:
+            self._move(row, mark.state)
+
+    def _move(self, row: RecoveryPlan, to: str) -> None:
+        allowed, state, moment, kind = _PLAN_MOVES[to]
+        if row.state not in allowed:
+            return
+        row.state = state
+        if moment:
+            setattr(row, moment, self.at)
+        row.save()
+        self.kinds.add(kind)
+        incident = row.incident.number if row.incident is not None else None
+        self.add(plan_change(row, topology=row.topology.name, incident=incident))
+
+    def _mark_partitions(self, mark: MarkPartitions) -> None:
+        topology = self.topology(mark.topology)
+        if mark.state == "failed":
+            self.add(*partitions_failed(topology=topology, partitions=mark.partitions or ()))
+            return
+        if mark.state == "restoring":
+            return  # the plan that restores them has set it
+        labels = mark.partitions
+        if labels is None:
+            labels = frozenset(row.label for row in topology.partitions.all())
+        states = dict.fromkeys(labels, PartitionState(mark.state))
+        self.add(*partitions_assign(topology=topology, assignment={}, states=states))
+
+    def _ask_for_checkpoint(self, asked: AskForCheckpoint) -> None:
+        self.applied.checkpoint.append(asked.topology)
+
+    def _enter(self, entered: EnterState) -> None:
+        self.incident.state = IncidentState(entered.state)
+        if entered.state in (State.CLOSED, State.ABORTED):
+            self.incident.closed_at = self.at
+            self.kinds.add(EventKind.INCIDENT_CLOSED)
+
+    _ACTIONS: dict[type, Callable[..., None]] = {  # noqa: RUF012
+        Tell: _tell,
+        Involve: _involve,
+        AskForNode: _ask_for_node,
+        GiveUpRequest: _give_up_request,
+        CreatePlan: _create_plan,
+        MarkPlan: _mark_plan,
+        MarkPartitions: _mark_partitions,
+        AskForCheckpoint: _ask_for_checkpoint,
+        EnterState: _enter,
+    }

@@ -1,0 +1,130 @@
+"""Building the incident state machine from the database; nothing else is remembered between steps."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db.models import F, Max, QuerySet, Window
+from django.db.models.functions import RowNumber
+
+from controlplane.checkpoints.choices import CheckpointState
+from controlplane.checkpoints.models import Checkpoint
+from controlplane.domain.recovery.incident import Deployment, NodeView, Request, State, TopologyCase
+from controlplane.domain.recovery.machine import IncidentMachine
+from controlplane.domain.recovery.memory import Memory, PlanRecord, case_rebuild
+from controlplane.domain.recovery.method import Blocking
+from controlplane.incidents.choices import PlanKind
+from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.nodes.choices import NODE_PRESENT, NODE_USABLE
+from controlplane.nodes.models import Node, NodeRequest
+from controlplane.topologies.choices import Desired, TopologyStatus
+from controlplane.topologies.graphs import graph_of
+from controlplane.topologies.models import Partition, Query, Topology
+
+PERCENT = 100.0
+"""Stored costs are CPU seconds per second; planning counts percent of one core."""
+
+
+def deployed_topologies() -> QuerySet[Topology]:
+    """Topologies a lost node can hurt: those that are to run and have not run to their end."""
+    return Topology.objects.filter(desired=Desired.RUNNING).exclude(
+        status__in=(TopologyStatus.COMPLETED, TopologyStatus.DRAFT)
+    )
+
+
+def machine_load(incident: Incident, *, may_plan: bool) -> IncidentMachine:
+    """The machine as the last step left it. `may_plan` is for callers that looked at ZooKeeper first."""
+    newest = plans_newest()
+    facts = IncidentEntry.objects.filter(incident=incident).order_by("id").values_list("data", flat=True)
+    memory = Memory.recall(facts)
+    deployments = deployments_load(newest)
+    cases: dict[str, TopologyCase] = {}
+    for topology in incident.topologies.all():
+        plan = newest.get(topology.name)
+        record = PlanRecord(
+            generation=plan.generation if plan else 0,
+            state=plan.state if plan else "superseded",
+            ours=plan is not None and plan.incident_id == incident.pk,
+            wave=plan.wave if plan else 0,
+            checkpoint=plan.checkpoint if plan else 0,
+            restore=frozenset(plan.restore if plan else ()),
+        )
+        cases[topology.name] = case_rebuild(topology.name, record, topology.generation, memory)
+    return IncidentMachine(
+        number=incident.number,
+        method=Blocking(),
+        deployments=deployments,
+        nodes=nodes_load(),
+        state=State(incident.state),
+        cases=cases,
+        requests=requests_load(incident),
+        memory=memory,
+        max_utilisation=settings.RESURGE.max_utilisation,
+        opened_at=incident.opened_at.timestamp(),
+        may_plan=may_plan,
+    )
+
+
+def plans_newest() -> dict[str, RecoveryPlan]:
+    """Topology name -> its plan of the highest generation."""
+    ranked = RecoveryPlan.objects.annotate(
+        rank=Window(RowNumber(), partition_by=F("topology_id"), order_by=F("generation").desc())
+    )
+    return {plan.topology.name: plan for plan in ranked.filter(rank=1).select_related("topology")}
+
+
+def deployments_load(newest: dict[str, RecoveryPlan]) -> dict[str, Deployment]:
+    """What recovery must know of each deployed topology; five queries whatever their number."""
+    topologies = {topology.pk: topology for topology in deployed_topologies() if topology.name in newest}
+    deployments = {
+        pk: Deployment(
+            topology=graph_of(topology.spec),
+            generation=topology.generation,
+            assignment=dict(newest[topology.name].assignment),
+        )
+        for pk, topology in topologies.items()
+    }
+    for partition in Partition.objects.filter(topology__in=topologies, cpu__gt=0):
+        deployments[partition.topology_id].costs[partition.label] = partition.cpu * PERCENT
+    for query in Query.objects.filter(topology__in=topologies).select_related("partition"):
+        deployments[query.topology_id].priorities[query.partition.label] = query.priority
+    since = deploy_generations()
+    complete = Checkpoint.objects.filter(topology__in=topologies, state=CheckpointState.COMPLETED)
+    for checkpoint in complete:
+        if checkpoint.generation >= since.get(checkpoint.topology_id, 0):
+            deployment = deployments[checkpoint.topology_id]
+            deployment.latest = max(deployment.latest, checkpoint.epoch)
+    return {topologies[pk].name: deployment for pk, deployment in deployments.items()}
+
+
+def deploy_generations() -> dict[int, int]:
+    """Topology id -> generation its present run started with; checkpoints of earlier runs are void."""
+    rows = RecoveryPlan.objects.filter(kind=PlanKind.DEPLOY).values("topology_id")
+    return {row["topology_id"]: row["since"] for row in rows.annotate(since=Max("generation")).order_by()}
+
+
+def nodes_load() -> dict[str, NodeView]:
+    return {
+        node.name: NodeView(
+            name=node.name,
+            alive=node.state in NODE_PRESENT,
+            usable=node.state in NODE_USABLE and not node.standby,
+            capacity=node.capacity,
+            rack=node.rack,
+        )
+        for node in Node.objects.all()
+    }
+
+
+def requests_load(incident: Incident) -> list[Request]:
+    return [
+        Request(
+            key=row.key,
+            lost_node=row.key.split("/")[1],
+            attempt=row.attempt,
+            state=row.state,
+            node=row.node_name,
+            started_at=row.started_at.timestamp() if row.started_at else None,
+        )
+        for row in NodeRequest.objects.filter(incident=incident).order_by("id")
+        if row.key.count("/") == 2
+    ]

@@ -1,0 +1,104 @@
+"""Incidents, their story and the plans that brought topologies back."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from controlplane.incidents.choices import (
+    EntryKind,
+    IncidentState,
+    IncidentTrigger,
+    PlanKind,
+    PlanState,
+)
+from controlplane.topologies.choices import RecoveryMethod
+
+
+class Incident(models.Model):
+    """One correlated (or single) failure, from detection to verified recovery."""
+
+    number = models.PositiveIntegerField(unique=True)
+    state = models.CharField(
+        max_length=16, choices=IncidentState.choices, default=IncidentState.OPEN, db_index=True
+    )
+    method = models.CharField(max_length=16, choices=RecoveryMethod.choices, default=RecoveryMethod.BLOCKING)
+    trigger = models.CharField(
+        max_length=16, choices=IncidentTrigger.choices, default=IncidentTrigger.DETECTED
+    )
+    reason = models.TextField(blank=True, default="")
+    detected_at = models.DateTimeField(help_text="when the first sign was noticed")
+    opened_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True, blank=True)
+    first_query_at = models.DateTimeField(null=True, blank=True)
+    half_queries_at = models.DateTimeField(null=True, blank=True)
+    all_queries_at = models.DateTimeField(null=True, blank=True)
+    failed_nodes = models.ManyToManyField("nodes.Node", blank=True, related_name="incidents")
+    topologies = models.ManyToManyField("topologies.Topology", blank=True, related_name="incidents")
+    checkpoints = models.JSONField(
+        default=dict, blank=True, help_text="topology name -> checkpoint rolled back to"
+    )
+    wanted_nodes = models.PositiveIntegerField(default=0, help_text="replacements asked for")
+    summary = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering = ("-number",)
+
+    def __str__(self) -> str:
+        return f"#{self.number}"
+
+
+class IncidentEntry(models.Model):
+    """One line of an incident's story; written once, never changed."""
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="entries")
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=16, choices=EntryKind.choices)
+    text = models.TextField()
+    data = models.JSONField(default=dict, blank=True)
+    key = models.CharField(
+        max_length=128, null=True, blank=True, help_text="set where the entry must be written only once"
+    )
+
+    class Meta:
+        ordering = ("incident", "at", "id")
+        verbose_name_plural = "incident entries"
+        constraints = (models.UniqueConstraint(fields=["incident", "key"], name="entry_key_unique"),)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"[:120]
+
+
+class RecoveryPlan(models.Model):
+    """What a topology's driver was told to run, where; `generation` only grows."""
+
+    topology = models.ForeignKey("topologies.Topology", on_delete=models.CASCADE, related_name="plans")
+    incident = models.ForeignKey(
+        Incident, null=True, blank=True, on_delete=models.SET_NULL, related_name="plans"
+    )
+    generation = models.PositiveIntegerField()
+    wave = models.PositiveIntegerField(default=0)
+    kind = models.CharField(max_length=16, choices=PlanKind.choices)
+    method = models.CharField(max_length=16, choices=RecoveryMethod.choices, default=RecoveryMethod.BLOCKING)
+    rollback = models.BooleanField(default=False)
+    checkpoint = models.PositiveBigIntegerField(default=0)
+    assignment = models.JSONField(default=dict, help_text="partition id -> node name")
+    restore = models.JSONField(default=list, help_text="partition ids to restore")
+    state = models.CharField(
+        max_length=16, choices=PlanState.choices, default=PlanState.PLANNED, db_index=True
+    )
+    reason = models.TextField(blank=True, default="")
+    explanation = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    published_at = models.DateTimeField(null=True, blank=True)
+    applied_at = models.DateTimeField(null=True, blank=True)
+    caught_up_at = models.DateTimeField(null=True, blank=True)
+    verified_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("topology", "-generation")
+        constraints = (
+            models.UniqueConstraint(fields=["topology", "generation"], name="plan_generation_unique"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.topology} g{self.generation} ({self.kind})"

@@ -1,0 +1,67 @@
+"""Reading incidents, their story and their plans (read side)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from controlplane.errors import Missing
+from controlplane.incidents.choices import INCIDENT_ACTIVE, INCIDENT_ENDED, PlanState
+from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+
+QUERIES_AWAITED = timedelta(minutes=10)
+
+
+def incident_get(number: int, *, lock: bool = False) -> Incident:
+    """The incident with this number; raises `Missing`."""
+    rows = Incident.objects.select_for_update() if lock else Incident.objects.all()
+    incident = rows.filter(number=number).first()
+    if incident is None:
+        raise Missing(f"there is no incident {number}")
+    return incident
+
+
+def incident_list() -> QuerySet[Incident]:
+    return Incident.objects.prefetch_related("failed_nodes", "topologies").order_by("-number")
+
+
+def incidents_open() -> QuerySet[Incident]:
+    """Incidents that are neither closed nor aborted, oldest first."""
+    return Incident.objects.filter(state__in=INCIDENT_ACTIVE).order_by("number")
+
+
+def incidents_with_queries_down() -> QuerySet[Incident]:
+    """Incidents that have ended in the last minutes while failed queries were still catching up."""
+    lately = timezone.now() - QUERIES_AWAITED
+    return Incident.objects.filter(
+        state__in=INCIDENT_ENDED, closed_at__gte=lately, all_queries_at__isnull=True
+    ).order_by("number")
+
+
+def entry_list(number: int) -> QuerySet[IncidentEntry]:
+    """The story, in the order it happened."""
+    return IncidentEntry.objects.filter(incident__number=number).order_by("id")
+
+
+def plan_list(*, incident: int | None = None, topology: str | None = None) -> QuerySet[RecoveryPlan]:
+    plans = RecoveryPlan.objects.select_related("topology", "incident").order_by("topology", "-generation")
+    if incident is not None:
+        plans = plans.filter(incident__number=incident)
+    if topology is not None:
+        plans = plans.filter(topology__name=topology)
+    return plans
+
+
+def plan_newest(topology: str) -> RecoveryPlan | None:
+    """The plan of the highest generation, whatever became of it."""
+    return plan_list(topology=topology).order_by("-generation").first()
+
+
+def plan_standing(topology: str) -> RecoveryPlan | None:
+    """The plan that must be in ZooKeeper: the newest, unless it was superseded before it got there."""
+    plan = plan_newest(topology)
+    if plan is not None and plan.state == PlanState.SUPERSEDED and plan.published_at is None:
+        return None
+    return plan

@@ -1,0 +1,347 @@
+"""Opening incidents and moving them on (write side).
+
+Every service is one transaction: it locks the incident, rebuilds the state machine from the database,
+feeds it events and carries out its instructions. What has to happen in ZooKeeper is returned and done by
+the caller after the commit; a crash in between is made good by the next step, which finds the plan still
+`planned`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+
+import structlog
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from controlplane.domain.availability import milestones
+from controlplane.domain.coordination import Plan
+from controlplane.domain.recovery.incident import (
+    AbortAsked,
+    DrainAsked,
+    Event,
+    Looked,
+    NodesLost,
+    PartitionsLost,
+    RecoveryAsked,
+)
+from controlplane.domain.recovery.wording import duration
+from controlplane.errors import Conflict, Missing
+from controlplane.events.choices import EventKind
+from controlplane.events.representation import entry_change, plan_change, topology_change
+from controlplane.events.services import event_publish
+from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
+from controlplane.incidents.applying import Application, Applied
+from controlplane.incidents.choices import (
+    INCIDENT_ENDED,
+    IncidentTrigger,
+    PlanState,
+)
+from controlplane.incidents.loading import deployed_topologies, machine_load
+from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.incidents.selectors import incidents_open
+from controlplane.nodes.models import Node
+from controlplane.topologies.graphs import graph_of
+from controlplane.topologies.models import Query, Topology
+
+log = structlog.get_logger(__name__)
+
+
+@transaction.atomic
+def incident_open_or_grow(
+    *, events: Iterable[Event], at: datetime, trigger: IncidentTrigger = IncidentTrigger.DETECTED
+) -> Incident:
+    """Record a failure (or a request): in the incident that is open, else in a new one.
+
+    The first plan is left to the recovery worker, which is told after the commit and knows the newest
+    checkpoints; this keeps the time from detection to record short.
+    """
+    incident = incidents_open().select_for_update().first()
+    opened = incident is None
+    if incident is None:
+        last = Incident.objects.aggregate(last=Max("number"))["last"] or 0
+        incident = Incident.objects.create(
+            number=last + 1, trigger=trigger, detected_at=at, opened_at=timezone.now()
+        )
+    _step(incident, list(events), may_plan=False, opened=opened)
+    task_send_on_commit(INCIDENT_STEP, incident.number)
+    log.warning("incident opened" if opened else "incident grown", incident=incident.number)
+    return incident
+
+
+@transaction.atomic
+def partitions_lost(*, event: PartitionsLost, at: datetime) -> Incident | None:
+    """Record partitions that are absent on living nodes; None if a newer plan has overtaken the report."""
+    topology = deployed_topologies().filter(name=event.topology, generation=event.generation).first()
+    if topology is None:
+        return None
+    return incident_open_or_grow(events=[event], at=at)
+
+
+@transaction.atomic
+def incident_advance(*, number: int, events: Iterable[Event], may_plan: bool = True) -> Applied:
+    """Take one step: feed what was observed and do what follows from it in the database.
+
+    Returns what is left to do outside of it. An incident that has ended, or does not exist, needs nothing.
+    Raises `StalePlan` when a deployment got in between; nothing is changed then.
+    """
+    incident = Incident.objects.select_for_update().filter(number=number).first()
+    if incident is None or incident.state in INCIDENT_ENDED:
+        return Applied()
+    return _step(incident, list(events), may_plan=may_plan, opened=False)
+
+
+def _step(incident: Incident, events: list[Event], *, may_plan: bool, opened: bool) -> Applied:
+    machine = machine_load(incident, may_plan=False)
+    instructions = machine.handle_stimulus(*events)
+    if may_plan:
+        # Only now is everything known that was observed, whatever the order of the events.
+        machine.may_plan = True
+        instructions += machine.handle_stimulus(Looked(at=timezone.now().timestamp()))
+    application = Application(incident, timezone.now())
+    if opened:
+        application.kinds.add(EventKind.INCIDENT_OPENED)
+    _involve_nodes(incident, events)
+    failed_before = incident.summary.get("failed_queries", {})
+    _note_failed_queries(incident, events)
+    changed = incident.summary.get("failed_queries", {}) != failed_before
+    changed |= _note_returned_queries(incident, application)
+    application.applied.changed |= changed or opened
+    return application.apply(instructions)
+
+
+# ---- what the operator sees of queries -----------------------------------------------------------
+
+
+def _involve_nodes(incident: Incident, events: Iterable[Event]) -> None:
+    names = {name for event in events if isinstance(event, NodesLost) for name in event.nodes}
+    if names:
+        incident.failed_nodes.add(*Node.objects.filter(name__in=names))
+
+
+def _note_failed_queries(incident: Incident, events: Iterable[Event]) -> None:
+    """Remember which queries the failure took down, for the times to first, half and all of them."""
+    lost_nodes = {name for event in events if isinstance(event, NodesLost) for name in event.nodes}
+    lost_partitions = {
+        event.topology: event.partitions for event in events if isinstance(event, PartitionsLost)
+    }
+    if not lost_nodes and not lost_partitions:
+        return
+    failed = {name: set(labels) for name, labels in incident.summary.get("failed_queries", {}).items()}
+    returned = dict(incident.summary.get("returned", {}))
+    for topology in deployed_topologies():
+        plan = topology.plans.order_by("-generation").first()
+        if plan is None:
+            continue
+        partitions = {label for label, node in plan.assignment.items() if node in lost_nodes}
+        partitions |= lost_partitions.get(topology.name, frozenset())
+        down = graph_of(topology.spec).failed_queries(partitions) if partitions else []
+        if down:
+            failed.setdefault(topology.name, set()).update(down)
+            for label in down:
+                returned.pop(f"{topology.name}/{label}", None)
+    incident.summary = {
+        **incident.summary,
+        "failed_queries": {name: sorted(labels) for name, labels in failed.items()},
+        "returned": returned,
+    }
+
+
+@transaction.atomic
+def incident_queries_note(*, number: int) -> None:
+    """Note which failed queries are available again. Goes on after the incident has closed, because a
+    query counts as available only when its latency has been normal for a while."""
+    incident = Incident.objects.select_for_update().filter(number=number).first()
+    if incident is None or incident.all_queries_at is not None:
+        return
+    application = Application(incident, timezone.now())
+    application.applied.changed = _note_returned_queries(incident, application)
+    application.apply([])
+
+
+def _note_returned_queries(incident: Incident, application: Application) -> bool:
+    """Take note of failed queries that are available again; returns whether there were new ones."""
+    failed: Mapping[str, Collection[str]] = incident.summary.get("failed_queries", {})
+    wanted = {f"{name}/{label}" for name, labels in failed.items() for label in labels}
+    returned: dict[str, str] = dict(incident.summary.get("returned", {}))
+    waiting = wanted - returned.keys()
+    if not waiting:
+        return False
+    available = {
+        f"{query.topology.name}/{query.partition.label}"
+        for query in Query.objects.filter(topology__name__in=failed, available=True).select_related(
+            "topology", "partition"
+        )
+    }
+    back = waiting & available
+    if not back:
+        return False
+    for key in back:
+        returned[key] = application.at.isoformat()
+    reached = milestones(
+        len(wanted), [datetime.fromisoformat(at).timestamp() for key, at in returned.items() if key in wanted]
+    )
+    since = incident.detected_at.timestamp()
+    for what, at, before in (
+        ("The first failed query is", reached.first, incident.first_query_at),
+        ("Half of the failed queries are", reached.half, incident.half_queries_at),
+        ("All failed queries are", reached.all, incident.all_queries_at),
+    ):
+        if at is not None and before is None:
+            application.tell("outcome", f"{what} available again, {duration(at - since)} after detection.")
+    incident.first_query_at = _moment(reached.first)
+    incident.half_queries_at = _moment(reached.half)
+    incident.all_queries_at = _moment(reached.all)
+    incident.summary = {**incident.summary, "returned": returned}
+    return True
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, tz=UTC)
+
+
+# ---- asked for by an operator --------------------------------------------------------------------
+
+
+def recover_now(*, topology: str, actor: str, reason: str) -> Incident:
+    """Recover a topology with the nodes there are, or put it back to its newest checkpoint if nothing is
+    down. Raises `Missing` or `Conflict`."""
+    row = Topology.objects.filter(name=topology).first()
+    if row is None:
+        raise Missing(f"there is no topology {topology!r}")
+    if not deployed_topologies().filter(pk=row.pk).exists():
+        raise Conflict(f"topology {topology!r} is {row.status}: only a deployed one can be recovered")
+    if not row.plans.exists():
+        raise Conflict(f"topology {topology!r} has never been placed: it waits for nodes, so add some")
+    now = timezone.now()
+    return incident_open_or_grow(
+        events=[RecoveryAsked(at=now.timestamp(), topology=topology, actor=actor, reason=reason)],
+        at=now,
+        trigger=IncidentTrigger.MANUAL,
+    )
+
+
+def drain_record(*, node: str, actor: str, reason: str) -> Incident:
+    """Have everything moved off a living node."""
+    now = timezone.now()
+    return incident_open_or_grow(
+        events=[DrainAsked(at=now.timestamp(), node=node, actor=actor, reason=reason)],
+        at=now,
+        trigger=IncidentTrigger.MANUAL,
+    )
+
+
+def incident_abort(*, number: int, actor: str, reason: str) -> None:
+    """End an incident as it is. What is down stays down until somebody asks for a recovery."""
+    incident = Incident.objects.filter(number=number).first()
+    if incident is None:
+        raise Missing(f"there is no incident {number}")
+    if incident.state in INCIDENT_ENDED:
+        raise Conflict(f"incident {number} is {incident.state} already")
+    now = timezone.now().timestamp()
+    incident_advance(number=number, events=[AbortAsked(at=now, actor=actor, reason=reason)], may_plan=False)
+
+
+# ---- plans outside of incidents ------------------------------------------------------------------
+
+
+@transaction.atomic
+def plan_mark_published(*, topology: str, generation: int) -> bool:
+    """A plan is in ZooKeeper. True if it was recorded now; plans of incidents are moved by their machine."""
+    plan = (
+        RecoveryPlan.objects.select_for_update()
+        .filter(topology__name=topology, generation=generation, state=PlanState.PLANNED)
+        .select_related("topology", "incident")
+        .first()
+    )
+    if plan is None:
+        return False
+    plan.state, plan.published_at = PlanState.PUBLISHED, timezone.now()
+    plan.save(update_fields=["state", "published_at"])
+    number = plan.incident.number if plan.incident is not None else None
+    event_publish(
+        kind=EventKind.PLAN_PUBLISHED,
+        topology=topology,
+        incident=number,
+        changes=[plan_change(plan, topology=topology, incident=number)],
+    )
+    return True
+
+
+@transaction.atomic
+def plan_adopt(*, topology: str, plan: Plan) -> None:
+    """Record a plan found in ZooKeeper that is ahead of the database (one restored from a backup)."""
+    row = Topology.objects.select_for_update().get(name=topology)
+    if row.generation >= plan.generation:
+        return
+    log.warning("plan adopted from zookeeper", topology=topology, generation=plan.generation)
+    row.generation = plan.generation
+    row.save(update_fields=["generation", "updated_at"])
+    adopted = RecoveryPlan.objects.create(
+        topology=row,
+        generation=plan.generation,
+        kind=plan.kind,
+        method=plan.method,
+        rollback=plan.rollback,
+        checkpoint=plan.checkpoint,
+        assignment=plan.assignment,
+        restore=plan.restore,
+        state=PlanState.PUBLISHED,
+        published_at=timezone.now(),
+        reason="found in ZooKeeper, ahead of the database",
+    )
+    event_publish(
+        kind=EventKind.PLAN_PUBLISHED,
+        topology=topology,
+        changes=[
+            topology_change(row, only=("generation",)),
+            plan_change(adopted, topology=topology, incident=None),
+        ],
+        reason=adopted.reason,
+    )
+
+
+@transaction.atomic
+def plan_mark_applied(*, topology: str, generation: int) -> bool:
+    """The driver runs a deployment plan: it is applied and needs no verification."""
+    plan = (
+        RecoveryPlan.objects.select_for_update()
+        .filter(
+            topology__name=topology,
+            generation=generation,
+            incident=None,
+            state__in=(PlanState.PLANNED, PlanState.PUBLISHED),
+        )
+        .first()
+    )
+    if plan is None:
+        return False
+    plan.state, plan.applied_at = PlanState.APPLIED, timezone.now()
+    plan.save(update_fields=["state", "applied_at"])
+    event_publish(
+        kind=EventKind.PLAN_APPLIED,
+        topology=topology,
+        changes=[plan_change(plan, topology=topology, incident=None)],
+    )
+    return True
+
+
+@transaction.atomic
+def story_add(*, number: int, kind: str, text: str, key: str) -> bool:
+    """Add a sentence once (per `key`) to an incident that is open; False if it is there already."""
+    incident = Incident.objects.select_for_update().filter(number=number).first()
+    if incident is None or incident.state in INCIDENT_ENDED:
+        return False
+    entry, created = IncidentEntry.objects.get_or_create(
+        incident=incident, key=key, defaults={"at": timezone.now(), "kind": kind, "text": text}
+    )
+    if created:
+        event_publish(
+            kind=EventKind.INCIDENT_UPDATED,
+            incident=number,
+            changes=[entry_change(entry, incident=number)],
+            reason=text[:500],
+        )
+    return created

@@ -1,0 +1,43 @@
+"""Reading nodes (read side)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from django.db.models import Count, QuerySet, Sum
+
+from controlplane.errors import Missing
+from controlplane.nodes.choices import NODE_REQUEST_OPEN
+from controlplane.nodes.models import Node, NodeRequest
+
+_NUMBERED = re.compile(r"^node-(\d+)$")
+
+
+def node_get(name: str, *, lock: bool = False) -> Node:
+    """The node called `name`; raises `Missing`."""
+    rows = Node.objects.select_for_update() if lock else Node.objects.all()
+    node = rows.filter(name=name).first()
+    if node is None:
+        raise Missing(f"there is no node {name!r}")
+    return node
+
+
+def node_list() -> QuerySet[Node]:
+    """All nodes with the number of partitions they host and the CPU seconds per second those take."""
+    return Node.objects.annotate(
+        partitions_hosted=Count("partitions"), cpu_used=Sum("partitions__cpu")
+    ).order_by("name")
+
+
+def node_requests_open() -> QuerySet[NodeRequest]:
+    """Nodes asked of the provider that have neither come nor failed."""
+    return NodeRequest.objects.filter(state__in=NODE_REQUEST_OPEN).select_related("incident")
+
+
+def node_name_next(taken: Iterable[str] = ()) -> str:
+    """The lowest `node-N` above every one ever used: a replacement never inherits a name."""
+    used = {*taken, *Node.objects.values_list("name", flat=True)}
+    used |= set(NodeRequest.objects.values_list("node_name", flat=True))
+    numbers = [int(match[1]) for name in used if (match := _NUMBERED.match(name))]
+    return f"node-{max(numbers, default=0) + 1}"

@@ -1,0 +1,193 @@
+"""What belongs to one topology, over REST: queries, partitions, versions, availability, problems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.dateparse import parse_datetime
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import mixins, viewsets
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api.requests import ErrorsSerializer, caller
+from controlplane.errors import Missing
+from controlplane.topologies.api.serializers import (
+    AvailabilitySampleSerializer,
+    PartitionSerializer,
+    ProblemSerializer,
+    QueryPrioritiesSerializer,
+    QuerySerializer,
+    QueryUpdateSerializer,
+    TopologyVersionSerializer,
+)
+from controlplane.topologies.models import (
+    AvailabilitySample,
+    Partition,
+    Problem,
+    Query,
+    TopologyVersion,
+)
+from controlplane.topologies.selectors import (
+    availability_series,
+    partition_list,
+    problem_list,
+    query_list,
+    topology_get,
+    version_list,
+)
+from controlplane.topologies.services import query_priorities_set
+
+
+class OfTopology(viewsets.GenericViewSet):
+    """Views below ``topologies/{topology}/``; an unknown topology is 404, not an empty list."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        topology_get(kwargs["topology"])
+
+    @property
+    def topology(self) -> str:
+        return str(self.kwargs.get("topology", ""))
+
+
+class QueryViewSet(OfTopology, mixins.ListModelMixin):
+    """The queries of a topology; priority is writable."""
+
+    queryset = Query.objects.none()
+    serializer_class = QuerySerializer
+    lookup_field = "query"
+    lookup_value_regex = r"[^/]+"
+    filterset_fields = ("status", "available", "priority")
+    search_fields = ("partition__operator",)
+    ordering_fields = ("priority", "latency", "relative_latency", "status")
+
+    def get_queryset(self) -> Any:
+        return query_list(self.topology)
+
+    @extend_schema(responses={200: QuerySerializer, 404: ErrorsSerializer})
+    def retrieve(self, request: Request, topology: str, query: str) -> Response:
+        return Response(QuerySerializer(self._row(query)).data)
+
+    @extend_schema(
+        request=QueryUpdateSerializer,
+        responses={200: QuerySerializer, 400: ErrorsSerializer, 404: ErrorsSerializer},
+    )
+    def partial_update(self, request: Request, topology: str, query: str) -> Response:
+        serializer = QueryUpdateSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        given = serializer.validated_data
+        query_priorities_set(
+            topology=topology,
+            priorities={query: given["priority"]},
+            reason=given["reason"],
+            **caller(request),
+        )
+        return Response(QuerySerializer(self._row(query)).data)
+
+    @extend_schema(
+        operation_id="topologies_queries_priorities",
+        request=QueryPrioritiesSerializer,
+        responses={200: QuerySerializer(many=True), 400: ErrorsSerializer, 404: ErrorsSerializer},
+    )
+    def priorities(self, request: Request, topology: str) -> Response:
+        """Set the priorities of several queries as one change."""
+        serializer = QueryPrioritiesSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        given = serializer.validated_data
+        rows = query_priorities_set(
+            topology=topology,
+            priorities=given["priorities"],
+            reason=given["reason"],
+            **caller(request),
+        )
+        return Response(QuerySerializer(rows, many=True).data)
+
+    def _row(self, label: str) -> Query:
+        for row in query_list(self.topology).filter(partition__operator=label.partition("[")[0]):
+            if row.partition.label == label:
+                return row
+        raise Missing(f"topology {self.topology!r} has no query {label!r}")
+
+
+class PartitionViewSet(OfTopology, mixins.ListModelMixin):
+    """Where every partition runs and how it does."""
+
+    queryset = Partition.objects.none()
+    serializer_class = PartitionSerializer
+    filterset_fields = ("operator", "state", "node__name")
+    ordering_fields = ("operator", "index", "cpu", "rows_in_rate", "rows_out_rate", "state_bytes", "state")
+
+    def get_queryset(self) -> Any:
+        return partition_list(self.topology)
+
+
+class VersionViewSet(OfTopology, mixins.ListModelMixin):
+    """Every accepted specification, newest first."""
+
+    queryset = TopologyVersion.objects.none()
+    serializer_class = TopologyVersionSerializer
+    ordering_fields = ("number",)
+
+    def get_queryset(self) -> Any:
+        return version_list(self.topology)
+
+
+@extend_schema(
+    parameters=[
+        OpenApiParameter("since", OpenApiTypes.DATETIME, description="samples at or after"),
+        OpenApiParameter("until", OpenApiTypes.DATETIME, description="samples before"),
+    ]
+)
+class AvailabilityViewSet(OfTopology, mixins.ListModelMixin):
+    """How many queries were available, over time."""
+
+    queryset = AvailabilitySample.objects.none()
+    serializer_class = AvailabilitySampleSerializer
+    ordering_fields = ("at",)
+
+    def get_queryset(self) -> Any:
+        rows = availability_series(self.topology)
+        for name, lookup in (("since", "at__gte"), ("until", "at__lt")):
+            text = self.request.query_params.get(name)
+            if text:
+                moment = _moment(name, text)
+                rows = rows.filter(**{lookup: moment})
+        return rows
+
+
+def _moment(name: str, text: str) -> Any:
+    try:
+        moment = parse_datetime(text.replace(" ", "+"))
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ValidationError({name: [f"{text!r} is not an ISO 8601 time with an offset or Z"]})
+    return moment
+
+
+class TopologyProblemViewSet(OfTopology, mixins.ListModelMixin):
+    """What went wrong in this topology and what to do about it."""
+
+    queryset = Problem.objects.none()
+    serializer_class = ProblemSerializer
+    filterset_fields = ("severity",)
+    ordering_fields = ("at", "count")
+
+    def get_queryset(self) -> Any:
+        return problem_list().filter(topology__name=self.topology)
+
+
+class ProblemViewSet(viewsets.ReadOnlyModelViewSet):
+    """What went wrong anywhere."""
+
+    queryset = Problem.objects.none()
+    serializer_class = ProblemSerializer
+    filterset_fields = ("severity", "topology__name")
+    search_fields = ("where", "what", "hint")
+    ordering_fields = ("at", "count")
+
+    def get_queryset(self) -> Any:
+        return problem_list()

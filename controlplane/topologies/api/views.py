@@ -1,0 +1,193 @@
+"""Topologies over REST: `topologies/` and the actions on one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import mixins, status, viewsets
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.api.requests import (
+    IDEMPOTENCY_KEY,
+    REASON,
+    ErrorsSerializer,
+    ReasonSerializer,
+    accepted,
+    caller,
+    idempotency_key,
+    reason_of,
+)
+from controlplane.errors import Missing
+from controlplane.events.api.serializers import OperationSerializer
+from controlplane.events.choices import OperationKind
+from controlplane.events.models import Operation
+from controlplane.topologies.api.serializers import (
+    PipelineSerializer,
+    TopologyCreateSerializer,
+    TopologyDetailSerializer,
+    TopologySerializer,
+    TopologyUpdateSerializer,
+)
+from controlplane.topologies.lifecycle import topology_action, topology_deploy, topology_undeploy
+from controlplane.topologies.models import Topology
+from controlplane.topologies.selectors import topology_list
+from controlplane.topologies.services import topology_create, topology_delete, topology_update
+from controlplane.topologies.validation import (
+    pipeline_names,
+    pipeline_read,
+    source_params_override,
+    spec_read,
+)
+
+ACTION = extend_schema(
+    request=ReasonSerializer,
+    parameters=[IDEMPOTENCY_KEY],
+    responses={202: OperationSerializer, 400: ErrorsSerializer, 404: ErrorsSerializer, 409: ErrorsSerializer},
+)
+
+
+@extend_schema_view(
+    list=extend_schema(responses=TopologySerializer(many=True)),
+    retrieve=extend_schema(responses=TopologyDetailSerializer),
+)
+class TopologyViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+    """Topologies by name."""
+
+    queryset = Topology.objects.none()
+    lookup_field = "name"
+    lookup_value_regex = "[A-Za-z0-9_-]+"
+    filterset_fields = ("status", "desired", "method")
+    search_fields = ("name",)
+    ordering_fields = (
+        "name",
+        "status",
+        "input_rate",
+        "deployed_at",
+        "queries_available",
+        "worst_relative_latency",
+    )
+
+    def get_queryset(self) -> Any:
+        return topology_list()
+
+    def get_serializer_class(self) -> Any:
+        return TopologySerializer if self.action == "list" else TopologyDetailSerializer
+
+    @extend_schema(
+        request=TopologyCreateSerializer,
+        responses={201: TopologyDetailSerializer, 400: ErrorsSerializer, 409: ErrorsSerializer},
+    )
+    def create(self, request: Request) -> Response:
+        serializer = TopologyCreateSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        given = serializer.validated_data
+        spec = pipeline_read(given["pipeline"]) if "pipeline" in given else spec_read(given["spec"])
+        if "name" in given:
+            spec = {**spec, "name": given["name"]}
+        spec = source_params_override(
+            spec, path=given.get("input"), rate=given.get("rate"), limit=given.get("limit")
+        )
+        topology = topology_create(spec=spec, reason=given["reason"], **caller(request))
+        return Response(
+            self._detail(topology.name),
+            status=status.HTTP_201_CREATED,
+            headers={"Location": f"/api/v1/topologies/{topology.name}/"},
+        )
+
+    @extend_schema(
+        request=TopologyUpdateSerializer,
+        responses={200: TopologyDetailSerializer, 400: ErrorsSerializer, 409: ErrorsSerializer},
+    )
+    def update(self, request: Request, name: str) -> Response:
+        serializer = TopologyUpdateSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        given = serializer.validated_data
+        topology_update(name=name, spec=spec_read(given["spec"]), reason=given["reason"], **caller(request))
+        return Response(self._detail(name))
+
+    @extend_schema(parameters=[REASON], responses={204: None, 409: ErrorsSerializer})
+    def destroy(self, request: Request, name: str) -> Response:
+        topology_delete(name=name, reason=reason_of(request), **caller(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def deploy(self, request: Request, name: str) -> Response:
+        """Start the newest version from nothing."""
+        operation = topology_deploy(
+            name=name,
+            reason=reason_of(request),
+            idempotency_key=idempotency_key(request),
+            **caller(request),
+        )
+        return accepted(operation, request)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def undeploy(self, request: Request, name: str) -> Response:
+        """Stop at the next epoch boundary."""
+        operation = topology_undeploy(
+            name=name,
+            reason=reason_of(request),
+            idempotency_key=idempotency_key(request),
+            **caller(request),
+        )
+        return accepted(operation, request)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def checkpoint(self, request: Request, name: str) -> Response:
+        """Take a global checkpoint at the next epoch boundary."""
+        return accepted(self._act(OperationKind.TOPOLOGY_CHECKPOINT, request, name), request)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def recover(self, request: Request, name: str) -> Response:
+        """Recover now, without waiting for detection."""
+        return accepted(self._act(OperationKind.TOPOLOGY_RECOVER, request, name), request)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, name: str) -> Response:
+        """Take no new input until resumed."""
+        return accepted(self._act(OperationKind.TOPOLOGY_PAUSE, request, name), request)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, name: str) -> Response:
+        """Go on after a pause."""
+        return accepted(self._act(OperationKind.TOPOLOGY_RESUME, request, name), request)
+
+    def _act(self, kind: OperationKind, request: Request, name: str) -> Operation:
+        return topology_action(
+            kind=kind,
+            name=name,
+            reason=reason_of(request),
+            idempotency_key=idempotency_key(request),
+            **caller(request),
+        )
+
+    @staticmethod
+    def _detail(name: str) -> Any:
+        topology = topology_list().filter(name=name).first()
+        if topology is None:
+            raise Missing(f"there is no topology {name!r}")
+        return TopologyDetailSerializer(topology).data
+
+
+class PipelineListView(APIView):
+    """Ready-made pipelines, for `pipeline` when a topology is created."""
+
+    @extend_schema(responses=PipelineSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        specs = {name: pipeline_read(name) for name in pipeline_names()}
+        return Response(
+            [
+                {"name": name, "description": spec.get("description", ""), "spec": spec}
+                for name, spec in specs.items()
+            ]
+        )

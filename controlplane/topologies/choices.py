@@ -1,0 +1,71 @@
+"""States of topologies, partitions and queries."""
+
+from __future__ import annotations
+
+from controlplane.choices import Choices, ColouredChoices
+
+
+class TopologyStatus(ColouredChoices):
+    DRAFT = "draft", "grey", "Draft"
+    DEPLOYING = "deploying", "blue", "Deploying"
+    RUNNING = "running", "green", "Running"
+    DEGRADED = "degraded", "orange", "Degraded"
+    RECOVERING = "recovering", "orange", "Recovering"
+    PAUSED = "paused", "grey", "Paused"
+    COMPLETED = "completed", "teal", "Completed"
+    FAILED = "failed", "red", "Failed"
+    STOPPING = "stopping", "blue", "Stopping"
+    STOPPED = "stopped", "grey", "Stopped"
+
+
+TOPOLOGY_AT_REST = frozenset(
+    {
+        TopologyStatus.DRAFT,
+        TopologyStatus.COMPLETED,
+        TopologyStatus.FAILED,
+        TopologyStatus.STOPPED,
+    }
+)
+"""No driver runs: the topology may be edited, deployed or deleted."""
+
+TOPOLOGY_LIVE = frozenset(
+    {
+        TopologyStatus.DEPLOYING,
+        TopologyStatus.RUNNING,
+        TopologyStatus.DEGRADED,
+        TopologyStatus.RECOVERING,
+        TopologyStatus.PAUSED,
+    }
+)
+"""A driver runs or is about to; these are what the fleet page counts as deployed."""
+
+
+class Desired(Choices):
+    RUNNING = "running", "Running"
+    STOPPED = "stopped", "Stopped"
+
+
+class RecoveryMethod(Choices):
+    BLOCKING = "blocking", "Blocking"
+    INCREMENTAL = "incremental", "Incremental"
+
+
+class PartitionState(ColouredChoices):
+    STARTING = "starting", "blue", "Starting"
+    RUNNING = "running", "green", "Running"
+    STALLED = "stalled", "orange", "Stalled"
+    FAILED = "failed", "red", "Failed"
+    RESTORING = "restoring", "orange", "Restoring"
+    REPLAYING = "replaying", "yellow", "Replaying"
+
+
+class QueryStatus(ColouredChoices):
+    STARTING = "starting", "blue", "Starting"
+    AVAILABLE = "available", "green", "Available"
+    FAILED = "failed", "red", "Failed"
+    RECOVERING = "recovering", "orange", "Recovering"
+
+
+class Severity(ColouredChoices):
+    WARNING = "warning", "orange", "Warning"
+    ERROR = "error", "red", "Error"

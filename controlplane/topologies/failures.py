@@ -1,0 +1,63 @@
+"""What detection and recovery change on a topology's rows.
+
+These run inside the caller's transaction and return the changes for the caller's
+event, so that an incident and its effect on the topologies are one event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from controlplane.events.representation import Change, topology_change
+from controlplane.topologies.choices import PartitionState, QueryStatus, TopologyStatus
+from controlplane.topologies.graphs import graph_of
+from controlplane.topologies.models import Topology
+from controlplane.topologies.rows import Rows
+
+
+def partitions_failed(*, topology: Topology, partitions: Collection[str]) -> list[Change]:
+    """Mark `partitions` failed and every query that needs one of them unavailable.
+
+    The topology becomes degraded unless it is already recovering or at its end.
+    """
+    rows = Rows.load(topology)
+    graph = graph_of(topology.spec)
+    failed = [label for label in partitions if label in rows.partitions]
+    for label in failed:
+        rows.partitions[label].state = PartitionState.FAILED
+    down = [label for label in graph.failed_queries(failed) if label in rows.queries]
+    for label in down:
+        rows.queries[label].status = QueryStatus.FAILED
+        rows.queries[label].available = False
+    rows.save()
+    changes = [*rows.partition_changes(failed), *rows.query_changes(down)]
+    if topology.status in (TopologyStatus.RUNNING, TopologyStatus.DEPLOYING):
+        changes.insert(0, topology_status_set(topology=topology, status=TopologyStatus.DEGRADED))
+    return changes
+
+
+def partitions_assign(
+    *,
+    topology: Topology,
+    assignment: Mapping[str, str],
+    states: Mapping[str, PartitionState] | None = None,
+) -> list[Change]:
+    """Put partitions on the nodes (names) a plan gives them, with new `states` where given."""
+    rows = Rows.load(topology)
+    touched: list[str] = []
+    for label, partition in rows.partitions.items():
+        node = rows.nodes.ids.get(assignment.get(label, ""), partition.node_id)
+        state = (states or {}).get(label, partition.state)
+        if (node, state) != (partition.node_id, partition.state):
+            partition.node_id, partition.state = node, state
+            touched.append(label)
+    if touched:
+        rows.save()
+    return rows.partition_changes(touched)
+
+
+def topology_status_set(*, topology: Topology, status: TopologyStatus, error: str = "") -> Change:
+    topology.status = status
+    topology.error = error
+    topology.save(update_fields=["status", "error", "updated_at"])
+    return topology_change(topology)

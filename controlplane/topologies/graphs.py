@@ -1,0 +1,22 @@
+"""Graphs of stored specifications, parsed once per version."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from controlplane.domain.topology import Topology as TopologyGraph
+from controlplane.domain.topology import TopologySpec
+
+
+def graph_of(spec: dict[str, Any]) -> TopologyGraph:
+    """The graph of a specification that was validated when it was accepted."""
+    return _parsed(json.dumps(spec, sort_keys=True))
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> TopologyGraph:
+    return TopologyGraph(msgspec.json.decode(text, type=TopologySpec))

@@ -1,0 +1,175 @@
+"""Topologies and what they consist of; the database keeps their history."""
+
+from __future__ import annotations
+
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models
+
+from controlplane.domain.topology.spec import TOPOLOGY_NAME_PATTERN
+from controlplane.topologies.choices import (
+    Desired,
+    PartitionState,
+    QueryStatus,
+    RecoveryMethod,
+    Severity,
+    TopologyStatus,
+)
+
+PRIORITY_LOW, PRIORITY_HIGH = 1, 10
+
+
+class Topology(models.Model):
+    """A graph of operators and where its run stands."""
+
+    name = models.CharField(
+        max_length=64,
+        unique=True,
+        validators=[RegexValidator(TOPOLOGY_NAME_PATTERN, "a small letter, then small letters, digits or -")],
+    )
+    version = models.PositiveIntegerField(default=1)
+    status = models.CharField(
+        max_length=16, choices=TopologyStatus.choices, default=TopologyStatus.DRAFT, db_index=True
+    )
+    desired = models.CharField(max_length=8, choices=Desired.choices, default=Desired.STOPPED, db_index=True)
+    spec = models.JSONField(default=dict)
+    error = models.TextField(blank=True, default="")
+    method = models.CharField(max_length=16, choices=RecoveryMethod.choices, default=RecoveryMethod.BLOCKING)
+    generation = models.PositiveIntegerField(default=0)
+    applied_generation = models.PositiveIntegerField(
+        default=0, help_text="generation of the plan the driver reported last"
+    )
+    head_epoch = models.PositiveBigIntegerField(default=0)
+    committed_epoch = models.PositiveBigIntegerField(default=0)
+    checkpoint_epoch = models.PositiveBigIntegerField(default=0)
+    input_rate = models.FloatField(default=0.0, help_text="tuples per second")
+    deployed_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+    metrics_at = models.DateTimeField(
+        null=True, blank=True, help_text="when the last metrics event was published"
+    )
+
+    class Meta:
+        ordering = ("name",)
+        verbose_name_plural = "topologies"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class TopologyVersion(models.Model):
+    """One accepted specification; versions are never changed."""
+
+    topology = models.ForeignKey(Topology, on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    spec = models.JSONField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.CharField(max_length=150)
+    reason = models.TextField(blank=True, default="")
+
+    class Meta:
+        ordering = ("topology", "-number")
+        constraints = (models.UniqueConstraint(fields=["topology", "number"], name="version_number_unique"),)
+
+    def __str__(self) -> str:
+        return f"{self.topology} v{self.number}"
+
+
+class Partition(models.Model):
+    """One partition of an operator: where it runs and how it does."""
+
+    topology = models.ForeignKey(Topology, on_delete=models.CASCADE, related_name="partitions")
+    operator = models.CharField(max_length=64)
+    index = models.PositiveIntegerField()
+    node = models.ForeignKey(
+        "nodes.Node", null=True, blank=True, on_delete=models.SET_NULL, related_name="partitions"
+    )
+    state = models.CharField(max_length=16, choices=PartitionState.choices, default=PartitionState.STARTING)
+    epoch = models.PositiveBigIntegerField(default=0)
+    cpu = models.FloatField(default=0.0, help_text="CPU seconds per second")
+    rows_in_rate = models.FloatField(default=0.0)
+    rows_out_rate = models.FloatField(default=0.0)
+    state_bytes = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        ordering = ("topology", "operator", "index")
+        constraints = (
+            models.UniqueConstraint(fields=["topology", "operator", "index"], name="partition_unique"),
+        )
+
+    def __str__(self) -> str:
+        return self.label
+
+    @property
+    def label(self) -> str:
+        """The partition id used everywhere: ``O3[0]``."""
+        return f"{self.operator}[{self.index}]"
+
+
+class Query(models.Model):
+    """An output partition with everything upstream of it (the paper's query partition)."""
+
+    topology = models.ForeignKey(Topology, on_delete=models.CASCADE, related_name="queries")
+    partition = models.OneToOneField(Partition, on_delete=models.CASCADE, related_name="query")
+    priority = models.PositiveSmallIntegerField(
+        default=PRIORITY_LOW,
+        validators=[MinValueValidator(PRIORITY_LOW), MaxValueValidator(PRIORITY_HIGH)],
+    )
+    status = models.CharField(max_length=16, choices=QueryStatus.choices, default=QueryStatus.STARTING)
+    available = models.BooleanField(default=False)
+    latency = models.FloatField(null=True, blank=True, help_text="seconds")
+    baseline_latency = models.FloatField(null=True, blank=True, help_text="seconds")
+    relative_latency = models.FloatField(null=True, blank=True)
+    epoch = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        ordering = ("topology", "partition")
+        verbose_name_plural = "queries"
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(priority__gte=PRIORITY_LOW, priority__lte=PRIORITY_HIGH),
+                name="query_priority_range",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.partition.label
+
+
+class AvailabilitySample(models.Model):
+    """How many queries were available at an instant; `weighted` counts by priority."""
+
+    topology = models.ForeignKey(Topology, on_delete=models.CASCADE, related_name="samples")
+    at = models.DateTimeField()
+    available = models.PositiveIntegerField()
+    total = models.PositiveIntegerField()
+    weighted = models.FloatField(help_text="share of the total priority that is available, 0 to 1")
+
+    class Meta:
+        ordering = ("topology", "at")
+        indexes = (models.Index(fields=["topology", "at"], name="sample_topology_at"),)
+
+    def __str__(self) -> str:
+        return f"{self.topology} {self.at:%H:%M:%S} {self.available}/{self.total}"
+
+
+class Problem(models.Model):
+    """Something that went wrong and what to do about it; repetitions are counted."""
+
+    topology = models.ForeignKey(
+        Topology, null=True, blank=True, on_delete=models.CASCADE, related_name="problems"
+    )
+    at = models.DateTimeField(help_text="last time it happened")
+    first_at = models.DateTimeField(auto_now_add=True)
+    severity = models.CharField(max_length=8, choices=Severity.choices, default=Severity.ERROR)
+    where = models.CharField(max_length=255)
+    what = models.TextField()
+    hint = models.TextField(blank=True, default="")
+    count = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        ordering = ("-at",)
+        indexes = (models.Index(fields=["topology", "-at"], name="problem_topology_at"),)
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"[:120]

@@ -1,0 +1,28 @@
+"""How the operations on a topology end: with what its driver reports."""
+
+from __future__ import annotations
+
+from controlplane.domain.coordination import DriverState
+from controlplane.events.choices import OperationKind
+from controlplane.events.operations import operation_fail, operation_succeed, operations_open
+from controlplane.topologies.models import Topology
+
+_ENDED_BY: dict[OperationKind, frozenset[str]] = {
+    OperationKind.TOPOLOGY_DEPLOY: frozenset({"running", "completed"}),
+    OperationKind.TOPOLOGY_UNDEPLOY: frozenset({"stopped", "completed", "failed"}),
+    OperationKind.TOPOLOGY_PAUSE: frozenset({"paused"}),
+    OperationKind.TOPOLOGY_RESUME: frozenset({"running", "degraded", "replaying", "completed"}),
+}
+_OVERTAKEN_BY = frozenset({"stopped", "failed", "completed"})
+
+
+def operations_end(topology: Topology, state: DriverState, error: str) -> None:
+    """End the open operations that this state of the driver answers."""
+    for kind, states in _ENDED_BY.items():
+        if state not in states and state not in _OVERTAKEN_BY:
+            continue
+        for operation in operations_open(kind=kind, target=topology.name):
+            if state in states:
+                operation_succeed(operation=operation, result={"generation": topology.applied_generation})
+            elif kind != OperationKind.TOPOLOGY_DEPLOY or state == "failed":
+                operation_fail(operation=operation, error=error or f"the topology has {state}")

@@ -1,0 +1,19 @@
+"""How long availability samples are kept."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.topologies.models import AvailabilitySample
+
+SAMPLES_KEPT = timedelta(hours=24)
+
+
+@transaction.atomic
+def samples_trim(*, kept: timedelta = SAMPLES_KEPT) -> int:
+    """Delete samples older than `kept`; returns how many went."""
+    count, _ = AvailabilitySample.objects.filter(at__lt=timezone.now() - kept).delete()
+    return int(count)

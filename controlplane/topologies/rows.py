@@ -1,0 +1,146 @@
+"""The partition and query rows of a topology: making them match a graph, and describing them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from controlplane.domain.topology import Topology as TopologyGraph
+from controlplane.domain.topology import split_partition
+from controlplane.events.representation import Change, partition_change, query_change, removal
+from controlplane.nodes.choices import NODE_GONE
+from controlplane.nodes.models import Node
+from controlplane.topologies.bulk import rows_update
+from controlplane.topologies.choices import PartitionState, QueryStatus
+from controlplane.topologies.models import Partition, Query, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIndex:
+    """Names and ids of all nodes, read once per call of a service."""
+
+    ids: dict[str, int]
+    names: dict[int, str]
+    gone: frozenset[int]
+
+    @classmethod
+    def load(cls) -> NodeIndex:
+        rows = list(Node.objects.values_list("pk", "name", "state"))
+        return cls(
+            ids={name: pk for pk, name, _ in rows},
+            names={pk: name for pk, name, _ in rows},
+            gone=frozenset(pk for pk, _, state in rows if state in NODE_GONE),
+        )
+
+
+@dataclass(slots=True)
+class Rows:
+    """The partitions and queries of one topology by partition id, loaded with three queries."""
+
+    topology: Topology
+    partitions: dict[str, Partition]
+    queries: dict[str, Query]
+    nodes: NodeIndex
+
+    @classmethod
+    def load(cls, topology: Topology) -> Rows:
+        partitions = {row.label: row for row in Partition.objects.filter(topology=topology)}
+        labels = {row.pk: label for label, row in partitions.items()}
+        queries = {
+            labels[row.partition_id]: row
+            for row in Query.objects.filter(topology=topology).order_by("partition_id")
+        }
+        return cls(topology, partitions, queries, NodeIndex.load())
+
+    def changes(self) -> list[Change]:
+        """Upserts of every row, as the snapshot has them."""
+        return [*self.partition_changes(self.partitions), *self.query_changes(self.queries)]
+
+    def partition_changes(self, labels: Iterable[str]) -> list[Change]:
+        return [
+            partition_change(
+                self.partitions[label],
+                topology=self.topology.name,
+                node=self.nodes.names.get(self.partitions[label].node_id or 0),
+            )
+            for label in labels
+        ]
+
+    def query_changes(self, labels: Iterable[str]) -> list[Change]:
+        return [
+            query_change(self.queries[label], topology=self.topology.name, partition=label)
+            for label in labels
+        ]
+
+    def save(self) -> None:
+        """Write what telemetry and plans change, with two statements."""
+        rows_update(
+            Partition,
+            ("node_id", "state", "epoch", "cpu", "rows_in_rate", "rows_out_rate", "state_bytes"),
+            (
+                (p.pk, p.node_id, p.state, p.epoch, p.cpu, p.rows_in_rate, p.rows_out_rate, p.state_bytes)
+                for p in self.partitions.values()
+            ),
+        )
+        rows_update(
+            Query,
+            ("status", "available", "latency", "baseline_latency", "relative_latency", "epoch"),
+            (
+                (q.pk, q.status, q.available, q.latency, q.baseline_latency, q.relative_latency, q.epoch)
+                for q in self.queries.values()
+            ),
+        )
+
+
+def rows_create(topology: Topology, graph: TopologyGraph, previous: TopologyGraph | None = None) -> Rows:
+    """Make the rows match `graph`: missing ones are created, superfluous ones deleted.
+
+    A priority that somebody edited stays, unless the specification itself gives
+    the operator another one than `previous` did.
+    """
+    existing = {row.label: row for row in Partition.objects.filter(topology=topology)}
+    wanted = dict.fromkeys(graph.partitions)
+    Partition.objects.filter(
+        pk__in=[row.pk for label, row in existing.items() if label not in wanted]
+    ).delete()
+    Partition.objects.bulk_create(
+        Partition(topology=topology, operator=operator, index=index)
+        for operator, index in (split_partition(label) for label in wanted if label not in existing)
+    )
+    partitions = {row.label: row for row in Partition.objects.filter(topology=topology)}
+    queries = {row.partition_id: row for row in Query.objects.filter(topology=topology)}
+    fresh: list[Query] = []
+    reprioritised: list[tuple[int, int]] = []
+    for label in graph.queries:
+        row = queries.pop(partitions[label].pk, None)
+        priority = graph.priority(label)
+        if row is None:
+            fresh.append(Query(topology=topology, partition=partitions[label], priority=priority))
+        elif previous and label in previous.queries and previous.priority(label) != priority:
+            reprioritised.append((row.pk, priority))
+    Query.objects.bulk_create(fresh)
+    rows_update(Query, ("priority",), reprioritised)
+    Query.objects.filter(pk__in=[row.pk for row in queries.values()]).delete()
+    return Rows.load(topology)
+
+
+def rows_removed(before: Iterable[Change], after: Iterable[Change]) -> list[Change]:
+    """Removals of the rows that are in `before` and not in `after`."""
+    kept = {(row["entity"], row["key"]) for row in after}
+    return [removal(row["entity"], row["key"]) for row in before if (row["entity"], row["key"]) not in kept]
+
+
+def rows_reset(rows: Rows, assignment: Mapping[str, str]) -> None:
+    """Put every row into its state before the first epoch and on its planned node."""
+    for label, partition in rows.partitions.items():
+        partition.node_id = rows.nodes.ids.get(assignment.get(label, ""))
+        partition.state = PartitionState.STARTING
+        partition.epoch = 0
+        partition.rows_in_rate = partition.rows_out_rate = 0.0
+        partition.state_bytes = 0
+    for query in rows.queries.values():
+        query.status = QueryStatus.STARTING
+        query.available = False
+        query.latency = query.baseline_latency = query.relative_latency = None
+        query.epoch = 0
+    rows.save()

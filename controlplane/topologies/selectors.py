@@ -1,0 +1,66 @@
+"""Reading topologies (read side)."""
+
+from __future__ import annotations
+
+from django.db.models import Count, Max, Q, QuerySet
+
+from controlplane.errors import Missing
+from controlplane.topologies.models import (
+    AvailabilitySample,
+    Partition,
+    Problem,
+    Query,
+    Topology,
+    TopologyVersion,
+)
+
+
+def topology_get(name: str, *, lock: bool = False) -> Topology:
+    """The topology called `name`; with `lock` its row stays locked until the transaction ends.
+
+    Raises `Missing`.
+    """
+    rows = Topology.objects.select_for_update() if lock else Topology.objects.all()
+    topology = rows.filter(name=name).first()
+    if topology is None:
+        raise Missing(f"there is no topology {name!r}")
+    return topology
+
+
+def topology_list() -> QuerySet[Topology]:
+    """All topologies with what a fleet page shows of their queries and partitions."""
+    return Topology.objects.annotate(
+        queries_total=Count("queries", distinct=True),
+        queries_available=Count("queries", filter=Q(queries__available=True), distinct=True),
+        worst_relative_latency=Max("queries__relative_latency"),
+    ).order_by("name")
+
+
+def partition_list(topology: str) -> QuerySet[Partition]:
+    return (
+        Partition.objects.filter(topology__name=topology)
+        .select_related("topology", "node")
+        .order_by("operator", "index")
+    )
+
+
+def query_list(topology: str) -> QuerySet[Query]:
+    return (
+        Query.objects.filter(topology__name=topology)
+        .select_related("topology", "partition", "partition__node")
+        .order_by("partition__operator", "partition__index")
+    )
+
+
+def version_list(topology: str) -> QuerySet[TopologyVersion]:
+    return TopologyVersion.objects.filter(topology__name=topology).order_by("-number")
+
+
+def availability_series(topology: str) -> QuerySet[AvailabilitySample]:
+    return (
+        AvailabilitySample.objects.filter(topology__name=topology).select_related("topology").order_by("at")
+    )
+
+
+def problem_list() -> QuerySet[Problem]:
+    return Problem.objects.select_related("topology").order_by("-at", "-id")

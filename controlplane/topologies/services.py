@@ -1,0 +1,168 @@
+"""Changing what a topology is: its specification and the priorities of its queries.
+
+Every service is keyword-only, needs an actor and a reason, is audited, and
+publishes one event in its own transaction. What a topology does is in `lifecycle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from controlplane.errors import Conflict, Invalid, Missing
+from controlplane.events.audit import audit_record
+from controlplane.events.choices import Door, EventKind
+from controlplane.events.operations import reason_require
+from controlplane.events.representation import Change, query_change, removal, topology_change
+from controlplane.events.services import event_publish
+from controlplane.topologies.graphs import graph_of
+from controlplane.topologies.lifecycle import at_rest_require
+from controlplane.topologies.models import (
+    PRIORITY_HIGH,
+    PRIORITY_LOW,
+    Query,
+    Topology,
+    TopologyVersion,
+)
+from controlplane.topologies.rows import Rows, rows_create, rows_removed
+from controlplane.topologies.selectors import query_list, topology_get
+from controlplane.topologies.validation import spec_validate
+
+
+@transaction.atomic
+def topology_create(*, spec: Any, actor: str, reason: str, door: Door) -> Topology:
+    """Accept a specification as a new topology, version 1, not deployed.
+
+    Raises `Invalid` (with paths into the specification) or, for a name that is taken, `Conflict`.
+    """
+    reason_require(reason)
+    graph = spec_validate(spec)
+    if Topology.objects.filter(name=graph.name).exists():
+        raise Conflict(f"name: there is a topology {graph.name!r} already; update it or choose another name")
+    stored = graph.to_data()
+    topology = Topology.objects.create(name=graph.name, spec=stored)
+    TopologyVersion.objects.create(topology=topology, number=1, spec=stored, created_by=actor, reason=reason)
+    rows = rows_create(topology, graph)
+    audit_record(
+        actor=actor, door=door, action="topology.create", target=topology.name, after=stored, reason=reason
+    )
+    event_publish(
+        kind=EventKind.TOPOLOGY_CREATED,
+        topology=topology.name,
+        changes=[topology_change(topology, graph=True), *rows.changes()],
+        actor=actor,
+        reason=reason,
+    )
+    return topology
+
+
+@transaction.atomic
+def topology_update(*, name: str, spec: Any, actor: str, reason: str, door: Door) -> Topology:
+    """Replace the specification by a new version; only while the topology is not deployed.
+
+    Raises `Missing`, `Invalid` or `Conflict`.
+    """
+    reason_require(reason)
+    topology = topology_get(name, lock=True)
+    at_rest_require(topology, "update")
+    graph = spec_validate(spec)
+    if graph.name != topology.name:
+        raise Invalid("name", f"a topology keeps its name: {topology.name!r}, not {graph.name!r}")
+    latest = topology.versions.order_by("-number").first()
+    if latest is not None and graph_of(latest.spec).spec == graph.spec:
+        return topology
+    before = Rows.load(topology).changes()
+    previous = graph_of(topology.spec)
+    topology.spec = graph.to_data()
+    topology.version += 1
+    topology.save(update_fields=["spec", "version", "updated_at"])
+    TopologyVersion.objects.create(
+        topology=topology, number=topology.version, spec=topology.spec, created_by=actor, reason=reason
+    )
+    after = rows_create(topology, graph, previous).changes()
+    audit_record(
+        actor=actor,
+        door=door,
+        action="topology.update",
+        target=name,
+        before={"version": topology.version - 1, "spec": latest.spec if latest else None},
+        after={"version": topology.version, "spec": topology.spec},
+        reason=reason,
+    )
+    event_publish(
+        kind=EventKind.TOPOLOGY_UPDATED,
+        topology=name,
+        changes=[topology_change(topology, graph=True), *rows_removed(before, after), *after],
+        actor=actor,
+        reason=reason,
+    )
+    return topology
+
+
+@transaction.atomic
+def topology_delete(*, name: str, actor: str, reason: str, door: Door) -> None:
+    """Remove a topology that is not deployed, with its history. Raises `Missing` or `Conflict`."""
+    reason_require(reason)
+    topology = topology_get(name, lock=True)
+    at_rest_require(topology, "delete")
+    rows = Rows.load(topology).changes()
+    checkpoints = topology.checkpoints.values_list("epoch", flat=True)
+    plans = topology.plans.values_list("generation", flat=True)
+    problems = topology.problems.values_list("pk", flat=True)
+    changes: list[Change] = [
+        removal("topology", name),
+        *(removal(row["entity"], row["key"]) for row in rows),
+        *(removal("checkpoint", f"{name}/{epoch}") for epoch in checkpoints),
+        *(removal("plan", f"{name}/{generation}") for generation in plans),
+        *(removal("problem", problem) for problem in problems),
+    ]
+    audit_record(
+        actor=actor, door=door, action="topology.delete", target=name, before=topology.spec, reason=reason
+    )
+    topology.delete()
+    event_publish(kind=EventKind.TOPOLOGY_DELETED, topology=name, changes=changes, actor=actor, reason=reason)
+
+
+@transaction.atomic
+def query_priorities_set(
+    *, topology: str, priorities: Mapping[str, int], actor: str, reason: str, door: Door
+) -> list[Query]:
+    """Set the priority (1 to 10) of queries given by id (``O3[0]``). Raises `Missing` or `Invalid`."""
+    reason_require(reason)
+    target = topology_get(topology, lock=True)
+    rows = {row.partition.label: row for row in query_list(topology)}
+    for label, priority in priorities.items():
+        if label not in rows:
+            raise Missing(f"topology {topology!r} has no query {label!r}")
+        if isinstance(priority, bool) or not isinstance(priority, int):
+            raise Invalid("priority", f"query {label}: {priority!r} is not a whole number")
+        if not PRIORITY_LOW <= priority <= PRIORITY_HIGH:
+            raise Invalid(
+                "priority", f"query {label}: {priority} is not between {PRIORITY_LOW} and {PRIORITY_HIGH}"
+            )
+    changed = {label: rows[label] for label, value in priorities.items() if rows[label].priority != value}
+    if not changed:
+        return [rows[label] for label in priorities]
+    before = {label: row.priority for label, row in changed.items()}
+    for label, row in changed.items():
+        row.priority = priorities[label]
+    Query.objects.bulk_update(changed.values(), ["priority"])
+    audit_record(
+        actor=actor,
+        door=door,
+        action="query.priority",
+        target=topology,
+        before=before,
+        after={label: row.priority for label, row in changed.items()},
+        reason=reason,
+    )
+    event_publish(
+        kind=EventKind.QUERY_UPDATED,
+        topology=target.name,
+        changes=[query_change(row, topology=target.name, partition=label) for label, row in changed.items()],
+        actor=actor,
+        reason=reason,
+    )
+    return [rows[label] for label in priorities]

@@ -1,0 +1,111 @@
+"""States of partitions and queries, derived from what the driver reports. No database here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from controlplane.domain.coordination import DriverState
+from controlplane.domain.topology import Topology as TopologyGraph
+from controlplane.topologies.choices import PartitionState, QueryStatus, TopologyStatus
+
+_TOPOLOGY: dict[DriverState, TopologyStatus] = {
+    "restoring": TopologyStatus.RECOVERING,
+    "replaying": TopologyStatus.RECOVERING,
+    "running": TopologyStatus.RUNNING,
+    "degraded": TopologyStatus.DEGRADED,
+    "paused": TopologyStatus.PAUSED,
+    "completed": TopologyStatus.COMPLETED,
+    "failed": TopologyStatus.FAILED,
+    "stopped": TopologyStatus.STOPPED,
+}
+_UNCHANGING: frozenset[DriverState] = frozenset(
+    {"starting", "waiting_for_nodes", "paused", "completed", "failed"}
+)
+_FINAL = frozenset({TopologyStatus.COMPLETED, TopologyStatus.FAILED, TopologyStatus.STOPPED})
+
+
+def topology_status(state: DriverState, *, committed: int, wanted: bool, current: str) -> TopologyStatus:
+    """The topology's status for a driver in `state`.
+
+    A starting driver means deployment before the first committed epoch and
+    recovery after it. A driver that ended by itself is not one that was asked to:
+    `stopped` counts only when nobody wants it running, else it is about to be
+    started again. While a stop is awaited, nothing but an end changes the status.
+    """
+    status = _TOPOLOGY.get(state)
+    if status is TopologyStatus.STOPPED and wanted:
+        status = None
+    if status is None:
+        status = TopologyStatus.RECOVERING if committed > 0 else TopologyStatus.DEPLOYING
+    if not wanted and status not in _FINAL:
+        return TopologyStatus(current)
+    if not wanted and status is TopologyStatus.FAILED:
+        return TopologyStatus.STOPPED
+    return status
+
+
+def partition_states(
+    graph: TopologyGraph,
+    *,
+    state: DriverState,
+    failed: Collection[str],
+    previous: Mapping[str, str],
+) -> dict[str, PartitionState]:
+    """The state of every partition, given those without a node or absent (`failed`).
+
+    Whatever is downstream of a failed partition is stalled while the driver is degraded.
+    """
+    lost = set(failed)
+    stalled = downstream(graph, lost) if state == "degraded" else set()
+    states: dict[str, PartitionState] = {}
+    for partition in graph.partitions:
+        before = PartitionState(previous.get(partition, PartitionState.STARTING))
+        if partition in lost:
+            states[partition] = PartitionState.FAILED
+        elif partition in stalled:
+            states[partition] = PartitionState.STALLED
+        elif state == "restoring":
+            states[partition] = PartitionState.RESTORING
+        elif state == "replaying":
+            states[partition] = PartitionState.REPLAYING
+        elif state == "stopped":
+            states[partition] = PartitionState.STARTING
+        elif state in _UNCHANGING:
+            states[partition] = before
+        else:
+            states[partition] = PartitionState.RUNNING
+    return states
+
+
+def downstream(graph: TopologyGraph, origins: Iterable[str]) -> set[str]:
+    """Partitions fed, directly or not, by `origins`; without `origins` that nothing feeds back into."""
+    reached: set[str] = set()
+    pending = list(origins)
+    while pending:
+        for partition in graph.downstream(pending.pop()):
+            if partition not in reached:
+                reached.add(partition)
+                pending.append(partition)
+    return reached
+
+
+def query_health(
+    *, failed: bool, healthy: bool, state: DriverState, previous: str, was_available: bool
+) -> tuple[QueryStatus, bool]:
+    """A query's status and whether it is available.
+
+    `failed` says that one of its partitions is; `healthy` is the verdict of the
+    availability tracker. A query that never was available is starting; one whose
+    topology was paused or has completed stays as it was.
+    """
+    if state == "stopped":
+        return QueryStatus.STARTING, False
+    if failed or state == "failed":
+        return QueryStatus.FAILED, False
+    if state in ("paused", "completed"):
+        return QueryStatus(previous), was_available
+    if healthy and state in ("running", "degraded", "replaying"):
+        return QueryStatus.AVAILABLE, True
+    if previous == QueryStatus.STARTING and state not in ("restoring", "replaying", "degraded"):
+        return QueryStatus.STARTING, False
+    return QueryStatus.RECOVERING, False

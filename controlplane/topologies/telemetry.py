@@ -1,0 +1,294 @@
+"""Applying what drivers report: epochs, their own state, problems.
+
+The ingestion thread calls these with messages that may come late, twice or never,
+so each one sets absolute values, ignores older generations and can be repeated.
+A call makes a constant number of database queries and publishes at most one event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+import structlog
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.domain.coordination import DriverState, DriverStatus, EpochReport, ProblemReport
+from controlplane.events.choices import EventKind
+from controlplane.events.representation import (
+    TOPOLOGY_METRICS,
+    Change,
+    problem_change,
+    sample_change,
+    topology_change,
+)
+from controlplane.events.services import event_publish
+from controlplane.topologies.choices import (
+    Desired,
+    Severity,
+    TopologyStatus,
+)
+from controlplane.topologies.graphs import graph_of
+from controlplane.topologies.models import AvailabilitySample, Problem, Topology
+from controlplane.topologies.outcomes import operations_end
+from controlplane.topologies.rows import Rows
+from controlplane.topologies.states import partition_states, query_health, topology_status
+
+log = structlog.get_logger(__name__)
+
+METRICS_EVERY = timedelta(seconds=1)
+# Messages are a little irregular: without slack every second one of a 1 s rhythm would be dropped.
+# What one event comes early, the next one waits longer, so there is still no more than one a second.
+METRICS_SLACK = timedelta(milliseconds=250)
+
+
+class QueryHealth(Protocol):
+    """The availability tracker's verdict on one query; latencies in seconds."""
+
+    @property
+    def latency(self) -> float | None: ...
+    @property
+    def baseline(self) -> float | None: ...
+    @property
+    def relative(self) -> float | None: ...
+    @property
+    def available(self) -> bool: ...
+
+
+@transaction.atomic
+def topology_metrics_apply(*, report: EpochReport, health: Mapping[str, QueryHealth]) -> None:
+    """Store an epoch report; publish it unless the topology had a metrics event within the last second."""
+    topology = _topology(report.topology, report.generation)
+    if topology is None:
+        return
+    rows = Rows.load(topology)
+    seconds = _span(report, graph_of(topology.spec).spec.epoch_interval)
+    for label, metrics in report.partitions.items():
+        partition = rows.partitions.get(label)
+        if partition is None:
+            continue
+        partition.node_id = rows.nodes.ids.get(metrics.node, partition.node_id)
+        partition.epoch = metrics.epoch
+        partition.cpu = metrics.cpu_seconds / seconds
+        partition.rows_in_rate = metrics.rows_in / seconds
+        partition.rows_out_rate = metrics.rows_out / seconds
+        partition.state_bytes = metrics.state_bytes
+    for label, measured in report.queries.items():
+        query = rows.queries.get(label)
+        if query is not None:
+            query.epoch = measured.epoch
+            query.latency = measured.latency
+    topology.head_epoch = report.head
+    topology.committed_epoch = report.committed
+    topology.input_rate = report.input_rate
+    changed = _states_apply(topology, rows, report.state, report.absent, health)
+    rows.save()
+    now = timezone.now()
+    next_at = now if topology.metrics_at is None else topology.metrics_at + METRICS_EVERY
+    due = now >= next_at - METRICS_SLACK
+    if due:
+        topology.metrics_at = max(now, next_at)
+    topology.save(
+        update_fields=[
+            "status", "error", "applied_generation", "head_epoch", "committed_epoch", "input_rate",
+            "metrics_at", "updated_at",
+        ]
+    )  # fmt: skip
+    if not due and not changed:
+        return
+    changes: list[Change] = [topology_change(topology, only=TOPOLOGY_METRICS), *rows.changes()]
+    if due and rows.queries:
+        sample = sample_create(topology, rows, at=now)
+        changes.append(sample_change(sample, topology=topology.name))
+    event_publish(
+        kind=EventKind.TOPOLOGY_METRICS if due else EventKind.TOPOLOGY_UPDATED,
+        topology=topology.name,
+        changes=changes,
+    )
+
+
+@transaction.atomic
+def driver_status_apply(*, status: DriverStatus) -> None:
+    """Store what a driver says of itself; one event when something changed."""
+    topology = _topology(status.topology, status.generation)
+    if topology is None:
+        return
+    rows = Rows.load(topology)
+    before = topology_change(topology)
+    rows_before = rows.changes()
+    topology.head_epoch = status.head
+    topology.committed_epoch = status.committed
+    topology.checkpoint_epoch = status.checkpoint
+    topology.error = status.error
+    _states_apply(topology, rows, status.state, status.absent, {})
+    after = topology_change(topology)
+    rows_after = [row for row, old in zip(rows.changes(), rows_before, strict=True) if row != old]
+    if rows_after:
+        rows.save()
+    if after != before:
+        topology.save(
+            update_fields=[
+                "status", "error", "applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch",
+                "updated_at",
+            ]
+        )  # fmt: skip
+    if rows_after or after != before:
+        event_publish(
+            kind=_driver_event(before, topology),
+            topology=topology.name,
+            changes=[after, *rows_after],
+            reason=status.error,
+        )
+    operations_end(topology, status.state, status.error)
+
+
+@transaction.atomic
+def topology_stopped(*, name: str) -> None:
+    """No driver is left of a topology that is to be stopped: it has stopped."""
+    topology = Topology.objects.select_for_update().filter(name=name, desired=Desired.STOPPED).first()
+    if topology is None:
+        return
+    if topology.status == TopologyStatus.STOPPING:
+        rows = Rows.load(topology)
+        _states_apply(topology, rows, "stopped", [], {})
+        rows.save()
+        topology.save(update_fields=["status", "updated_at"])
+        event_publish(
+            kind=EventKind.TOPOLOGY_UPDATED,
+            topology=name,
+            changes=[topology_change(topology), *rows.changes()],
+        )
+    operations_end(topology, "stopped", "")
+
+
+@transaction.atomic
+def problem_record(*, report: ProblemReport) -> None:
+    """Show a problem; one that is already there is counted and moves up."""
+    topology = Topology.objects.filter(name=report.topology).first()
+    if topology is None and report.topology:
+        log.warning("problem of an unknown topology", topology=report.topology, what=report.what)
+        return
+    now = timezone.now()
+    where = report.where[:255]
+    problem = (
+        Problem.objects.select_for_update()
+        .filter(topology=topology, where=where, what=report.what, severity=report.severity)
+        .first()
+    )
+    if problem is None:
+        problem = Problem.objects.create(
+            topology=topology,
+            at=now,
+            severity=Severity(report.severity),
+            where=where,
+            what=report.what,
+            hint=report.hint,
+            count=report.count,
+        )
+    else:
+        problem.at = now
+        problem.hint = report.hint
+        problem.count += report.count
+        problem.save(update_fields=["at", "hint", "count"])
+    event_publish(
+        kind=EventKind.PROBLEM_RAISED,
+        topology=report.topology or None,
+        changes=[problem_change(problem, topology=topology.name if topology else None)],
+        reason=report.what[:200],
+    )
+
+
+def sample_create(topology: Topology, rows: Rows, *, at: datetime) -> AvailabilitySample:
+    queries = rows.queries.values()
+    total = sum(query.priority for query in queries)
+    return AvailabilitySample.objects.create(
+        topology=topology,
+        # Milliseconds, as on the wire: the sample's key is its time.
+        at=at.astimezone(UTC).replace(microsecond=at.microsecond // 1000 * 1000),
+        available=sum(query.available for query in queries),
+        total=len(rows.queries),
+        weighted=sum(query.priority for query in queries if query.available) / total if total else 0.0,
+    )
+
+
+def _span(report: EpochReport, epoch_interval: float) -> float:
+    """Seconds of real time that a report stands for: while keeping pace, the intervals of its epochs;
+    while catching up, the time the job took."""
+    took = max(report.ended_at - report.started_at, 1e-3)
+    if report.state != "running":
+        return took
+    return max(took, epoch_interval * (report.last - report.first + 1))
+
+
+def _topology(name: str, generation: int) -> Topology | None:
+    """The locked row, or None where the message is about nothing we know or about an earlier plan."""
+    topology = Topology.objects.select_for_update().filter(name=name).first()
+    if topology is None:
+        log.warning("telemetry of an unknown topology", topology=name)
+        return None
+    if generation < topology.applied_generation:
+        log.debug("telemetry of an earlier generation", topology=name, generation=generation)
+        return None
+    topology.applied_generation = generation
+    return topology
+
+
+def _states_apply(
+    topology: Topology,
+    rows: Rows,
+    state: DriverState,
+    absent: list[str],
+    health: Mapping[str, QueryHealth],
+) -> bool:
+    """Derive all states; returns whether any of them changed."""
+    graph = graph_of(topology.spec)
+    previous = topology.status
+    topology.status = topology_status(
+        state,
+        committed=topology.committed_epoch,
+        wanted=topology.desired == Desired.RUNNING,
+        current=topology.status,
+    )
+    changed = topology.status != previous
+    # The driver may not have noticed yet what the heartbeats have shown.
+    failed = {label for label, row in rows.partitions.items() if row.node_id in rows.nodes.gone}
+    failed.update(label for label in absent if label in rows.partitions)
+    states = partition_states(
+        graph,
+        state=state,
+        failed=failed,
+        previous={label: row.state for label, row in rows.partitions.items()},
+    )
+    for label, partition in rows.partitions.items():
+        if label in states and partition.state != states[label]:
+            partition.state = states[label]
+            changed = True
+    for label, query in rows.queries.items():
+        lost = bool(failed & graph.query_partitions.get(label, frozenset()))
+        verdict = health.get(label)
+        if verdict is not None:
+            query.latency = verdict.latency
+            query.baseline_latency = verdict.baseline
+            query.relative_latency = verdict.relative
+        status, available = query_health(
+            failed=lost,
+            healthy=verdict.available if verdict is not None else query.available,
+            state=state,
+            previous=query.status,
+            was_available=query.available,
+        )
+        if (query.available, query.status) != (available, status):
+            query.available, query.status = available, status
+            changed = True
+    return changed
+
+
+def _driver_event(before: Change, topology: Topology) -> EventKind:
+    was = (before["fields"] or {}).get("status")
+    if topology.status != was and topology.status == TopologyStatus.COMPLETED:
+        return EventKind.TOPOLOGY_COMPLETED
+    if topology.status != was and topology.status == TopologyStatus.FAILED:
+        return EventKind.TOPOLOGY_FAILED
+    return EventKind.TOPOLOGY_UPDATED

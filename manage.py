@@ -1,0 +1,18 @@
+#!/usr/bin/env python
+"""Command line of the control plane (``manage.py deploy``, ``verify``, ``migrate`` ...)."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.config.settings")
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

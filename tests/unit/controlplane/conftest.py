@@ -1,0 +1,73 @@
+"""Fixtures of the control plane's tests: users by role, nodes, and a small topology."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from rest_framework.test import APIClient
+
+from controlplane.events import tasks
+from controlplane.events.choices import Door
+from controlplane.nodes.choices import NodeState
+from controlplane.nodes.models import Node
+from controlplane.topologies.models import Topology
+from controlplane.topologies.services import topology_create
+from tests.unit.controlplane.specs import spec_of
+
+
+@pytest.fixture(autouse=True)
+def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What would have gone to Celery; no test needs a broker."""
+    sent: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(tasks, "task_send", lambda name, *arguments: sent.append((name, *arguments)))
+    return sent
+
+
+@pytest.fixture
+def nodes(db: None) -> list[Node]:
+    return [
+        Node.objects.create(
+            name=f"node-{number}",
+            address=f"127.0.1.{number}",
+            rack="rack-a" if number % 2 else "rack-b",
+            slots=2,
+            state=NodeState.ALIVE,
+        )
+        for number in (1, 2, 3, 4)
+    ]
+
+
+@pytest.fixture
+def topology(nodes: list[Node]) -> Topology:
+    return topology_create(spec=spec_of(), actor="ada", reason="test", door=Door.CLI)
+
+
+def user_of(role: str | None) -> Any:
+    user = get_user_model().objects.create_user(role or "nobody", password="secret-for-tests")
+    if role:
+        user.groups.add(Group.objects.get(name=role))
+    return user
+
+
+def client_of(role: str | None) -> APIClient:
+    client = APIClient()
+    client.force_authenticate(user_of(role))
+    return client
+
+
+@pytest.fixture
+def viewer(db: None) -> APIClient:
+    return client_of("viewer")
+
+
+@pytest.fixture
+def operator(db: None) -> APIClient:
+    return client_of("operator")
+
+
+@pytest.fixture
+def stranger(db: None) -> APIClient:
+    return client_of(None)

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+
+import pytest
+
+from controlplane.config.environment import Delay, InvalidEnvironment, database_parse, read
+
+
+def test_defaults_are_those_of_the_design() -> None:
+    environment = read({})
+    assert environment.port == 8000
+    assert environment.session_timeout == 4.0
+    assert environment.theta == 1.2
+    assert environment.correlation_threshold == 2
+    assert environment.fault_injection is False
+    assert environment.operator_modules == ("spark_jobs.operators",)
+    assert environment.database_url.endswith("/db/resurge.sqlite3")
+
+
+def test_home_moves_everything() -> None:
+    environment = read({"RESURGE_HOME": "/srv/resurge"})
+    assert environment.database_url == "sqlite:////srv/resurge/db/resurge.sqlite3"
+    assert environment.outputs == "/srv/resurge/outputs"
+    assert environment.checkpoints == "file:///srv/resurge/checkpoints"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("RESURGE_PORT", "0"),
+        ("RESURGE_PORT", "http"),
+        ("RESURGE_PORT", "8000.5"),
+        ("RESURGE_THETA", "0.5"),
+        ("RESURGE_MAX_UTILISATION", "1.5"),
+        ("RESURGE_FAULT_INJECTION", "maybe"),
+        ("RESURGE_REPLACEMENT_DELAY", "normal:1:2"),
+        ("RESURGE_REPLACEMENT_DELAY", "uniform:9:2"),
+        ("RESURGE_DATABASE_URL", "mysql://somewhere/x"),
+        ("RESURGE_LOG_LEVEL", "loud"),
+    ],
+)
+def test_a_bad_value_is_named(name: str, value: str) -> None:
+    with pytest.raises(InvalidEnvironment, match=name):
+        read({name: value})
+
+
+def test_database_urls() -> None:
+    assert database_parse("sqlite:///x/y.sqlite3")["NAME"] == "/x/y.sqlite3"
+    parsed = database_parse("postgres://ada:s%40crt@db.example:5433/resurge")
+    assert parsed["ENGINE"] == "django.db.backends.postgresql"
+    assert (parsed["USER"], parsed["PASSWORD"], parsed["HOST"], parsed["PORT"], parsed["NAME"]) == (
+        "ada",
+        "s@crt",
+        "db.example",
+        5433,
+        "resurge",
+    )
+
+
+def test_delays_are_drawn_within_their_bounds() -> None:
+    delay = Delay.parse("uniform:6:15")
+    assert all(6 <= delay.draw(random.Random(seed)) <= 15 for seed in range(50))
+    assert Delay.parse("fixed:3").draw(random.Random(1)) == 3
+
+
+def test_the_environment_can_be_read_without_django() -> None:
+    code = "import sys, controlplane.config.environment as e; e.read(); sys.exit('django' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

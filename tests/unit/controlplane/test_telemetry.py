@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.services import checkpoint_apply
+from controlplane.domain.coordination import ProblemReport
+from controlplane.events.choices import Door, OperationKind, OperationState
+from controlplane.events.models import Event
+from controlplane.events.operations import operation_start
+from controlplane.nodes.choices import NodeState
+from controlplane.nodes.models import Node
+from controlplane.topologies.choices import TopologyStatus
+from controlplane.topologies.lifecycle import topology_action, topology_deploy, topology_undeploy
+from controlplane.topologies.models import AvailabilitySample, Partition, Problem, Query, Topology
+from controlplane.topologies.services import topology_create
+from controlplane.topologies.telemetry import (
+    driver_status_apply,
+    problem_record,
+    topology_metrics_apply,
+    topology_stopped,
+)
+from tests.unit.controlplane.following import Follower
+from tests.unit.controlplane.specs import checkpoint_report, driver_status, epoch_report, spec_of
+
+BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
+
+
+@dataclass(frozen=True)
+class Health:
+    latency: float | None = 0.8
+    baseline: float | None = 0.75
+    relative: float | None = 1.07
+    available: bool = True
+
+
+def healthy(topology: Topology, **changes: Any) -> dict[str, Health]:
+    return {
+        query.partition.label: Health(**changes)
+        for query in topology.queries.select_related("partition").all()
+    }
+
+
+@pytest.fixture
+def running(topology: Topology) -> Topology:
+    topology_deploy(name="counts", **BY)
+    topology.refresh_from_db()
+    driver_status_apply(status=driver_status(topology))
+    topology.refresh_from_db()
+    return topology
+
+
+def let_a_second_pass(topology: Topology) -> None:
+    row = Topology.objects.get(pk=topology.pk)
+    assert row.metrics_at is not None
+    Topology.objects.filter(pk=topology.pk).update(metrics_at=row.metrics_at - timedelta(seconds=1))
+
+
+def statuses(topology: Topology) -> dict[str, str]:
+    return {row.partition.label: row.status for row in topology.queries.select_related("partition")}
+
+
+def states(topology: Topology) -> dict[str, str]:
+    return {row.label: row.state for row in topology.partitions.all()}
+
+
+def test_metrics_reach_rows_sample_and_one_event(running: Topology) -> None:
+    follower = Follower()
+    before = Event.objects.count()
+    topology_metrics_apply(report=epoch_report(running), health=healthy(running))
+    assert Event.objects.count() == before + 1
+    assert Event.objects.order_by("-sequence")[0].kind == "topology.metrics"
+    parser = Partition.objects.get(operator="Parser", index=0)
+    # The job took half a second of its one-second epoch: rates are per second of real time.
+    assert (parser.rows_in_rate, parser.rows_out_rate, parser.cpu) == (500.0, 250.0, 0.05)
+    query = Query.objects.select_related("partition").get(partition__operator="O1")
+    assert (query.latency, query.baseline_latency, query.relative_latency) == (0.8, 0.75, 1.07)
+    assert (query.status, query.available, query.epoch) == ("available", True, 5)
+    sample = AvailabilitySample.objects.get()
+    assert (sample.available, sample.total, sample.weighted) == (3, 3, 1.0)
+    follower.check()
+
+
+def test_at_most_one_metrics_event_a_second(running: Topology) -> None:
+    health = healthy(running)
+    for epoch in (5, 6, 7):
+        topology_metrics_apply(report=epoch_report(running, epoch=epoch), health=health)
+    assert Event.objects.filter(kind="topology.metrics").count() == 1
+    assert Topology.objects.get().committed_epoch == 7, "rows are current all the same"
+    let_a_second_pass(running)
+    follower = Follower()
+    topology_metrics_apply(report=epoch_report(running, epoch=8), health=health)
+    assert Event.objects.filter(kind="topology.metrics").count() == 2
+    follower.check()
+
+
+def test_a_change_of_state_does_not_wait_for_the_second(running: Topology) -> None:
+    topology_metrics_apply(report=epoch_report(running), health=healthy(running))
+    follower = Follower()
+    topology_metrics_apply(
+        report=epoch_report(running, epoch=6, state="degraded", absent=("Parser[1]",)),
+        health=healthy(running, available=False),
+    )
+    assert Event.objects.order_by("-sequence")[0].kind == "topology.updated"
+    assert set(statuses(running).values()) == {"failed"}, "every query needs both parsers"
+    assert states(running) == {
+        "Source[0]": "running",
+        "Source[1]": "running",
+        "Parser[0]": "running",
+        "Parser[1]": "failed",
+        "O0[0]": "stalled",
+        "O0[1]": "stalled",
+        "O1[0]": "stalled",
+    }
+    follower.check()
+
+
+def test_the_same_message_twice_changes_nothing(running: Topology) -> None:
+    report, health = epoch_report(running), healthy(running)
+    topology_metrics_apply(report=report, health=health)
+    follower = Follower()
+    topology_metrics_apply(report=report, health=health)
+    driver_status_apply(status=driver_status(running))
+    driver_status_apply(status=driver_status(running))
+    follower.check()
+
+
+def test_earlier_generations_and_strangers_are_ignored(running: Topology) -> None:
+    before = Event.objects.count()
+    running.applied_generation = 3
+    running.save()
+    topology_metrics_apply(report=epoch_report(running, generation=2), health={})
+    driver_status_apply(status=driver_status(running, "failed", generation=2))
+    checkpoint_apply(report=checkpoint_report(running, generation=2))
+    other = Topology(name="elsewhere", spec=running.spec)
+    driver_status_apply(status=driver_status(other, generation=9))
+    problem_record(report=ProblemReport(topology="elsewhere", where="x", what="y"))
+    assert Event.objects.count() == before
+
+
+def test_a_lost_node_keeps_its_partitions_failed(running: Topology) -> None:
+    node = Partition.objects.get(operator="O1").node
+    Node.objects.filter(pk=node.pk).update(state=NodeState.LOST)
+    topology_metrics_apply(report=epoch_report(running), health=healthy(running))
+    assert statuses(running)["O1[0]"] == "failed"
+    assert not Query.objects.get(partition__operator="O1").available
+
+
+def test_a_recovery_in_driver_states(running: Topology) -> None:
+    topology_metrics_apply(report=epoch_report(running), health=healthy(running))
+    follower = Follower()
+    driver_status_apply(status=driver_status(running, "degraded", absent=("O1[0]",)))
+    assert statuses(running) == {"O0[0]": "available", "O0[1]": "available", "O1[0]": "failed"}
+    running.refresh_from_db()
+    assert running.status == TopologyStatus.DEGRADED
+    driver_status_apply(status=driver_status(running, "restoring", generation=2))
+    running.refresh_from_db()
+    assert (running.status, running.applied_generation) == (TopologyStatus.RECOVERING, 2)
+    assert set(states(running).values()) == {"restoring"}
+    assert set(statuses(running).values()) == {"recovering"}
+    driver_status_apply(status=driver_status(running, "replaying", generation=2))
+    assert set(states(running).values()) == {"replaying"}
+    driver_status_apply(status=driver_status(running, "running", generation=2))
+    report = epoch_report(running, epoch=9, generation=2)
+    topology_metrics_apply(report=report, health=healthy(running, relative=1.5, available=False))
+    assert set(statuses(running).values()) == {"recovering"}
+    let_a_second_pass(running)
+    topology_metrics_apply(report=report, health=healthy(running))
+    assert set(statuses(running).values()) == {"available"}
+    follower.check()
+
+
+def test_completion_and_failure_have_their_own_events(running: Topology) -> None:
+    driver_status_apply(status=driver_status(running, "failed", error="the sink is full"))
+    event = Event.objects.get(kind="topology.failed")
+    assert event.reason == "the sink is full"
+    assert Topology.objects.get().error == "the sink is full"
+    driver_status_apply(status=driver_status(running, "completed"))
+    assert Event.objects.filter(kind="topology.completed").count() == 1
+    assert Topology.objects.get().status == TopologyStatus.COMPLETED
+
+
+def test_a_stop_leaves_nothing_available_or_running(running: Topology) -> None:
+    topology_metrics_apply(report=epoch_report(running), health=healthy(running))
+    topology_undeploy(name="counts", **BY)
+    follower = Follower()
+    topology_stopped(name="counts")
+    assert Topology.objects.get().status == TopologyStatus.STOPPED
+    assert set(states(running).values()) == {"starting"}
+    assert set(statuses(running).values()) == {"starting"}
+    assert not Query.objects.filter(available=True).exists()
+    follower.check()
+
+
+@pytest.mark.parametrize("state", ["paused", "completed"])
+def test_results_stay_available_through_a_pause_and_after_the_end(running: Topology, state: Any) -> None:
+    topology_metrics_apply(report=epoch_report(running), health=healthy(running))
+    driver_status_apply(status=driver_status(running, state))
+    assert set(statuses(running).values()) == {"available"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_snapshot_outside_a_transaction_is_one_read() -> None:
+    with CaptureQueriesContext(connection) as queries:
+        Follower()
+    statements = [query["sql"] for query in queries.captured_queries]
+    if connection.vendor == "sqlite":
+        assert (statements[0], statements[-1]) == ("BEGIN DEFERRED", "ROLLBACK")
+    assert not connection.in_atomic_block
+
+
+def test_a_driver_that_stops_unasked_is_about_to_come_back(running: Topology) -> None:
+    driver_status_apply(status=driver_status(running, "stopped"))
+    assert Topology.objects.get().status == TopologyStatus.RECOVERING
+
+
+def test_the_number_of_queries_does_not_grow_with_the_topology(nodes: list[Node]) -> None:
+    counts = []
+    for name, parallelism in (("small", 1), ("large", 150)):
+        Node.objects.update(capacity=100_000)
+        topology_create(spec=spec_of(name, parallelism=parallelism), **BY)
+        topology_deploy(name=name, **BY)
+        topology = Topology.objects.get(name=name)
+        report, health = epoch_report(topology), healthy(topology)
+        with CaptureQueriesContext(connection) as applying:
+            topology_metrics_apply(report=report, health=health)
+        with CaptureQueriesContext(connection) as degrading:
+            absent = ("Parser[0]",)
+            driver_status_apply(status=driver_status(topology, "degraded", absent=absent))
+        counts.append((len(applying), len(degrading)))
+    assert counts[0] == counts[1]
+    assert max(counts[0]) <= 16
+
+
+def test_problems_are_counted(running: Topology) -> None:
+    follower = Follower()
+    report = ProblemReport(
+        topology="counts", where="Source[0]", what="3 rows without text", hint="see rejected.jsonl", count=3
+    )
+    problem_record(report=report)
+    problem_record(report=report)
+    problem = Problem.objects.get()
+    assert (problem.count, problem.severity) == (6, "error")
+    follower.check()
+
+
+def test_checkpoints_from_start_to_end(running: Topology) -> None:
+    follower = Follower()
+    checkpoint_apply(report=checkpoint_report(running, "started", acknowledged=0))
+    checkpoint_apply(report=checkpoint_report(running, "acknowledged", acknowledged=3))
+    checkpoint_apply(report=checkpoint_report(running, "acknowledged", acknowledged=2))
+    assert Checkpoint.objects.get().acknowledged == 3, "a late acknowledgement takes nothing back"
+    checkpoint_apply(report=checkpoint_report(running))
+    checkpoint_apply(report=checkpoint_report(running, "started", acknowledged=0))
+    checkpoint = Checkpoint.objects.get()
+    assert (checkpoint.state, checkpoint.acknowledged, checkpoint.total) == ("completed", 7, 7)
+    assert Topology.objects.get().checkpoint_epoch == 10
+    follower.check()
+
+
+def test_a_failed_checkpoint_says_why_and_may_be_made_again(running: Topology) -> None:
+    checkpoint_apply(report=checkpoint_report(running, "failed", cause="no space left on device"))
+    assert Checkpoint.objects.get().cause == "no space left on device"
+    assert Event.objects.get(kind="checkpoint.failed").reason == "no space left on device"
+    checkpoint_apply(report=checkpoint_report(running, "started", generation=2, acknowledged=0))
+    checkpoint = Checkpoint.objects.get()
+    assert (checkpoint.state, checkpoint.generation, checkpoint.cause) == ("started", 2, "")
+
+
+@pytest.mark.parametrize(("state", "ended"), [("completed", "succeeded"), ("failed", "failed")])
+def test_a_requested_checkpoint_ends_its_operation(running: Topology, state: str, ended: str) -> None:
+    operation = topology_action(kind=OperationKind.TOPOLOGY_CHECKPOINT, name="counts", **BY)
+    operation_start(operation=operation, result={"request": 4})
+    checkpoint_apply(report=checkpoint_report(running, checkpoint=9, request=3))
+    operation.refresh_from_db()
+    assert operation.state == OperationState.RUNNING, "that was an earlier request's"
+    checkpoint_apply(report=checkpoint_report(running, state, request=4, cause="disk full"))
+    operation.refresh_from_db()
+    assert operation.state == ended
+    assert Checkpoint.objects.get(epoch=10).requested_by == "ada"

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.errors import Conflict, Invalid, Missing
+from controlplane.events.choices import Door, OperationKind, OperationState
+from controlplane.events.models import AuditEntry, Event, Operation
+from controlplane.incidents.models import RecoveryPlan
+from controlplane.nodes.choices import NodeState
+from controlplane.nodes.models import Node
+from controlplane.topologies.choices import PartitionState, QueryStatus, TopologyStatus
+from controlplane.topologies.failures import partitions_assign, partitions_failed
+from controlplane.topologies.lifecycle import topology_action, topology_deploy, topology_undeploy
+from controlplane.topologies.models import Query, Topology
+from controlplane.topologies.services import (
+    query_priorities_set,
+    topology_create,
+    topology_delete,
+    topology_update,
+)
+from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
+from tests.unit.controlplane.following import Follower
+from tests.unit.controlplane.specs import driver_status, spec_of
+
+BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
+
+
+def deploy(name: str = "counts") -> Topology:
+    topology_deploy(name=name, **BY)
+    return Topology.objects.get(name=name)
+
+
+def test_creation_makes_rows_a_version_an_audit_entry_and_an_event(nodes: list[Node]) -> None:
+    follower = Follower()
+    topology = topology_create(spec=spec_of(), **BY)
+    assert topology.status == TopologyStatus.DRAFT
+    assert topology.partitions.count() == 7
+    assert {row.partition.label: row.priority for row in Query.objects.select_related("partition")} == {
+        "O0[0]": 3,
+        "O0[1]": 3,
+        "O1[0]": 1,
+    }
+    assert topology.versions.get().number == 1
+    assert AuditEntry.objects.get().action == "topology.create"
+    follower.check()
+    graph = follower.entities["topology"]["counts"]["graph"]
+    assert [operator["level"] for operator in graph["operators"]] == [0, 1, 2, 2]
+
+
+def test_a_name_is_taken_once(topology: Topology) -> None:
+    with pytest.raises(Conflict, match="'counts' already"):
+        topology_create(spec=spec_of(), **BY)
+
+
+def test_every_change_needs_a_reason(topology: Topology) -> None:
+    with pytest.raises(Invalid, match="reason"):
+        topology_deploy(name="counts", actor="ada", reason=" ", door=Door.CLI)
+    topology.refresh_from_db()
+    assert topology.status == TopologyStatus.DRAFT
+    assert topology.generation == 0
+
+
+def test_an_update_keeps_edited_priorities_and_removes_rows(topology: Topology) -> None:
+    query_priorities_set(topology="counts", priorities={"O0[0]": 9, "O1[0]": 4}, **BY)
+    follower = Follower()
+    changed = spec_of()
+    changed["operators"][2]["parallelism"] = 1
+    changed["operators"][3]["priority"] = 7
+    assert topology_update(name="counts", spec=changed, **BY).version == 2
+    rows = {row.partition.label: row.priority for row in Query.objects.select_related("partition")}
+    assert rows == {"O0[0]": 9, "O1[0]": 7}
+    follower.check()
+    assert topology_update(name="counts", spec=changed, **BY).version == 2, "the same again is no new version"
+
+
+def test_a_topology_keeps_its_name(topology: Topology) -> None:
+    with pytest.raises(Invalid, match="keeps its name"):
+        topology_update(name="counts", spec=spec_of("other"), **BY)
+
+
+def test_deployment_places_publishes_and_fixes_the_origin(
+    topology: Topology,
+    sent_tasks: list[tuple[Any, ...]],
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    follower = Follower()
+    with django_capture_on_commit_callbacks(execute=True):
+        operation = topology_deploy(name="counts", **BY)
+        assert sent_tasks == []
+    assert sent_tasks == [("recovery.operation_run", str(operation.pk))]
+    topology.refresh_from_db()
+    plan = RecoveryPlan.objects.get()
+    assert (topology.status, topology.desired, topology.generation) == ("deploying", "running", 1)
+    assert (plan.kind, plan.state, plan.generation, plan.checkpoint) == ("deploy", "planned", 1, 0)
+    assert set(plan.assignment) == {row.label for row in topology.partitions.all()}
+    assert all(row.node is not None for row in topology.partitions.all())
+    assert topology.spec["operators"][0]["params"]["origin"].endswith("+00:00")
+    assert "origin" not in topology.versions.get().spec["operators"][0]["params"]
+    follower.check()
+
+
+def test_only_one_deployment_at_a_time(topology: Topology) -> None:
+    deploy()
+    with pytest.raises(Conflict, match="undeploy it before you deploy"):
+        topology_deploy(name="counts", **BY)
+    with pytest.raises(Conflict, match="undeploy it before you update"):
+        topology_update(name="counts", spec=spec_of(), **BY)
+    with pytest.raises(Conflict, match="undeploy it before you delete"):
+        topology_delete(name="counts", **BY)
+
+
+def test_the_generation_only_grows(topology: Topology) -> None:
+    deploy()
+    topology_undeploy(name="counts", **BY)
+    topology_stopped(name="counts")
+    follower = Follower()
+    assert deploy().generation == 2
+    assert [plan.state for plan in RecoveryPlan.objects.order_by("generation")] == ["superseded", "planned"]
+    follower.check()
+
+
+def test_deployment_without_nodes_waits_for_them(topology: Topology) -> None:
+    Node.objects.update(state=NodeState.LOST)
+    assert deploy().generation == 0
+    assert not RecoveryPlan.objects.exists()
+
+
+def test_what_does_not_fit_is_refused(topology: Topology) -> None:
+    topology.partitions.update(cpu=3.0)
+    with pytest.raises(Conflict, match="does not fit on 4 nodes"):
+        topology_deploy(name="counts", **BY)
+    topology.refresh_from_db()
+    assert topology.status == TopologyStatus.DRAFT
+
+
+def test_an_input_that_is_not_there_is_named(topology: Topology) -> None:
+    spec = spec_of()
+    spec["operators"][0]["params"]["path"] = "/nowhere/tweets.parquet"
+    topology_update(name="counts", spec=spec, **BY)
+    with pytest.raises(Invalid, match=r"operators\[0\].params.path: there is no file"):
+        topology_deploy(name="counts", **BY)
+
+
+def test_an_idempotency_key_gives_the_first_operation_back(topology: Topology) -> None:
+    first = topology_deploy(name="counts", idempotency_key="k1", **BY)
+    assert topology_deploy(name="counts", idempotency_key="k1", **BY).pk == first.pk
+    assert Operation.objects.count() == 1
+    with pytest.raises(Conflict, match=r"was used for topology.deploy"):
+        topology_undeploy(name="counts", idempotency_key="k1", **BY)
+
+
+def test_operations_end_when_the_driver_reports(topology: Topology) -> None:
+    operation = topology_deploy(name="counts", **BY)
+    topology.refresh_from_db()
+    driver_status_apply(status=driver_status(topology, "starting", committed=0))
+    operation.refresh_from_db()
+    assert operation.state == OperationState.PENDING
+    driver_status_apply(status=driver_status(topology, "running"))
+    operation.refresh_from_db()
+    assert operation.state == OperationState.SUCCEEDED
+    stopping = topology_undeploy(name="counts", **BY)
+    driver_status_apply(status=driver_status(topology, "running"))
+    topology.refresh_from_db()
+    assert topology.status == TopologyStatus.STOPPING
+    driver_status_apply(status=driver_status(topology, "stopped"))
+    topology.refresh_from_db()
+    stopping.refresh_from_db()
+    assert (topology.status, stopping.state) == (TopologyStatus.STOPPED, OperationState.SUCCEEDED)
+
+
+def test_a_completed_topology_is_undeployed_at_once(topology: Topology) -> None:
+    deploy()
+    topology.refresh_from_db()
+    driver_status_apply(status=driver_status(topology, "completed"))
+    operation = topology_undeploy(name="counts", **BY)
+    assert operation.state == OperationState.SUCCEEDED
+    topology.refresh_from_db()
+    assert topology.status == TopologyStatus.STOPPED
+    with pytest.raises(Conflict, match="is not deployed"):
+        topology_undeploy(name="counts", **BY)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        (OperationKind.TOPOLOGY_CHECKPOINT, TopologyStatus.DRAFT),
+        (OperationKind.TOPOLOGY_PAUSE, TopologyStatus.PAUSED),
+        (OperationKind.TOPOLOGY_RESUME, TopologyStatus.RUNNING),
+        (OperationKind.TOPOLOGY_RECOVER, TopologyStatus.STOPPED),
+    ],
+)
+def test_actions_need_their_state(topology: Topology, kind: OperationKind, status: TopologyStatus) -> None:
+    Topology.objects.update(status=status, desired="running")
+    with pytest.raises(Conflict, match=f"is {status}"):
+        topology_action(kind=kind, name="counts", **BY)
+    assert not Operation.objects.exists()
+
+
+@pytest.mark.parametrize(("label", "priority"), [("O0[0]", 0), ("O0[0]", 11)])
+def test_priorities_outside_one_to_ten_are_refused(topology: Topology, label: str, priority: int) -> None:
+    with pytest.raises(Invalid, match="not between 1 and 10"):
+        query_priorities_set(topology="counts", priorities={label: priority}, **BY)
+
+
+def test_an_unknown_query_is_missing(topology: Topology) -> None:
+    with pytest.raises(Missing, match=r"no query 'Parser\[0\]'"):
+        query_priorities_set(topology="counts", priorities={"Parser[0]": 2}, **BY)
+
+
+def test_priorities_change_with_one_event_and_a_trace(topology: Topology) -> None:
+    follower = Follower()
+    query_priorities_set(topology="counts", priorities={"O0[0]": 9, "O0[1]": 3}, **BY)
+    assert Event.objects.filter(kind="query.updated").count() == 1
+    entry = AuditEntry.objects.get(action="query.priority")
+    assert (entry.before, entry.after) == ({"O0[0]": 3}, {"O0[0]": 9})
+    follower.check()
+
+
+def test_deletion_removes_every_trace_from_the_snapshot(topology: Topology) -> None:
+    deploy()
+    topology_undeploy(name="counts", **BY)
+    topology_stopped(name="counts")
+    follower = Follower()
+    topology_delete(name="counts", **BY)
+    follower.check()
+    assert not any(follower.entities[kind] for kind in ("topology", "partition", "query", "plan"))
+
+
+def test_failed_partitions_take_their_queries_with_them(topology: Topology) -> None:
+    deployed = deploy()
+    changes = partitions_failed(topology=deployed, partitions=["O0[1]"])
+    assert {change["key"] for change in changes} == {"counts", "counts/O0[1]"}
+    states = {row.partition.label: row.status for row in Query.objects.select_related("partition")}
+    assert states == {"O0[0]": "starting", "O0[1]": QueryStatus.FAILED, "O1[0]": "starting"}
+    assert deployed.status == TopologyStatus.DEGRADED
+    partitions_assign(
+        topology=deployed, assignment={"O0[1]": "node-4"}, states={"O0[1]": PartitionState.RESTORING}
+    )
+    row = deployed.partitions.select_related("node").get(operator="O0", index=1)
+    assert (row.node.name, row.state) == ("node-4", "restoring")
