@@ -1,0 +1,165 @@
+"""Comparing what a query should have written with what is in its files, as multisets of rows."""
+
+# Queries are put together from names that the specification has validated and that are quoted here.
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import msgspec
+
+from controlplane.verification.relations import WINDOW_COLUMNS, Stream, quoted
+
+INSTANTS = ("ts", "window_start", "window_end")
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One row that is not as it should be; `expected` and `found` are its values, or how often it occurs."""
+
+    kind: str
+    row: dict[str, Any]
+    expected: Any = None
+    found: Any = None
+
+
+class QueryResult(msgspec.Struct, kw_only=True):
+    """The outcome for one query (or, where an operator has several partitions, for all of them together).
+
+    `missing` rows should be there and are not, `duplicate` ones are there more often than they should be,
+    `unexpected` ones should not be there at all, `different` ones have the right window and key and the wrong
+    count. `tentative` rows are not compared. `skipped` says why nothing could be compared."""
+
+    query: str
+    operator: str
+    expected: int = 0
+    found: int = 0
+    missing: int = 0
+    duplicate: int = 0
+    unexpected: int = 0
+    different: int = 0
+    tentative: int = 0
+    skipped: str = ""
+    error: str = ""
+    examples: list[Finding] = []
+
+    @property
+    def clean(self) -> bool:
+        faults = self.missing + self.duplicate + self.unexpected + self.different
+        return not faults and not self.error
+
+
+def output_files(root: Path, operator: str, last_epoch: int) -> list[str]:
+    """The Parquet files of an operator's committed epochs."""
+    found = []
+    for file in root.glob(f"{operator}/partition=*/epoch=*/*.parquet"):
+        epoch = file.parent.name.partition("=")[2]
+        if not file.name.startswith(".") and epoch.isdigit() and int(epoch) <= last_epoch:
+            found.append(str(file))
+    return sorted(found)
+
+
+def compare(
+    database: duckdb.DuckDBPyConnection,
+    stream: Stream,
+    files: Sequence[str],
+    result: QueryResult,
+    examples: int,
+) -> None:
+    """Fill in `result`. The stream says which rows must be there; times are compared in microseconds."""
+    identity = [name for name in stream.columns if name != "count" or stream.columns != WINDOW_COLUMNS]
+    values = [name for name in stream.columns if name not in identity]
+    try:
+        _load(database, stream, files, result)
+    except duckdb.Error as error:
+        result.error = f"the output files cannot be read: {str(error).splitlines()[0]}"
+        return
+    if result.error:
+        return
+    same = " AND ".join(f"e.{quoted(name)} IS NOT DISTINCT FROM f.{quoted(name)}" for name in identity)
+    database.execute(
+        "CREATE OR REPLACE TEMP TABLE faults AS"
+        f" SELECT {', '.join(f'coalesce(e.{quoted(n)}, f.{quoted(n)}) AS {quoted(n)}' for n in identity)},"
+        " coalesce(e.n, 0) AS should, coalesce(f.n, 0) AS does, e.v AS should_hold, f.v AS holds"
+        f" FROM ({_grouped(stream.relation, identity, values)}) e"
+        f" FULL OUTER JOIN ({_grouped('found', identity, values)}) f ON {same}"
+        " WHERE e.n IS DISTINCT FROM f.n OR e.v IS DISTINCT FROM f.v"
+    )
+    counts = database.execute(
+        "SELECT coalesce(sum(greatest(should - does, 0)), 0),"
+        " coalesce(sum(greatest(does - should, 0)) FILTER (should > 0), 0),"
+        " coalesce(sum(does) FILTER (should = 0), 0), count(*) FILTER (should = does) FROM faults"
+    ).fetchall()[0]
+    result.missing, result.duplicate, result.unexpected, result.different = map(int, counts)
+    expected = database.execute(f"SELECT count(*) FROM {stream.relation}").fetchall()[0][0]
+    result.expected = int(expected)
+    result.examples = _examples(database, identity, bool(values), examples)
+
+
+def _load(
+    database: duckdb.DuckDBPyConnection, stream: Stream, files: Sequence[str], result: QueryResult
+) -> None:
+    """Table `found` with the final rows, instants as microseconds."""
+    if not files:
+        database.execute(f"CREATE OR REPLACE TEMP TABLE found AS SELECT * FROM {stream.relation} LIMIT 0")
+        return
+    source = "read_parquet($files, hive_partitioning = false)"
+    described = database.execute(f"DESCRIBE SELECT * FROM {source}", {"files": list(files)}).fetchall()
+    present = {row[0]: row[1] for row in described}
+    absent = [name for name in (*stream.columns, "status") if name not in present]
+    if absent:
+        result.error = f"the output files have no column {', '.join(absent)}; they have {', '.join(present)}"
+        return
+    columns = [
+        f"epoch_us({quoted(name)}) AS {quoted(name)}"
+        if name in INSTANTS and present[name].startswith("TIMESTAMP")
+        else quoted(name)
+        for name in stream.columns
+    ]
+    database.execute(
+        f"CREATE OR REPLACE TEMP TABLE found AS SELECT {', '.join(columns)}, status FROM {source}",
+        {"files": list(files)},
+    )
+    final, tentative = database.execute(
+        "SELECT count(*) FILTER (status = 'final'), count(*) FILTER (status <> 'final') FROM found"
+    ).fetchall()[0]
+    result.found, result.tentative = int(final), int(tentative)
+    database.execute("DELETE FROM found WHERE status IS DISTINCT FROM 'final'")
+
+
+def _grouped(relation: str, identity: Sequence[str], values: Sequence[str]) -> str:
+    names = ", ".join(quoted(name) for name in identity)
+    held = f"list_sort(list({quoted(values[0])}))" if values else "NULL::BIGINT[]"
+    return f"SELECT {names}, count(*) AS n, {held} AS v FROM {relation} GROUP BY {names}"
+
+
+def _examples(
+    database: duckdb.DuckDBPyConnection, identity: Sequence[str], valued: bool, limit: int
+) -> list[Finding]:
+    names = ", ".join(quoted(name) for name in identity)
+    rows = database.execute(
+        f"SELECT {names}, should, does, should_hold, holds FROM faults"
+        f" ORDER BY {', '.join(f'{quoted(name)} NULLS FIRST' for name in identity)} LIMIT {limit}"
+    ).fetchall()
+    findings = []
+    for row in rows:
+        named = dict(zip(identity, row, strict=False))
+        should, does, should_hold, holds = row[len(identity) :]
+        if should == does:
+            findings.append(_held(named, should_hold, holds))
+        else:
+            kind = "unexpected" if not should else "missing" if does < should else "duplicate"
+            expected, found = (should_hold or [], holds or []) if valued else (should, does)
+            findings.append(Finding(kind=kind, row=named, expected=expected, found=found))
+    return findings
+
+
+def _held(row: dict[str, Any], expected: list[Any], found: list[Any]) -> Finding:
+    single = len(expected) == 1 and len(found) == 1
+    return Finding(
+        kind="different", row=row,
+        expected=expected[0] if single else expected, found=found[0] if single else found,
+    )  # fmt: skip

@@ -1,0 +1,126 @@
+"""`manage.py verify <topology>`: does every query hold exactly the rows it must?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from controlplane.topologies.models import Topology
+from controlplane.verification.comparison import INSTANTS, Finding, QueryResult
+from controlplane.verification.problems import VerificationError
+from controlplane.verification.verifying import Verification, topology_verify
+
+NUMBERS = ("expected", "found", "missing", "duplicate", "unexpected", "different")
+
+
+class Command(BaseCommand):
+    help = (
+        "Recompute a topology's outputs from its original input, without the engine's operators, up to the"
+        " last committed epoch, and compare. Exit code 0: every row is exactly right; 1: some are not; 2: it"
+        " cannot be told."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("topology")
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
+        parser.add_argument("--rows", type=int, default=3, metavar="N", help="faulty rows to show per query")
+        parser.add_argument(
+            "--input", type=Path, metavar="FILE", help="a copy of the original input, where that is gone"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        name = options["topology"]
+        stored = Topology.objects.filter(name=name).values_list("spec", flat=True).first()
+        if stored is None:
+            known = ", ".join(Topology.objects.values_list("name", flat=True)) or "none"
+            raise CommandError(f"there is no topology {name!r}; there are: {known}", returncode=2)
+        try:
+            verification = self._verify(stored, max(0, options["rows"]), options["input"])
+        except VerificationError as error:
+            raise CommandError(str(error), returncode=2) from error
+        if options["json"]:
+            self.stdout.write(_json(verification))
+        else:
+            _show(Console(file=self.stdout._out, highlight=False), verification)
+        if not verification.clean:
+            raise SystemExit(1)
+
+    def _verify(self, spec: dict[str, Any], examples: int, given: Path | None) -> Verification:
+        sources = [operator["name"] for operator in spec["operators"] if not operator.get("inputs")]
+        if given and len(sources) > 1:
+            raise VerificationError(
+                where="--input", what=f"the topology has {len(sources)} sources", hint="Leave it out."
+            )
+        bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+            console=Console(file=self.stderr._out), transient=True,
+        )  # fmt: skip
+        with bar:
+            task = bar.add_task("Reading", total=None)
+            return topology_verify(
+                spec=spec,
+                home=settings.RESURGE.home,
+                outputs=Path(settings.RESURGE.outputs),
+                inputs={sources[0]: given} if given else None,
+                examples=examples,
+                progress=lambda what, done, total: bar.update(
+                    task, description=what, completed=done, total=total
+                ),
+            )
+
+
+def _json(verification: Verification) -> str:
+    data = msgspec.to_builtins(verification)
+    data["clean"] = verification.clean
+    for query, result in zip(data["queries"], verification.queries, strict=True):
+        query["clean"] = result.clean
+    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
+
+
+def _show(console: Console, verification: Verification) -> None:
+    tuples = ", ".join(f"{count:,} tuples of {source}" for source, count in verification.tuples.items())
+    moment = "" if verification.watermark_us is None else f", watermark {_instant(verification.watermark_us)}"
+    ended = ", input ended" if verification.final else ""
+    reach = f"up to epoch {verification.epoch}, {tuples or 'nothing'}{moment}{ended}"
+    console.print(f"{verification.topology}: {reach}", soft_wrap=True)
+    table = Table()
+    table.add_column("query")
+    for number in NUMBERS:
+        table.add_column(number, justify="right")
+    table.add_column("")
+    for query in verification.queries:
+        outcome = query.error or (f"not compared: {query.skipped}" if query.skipped else "")
+        outcome = outcome or ("[green]exact[/]" if query.clean else "[red]wrong[/]")
+        if query.tentative:
+            outcome += f" ({query.tentative:,} tentative rows not compared)"
+        cells = ["" if query.skipped else f"{getattr(query, number):,}" for number in NUMBERS]
+        table.add_row(query.query, *cells, outcome)
+    console.print(table)
+    for query in verification.queries:
+        for finding in query.examples:
+            console.print(_sentence(query, finding), markup=False, soft_wrap=True)
+    exact = sum(query.clean and not query.skipped for query in verification.queries)
+    skipped = sum(bool(query.skipped) for query in verification.queries)
+    rest = f", {skipped} not compared" if skipped else ""
+    console.print(f"{exact} of {len(verification.queries)} queries are exact{rest}")
+
+
+def _sentence(query: QueryResult, finding: Finding) -> str:
+    row = ", ".join(
+        f"{name}={_instant(value)}" if name in INSTANTS else f"{name}={value!r}"
+        for name, value in finding.row.items()
+    )
+    return f"{query.query} {finding.kind}: {row}: expected {finding.expected}, found {finding.found}"
+
+
+def _instant(micros: int) -> str:
+    return datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="milliseconds")

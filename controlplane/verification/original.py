@@ -1,0 +1,174 @@
+"""The original input, read anew: texts and event times by row, in the plainest way there is."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from controlplane.verification.problems import VerificationError
+
+Row = tuple[bytes | str | None, Any]
+MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_FARTHEST_US = 2**60
+
+
+def original_read(
+    path: Path, *, text: str, ts: str, ts_unit: str
+) -> tuple[list[str | None], list[int] | None]:
+    """Texts (None where a row has none that can be used) and, if the file has the column, event times in
+    microseconds since the Unix epoch. Raises `VerificationError`."""
+    texts: list[str | None] = []
+    times: list[Any] = []
+    try:
+        rows, timed = _rows(path, text, ts)
+        for value, time in rows:
+            texts.append(_text(value))
+            times.append(time)
+    except (OSError, EOFError, ValueError, KeyError, csv.Error, pa.ArrowException) as error:
+        raise VerificationError(
+            where=str(path),
+            what=f"the original input cannot be read: {error}",
+            hint="Put the file back, or name a copy of it with --input.",
+        ) from error
+    return (texts, _times(texts, times, ts_unit)) if timed else (texts, None)
+
+
+def _rows(path: Path, text: str, ts: str) -> tuple[Iterator[Row], bool]:
+    name = path.name.lower().removesuffix(".gz")
+    opened = gzip.open if path.name.lower().endswith(".gz") else open
+    if name.endswith((".parquet", ".pq")):
+        timed = ts in pq.read_schema(path).names
+        return _parquet_rows(path, text, ts if timed else None), timed
+    with opened(path, "rb") as file:
+        content = file.read().removeprefix(b"\xef\xbb\xbf")
+    if name.endswith((".jsonl", ".ndjson")):
+        lines = [_json_object(line) for line in content.split(b"\n") if line.strip()]
+        timed = any(ts in line for line in lines)
+        return ((line.get(text), line.get(ts)) for line in lines), timed
+    decoded = io.StringIO(content.decode("utf-8", "surrogateescape"), newline="")
+    csv.field_size_limit(1 << 30)
+    table = csv.reader(decoded, delimiter="\t" if name.endswith(".tsv") else ",")
+    header = next(table)
+    place, time_place = header.index(text), header.index(ts) if ts in header else None
+    return _csv_rows(table, len(header), place, time_place), time_place is not None
+
+
+def _parquet_rows(path: Path, text: str, ts: str | None) -> Iterator[Row]:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=[text, ts] if ts else [text]):
+            column = batch.column(text)
+            if pa.types.is_dictionary(column.type):
+                column = column.dictionary_decode()
+            values = column.cast(pa.large_binary()).to_pylist()
+            times = _parquet_times(batch.column(ts)) if ts else [None] * len(values)
+            yield from zip(values, times, strict=True)
+
+
+def _parquet_times(column: pa.Array) -> list[Any]:
+    """Timestamps become datetimes' microseconds as a tagged number, everything else stays as it is."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("us"))
+    if not pa.types.is_timestamp(column.type):
+        return list(column.to_pylist())
+    per = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}[column.type.unit]
+    counts = column.cast(pa.int64()).to_pylist()
+    return [None if n is None else _Micros(n * per if per else n // 1_000) for n in counts]
+
+
+class _Micros(int):
+    """A number that is in microseconds already."""
+
+
+def _csv_rows(table: Iterator[list[str]], width: int, place: int, time_place: int | None) -> Iterator[Row]:
+    for fields in table:
+        if not fields:
+            if width == 1:
+                yield "", None
+            continue
+        if len(fields) != width:
+            yield None, None
+            continue
+        value = fields[place].encode("utf-8", "surrogateescape")
+        yield value, None if time_place is None else fields[time_place]
+
+
+def _json_object(line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line.decode("utf-8"))
+    except ValueError:
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+    return value if isinstance(value, str) else None
+
+
+def _times(texts: list[str | None], values: list[Any], unit: str) -> list[int]:
+    """Microseconds by row. A row without a time of its own has no text either, and takes the time of the row
+    before (of the first row with one, at the beginning)."""
+    plain = [_number(value) for value in values]
+    if unit == "auto":
+        first = next((n for n in plain if isinstance(n, int | float) and not isinstance(n, _Micros)), 0)
+        unit = next(
+            (name for name, top in (("s", 1e11), ("ms", 1e14), ("us", 1e17)) if abs(first) < top), "ns"
+        )
+    micros = [_scaled(number, unit) for number in plain]
+    known = next((time for time in micros if time is not None), 0)
+    for row, time in enumerate(micros):
+        if time is None:
+            texts[row] = None
+        else:
+            known = time
+        micros[row] = known
+    return [time for time in micros if time is not None]
+
+
+def _number(value: Any) -> int | float | None:
+    """A time as a number (`_Micros` if its unit is settled)."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return value if math.isfinite(value) else None
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    for kind in (int, float):
+        try:
+            return _number(kind(text.strip()))
+        except ValueError:
+            continue
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return _Micros((delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds)
+
+
+def _scaled(number: int | float | None, unit: str) -> int | None:
+    time: int | None
+    if number is None or isinstance(number, _Micros):
+        time = number
+    elif unit == "ns":
+        time = number // 1_000 if isinstance(number, int) else round(number / 1_000)
+    else:
+        time = number * MICROSECONDS[unit] if isinstance(number, int) else round(number * MICROSECONDS[unit])
+    return None if time is None or abs(time) >= _FARTHEST_US else int(time)

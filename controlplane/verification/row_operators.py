@@ -1,0 +1,126 @@
+"""Operators on single rows, in SQL."""
+
+# Queries are put together from names that the specification has validated and that are quoted here.
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from controlplane.domain.topology.spec import OperatorSpec
+from controlplane.verification.relations import (
+    SECOND,
+    Relations,
+    Stream,
+    floor,
+    literal,
+    quoted,
+)
+
+_SYMBOLS = {"==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_FUNCTIONS = {"contains": "contains", "starts_with": "starts_with", "ends_with": "suffix"}
+
+
+def flat_map(relations: Relations, operator: OperatorSpec) -> Stream:
+    params = operator.params
+    given = relations.stream(relations.only_input(operator))
+    field_name = params.get("field", "text")
+    relations.need(operator, given, field_name, "ts")
+    matches, by_row = f"m_{operator.name}", field_name in given.texts
+    if by_row:
+        lookup = f"SELECT _row, text FROM {given.texts[field_name]} WHERE text IS NOT NULL"
+    else:
+        lookup = f"SELECT DISTINCT {quoted(field_name)}, {quoted(field_name)} FROM {given.relation}"
+    expression = re.compile(params["pattern"])
+    group = params.get("group", 1 if expression.groups == 1 else 0)
+    places: list[Any] = []
+    positions: list[int] = []
+    keys: list[str] = []
+    for place, text in relations.database.execute(lookup).fetchall():
+        found = [match.group(group) for match in expression.finditer(text or "")]
+        for position, key in enumerate(key for key in found if key):
+            places.append(place)
+            positions.append(position)
+            keys.append(key.lower() if params.get("fold") == "lower" else key)
+    place_type = pa.int64() if by_row else pa.string()
+    table = pa.Table.from_arrays(
+        [pa.array(places, place_type), pa.array(positions, pa.int64()), pa.array(keys, pa.string())],
+        names=["place", "pos", "key"],
+    )
+    relations.database.register("arriving", table)
+    relations.database.execute(f"CREATE TABLE {matches} AS SELECT * FROM arriving")
+    relations.database.unregister("arriving")
+    order = "u._n, u._pos * 1000000 + m.pos AS _pos, " if given.ordered else ""
+    return relations.row_view(
+        operator,
+        f"SELECT {order}u.ts, m.key FROM {given.relation} u"
+        f" JOIN {matches} m ON m.place = u.{'_row' if by_row else quoted(field_name)}",
+        ("ts", "key"),
+        given,
+    )
+
+
+def filter_rows(relations: Relations, operator: OperatorSpec) -> Stream:
+    given = relations.stream(relations.only_input(operator))
+    params = operator.params
+    relations.need(operator, given, params["column"])
+    column, comparison, value = quoted(params["column"]), params["comparison"], params.get("value")
+    if comparison in _SYMBOLS:
+        condition = f"{column} {_SYMBOLS[comparison]} {literal(value)}"
+    elif comparison in _FUNCTIONS:
+        condition = f"{_FUNCTIONS[comparison]}({column}, {literal(value)})"
+    elif comparison in ("in", "not_in"):
+        listed = ", ".join(literal(member) for member in value or ())
+        condition = f"{column} {'IN' if comparison == 'in' else 'NOT IN'} ({listed})"
+    else:
+        condition = f"{column} IS {'NULL' if comparison == 'is_null' else 'NOT NULL'}"
+    view = relations.view(f"s_{operator.name}", f"SELECT * FROM {given.relation} WHERE {condition}")
+    return Stream(view, given.columns, given.ordered, given.texts)
+
+
+def project(relations: Relations, operator: OperatorSpec) -> Stream:
+    given = relations.stream(relations.only_input(operator))
+    columns = operator.params["columns"]
+    chosen = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
+    relations.need(operator, given, *chosen.values())
+    texts = {new: given.texts[old] for new, old in chosen.items() if old in given.texts}
+    hidden = [*(["_n", "_pos"] if given.ordered else []), *(["_row"] if texts else [])]
+    selected = [*hidden, *(f"{quoted(old)} AS {quoted(new)}" for new, old in chosen.items())]
+    view = relations.view(f"s_{operator.name}", f"SELECT {', '.join(selected)} FROM {given.relation}")
+    return Stream(view, tuple(chosen), given.ordered, texts)
+
+
+def union(relations: Relations, operator: OperatorSpec) -> Stream:
+    streams = [relations.stream(given.source) for given in operator.inputs]
+    columns = streams[0].columns
+    selected = ", ".join(quoted(name) for name in columns)
+    for stream in streams:
+        relations.need(operator, stream, *columns)
+    view = relations.view(
+        f"s_{operator.name}",
+        " UNION ALL ".join(f"SELECT {selected} FROM {stream.relation}" for stream in streams),
+    )
+    return Stream(view, columns)
+
+
+def distinct(relations: Relations, operator: OperatorSpec) -> Stream:
+    given = relations.row_input(operator)
+    columns = list(operator.params.get("columns", ["key"]))
+    relations.need(operator, given, *columns)
+    relations.same_key_same_partition(operator, columns)
+    groups = [quoted(name) for name in columns]
+    size = operator.params.get("size_s")
+    if size:
+        relations.need(operator, given, "ts")
+        groups.append(floor("ts", round(size * SECOND)))
+    return relations.row_view(
+        operator,
+        f"SELECT * FROM {given.relation} QUALIFY row_number() OVER"
+        f" (PARTITION BY {', '.join(groups)} ORDER BY _n, _pos) = 1",
+        given.columns,
+        given,
+    )

@@ -1,0 +1,43 @@
+"""What each operator's output must be: one relation after the other, in topological order.
+
+An operator that SQL cannot say, and everything that depends on it, is remembered with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from controlplane.domain.topology.spec import OperatorSpec
+from controlplane.verification.problems import NotExpressibleError
+from controlplane.verification.relations import Relations, Stream
+from controlplane.verification.row_operators import distinct, filter_rows, flat_map, project, union
+from controlplane.verification.window_operators import join, latest, top_k, window
+
+_KINDS: Final[dict[str, Callable[[Relations, OperatorSpec], Stream]]] = {
+    "flat_map_regex": flat_map,
+    "filter": filter_rows,
+    "project": project,
+    "union": union,
+    "distinct": distinct,
+    "sliding_window": window,
+    "tumbling_window": window,
+    "latest": latest,
+    "top_k": top_k,
+    "windowed_join": join,
+}
+
+
+def stream_build(relations: Relations, operator: OperatorSpec) -> None:
+    """Add the stream of any operator but a source; its inputs must be there."""
+    make = _KINDS.get(operator.kind)
+    try:
+        if make is None:
+            raise NotExpressibleError(
+                f"operator {operator.name} is of kind {operator.kind}, which only the engine can run"
+            )
+        for given in operator.inputs:
+            relations.stream(given.source)
+        relations.built[operator.name] = make(relations, operator)
+    except NotExpressibleError as error:
+        relations.built[operator.name] = error

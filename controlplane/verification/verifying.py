@@ -1,0 +1,165 @@
+"""Verifying a topology: read its input again, recompute what it must have written by now, compare."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import msgspec
+
+from controlplane.domain.topology import Topology, TopologySpec
+from controlplane.domain.topology.spec import OperatorSpec
+from controlplane.verification.comparison import QueryResult, compare, output_files
+from controlplane.verification.extent import Extent, extent_read
+from controlplane.verification.original import original_read
+from controlplane.verification.problems import NotExpressibleError, VerificationError
+from controlplane.verification.relations import Relations
+from controlplane.verification.streams import stream_build
+
+DEFAULT_RATE = 1_000
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how many steps are done, and how many there are."""
+
+
+class Verification(msgspec.Struct, kw_only=True):
+    """The outcome for a topology, up to its last committed epoch."""
+
+    topology: str
+    epoch: int
+    tuples: dict[str, int]
+    watermark_us: int | None
+    final: bool
+    inputs: dict[str, str]
+    queries: list[QueryResult] = []
+
+    @property
+    def clean(self) -> bool:
+        """Something was compared, and everything that was compared is as it should be."""
+        return all(query.clean for query in self.queries) and not all(query.skipped for query in self.queries)
+
+
+def topology_verify(
+    *,
+    spec: Mapping[str, Any],
+    home: Path,
+    outputs: Path,
+    inputs: Mapping[str, Path] | None = None,
+    examples: int = 3,
+    progress: Progress | None = None,
+) -> Verification:
+    """Verify the outputs of the topology that `spec` describes. `home` is RESURGE_HOME, `outputs` where its
+    queries are written; `inputs` may name other copies of the sources' original files. Reads only.
+
+    Raises `VerificationError` when there is nothing to compare with.
+    """
+    topology = Topology(msgspec.convert(spec, TopologySpec))
+    directory = home / "topologies" / topology.name
+    extent = extent_read(directory / "epochs.log")
+    sources = [operator for operator in topology.operators if not operator.inputs]
+    steps = _Steps(progress, len(topology.operators) + len(topology.outputs))
+    verification = Verification(
+        topology=topology.name, epoch=extent.epoch, tuples=extent.tuples, watermark_us=extent.watermark,
+        final=extent.final, inputs={},
+    )  # fmt: skip
+    with duckdb.connect(":memory:", config={"preserve_insertion_order": False}) as database:
+        relations = Relations(database, topology, extent)
+        for operator in topology.operators:
+            steps.next(f"Recomputing {operator.name}")
+            if operator in sources:
+                copy = directory / ("input.json" if len(sources) == 1 else f"{operator.name}.json")
+                path = _add_source(relations, operator, copy, (inputs or {}).get(operator.name))
+                verification.inputs[operator.name] = str(path) if path else "not a file"
+            else:
+                stream_build(relations, operator)
+        for operator in topology.outputs:
+            steps.next(f"Comparing {operator.name}")
+            verification.queries.append(
+                _compare(relations, operator, outputs / topology.name, extent, examples)
+            )
+    steps.finish()
+    return verification
+
+
+def _add_source(relations: Relations, operator: OperatorSpec, copy: Path, given: Path | None) -> Path | None:
+    """Load a source's original file; None for a source that has none."""
+    params = operator.params
+    if operator.kind != "source" or params.get("reader") not in (None, "file"):
+        relations.built[operator.name] = NotExpressibleError(
+            f"source {operator.name} reads from {params.get('reader')!r}, not from a file"
+        )
+        return None
+    facts = _facts(copy)
+    path = given or Path(facts["source"])
+    if given is None:
+        _require_unchanged(path, facts)
+    texts, times = original_read(
+        path,
+        text=params.get("text") or "text",
+        ts=params.get("ts") or "ts",
+        ts_unit=params.get("ts_unit") or "auto",
+    )
+    relations.add_source(operator, texts, times, params.get("rate") or DEFAULT_RATE)
+    return path
+
+
+def _facts(copy: Path) -> dict[str, Any]:
+    """What was noted about the original when the topology was started."""
+    try:
+        facts: dict[str, Any] = json.loads(copy.read_bytes())
+    except (OSError, ValueError) as error:
+        raise VerificationError(
+            where=str(copy), what=f"it is not known what was read: {error}", hint="Start the topology first."
+        ) from error
+    return facts
+
+
+def _require_unchanged(path: Path, facts: Mapping[str, Any]) -> None:
+    try:
+        status = path.stat()
+        same = status.st_size == facts["size"]
+        if same and status.st_mtime_ns != facts["mtime_ns"]:
+            with path.open("rb") as file:
+                same = hashlib.file_digest(file, "sha256").hexdigest() == facts.get("digest")
+        what = "" if same else "has changed"
+    except OSError:
+        what = "is gone"
+    if what:
+        raise VerificationError(
+            where=str(path),
+            what=f"the original input {what} since the topology started",
+            hint="Put the original back, or name a copy of it with --input.",
+        )
+
+
+def _compare(
+    relations: Relations, operator: OperatorSpec, root: Path, extent: Extent, examples: int
+) -> QueryResult:
+    """One result for an operator: with one partition it is that of its query."""
+    label = "0" if operator.parallelism == 1 else f"0..{operator.parallelism - 1}"
+    result = QueryResult(query=f"{operator.name}[{label}]", operator=operator.name)
+    try:
+        stream = relations.stream(operator.name)
+        compare(relations.database, stream, output_files(root, operator.name, extent.epoch), result, examples)
+    except NotExpressibleError as error:
+        result.skipped = str(error)
+    return result
+
+
+class _Steps:
+    """Counts steps and reports them."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress = progress or (lambda what, done, total: None)
+        self.total = total
+        self.done = 0
+
+    def next(self, what: str) -> None:
+        self.progress(what, self.done, self.total)
+        self.done += 1
+
+    def finish(self) -> None:
+        self.progress("Done", self.total, self.total)

@@ -1,0 +1,120 @@
+"""Operators on windows, in SQL."""
+
+# Queries are put together from names that the specification has validated and that are quoted here.
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+from controlplane.domain.topology.spec import OperatorSpec
+from controlplane.verification.problems import NotExpressibleError
+from controlplane.verification.relations import (
+    SECOND,
+    WINDOW_COLUMNS,
+    Relations,
+    Stream,
+    floor,
+    quoted,
+)
+
+
+def window(relations: Relations, operator: OperatorSpec) -> Stream:
+    given = [relations.stream(name.source) for name in operator.inputs]
+    relations.same_key_same_partition(operator, ["key"])
+    for stream in given:
+        relations.need(operator, stream, "ts", "key")
+    size = round(operator.params["size_s"] * SECOND)
+    slide = round(operator.params.get("slide_s", operator.params["size_s"]) * SECOND)
+    rows = " UNION ALL ".join(f"SELECT ts, key FROM {stream.relation}" for stream in given)
+    # First per slide and offset within it (exact for any size), then each to the windows it lies in.
+    rest = size % slide
+    part = f"CASE WHEN ts - {floor('ts', slide)} < {rest} THEN 0 ELSE 1 END" if rest else "0"
+    return relations.table(
+        operator,
+        f"""
+        WITH counted AS (
+            SELECT {floor("ts", slide)} AS pane, {part} AS part, key, count(*) AS n
+            FROM ({rows}) GROUP BY ALL
+        ), placed AS (
+            SELECT pane - k * {slide} AS window_start, key, n
+            FROM counted, range({-(-size // slide)}) lag(k)
+            WHERE k < {size // slide} OR part = 0
+        )
+        SELECT window_start, window_start + {size} AS window_end, key, sum(n)::BIGINT AS count
+        FROM placed WHERE {relations.closed(f"window_start + {size}")} GROUP BY ALL
+        """,
+        WINDOW_COLUMNS,
+    )
+
+
+def latest(relations: Relations, operator: OperatorSpec) -> Stream:
+    if operator.parallelism > 1:
+        raise NotExpressibleError(
+            f"the partitions of operator {operator.name} (latest) each have a last window of their own"
+        )
+    changes = " UNION ALL ".join(
+        f"SELECT * FROM {_changes(relations, operator, given.source)}" for given in operator.inputs
+    )
+    return Stream(relations.view(f"s_{operator.name}", changes), WINDOW_COLUMNS)
+
+
+def _changes(relations: Relations, operator: OperatorSpec, source: str) -> str:
+    """What changes from window to window of one aggregate: a table that its subscribers share."""
+    stream = relations.stream(source)
+    relations.need(operator, stream, *WINDOW_COLUMNS)
+    columns = ", ".join(WINDOW_COLUMNS)
+    name = quoted(f"c_{source}")
+    relations.database.execute(
+        f"""
+        CREATE TABLE IF NOT EXISTS {name} AS
+        WITH ranked AS (
+            SELECT {columns}, dense_rank() OVER (ORDER BY window_end) AS turn FROM {stream.relation}
+        ), placed AS (
+            SELECT *, lag(turn) OVER k AS before, lag(count) OVER k AS was, lead(turn) OVER k AS after
+            FROM ranked WINDOW k AS (PARTITION BY key ORDER BY turn)
+        ), turns AS (SELECT DISTINCT turn, window_start, window_end FROM ranked)
+        SELECT {columns} FROM placed WHERE before IS DISTINCT FROM turn - 1 OR was <> count
+        UNION ALL
+        SELECT t.window_start, t.window_end, p.key, 0::BIGINT AS count
+        FROM placed p JOIN turns t ON t.turn = p.turn + 1 WHERE p.after IS DISTINCT FROM p.turn + 1
+        """
+    )
+    return name
+
+
+def top_k(relations: Relations, operator: OperatorSpec) -> Stream:
+    if operator.parallelism > 1:
+        relations.same_key_same_partition(operator, ["window_end"])
+    k = operator.params.get("k", 10)
+    parts = []
+    for given in operator.inputs:
+        stream = relations.stream(given.source)
+        relations.need(operator, stream, *WINDOW_COLUMNS)
+        parts.append(
+            f"SELECT {', '.join(WINDOW_COLUMNS)} FROM {stream.relation} QUALIFY row_number() OVER"
+            f" (PARTITION BY window_start, window_end ORDER BY count DESC, key) <= {k}"
+        )
+    return relations.table(operator, " UNION ALL ".join(f"({part})" for part in parts), WINDOW_COLUMNS)
+
+
+def join(relations: Relations, operator: OperatorSpec) -> Stream:
+    column, time = operator.params.get("column", "key"), operator.params.get("time", "ts")
+    relations.same_key_same_partition(operator, [column])
+    left, right = (relations.stream(given.source) for given in operator.inputs)
+    relations.need(operator, left, column, time)
+    relations.need(operator, right, column, time)
+    size = round(operator.params["size_s"] * SECOND)
+    start = floor(f"l.{quoted(time)}", size)
+    selected = [f"{start} AS window_start", f"{start} + {size} AS window_end", f"l.{quoted(column)}"]
+    names = ["window_start", "window_end", column]
+    for side, stream in (("left", left), ("right", right)):
+        for name in stream.columns:
+            if name != column:
+                selected.append(f"{side[0]}.{quoted(name)} AS {quoted(f'{side}_{name}')}")
+                names.append(f"{side}_{name}")
+    return relations.table(
+        operator,
+        f"SELECT {', '.join(selected)} FROM {left.relation} l JOIN {right.relation} r"
+        f" ON l.{quoted(column)} = r.{quoted(column)} AND {start} = {floor(f'r.{quoted(time)}', size)}"
+        f" WHERE {relations.closed(f'{start} + {size}')}",
+        tuple(names),
+    )
