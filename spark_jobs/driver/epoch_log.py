@@ -31,7 +31,8 @@ class EpochLogError(RuntimeError):
 
 
 class EpochLog:
-    """Open with `EpochLog(path)`; the attributes are what the lines add up to."""
+    """Open with `EpochLog(path)`; the attributes are what the lines add up to. `restoring`: a plan was
+    adopted and no epoch was committed since, so its restoring may not have reached every partition."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,6 +42,7 @@ class EpochLog:
         self.head = 0
         self.committed = 0
         self.generation = 0
+        self.restoring = False
         path.parent.mkdir(parents=True, exist_ok=True)
         self._load()
         self._file = open(path, "ab")  # noqa: SIM115 - kept open for the life of the driver
@@ -74,10 +76,12 @@ class EpochLog:
             self.head = max(self.head, plan.epoch)
         elif kind == "commit":
             self.committed = entry["epoch"]
+            self.restoring = False
         elif kind == "applied":
             self.generation = entry["generation"]
             if entry["rollback"] is not None:
                 self.committed = entry["rollback"]
+                self.restoring = True
         elif kind == "head":
             self.head = max(self.head, entry["epoch"])
 
@@ -101,12 +105,14 @@ class EpochLog:
     def commit(self, epoch: int, at: float) -> None:
         """Losing this line in a crash only means applying the epochs again."""
         self.committed = epoch
+        self.restoring = False
         self._append([{"t": "commit", "epoch": epoch, "at": at}], durable=False)
 
     def applied(self, generation: int, rollback: int | None) -> None:
         self.generation = generation
         if rollback is not None:
             self.committed = rollback
+            self.restoring = True
         self._append([{"t": "applied", "generation": generation, "rollback": rollback}])
 
     def trim(self, below: int) -> None:
@@ -120,8 +126,12 @@ class EpochLog:
             {"t": "start", "at": self.started_at, "origin_us": self.origin_us},
             {"t": "head", "epoch": self.head},
             *({"t": "plan", **msgspec.to_builtins(plan)} for plan in kept.values()),
-            {"t": "applied", "generation": self.generation, "rollback": None},
             {"t": "commit", "epoch": self.committed, "at": 0.0},
+            {
+                "t": "applied",
+                "generation": self.generation,
+                "rollback": self.committed if self.restoring else None,
+            },
         ]
         temporary = self.path.with_suffix(".new")
         with open(temporary, "wb") as file:

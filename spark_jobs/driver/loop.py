@@ -142,7 +142,7 @@ class EpochLoop:
             return
         resumed = plan.generation <= self.log.generation
         self.plan = plan
-        if not resumed:
+        if not resumed or self.log.restoring:
             self._apply(plan)
         self._executors = frozenset()
         self.errors.clear()

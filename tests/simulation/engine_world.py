@@ -1,0 +1,297 @@
+"""The whole engine in one process: the real epoch loop, tasks, state, log, checkpoints and sinks; only Spark,
+ZooKeeper and the agents' uploads are played here. One seed decides what fails when.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from controlplane.domain.coordination import (
+    CheckpointAck,
+    Control,
+    LatestCheckpoint,
+    Plan,
+    Snapshot,
+    Telemetry,
+)
+from controlplane.domain.topology import Topology, load_topology
+from spark_jobs.driver.checkpoints import Checkpoints
+from spark_jobs.driver.cluster import Executor
+from spark_jobs.driver.epoch_log import EpochLog
+from spark_jobs.driver.intake import Intake
+from spark_jobs.driver.job import Job, Layout, TaskReport
+from spark_jobs.driver.loop import EpochLoop
+from spark_jobs.driver.retention import Retention
+from spark_jobs.driver.task import REPORT, LevelTask
+from spark_jobs.operators.catalogue import catalogue
+
+
+class DriverKilledError(BaseException):
+    """SIGKILL of the driver: nothing after it runs."""
+
+
+def pipeline(source: Path, limit: int) -> Topology:
+    """Two sources' partitions, two windows, a view of both and a keyed one with two partitions."""
+
+    def operator(name: str, kind: str, inputs: list[str], **more: Any) -> dict[str, Any]:
+        streams = [{"from": name, "partitioning": "full"} for name in inputs]
+        return {"name": name, "kind": kind, "inputs": streams, "output": True, **more}
+
+    return load_topology(
+        {
+            "name": "t",
+            "max_epoch_tuples": 20,
+            "catch_up_epochs": 4,
+            "operators": [
+                {
+                    "name": "S",
+                    "kind": "source",
+                    "parallelism": 2,
+                    "params": {"path": str(source), "rate": 10, "limit": limit, "pace": "fast"},
+                },
+                {
+                    "name": "P",
+                    "kind": "flat_map_regex",
+                    "parallelism": 2,
+                    "inputs": [{"from": "S", "partitioning": "one_to_one"}],
+                    "params": {"pattern": r"#(\w+)"},
+                },
+                operator("A", "sliding_window", ["P"], params={"size_s": 6, "slide_s": 3}),
+                operator("B", "sliding_window", ["P"], params={"size_s": 4, "slide_s": 4}, parallelism=2),
+                operator("V", "latest", ["A"]),
+                operator("W", "latest", ["A"]),
+            ],
+        },
+        catalogue,
+    )
+
+
+def write_input(path: Path, rows: int = 97) -> None:
+    words = random.Random(5)
+    texts = [f"#{words.choice('abcde')} x #{words.choice('abc')}" for _ in range(rows)]
+    pq.write_table(pa.table({"text": texts}), path)
+
+
+@dataclass
+class World:
+    """Everything outside the driver: nodes with disks, ZooKeeper's values, the checkpoint storage."""
+
+    root: Path
+    topology: Topology
+    random: random.Random
+    nodes: dict[str, str] = field(default_factory=dict)
+    plan: Plan | None = None
+    latest: LatestCheckpoint | None = None
+    now: float = 1_000_000.0
+    count: int = 0
+    jobs: int = 0
+    failing: bool = True
+    messages: list[Telemetry] = field(default_factory=list)
+
+    def join(self) -> str:
+        self.count += 1
+        name = f"node-{self.count}"
+        self.nodes[name] = f"10.0.0.{self.count}"
+        (self.root / "nodes" / name).mkdir(parents=True)
+        return name
+
+    def kill(self, name: str) -> None:
+        del self.nodes[name]
+        shutil.rmtree(self.root / "nodes" / name)
+
+    def upload(self) -> None:
+        """What the agents do."""
+        for path in sorted(self.root.glob("nodes/*/snapshots/t/*/*.json")):
+            snapshot = msgspec.json.decode(path.read_bytes(), type=Snapshot)
+            node = self.root / "nodes" / path.relative_to(self.root / "nodes").parts[0]
+            store = self.root / "checkpoints" / "t"
+            (store / "files" / path.stem).mkdir(parents=True, exist_ok=True)
+            for file in snapshot.files:
+                source = node / "state" / "t" / path.stem / file.name
+                if source.exists():
+                    shutil.copyfile(source, store / "files" / path.stem / file.name)
+            manifest = store / "manifests" / str(snapshot.checkpoint) / path.name
+            manifest.parent.mkdir(parents=True, exist_ok=True)
+            manifest.write_bytes(msgspec.json.encode(snapshot.manifest))
+            ack = manifest.with_suffix(".ack")
+            ack.write_bytes(
+                msgspec.json.encode(
+                    CheckpointAck(
+                        partition=snapshot.partition,
+                        checkpoint=snapshot.checkpoint,
+                        generation=snapshot.generation,
+                        node=node.name,
+                        size_bytes=1,
+                        uploaded_bytes=1,
+                        files=len(snapshot.files),
+                        duration=0.0,
+                    )
+                )
+            )
+            path.unlink()
+
+
+class PlayedCoordination:
+    """ZooKeeper as the loop sees it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.spec = SimpleNamespace(desired="running")
+        self.control = Control()
+        self.changed = SimpleNamespace(wait=lambda seconds: None)
+        self.session = "1"
+
+    @property
+    def plan(self) -> Plan | None:
+        return self.world.plan
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        return self.world.nodes
+
+    @property
+    def latest(self) -> LatestCheckpoint | None:
+        return self.world.latest
+
+    def refresh(self) -> bool:
+        return True
+
+    def publish(self, status: Any) -> None: ...
+
+    def forget_checkpoints(self, below: int) -> None: ...
+
+    def write_costs(self, costs: dict[str, float]) -> None: ...
+
+    def acknowledgements(self, checkpoint: int) -> list[CheckpointAck]:
+        if self.world.random.random() < 0.7:
+            self.world.upload()
+        found = (self.world.root / "checkpoints/t/manifests" / str(checkpoint)).glob("*.ack")
+        return [msgspec.json.decode(path.read_bytes(), type=CheckpointAck) for path in sorted(found)]
+
+    def complete(self, latest: LatestCheckpoint) -> bool:
+        if self.world.random.random() < 0.2:
+            return False
+        self.world.latest = latest
+        return True
+
+
+class PlayedCluster:
+    """Spark as the loop sees it: stages of tasks; a node may die before any of them, a task may run twice,
+    the driver may be killed after any of them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.pinned: list[str] = []
+
+    def executors(self) -> frozenset[Executor]:
+        return frozenset(Executor(name, address) for name, address in self.world.nodes.items())
+
+    def pin(self, addresses: list[str]) -> None:
+        self.pinned = addresses
+
+    def run(self, layout: Layout, job: Job) -> list[TaskReport]:
+        world = self.world
+        world.jobs += 1
+        layout_bytes, job_bytes = msgspec.json.encode(layout), msgspec.json.encode(job)
+        records: dict[int, list[Any]] = {slot: [] for slot in range(len(layout.nodes))}
+        for level in range(layout.level_count):
+            out: dict[int, list[Any]] = {slot: [] for slot in records}
+            for slot, node in enumerate(layout.nodes):
+                self._fail(layout)
+                task = LevelTask(level, layout_bytes, job_bytes)
+                for _ in range(1 + (world.failing and world.random.random() < 0.05)):
+                    sent = list(self._task(task, slot, node, records[slot]))
+                for target, message in sent:
+                    out[target].append((node, message))
+            records = {slot: self._arriving(sent_here) for slot, sent_here in out.items()}
+        reports = [message for messages in records.values() for message in messages if message[0] == REPORT]
+        return [msgspec.json.decode(message[4], type=TaskReport) for message in reports]
+
+    def _arriving(self, sent: list[tuple[str, Any]]) -> list[Any]:
+        """Messages of a node that died since are lost with its shuffle files, unless fetched before."""
+        dead = {node for node, _ in sent if node not in self.world.nodes}
+        lost = {node for node in sorted(dead) if self.world.random.random() < 0.5}
+        return [message for node, message in sent if node not in lost]
+
+    def _task(self, task: LevelTask, slot: int, node: str, messages: list[Any]) -> Iterator[Any]:
+        runs_on = node if node in self.world.nodes else "elsewhere"
+        os.environ["NODE_ID"] = runs_on
+        os.environ["NODE_HOME"] = str(self.world.root / "nodes" / runs_on)
+        return task(slot, iter([(slot, None), *((slot, message) for message in messages)]))
+
+    def _fail(self, layout: Layout) -> None:
+        world = self.world
+        if not world.failing:
+            return
+        dice = world.random.random()
+        if dice < 0.02 and len(world.nodes) > 1:
+            world.kill(world.random.choice(sorted(world.nodes)))
+        elif dice < 0.03:
+            raise DriverKilledError
+        elif dice < 0.035:
+            raise RuntimeError("Job aborted due to stage failure")
+
+
+def drive(world: World, *, steps: int) -> str:
+    """One life of the driver: until it completes (the state), is killed ("killed") or its steps are used up."""
+    log = EpochLog(world.root / "topologies" / "t" / "epochs.log")
+    coordination: Any = PlayedCoordination(world)
+    stop = threading.Event()
+    left = [steps]
+
+    def clock() -> float:
+        world.now += 0.05
+        left[0] -= 1
+        if left[0] < 0:
+            stop.set()
+        return world.now
+
+    intake = Intake(topology=world.topology, log=log, home=world.root, modules=[], clock=clock)
+    intake.prepare(world.messages.append)
+    url = f"file://{world.root}/checkpoints"
+    retention = Retention(url=url, topology="t")
+    cluster: Any = PlayedCluster(world)
+    latest = world.latest.checkpoint if world.latest else 0
+    checkpoints = Checkpoints(
+        topology="t",
+        partitions=world.topology.partitions,
+        interval=1.5,
+        store=coordination,
+        report=world.messages.append,
+        latest=latest,
+        clock=clock,
+    )
+    loop = EpochLoop(
+        topology=world.topology,
+        coordination=coordination,
+        cluster=cluster,
+        epoch_log=log,
+        intake=intake,
+        send=world.messages.append,
+        checkpoints=checkpoints,
+        retention=retention,
+        outputs=str(world.root / "outputs"),
+        checkpoint_url=url,
+        modules=[],
+        clock=clock,
+        stop=stop,
+    )
+    try:
+        return loop.run()
+    except (DriverKilledError, RuntimeError):
+        return "killed"
+    finally:
+        log.close()
+        retention.close()

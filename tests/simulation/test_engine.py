@@ -1,0 +1,100 @@
+"""Exactly once, whatever fails: nodes in the middle of a stage, the driver anywhere, tasks that run twice,
+uploads that come late, a coordinator that plans more than once for the same failure."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from controlplane.domain.coordination import Plan
+from spark_jobs.sinks.parquet import read_outputs
+from tests.simulation.engine_world import World, drive, pipeline, write_input
+
+LIMIT = 700
+NODES = 3
+Rows = list[tuple[object, ...]]
+
+
+def outputs(root: Path) -> Rows:
+    table: pa.Table = read_outputs(root / "outputs", "t")
+    columns = [table.column(name).to_pylist() for name in sorted(table.column_names)]
+    return sorted(zip(*columns, strict=True), key=repr)
+
+
+def new_world(root: Path, seed: int) -> World:
+    write_input(root / "input.parquet")
+    world = World(root=root, topology=pipeline(root / "input.parquet", LIMIT), random=random.Random(seed))
+    names = [world.join() for _ in range(NODES)]
+    assignment = {
+        p: names[int(p[2]) % 2 if p[0] in "SP" else i % NODES]
+        for i, p in enumerate(world.topology.partitions)
+    }
+    world.plan = Plan(generation=1, kind="deploy", assignment=assignment)
+    return world
+
+
+def coordinate(world: World) -> None:
+    """The blocking method: replacements for what is lost, then one plan with rollback to cp(P_k)."""
+    assert world.plan is not None
+    lost = sorted(set(world.plan.assignment.values()) - world.nodes.keys())
+    if not lost or world.random.random() < 0.3:
+        return
+    replacement = {name: world.join() for name in lost}
+    world.plan = Plan(
+        generation=world.plan.generation + 1,
+        kind="recover",
+        assignment={p: replacement.get(node, node) for p, node in world.plan.assignment.items()},
+        rollback=True,
+        checkpoint=world.latest.checkpoint if world.latest else 0,
+        restore=[p for p, node in world.plan.assignment.items() if node in replacement],
+    )
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    world = new_world(tmp_path_factory.mktemp("clean"), seed=0)
+    world.failing = False
+    assert drive(world, steps=100_000) == "completed"
+    rows = outputs(world.root)
+    assert len(rows) > 400
+    return rows
+
+
+@pytest.mark.parametrize("seed", [48353450])
+def test_schedules_that_once_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: Rows, seed: int
+) -> None:
+    """48353450: the driver was killed after it adopted a plan and before a job restored anything."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    survive(new_world(tmp_path, seed), expected)
+
+
+def survive(world: World, expected: Rows) -> None:
+    for life in range(200):
+        world.failing = life < 40
+        state = drive(world, steps=world.random.choice([30, 100, 400]))
+        if state == "completed":
+            break
+        coordinate(world)
+    assert state == "completed"
+    assert outputs(world.root) == expected
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(st.integers(0, 2**32))
+def test_every_schedule_ends_with_the_rows_of_a_clean_run(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, expected: Rows, seed: int
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    survive(new_world(tmp_path_factory.mktemp("world"), seed), expected)
