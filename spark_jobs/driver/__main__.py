@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pyspark
@@ -20,15 +21,9 @@ import structlog
 from controlplane.config import environment
 from controlplane.config.logs import logging_configuration
 from controlplane.domain.coordination import DriverStatus, ProblemReport
-from controlplane.domain.topology import Topology, load_topology
-from spark_jobs.driver.checkpoints import Checkpoints
-from spark_jobs.driver.cluster import Cluster
+from controlplane.domain.topology import load_topology
+from spark_jobs.driver.assembly import epoch_loop
 from spark_jobs.driver.coordination import Coordination
-from spark_jobs.driver.epoch_log import EpochLog
-from spark_jobs.driver.fresh_start import clear_earlier_deployment, deployed_origin
-from spark_jobs.driver.intake import Intake, monotonic_clock
-from spark_jobs.driver.loop import EpochLoop
-from spark_jobs.driver.retention import Retention
 from spark_jobs.driver.telemetry import TelemetryStream
 from spark_jobs.operators.catalogue import catalogue
 
@@ -42,9 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     settings = environment.read()
     logging.config.dictConfig(logging_configuration(settings.log_level))
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    prepare_spark_environment()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -52,31 +46,22 @@ def main(arguments: list[str] | None = None) -> int:
     coordination = Coordination(
         topology=options.topology, hosts=settings.zookeeper, session_timeout=settings.session_timeout
     )
-    coordination.connect()
     try:
+        coordination.connect()
         return _drive(options, settings, stop, telemetry, coordination)
     except Exception as error:
         log.exception("driver failed")
-        where, hint = getattr(error, "where", "driver"), getattr(error, "hint", "See the driver's log.")
-        telemetry.send(ProblemReport(topology=options.topology, where=where, what=str(error), hint=hint))
-        telemetry.send(
-            DriverStatus(
-                topology=options.topology,
-                pid=os.getpid(),
-                session=coordination.session,
-                generation=coordination.plan.generation if coordination.plan else 0,
-                state="failed",
-                head=0,
-                committed=0,
-                checkpoint=0,
-                error=str(error),
-                at=monotonic_clock()(),
-            )
-        )
+        _report(options.topology, error, telemetry, coordination)
         return 1
     finally:
         coordination.close()
         telemetry.close()
+
+
+def prepare_spark_environment() -> None:
+    """What PySpark reads from the environment when it starts its JVM."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
 
 
 def _drive(
@@ -94,77 +79,37 @@ def _drive(
         )
     if coordination.spec.desired == "stopped":
         return 0
-    topology = load_topology(coordination.spec.spec, catalogue)
-    clock = monotonic_clock()
-    modules = list(settings.operator_modules)
-    epoch_log = _open_log(settings, topology, coordination)
-    intake = Intake(topology=topology, log=epoch_log, home=settings.home, modules=modules, clock=clock)
-    intake.prepare(telemetry.send)
-    local = settings.home / "spark" / topology.name
-    local.mkdir(parents=True, exist_ok=True)
-    cluster = Cluster(
-        topology=topology.name,
-        master=settings.spark_master,
-        executor_memory=options.executor_memory,
-        local_dir=str(local),
-    )
-    retention = Retention(url=settings.checkpoints, topology=topology.name)
-    latest = coordination.latest.checkpoint if coordination.latest and epoch_log.plans else 0
-    checkpoints = Checkpoints(
-        topology=topology.name,
-        partitions=topology.partitions,
-        interval=topology.spec.checkpoint_interval,
-        store=coordination,
-        report=telemetry.send,
-        latest=latest,
-        clock=clock,
-    )
-    checkpoints.served(coordination.control.checkpoint_request)
-    retention.completed(latest)
-    loop = EpochLoop(
-        topology=topology,
+    with epoch_loop(
+        topology=load_topology(coordination.spec.spec, catalogue),
+        settings=settings,
         coordination=coordination,
-        cluster=cluster,
-        epoch_log=epoch_log,
-        intake=intake,
         send=telemetry.send,
-        checkpoints=checkpoints,
-        retention=retention,
-        outputs=settings.outputs,
-        checkpoint_url=settings.checkpoints,
-        modules=modules,
-        clock=clock,
         stop=stop,
-    )
-    checkpoints.report = loop.report_checkpoint
-    try:
+        executor_memory=options.executor_memory,
+    ) as loop:
         state = loop.run()
         log.info("driver ended", state=state)
-        return 0
-    finally:
-        cluster.stop()
-        retention.close()
-        epoch_log.close()
+    return 0
 
 
-def _open_log(settings: environment.Environment, topology: Topology, coordination: Coordination) -> EpochLog:
-    """The epoch log of this deployment; one of an earlier deployment of the same name is cleared away."""
-    path = settings.home / "topologies" / topology.name / "epochs.log"
-    epoch_log = EpochLog(path)
-    origin, plan = deployed_origin(topology), coordination.plan
-    other_clock = None not in (origin, epoch_log.origin_us) and origin != epoch_log.origin_us
-    deployed_again = plan is not None and plan.kind == "deploy" and plan.generation > epoch_log.generation > 0
-    if not (other_clock or deployed_again):
-        return epoch_log
-    epoch_log.close()
-    coordination.reset_checkpoint()
-    clear_earlier_deployment(
-        topology=topology.name,
-        directory=path.parent,
-        outputs=Path(settings.outputs),
-        checkpoints=settings.checkpoints,
+def _report(topology: str, error: Exception, telemetry: TelemetryStream, coordination: Coordination) -> None:
+    """Tell operators why the driver ended; the launcher starts it again."""
+    where, hint = getattr(error, "where", "driver"), getattr(error, "hint", "See the driver's log.")
+    telemetry.send(ProblemReport(topology=topology, where=where, what=str(error), hint=hint))
+    telemetry.send(
+        DriverStatus(
+            topology=topology,
+            pid=os.getpid(),
+            session=coordination.session,
+            generation=coordination.plan.generation if coordination.plan else 0,
+            state="failed",
+            head=0,
+            committed=0,
+            checkpoint=coordination.latest.checkpoint if coordination.latest else 0,
+            error=str(error),
+            at=time.time(),
+        )
     )
-    return EpochLog(path)
 
 
 if __name__ == "__main__":

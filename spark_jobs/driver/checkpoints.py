@@ -56,6 +56,11 @@ class Checkpoints:
     def __post_init__(self) -> None:
         self._next_at = self.clock() + self.interval
 
+    def set_interval(self, seconds: float) -> None:
+        """From now on, a checkpoint every so many seconds."""
+        self.interval = seconds
+        self._next_at = self.clock() + seconds
+
     def wanted(self, request: int) -> bool:
         """Whether the next job should end with punctuation: it is time, or somebody asked."""
         if self.pending is not None:

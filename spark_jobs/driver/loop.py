@@ -95,25 +95,32 @@ class EpochLoop:
     def run(self) -> DriverState:
         """Returns the final state: completed or stopped."""
         while not self.stop.is_set():
-            self.coordination.refresh()
-            if self.coordination.spec is not None and self.coordination.spec.desired == "stopped":
-                break
-            self._adopt_plan()
-            try:
-                self._follow_executors()
-            except Exception as error:  # a node went away while tokens were placed: look again
-                self._job_failed(error)
-                continue
-            if not self.coordination.control.paused:
-                self.intake.plan_due(ahead=FAST_AHEAD)
-            worked = self._step()
-            self._follow_checkpoint()
-            if self._completed():
-                return self._enter("completed")
-            self._set_state()
-            if not worked:
-                self._idle()
+            ended = self.iterate()
+            if ended is not None:
+                return self._enter(ended)
         return self._enter("stopped")
+
+    def iterate(self) -> DriverState | None:
+        """One turn: news, due epochs, at most one Spark job. The final state when there is nothing left."""
+        self.coordination.refresh()
+        if self.coordination.spec is not None and self.coordination.spec.desired == "stopped":
+            return "stopped"
+        self._adopt_plan()
+        try:
+            self._follow_executors()
+        except Exception as error:  # a node went away while tokens were placed: look again
+            self._job_failed(error)
+            return None
+        if not self.coordination.control.paused:
+            self.intake.plan_due(ahead=FAST_AHEAD)
+        worked = self._step()
+        self._follow_checkpoint()
+        if self._completed():
+            return "completed"
+        self._set_state()
+        if not worked:
+            self._idle()
+        return None
 
     def _completed(self) -> bool:
         return (

@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m benchmarks.<name> [--quick] [--json FILE] [--plot FILE]`."""

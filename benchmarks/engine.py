@@ -1,0 +1,98 @@
+"""A real data plane for benchmarks: ZooKeeper, Redis, a Spark cluster of local nodes, and one epoch loop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from controlplane.config import environment
+from controlplane.domain.coordination import DeployedSpec, Paths, Plan, encode
+from controlplane.domain.planning import NodeSpace, initial_placement
+from controlplane.domain.topology import Topology, load_topology, load_yaml
+from spark_jobs.driver.__main__ import prepare_spark_environment
+from spark_jobs.driver.assembly import epoch_loop
+from spark_jobs.driver.coordination import Coordination
+from spark_jobs.driver.loop import EpochLoop
+from spark_jobs.operators.catalogue import catalogue
+from spark_jobs.sources.sample import sample_write
+from supervision.data_plane import DataPlane
+
+NODES = 4
+PIPELINE = Path(__file__).parents[1] / "spark_jobs" / "pipelines" / "hashtags.yaml"
+
+
+def hashtags(*, source: dict[str, Any], **settings: Any) -> Topology:
+    """The pipeline of the main job with other source parameters and topology settings."""
+    data = load_yaml(PIPELINE.read_text(encoding="utf-8"))
+    data.update(settings)
+    data["operators"][0]["params"] |= source
+    return load_topology(data, catalogue)
+
+
+@contextmanager
+def running(topology: Topology, *, nodes: int = NODES) -> Iterator[EpochLoop]:
+    """Start everything in a temporary directory, adopt the first plan, and end everything afterwards."""
+    logging.basicConfig(level=logging.WARNING)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    with tempfile.TemporaryDirectory(prefix="resurge-benchmark-", ignore_cleanup_errors=True) as name:
+        plane = DataPlane(Path(name))
+        try:
+            plane.start(nodes=nodes)
+            os.environ.update(plane.environment)
+            prepare_spark_environment()
+            settings = environment.read()
+            sample_write(settings.home / "input" / "sample.parquet")
+            coordination = Coordination(
+                topology=topology.name,
+                hosts=settings.zookeeper,
+                session_timeout=settings.session_timeout,
+            )
+            coordination.connect()
+            _publish(coordination, topology, nodes)
+            stop = threading.Event()
+            with epoch_loop(
+                topology=topology,
+                settings=settings,
+                coordination=coordination,
+                send=lambda message: None,
+                stop=stop,
+                executor_memory="1g",
+            ) as loop:
+                while loop.state not in ("running", "replaying"):
+                    loop.iterate()
+                yield loop
+            coordination.close()
+        finally:
+            plane.stop()
+
+
+def _publish(coordination: Coordination, topology: Topology, nodes: int) -> None:
+    names = [NodeSpace(name=f"node-{number}") for number in range(1, nodes + 1)]
+    placement = initial_placement(topology, names)
+    spec = DeployedSpec(name=topology.name, version=1, spec=topology.to_data())
+    plan = Plan(generation=1, kind="deploy", assignment=placement.assignment)
+    for path, value in ((Paths.spec(topology.name), spec), (Paths.plan(topology.name), plan)):
+        coordination.client.ensure_path(path)
+        coordination.client.set(path, encode(value))
+    coordination.refresh(force=True)
+
+
+def advance(loop: EpochLoop, epochs: int) -> int:
+    """Iterate until that many more epochs are committed; returns the tuples they hold."""
+    first = loop.log.committed
+    slices: dict[int, int] = {}
+    while loop.log.committed < first + epochs:
+        for epoch, plan in loop.log.plans.items():
+            slices[epoch] = sum(end["tuple"] - start["tuple"] for start, end in plan.slices.values())
+        loop.iterate()
+    for epoch, plan in loop.log.plans.items():
+        slices[epoch] = sum(end["tuple"] - start["tuple"] for start, end in plan.slices.values())
+    return sum(slices.get(epoch, 0) for epoch in range(first + 1, loop.log.committed + 1))

@@ -1,0 +1,103 @@
+"""Putting a driver together: everything one epoch loop needs, and how it is closed again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from controlplane.config.environment import Environment
+from controlplane.domain.coordination import Telemetry
+from controlplane.domain.topology import Topology
+from spark_jobs.driver.checkpoints import Checkpoints
+from spark_jobs.driver.cluster import Cluster
+from spark_jobs.driver.coordination import Coordination
+from spark_jobs.driver.epoch_log import EpochLog
+from spark_jobs.driver.fresh_start import clear_earlier_deployment, deployed_origin
+from spark_jobs.driver.intake import Intake, monotonic_clock
+from spark_jobs.driver.loop import EpochLoop
+from spark_jobs.driver.retention import Retention
+
+
+@contextmanager
+def epoch_loop(
+    *,
+    topology: Topology,
+    settings: Environment,
+    coordination: Coordination,
+    send: Callable[[Telemetry], None],
+    stop: threading.Event,
+    executor_memory: str,
+) -> Iterator[EpochLoop]:
+    """An epoch loop with a Spark application of its own, closed at the end in the reverse order.
+
+    Raises `SourceError` for an input that cannot be used and `EpochLogError` for a damaged log.
+    """
+    clock = monotonic_clock()
+    modules = list(settings.operator_modules)
+    with ExitStack() as closing:
+        log = open_log(settings, topology, coordination)
+        closing.callback(log.close)
+        intake = Intake(topology=topology, log=log, home=settings.home, modules=modules, clock=clock)
+        intake.prepare(send)
+        local = settings.home / "spark" / topology.name
+        local.mkdir(parents=True, exist_ok=True)
+        retention = Retention(url=settings.checkpoints, topology=topology.name)
+        closing.callback(retention.close)
+        cluster = Cluster(
+            topology=topology.name,
+            master=settings.spark_master,
+            executor_memory=executor_memory,
+            local_dir=str(local),
+        )
+        closing.callback(cluster.stop)
+        latest = coordination.latest.checkpoint if coordination.latest and log.plans else 0
+        retention.completed(latest)
+        checkpoints = Checkpoints(
+            topology=topology.name,
+            partitions=topology.partitions,
+            interval=topology.spec.checkpoint_interval,
+            store=coordination,
+            report=send,
+            latest=latest,
+            clock=clock,
+        )
+        checkpoints.served(coordination.control.checkpoint_request)
+        loop = EpochLoop(
+            topology=topology,
+            coordination=coordination,
+            cluster=cluster,
+            epoch_log=log,
+            intake=intake,
+            send=send,
+            checkpoints=checkpoints,
+            retention=retention,
+            outputs=settings.outputs,
+            checkpoint_url=settings.checkpoints,
+            modules=modules,
+            clock=clock,
+            stop=stop,
+        )
+        checkpoints.report = loop.report_checkpoint
+        yield loop
+
+
+def open_log(settings: Environment, topology: Topology, coordination: Coordination) -> EpochLog:
+    """The epoch log of this deployment; one of an earlier deployment of the same name is cleared away."""
+    path = settings.home / "topologies" / topology.name / "epochs.log"
+    log = EpochLog(path)
+    origin, plan = deployed_origin(topology), coordination.plan
+    other_clock = None not in (origin, log.origin_us) and origin != log.origin_us
+    deployed_again = plan is not None and plan.kind == "deploy" and plan.generation > log.generation > 0
+    if not (other_clock or deployed_again):
+        return log
+    log.close()
+    coordination.reset_checkpoint()
+    clear_earlier_deployment(
+        topology=topology.name,
+        directory=path.parent,
+        outputs=Path(settings.outputs),
+        checkpoints=settings.checkpoints,
+    )
+    return EpochLog(path)
