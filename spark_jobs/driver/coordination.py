@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -31,9 +31,11 @@ from controlplane.domain.coordination import (
     decode,
     encode,
 )
+from spark_jobs.zookeeper_session import SessionGuard
 
 log = structlog.get_logger()
 REREAD_INTERVAL = 3.0
+CALL_TIMEOUT = 5.0
 UNAVAILABLE = (KazooException, KazooTimeoutError, ConnectionError)
 S = TypeVar("S")
 
@@ -67,6 +69,7 @@ class Coordination:
             command_retry=KazooRetry(max_tries=0),
         )
         self.client.add_listener(self._state_changed)
+        self._guard = SessionGuard(self.client, session_timeout=session_timeout)
 
     def connect(self) -> None:
         """Connect for the first time; raises when ZooKeeper cannot be reached in half a minute."""
@@ -88,6 +91,11 @@ class Coordination:
     def _watch(self, event: WatchedEvent) -> None:
         self.changed.set()
 
+    def _call(self, pending: Any) -> Any:
+        """The result of an asynchronous call, with a bound: kazoo's own blocking calls can wait for ever when
+        the connection breaks in the same moment."""
+        return pending.get(timeout=CALL_TIMEOUT)
+
     @property
     def connected(self) -> bool:
         return bool(self.client.connected) and self.client.state == KazooState.CONNECTED
@@ -103,6 +111,7 @@ class Coordination:
         if not (due or force):
             return True
         if not self.connected:
+            self._guard.check()
             return False
         self.changed.clear()
         try:
@@ -111,7 +120,10 @@ class Coordination:
             if plan is not None and (self.plan is None or plan.generation > self.plan.generation):
                 self.plan = plan
             self.control = self._get(Paths.control(self.topology), Control) or self.control
-            self.latest = self._get(Paths.latest_checkpoint(self.topology), LatestCheckpoint) or self.latest
+            latest = self._get(Paths.latest_checkpoint(self.topology), LatestCheckpoint)
+            if latest is None and self.latest is not None:
+                self.complete(self.latest)  # ZooKeeper lost its data; the checkpoint is still in storage
+            self.latest = latest or self.latest
             self._read_nodes()
             self._publish()
         except UNAVAILABLE as error:
@@ -123,10 +135,10 @@ class Coordination:
 
     def _get(self, path: str, kind: type[S]) -> S | None:
         try:
-            data, _ = self.client.get(path, watch=self._watch)
+            data, _ = self._call(self.client.get_async(path, watch=self._watch))
             return decode(data, kind)
         except NoNodeError:
-            self.client.exists(path, watch=self._watch)
+            self._call(self.client.exists_async(path, watch=self._watch))
             return None
         except msgspec.MsgspecError as error:
             log.error("unreadable value in zookeeper, ignored", path=path, error=str(error))
@@ -134,14 +146,14 @@ class Coordination:
 
     def _read_nodes(self) -> None:
         try:
-            names = self.client.get_children(Paths.NODES, watch=self._watch)
+            names = self._call(self.client.get_children_async(Paths.NODES, watch=self._watch))
         except NoNodeError:
-            self.client.exists(Paths.NODES, watch=self._watch)
+            self._call(self.client.exists_async(Paths.NODES, watch=self._watch))
             return
         self.alive = frozenset(names)
         for name in self.alive - self.addresses.keys():
             try:
-                data, _ = self.client.get(Paths.node(name))
+                data, _ = self._call(self.client.get_async(Paths.node(name)))
             except NoNodeError:
                 continue
             self.addresses[name] = decode(data, NodeRegistration).address
@@ -165,7 +177,7 @@ class Coordination:
             return
         path = Paths.driver(self.topology)
         if session == self._session:
-            self.client.set(path, encode(status))
+            self._call(self.client.set_async(path, encode(status)))
         else:
             self._claim(path, status)
             self._session = session
@@ -174,20 +186,20 @@ class Coordination:
     def _claim(self, path: str, status: DriverStatus) -> None:
         """Create the ephemeral znode, in the place of one that an earlier session of ours left."""
         try:
-            self.client.create(path, encode(status), ephemeral=True, makepath=True)
+            self._call(self.client.create_async(path, encode(status), ephemeral=True, makepath=True))
         except NodeExistsError:
             try:
-                data, stat = self.client.get(path)
+                data, stat = self._call(self.client.get_async(path))
                 if decode(data, DriverStatus).pid == status.pid:
-                    self.client.delete(path, version=stat.version)
+                    self._call(self.client.delete_async(path, version=stat.version))
             except NoNodeError:
                 pass
-            self.client.create(path, encode(status), ephemeral=True, makepath=True)
+            self._call(self.client.create_async(path, encode(status), ephemeral=True, makepath=True))
 
     def wait_for_predecessor(self) -> None:
         """A driver killed a moment ago leaves its znode until its session ends; one that lives keeps it."""
         deadline = time.monotonic() + 3 * self.session_timeout + 2
-        while self._attempt(lambda: self.client.exists(Paths.driver(self.topology)), True):
+        while self._attempt(lambda: self._call(self.client.exists_async(Paths.driver(self.topology))), True):
             if time.monotonic() > deadline:
                 raise AnotherDriverError(
                     f"another driver of {self.topology!r} is running; stop it before starting a second one"
@@ -204,8 +216,11 @@ class Coordination:
         """What the agents wrote so far; empty while ZooKeeper is away."""
         path = Paths.acks(self.topology, checkpoint)
         try:
-            names = self.client.get_children(path)
-            return [decode(self.client.get(f"{path}/{name}")[0], CheckpointAck) for name in names]
+            names = self._call(self.client.get_children_async(path))
+            return [
+                decode(self._call(self.client.get_async(f"{path}/{name}"))[0], CheckpointAck)
+                for name in names
+            ]
         except NoNodeError:
             return []
         except UNAVAILABLE:
@@ -215,8 +230,8 @@ class Coordination:
         """Make cp(P_k) the one to recover from; False if ZooKeeper did not take it."""
         path = Paths.latest_checkpoint(self.topology)
         try:
-            self.client.ensure_path(path)
-            self.client.set(path, encode(latest))
+            self._call(self.client.ensure_path_async(path))
+            self._call(self.client.set_async(path, encode(latest)))
         except UNAVAILABLE as error:
             log.warning("checkpoint pointer not written", error=repr(error))
             return False
@@ -226,18 +241,26 @@ class Coordination:
     def reset_checkpoint(self) -> None:
         """Nothing is complete yet: the deployment is new. Raises if ZooKeeper does not take it."""
         path = Paths.checkpoints(self.topology)
-        self.client.ensure_path(path)
-        for name in self.client.get_children(path):
-            self.client.delete(f"{path}/{name}", recursive=True)
+        self._call(self.client.ensure_path_async(path))
+        for name in self._call(self.client.get_children_async(path)):
+            self._delete_tree(f"{path}/{name}")
         self.latest = None
+
+    def _delete_tree(self, path: str) -> None:
+        try:
+            for name in self._call(self.client.get_children_async(path)):
+                self._delete_tree(f"{path}/{name}")
+            self._call(self.client.delete_async(path))
+        except NoNodeError:
+            return
 
     def forget_checkpoints(self, below: int) -> None:
         """Remove the acknowledgements of checkpoints older than `below`."""
         path = Paths.checkpoints(self.topology)
         try:
-            for name in self.client.get_children(path):
+            for name in self._call(self.client.get_children_async(path)):
                 if name.isdigit() and int(name) < below:
-                    self.client.delete(f"{path}/{name}", recursive=True)
+                    self._delete_tree(f"{path}/{name}")
         except UNAVAILABLE:
             return  # the next checkpoint tries again
 
@@ -245,7 +268,7 @@ class Coordination:
         """CPU seconds per second of each partition, for the planner."""
         path = Paths.costs(self.topology)
         try:
-            self.client.ensure_path(path)
-            self.client.set(path, msgspec.json.encode(costs))
+            self._call(self.client.ensure_path_async(path))
+            self._call(self.client.set_async(path, msgspec.json.encode(costs)))
         except UNAVAILABLE:
             return  # measured again with the next checkpoint

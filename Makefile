@@ -1,0 +1,44 @@
+# Two commands matter: `make up` and `make test`. Everything else is one line each.
+#
+#   make up [DETACH=1] [INPUT=tweets.parquet] [RATE=1000] [LIMIT=n] [NODES=4] [RESURGE_PORT=8000] [RESURGE_HOME=var]
+#   make down | status | logs [NAME=web] [FOLLOW=1]
+#   make test [ARGS="tests/unit -k word"] | lint | types | format
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help install up down status logs install-test test lint types format
+
+help:
+	@sed -n '3,5s/^#  //p' Makefile
+
+install:
+	@$(PYTHON) supervision/bootstrap.py runtime
+
+up: install
+	@exec $(BIN)/python -m supervision up
+
+down:
+	@if [ -x $(BIN)/python ]; then exec $(BIN)/python -m supervision down; else echo "nothing was ever started here"; fi
+
+status:
+	@if [ -x $(BIN)/python ]; then exec $(BIN)/python -m supervision status; else echo "not installed: make up"; exit 3; fi
+
+logs:
+	@exec $(BIN)/python -m supervision logs
+
+install-test:
+	@$(PYTHON) supervision/bootstrap.py runtime test
+
+test: install-test
+	@exec $(BIN)/python -m supervision.checks $(ARGS)
+
+lint: install-test
+	@exec $(BIN)/python -m supervision.checks --only lint
+
+types: install-test
+	@exec $(BIN)/python -m supervision.checks --only types
+
+format: install-test
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .

@@ -1,0 +1,1 @@
+"""The agent of one node: registration, heartbeats, Spark workers and checkpoint uploads."""

@@ -1,0 +1,132 @@
+"""The main loop of a node's agent."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+import structlog
+
+from controlplane.config.environment import Environment
+from controlplane.domain.coordination import CheckpointAck, Paths, encode
+from spark_jobs.agent.coordination import Coordination, NodeIdentity
+from spark_jobs.agent.spark_worker import SparkWorkers
+from spark_jobs.agent.statistics import UsageSampler
+from spark_jobs.agent.storage import CheckpointStorage
+from spark_jobs.agent.uploads import Uploader
+
+log = structlog.get_logger()
+
+RECONCILE_INTERVAL = 0.2
+
+
+class AlreadyRunningError(RuntimeError):
+    """Another agent works with the same node directory."""
+
+
+class Agent:
+    """One node. The main thread owns the Spark workers; ZooKeeper and the uploads have a thread each."""
+
+    def __init__(self, identity: NodeIdentity, environment: Environment) -> None:
+        self._identity = identity
+        self._node_home = environment.home / "nodes" / identity.id
+        for directory in ("state", "snapshots", "spark", "work"):
+            (self._node_home / directory).mkdir(parents=True, exist_ok=True)
+        environment.logs.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(self._node_home / "agent.lock")
+        self._stop = threading.Event()
+        self._changed = threading.Event()
+        self._wanted: frozenset[str] = frozenset()
+        self._workers = SparkWorkers(
+            node=identity.id,
+            address=identity.address,
+            slots=identity.slots,
+            master=environment.spark_master,
+            home=environment.home,
+            node_home=self._node_home,
+        )
+        self._coordination = Coordination(
+            identity=identity,
+            hosts=environment.zookeeper,
+            session_timeout=environment.session_timeout,
+            heartbeat_interval=environment.heartbeat_interval,
+            usage=UsageSampler(os.getsid(0), self._node_home).sample,
+            workers=lambda: self._workers.topologies,
+            on_wanted=self._want,
+        )
+        self._uploader = Uploader(
+            node=identity.id,
+            node_home=self._node_home,
+            storage=CheckpointStorage(environment.checkpoints),
+            acknowledge=self._acknowledge,
+        )
+
+    def run(self) -> int:
+        """Work until SIGTERM or SIGINT; returns the exit code."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        log.info(
+            "agent starts",
+            **{name: getattr(self._identity, name) for name in ("id", "address", "rack", "slots")},
+        )
+        self._coordination.start()
+        self._uploader.start()
+        code = 0
+        while not self._stop.is_set():
+            self._workers.reconcile(self._wanted)
+            if not (self._coordination.is_alive() and self._uploader.is_alive()):
+                log.error("a thread of the agent ended unexpectedly; the agent stops to be started again")
+                code = 1
+                break
+            self._changed.wait(RECONCILE_INTERVAL)
+            self._changed.clear()
+        self._coordination.finish()
+        self._uploader.finish()
+        self._workers.stop_all()
+        log.info("agent ends")
+        return code
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._stop.set()
+        self._changed.set()
+
+    def _want(self, topologies: frozenset[str]) -> None:
+        if topologies != self._wanted:
+            self._wanted = topologies
+            self._changed.set()
+
+    def _acknowledge(self, topology: str, ack: CheckpointAck, directory: str) -> bool:
+        """Write an acknowledgement; False when ZooKeeper cannot be reached now."""
+        path = Paths.ack(topology, ack.checkpoint, directory)
+        return self._coordination.acknowledge(path, encode(ack))
+
+
+def lead_session(identity: NodeIdentity) -> NodeIdentity:
+    """Make this process the leader of a session of its own unless it is one; the node fails as a whole
+    when that session is killed."""
+    if os.getsid(0) != os.getpid() and os.getpgid(0) != os.getpid():
+        os.setsid()
+    return replace(identity, pid=os.getpid())
+
+
+def _lock(path: Path) -> int:
+    """Hold the node's directory for this process; the kernel lets go of it when the process dies."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise AlreadyRunningError(f"another agent already runs with {path.parent}") from None
+            time.sleep(0.1)
+        else:
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+            return descriptor

@@ -1,0 +1,148 @@
+"""Uploading snapshots: what tasks leave under `snapshots/` goes to the checkpoint storage.
+
+Incremental, since state files are immutable: only those that the storage lacks are sent, then the
+manifest, and only then the acknowledgement. A failure becomes an acknowledgement with an error (the
+checkpoint fails, the next one tries again); the node's own state is never touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from controlplane.domain.coordination import CheckpointAck, Snapshot, decode
+from spark_jobs.agent.storage import CheckpointStorage
+
+log = structlog.get_logger()
+
+POLL_INTERVAL = 0.2
+THREADS = 4
+
+
+class Uploader(threading.Thread):
+    """Polls a node's `snapshots/` and uploads with a few threads.
+
+    `acknowledge` writes an ack and returns False when that is impossible for now (no ZooKeeper); the
+    snapshot then stays and is tried again, which costs nothing as its files are stored already.
+    """
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        node_home: Path,
+        storage: CheckpointStorage,
+        acknowledge: Callable[[str, CheckpointAck, str], bool],
+    ) -> None:
+        super().__init__(name="uploads", daemon=True)
+        self._node = node
+        self._state = node_home / "state"
+        self._snapshots = node_home / "snapshots"
+        self._storage = storage
+        self._acknowledge = acknowledge
+        self._finished = threading.Event()
+        self._pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="upload")
+        self._in_flight: dict[Path, Future[bool]] = {}
+
+    def finish(self) -> None:
+        """Stop after the uploads that have begun."""
+        self._finished.set()
+        self.join(5)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def run(self) -> None:
+        while not self._finished.wait(POLL_INTERVAL):
+            self.poll()
+
+    def poll(self) -> None:
+        """Start an upload for every snapshot that has none; collect the finished ones."""
+        for path, upload in list(self._in_flight.items()):
+            if upload.done():
+                del self._in_flight[path]
+                failure = upload.exception()
+                if failure is not None:
+                    log.error("upload broke off", snapshot=str(path), error=repr(failure))
+        for path in waiting_snapshots(self._snapshots):
+            if path not in self._in_flight:
+                self._in_flight[path] = self._pool.submit(self.upload, path)
+
+    def upload(self, path: Path) -> bool:
+        """Upload one snapshot and acknowledge it; True when it is done with, well or not."""
+        started = time.monotonic()
+        try:
+            snapshot = decode(path.read_bytes(), Snapshot)
+        except FileNotFoundError:
+            return True
+        except (OSError, ValueError) as error:
+            log.error("unreadable snapshot dropped", snapshot=str(path), error=str(error))
+            _remove(path)
+            return True
+        directory = path.stem
+        sent, problem = 0, ""
+        try:
+            sent = self._send(snapshot, directory)
+        except Exception as error:  # Every storage behind fsspec raises its own kinds.
+            problem = _describe(error, self._storage.url)
+            log.error(
+                "upload failed", topology=snapshot.topology, partition=snapshot.partition, error=problem
+            )
+        ack = CheckpointAck(
+            partition=snapshot.partition,
+            checkpoint=snapshot.checkpoint,
+            generation=snapshot.generation,
+            node=self._node,
+            size_bytes=sum(file.bytes for file in snapshot.files),
+            uploaded_bytes=sent,
+            files=len(snapshot.files),
+            duration=round(time.monotonic() - started, 4),
+            error=problem,
+        )
+        if not self._acknowledge(snapshot.topology, ack, directory):
+            return False
+        _remove(path)
+        return True
+
+    def _send(self, snapshot: Snapshot, directory: str) -> int:
+        """Store what the storage lacks; returns the bytes sent."""
+        stored = self._storage.stored_files(snapshot.topology, directory)
+        sent = 0
+        for file in snapshot.files:
+            if stored.get(file.name) != file.bytes:
+                source = self._state / snapshot.topology / directory / file.name
+                self._storage.store_file(snapshot.topology, directory, file.name, source)
+                sent += file.bytes
+        manifest = msgspec.json.encode(snapshot.manifest)
+        self._storage.store_manifest(snapshot.topology, snapshot.checkpoint, directory, manifest)
+        return sent + len(manifest)
+
+
+def waiting_snapshots(root: Path) -> Iterator[Path]:
+    """Complete snapshots, `<topology>/<k>.<generation>/<partition>.json`, the oldest checkpoint first."""
+    with contextlib.suppress(FileNotFoundError):
+        yield from sorted(root.glob("*/*/*.json"), key=_age)
+
+
+def _age(path: Path) -> tuple[int, str]:
+    checkpoint = path.parent.name.partition(".")[0]
+    return (int(checkpoint) if checkpoint.isdigit() else 0, path.name)
+
+
+def _describe(error: Exception, url: str) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = error.filename2 or error.filename or url
+        return f"{error.strerror}: {where} (storage {url})"
+    return f"{type(error).__name__}: {error} (storage {url})"
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    # The last partition of a checkpoint takes the directory with it.
+    with contextlib.suppress(OSError):
+        path.parent.rmdir()

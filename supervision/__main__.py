@@ -1,0 +1,163 @@
+"""`python -m supervision up|down|status|logs`: what `make up` and its siblings call."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+
+from controlplane.config.environment import InvalidEnvironment
+from supervision.access import CommandFailedError, access_path, access_read
+from supervision.follow import follow
+from supervision.installation import home_directory, recorded
+from supervision.java import MissingProgramError
+from supervision.logs import logs_show
+from supervision.ports import PortTakenError
+from supervision.readiness import NotReadyError
+from supervision.screen import Progress, access_box
+from supervision.start import Started, StartOptions, start
+from supervision.status import status_show
+from supervision.stop import stop
+from supervision.supervisor import Supervisor
+
+STOP_DETACHED = "make down"
+STOP_FOREGROUND = "Ctrl-C, or `make down`"
+
+
+class Interrupted(BaseException):
+    """Ctrl-C, `kill` or a closed terminal while starting or following."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m supervision", description=__doc__)
+    parser.add_argument("command", choices=("up", "down", "status", "logs"))
+    parser.add_argument("--detach", action="store_true", help="up: return when everything runs")
+    parser.add_argument("--follow", action="store_true", help="logs: go on with what is written")
+    parser.add_argument("names", nargs="*", help="logs: processes to show, all by default")
+    options = parser.parse_args()
+    home = home_directory()
+    match options.command:
+        case "up":
+            return _up(home, detach=options.detach or os.environ.get("DETACH", "") not in ("", "0"))
+        case "down":
+            return _down(home)
+        case "status":
+            return status_show(home)
+        case _:
+            return logs_show(home, names=options.names, follow=options.follow)
+
+
+def _up(home: Path, *, detach: bool) -> int:
+    progress = Progress()
+    if Supervisor(home).is_running():
+        return _already_up(home, progress)
+    try:
+        options = _options_from_environment()
+    except ValueError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        started = start(home, options, progress)
+        _show_access(started, progress, stop_text=STOP_DETACHED if detach else STOP_FOREGROUND)
+        if detach:
+            return 0
+        follow(started.installation, started.access)
+        sys.stderr.write("the supervisor has ended (was it stopped from elsewhere?)\n")
+        return 0
+    except Interrupted:
+        _ignore_signals()
+        progress.show("")
+        progress.say("stopping everything")
+        stop(home, progress)
+        progress.say("stopped; no process is left")
+        return 0 if not detach else 130
+    except PortTakenError as error:
+        sys.stderr.write(f"\nnot started: {error}\n")
+        return 1
+    except (NotReadyError, CommandFailedError, InvalidEnvironment, MissingProgramError, OSError) as error:
+        _ignore_signals()
+        sys.stderr.write(f"\nnot started: {error}\n(logs are in {home / 'log'})\n")
+        stop(home, progress)
+        return 1
+
+
+def _already_up(home: Path, progress: Progress) -> int:
+    installation, access = recorded(home), access_read(home)
+    if installation is None or access is None:
+        sys.stderr.write(f"an installation is starting in {home}: wait for it, or `make down`\n")
+        return 1
+    progress.show("Resurge runs already:")
+    _show_access(Started(installation, access), progress, stop_text=STOP_DETACHED)
+    return 0
+
+
+def _down(home: Path) -> int:
+    progress = Progress()
+    if stop(home, progress):
+        progress.say("stopped; no process is left")
+    else:
+        progress.show(f"nothing was running in {home}")
+    return 0
+
+
+def _show_access(started: Started, progress: Progress, *, stop_text: str) -> None:
+    progress.show(
+        access_box(
+            url=started.access.url,
+            user=started.access.user,
+            password=started.access.password,
+            access_file=str(access_path(started.installation.home)),
+            stop=stop_text,
+            notes=started.notes,
+        )
+    )
+
+
+def _options_from_environment() -> StartOptions:
+    """`INPUT=`, `RATE=`, `LIMIT=`, `NODES=`, `PIPELINE=` as make hands them on. Raises `ValueError`."""
+    given = {name: os.environ.get(name, "").strip() for name in ("PIPELINE", "INPUT", "RATE", "LIMIT")}
+    for name in ("RATE", "LIMIT"):
+        if given[name] and not (given[name].isdigit() and int(given[name]) > 0):
+            raise ValueError(f"{name}={given[name]}: give a whole number above 0")
+    if given["INPUT"] and "://" not in given["INPUT"] and not Path(given["INPUT"]).expanduser().exists():
+        raise ValueError(f"INPUT={given['INPUT']}: there is no such file")
+    pipeline = given["PIPELINE"] or "hashtags"
+    return StartOptions(
+        pipeline="" if pipeline == "none" else pipeline,
+        input=given["INPUT"],
+        rate=given["RATE"],
+        limit=given["LIMIT"],
+        nodes=_count("NODES", 4, 0),
+        slots=_count("SLOTS", 2, 1),
+        capacity=_count("CAPACITY", 100, 1),
+    )
+
+
+def _count(name: str, default: int, least: int) -> int:
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return default
+    if not text.isdigit() or int(text) < least:
+        raise ValueError(f"{name}={text}: give a whole number, at least {least}")
+    return int(text)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    if threading.current_thread() is threading.main_thread():
+        raise Interrupted
+
+
+def _ignore_signals() -> None:
+    """Stopping has begun: a second Ctrl-C must not leave half of it running."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

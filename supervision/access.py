@@ -1,0 +1,92 @@
+"""`run/access.json`: how to sign in, for people and programs."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from controlplane.config.environment import ROOT
+from supervision.installation import Installation, write_private
+from supervision.rest import Rest, RestError
+
+USER = "admin"
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """What `run/access.json` holds."""
+
+    url: str
+    user: str
+    password: str
+    token: str
+
+
+class CommandFailedError(RuntimeError):
+    """A management command failed; the message is what it said."""
+
+
+def manage(installation: Installation, *arguments: str, variables: dict[str, str] | None = None) -> str:
+    """Run `manage.py` in the installation's environment; its output. Raises `CommandFailedError`."""
+    finished = subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env={**installation.process_environment, **(variables or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if finished.returncode != 0:
+        said = (finished.stderr.strip() or finished.stdout.strip()).splitlines()
+        raise CommandFailedError(
+            "\n".join(said[-15:]) or f"manage.py {arguments[0]}: code {finished.returncode}"
+        )
+    return finished.stdout
+
+
+def access_path(home: Path) -> Path:
+    return home / "run" / "access.json"
+
+
+def access_read(home: Path) -> Access | None:
+    try:
+        return msgspec.json.decode(access_path(home).read_bytes(), type=Access)
+    except (OSError, ValueError):
+        return None
+
+
+def access_ensure(installation: Installation, *, make_token: bool = False) -> Access:
+    """The administrator exists with the recorded password (a new one the first time), and the file says
+    so. A recorded token is kept; `make_token` makes a new one."""
+    known = access_read(installation.home)
+    password = known.password if known else secrets.token_urlsafe(12)
+    token = known.token if known and not make_token else ""
+    arguments = ["ensure_admin", "--username", USER, *([] if token else ["--token"])]
+    answer = json.loads(manage(installation, *arguments, variables={"RESURGE_ADMIN_PASSWORD": password}))
+    access = Access(url=installation.url, user=USER, password=password, token=answer.get("token", token))
+    write_private(access_path(installation.home), msgspec.json.encode(access) + b"\n")
+    return access
+
+
+def access_keep(installation: Installation) -> Access | None:
+    """The recorded access with the present address; None when there is none. Whether the database still
+    knows it, `token_works` finds out once the web server answers."""
+    known = access_read(installation.home)
+    if known is None:
+        return None
+    access = msgspec.structs.replace(known, url=installation.url)
+    write_private(access_path(installation.home), msgspec.json.encode(access) + b"\n")
+    return access
+
+
+def token_works(access: Access) -> bool:
+    try:
+        Rest(access.url, access.token).get("me/")
+    except RestError as error:
+        return error.status not in (401, 403)
+    return True

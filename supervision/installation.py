@@ -1,0 +1,140 @@
+"""The values of one installation: chosen at `make up`, kept in `run/`, given to every process."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from controlplane.config.environment import ROOT, Environment, read
+from supervision import ports
+from supervision.java import java_home
+from supervision.ports import LOOPBACK
+
+# What an installation on one machine is for: looking at failures. A real deployment names its own.
+DEMO = {
+    "RESURGE_FAULT_INJECTION": "1",
+    "RESURGE_REPLACEMENT_DELAY": "uniform:6:15",
+}
+INSTANCE = "RESURGE_INSTANCE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """`variables` is the environment every process gets besides that of the shell; `settings` the
+    same, typed. `embedded` names the servers that run here (the others were named by the operator)."""
+
+    home: Path
+    variables: dict[str, str]
+    settings: Environment
+    ports: dict[str, int]
+    embedded: frozenset[str]
+
+    @property
+    def run(self) -> Path:
+        return self.home / "run"
+
+    @property
+    def logs(self) -> Path:
+        return self.home / "log"
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self.settings.port}/"
+
+    @property
+    def process_environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            **self.variables,
+            "JAVA_HOME": str(java_home()),
+            "PYTHONPATH": str(ROOT),
+            "PYTHONUNBUFFERED": "1",
+            "DJANGO_SETTINGS_MODULE": "controlplane.config.settings",
+        }
+
+
+def home_directory(variables: Mapping[str, str] | None = None) -> Path:
+    """RESURGE_HOME, or `var` beside the code."""
+    named = (os.environ if variables is None else variables).get("RESURGE_HOME", "").strip()
+    return (Path(named).expanduser() if named else ROOT / "var").resolve()
+
+
+def compose(home: Path) -> Installation:
+    """Choose the values of a start: the shell's first, then those of the last start that must last (the
+    secret key, the ports), then the demo's. Writes `run/environment` and `run/ports.json` (mode 600).
+
+    Raises `InvalidEnvironment` for a value that cannot be used and `OSError` for an unwritable home.
+    """
+    for directory in ("run", "log", "db", "input"):
+        (home / directory).mkdir(parents=True, exist_ok=True)
+    previous = recorded_variables(home)
+    given = {name: value for name, value in os.environ.items() if name.startswith("RESURGE_") and value}
+    embedded = {
+        server
+        for server, variable in (
+            ("zookeeper", "RESURGE_ZOOKEEPER"),
+            ("redis", "RESURGE_REDIS_URL"),
+            ("spark-master", "RESURGE_SPARK_MASTER"),
+        )
+        if variable not in given
+    }
+    chosen = ports.choose(home / "run" / "ports.json")
+    variables = {
+        **DEMO,
+        "RESURGE_PORT": "8000",
+        "RESURGE_SECRET_KEY": previous.get("RESURGE_SECRET_KEY") or secrets.token_urlsafe(48),
+        "RESURGE_ZOOKEEPER": f"{LOOPBACK}:{chosen['zookeeper']}",
+        "RESURGE_REDIS_URL": f"redis://{LOOPBACK}:{chosen['redis']}/0",
+        "RESURGE_SPARK_MASTER": f"spark://{LOOPBACK}:{chosen['spark_master']}",
+        **given,
+        "RESURGE_HOME": str(home),
+        # Marks every process of this start, wherever it is in the process tree.
+        INSTANCE: secrets.token_hex(8),
+    }
+    settings = read(variables)
+    chosen["web"] = settings.port
+    write_private(home / "run" / "ports.json", msgspec.json.encode(chosen))
+    write_private(
+        home / "run" / "environment",
+        "".join(f"{name}={value}\n" for name, value in sorted(variables.items())).encode(),
+    )
+    return Installation(
+        home=home, variables=variables, settings=settings, ports=chosen, embedded=frozenset(embedded)
+    )
+
+
+def recorded(home: Path) -> Installation | None:
+    """The installation as its last start wrote it; None when it was never started."""
+    variables = recorded_variables(home)
+    if INSTANCE not in variables:
+        return None
+    return Installation(
+        home=home,
+        variables=variables,
+        settings=read(variables),
+        ports=ports.recorded_ports(home / "run" / "ports.json"),
+        embedded=frozenset(),
+    )
+
+
+def recorded_variables(home: Path) -> dict[str, str]:
+    try:
+        lines = (home / "run" / "environment").read_text().splitlines()
+    except OSError:
+        return {}
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read, complete or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+    partial.replace(path)

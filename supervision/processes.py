@@ -1,0 +1,129 @@
+"""Facts about processes from /proc, and ending whole sessions of them.
+
+A process is identified by its number *and* its start time, since numbers are reused. A *session* is
+everything one leader started and that did not leave it on purpose; unlike a process group it also
+holds Spark's Python workers, which make a group of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFacts:
+    """One line of /proc/<pid>/stat: `started` in clock ticks since boot, `cpu_ticks` user + system."""
+
+    pid: int
+    state: str
+    parent: int
+    group: int
+    session: int
+    started: int
+    cpu_ticks: int
+
+
+def facts(pid: int) -> ProcessFacts | None:
+    """What the system knows about `pid`, or None when there is no such process."""
+    try:
+        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The command name stands in parentheses and may itself hold spaces and parentheses.
+    fields = text[text.rindex(")") + 2 :].split()
+    return ProcessFacts(
+        pid=pid,
+        state=fields[0],
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        started=int(fields[19]),
+        cpu_ticks=int(fields[11]) + int(fields[12]),
+    )
+
+
+def start_time(pid: int) -> int | None:
+    """Start of a living process in ticks since boot; None when it is gone or only waits to be reaped."""
+    found = facts(pid)
+    return None if found is None or found.state in "ZX" else found.started
+
+
+def is_running(pid: int, started: int) -> bool:
+    """Whether the process that had `pid` and this start time still runs."""
+    return start_time(pid) == started
+
+
+def all_processes() -> Iterator[ProcessFacts]:
+    for entry in PROC.iterdir():
+        if entry.name.isdigit():
+            found = facts(int(entry.name))
+            if found is not None and found.state not in "ZX":
+                yield found
+
+
+def session_members(session: int) -> list[ProcessFacts]:
+    """Every living process of a session, the leader first."""
+    members = [process for process in all_processes() if process.session == session]
+    return sorted(members, key=lambda process: (process.pid != session, process.pid))
+
+
+def processes_with_environment(entry: str) -> list[int]:
+    """Processes (not this one) whose environment holds exactly `entry`, such as `RESURGE_HOME=/x`."""
+    wanted = entry.encode()
+    found: list[int] = []
+    for process in all_processes():
+        if process.pid == os.getpid():
+            continue
+        try:
+            environment = (PROC / str(process.pid) / "environ").read_bytes()
+        except OSError:
+            continue
+        if wanted in environment.split(b"\0"):
+            found.append(process.pid)
+    return found
+
+
+def send(pid: int, number: signal.Signals) -> bool:
+    """Send a signal; False when there is no such process any more."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def kill_session(session: int, *, timeout: float = 5.0) -> int:
+    """SIGKILL everything in the session until nothing is left; returns how many processes were killed.
+
+    Safe against reused numbers: the system gives out no number that is still the id of a session.
+    """
+    killed: set[int] = set()
+    deadline = time.monotonic() + timeout
+    while members := session_members(session):
+        for member in members:
+            if send(member.pid, signal.SIGKILL):
+                killed.add(member.pid)
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
+    return len(killed)
+
+
+def end_session(session: int, *, grace: float) -> None:
+    """SIGTERM to the session's leader, up to `grace` seconds for all of it to end, then SIGKILL."""
+    send(session, signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    while time.monotonic() < deadline:
+        if start_time(session) is None:
+            break
+        time.sleep(0.05)
+    kill_session(session)

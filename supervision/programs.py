@@ -1,0 +1,105 @@
+"""Every supervised process of an installation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from supervision.installation import Installation
+from supervision.ports import LOOPBACK
+from supervision.program import Program
+from supervision.readiness import http_status
+from supervision.redis_server import redis_program
+from supervision.spark_master import spark_master_program
+from supervision.zookeeper import zookeeper_program
+
+# A process that cannot import what it needs, or is refused its database, has ended by then.
+IMPORT_SECONDS = 10.0
+
+
+def log_says(installation: Installation, name: str, text: str) -> Callable[[], bool]:
+    """Whether a process has written `text` to its log since this was called; always true when the
+    installation logs nothing as harmless as that."""
+    if installation.settings.log_level not in ("DEBUG", "INFO"):
+        return lambda: True
+    path = installation.logs / f"{name}.log"
+    offset = path.stat().st_size if path.exists() else 0
+
+    def ready() -> bool:
+        try:
+            with open(path, "rb") as stream:
+                stream.seek(offset)
+                return text.encode() in stream.read()
+        except OSError:
+            return False
+
+    return ready
+
+
+def server_programs(home: Path, chosen: Mapping[str, int]) -> list[Program]:
+    """The servers that nodes and drivers need."""
+    return [
+        zookeeper_program(home=home, port=chosen["zookeeper"]),
+        redis_program(home=home, port=chosen["redis"]),
+        spark_master_program(home=home, port=chosen["spark_master"], ui_port=chosen["spark_master_ui"]),
+    ]
+
+
+def control_programs(installation: Installation) -> list[Program]:
+    """The control plane. Stopping goes by descending priority: what watches and decides ends before what
+    it watches, or the end of the nodes would look like a failure."""
+    celery = (sys.executable, "-m", "celery", "-A", "workers.celery_app")
+    worker = ("worker", "--pool", "threads", "--without-gossip", "--without-mingle", "--loglevel", "INFO")
+    port = installation.settings.port
+    # Another address than the loopback's is for containers, whose network is the boundary.
+    bind = installation.variables.get("RESURGE_BIND", LOOPBACK)
+    return [
+        Program(
+            name="web",
+            command=(
+                *(sys.executable, "-m", "uvicorn", "controlplane.config.asgi:application"),
+                *("--host", bind, "--port", str(port), "--no-access-log", "--lifespan", "off"),
+                *("--timeout-graceful-shutdown", "2"),
+            ),
+            priority=20,
+            ready=lambda: http_status(LOOPBACK, port, "/healthz") == 200,
+            settle=IMPORT_SECONDS,
+            stop_wait=5,
+        ),
+        Program(
+            name="launcher",
+            command=(sys.executable, "manage.py", "launcher"),
+            priority=30,
+            ready=log_says(installation, "launcher", "launcher starts"),
+            settle=IMPORT_SECONDS,
+            stop_wait=60,
+        ),
+        Program(
+            name="detection",
+            command=(*celery, *worker, "-Q", "detection", "--concurrency", "2", "-n", "detection@%h"),
+            priority=40,
+            ready=log_says(installation, "detection", " ready"),
+            settle=IMPORT_SECONDS,
+            stop_wait=8,
+        ),
+        Program(
+            name="recovery",
+            command=(*celery, *worker, "-Q", "recovery", "--concurrency", "4", "-n", "recovery@%h"),
+            priority=40,
+            ready=log_says(installation, "recovery", " ready"),
+            settle=IMPORT_SECONDS,
+            stop_wait=8,
+        ),
+        Program(
+            name="beat",
+            command=(
+                *(*celery, "beat", "--pidfile=", "--loglevel", "WARNING"),
+                *("--schedule", str(installation.run / "beat-schedule")),
+            ),
+            priority=40,
+            ready=lambda: True,  # it says nothing while all is well
+            settle=IMPORT_SECONDS,
+            stop_wait=5,
+        ),
+    ]

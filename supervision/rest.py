@@ -1,0 +1,66 @@
+"""A small client of the control plane's REST interface, for the start-up and the tests."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+
+class RestError(RuntimeError):
+    """The server answered with an error, or not at all (`status` 0); `body` is what it said."""
+
+    def __init__(self, method: str, path: str, status: int, body: str) -> None:
+        super().__init__(f"{method} {path}: {status or 'no answer'}: {body[:500]}")
+        self.status = status
+        self.body = body
+
+
+class Rest:
+    """`get("topologies/")` asks `<url>api/v1/topologies/` with the token. One connection per call, so
+    that a restarted server makes no difference."""
+
+    def __init__(self, url: str, token: str, *, timeout: float = 10.0) -> None:
+        parts = urlsplit(url)
+        self._host = parts.hostname or "127.0.0.1"
+        self._port = parts.port or 80
+        self._token = token
+        self._timeout = timeout
+
+    def get(self, path: str) -> Any:
+        return self.call("GET", path)
+
+    def post(self, path: str, body: Any = None, *, key: str = "") -> Any:
+        return self.call("POST", path, {} if body is None else body, key=key)
+
+    def patch(self, path: str, body: Any) -> Any:
+        return self.call("PATCH", path, body)
+
+    def listing(self, path: str) -> list[dict[str, Any]]:
+        """A list resource: its rows, whether the answer is paginated or not (first page only)."""
+        answer = self.get(path)
+        rows = answer.get("results", []) if isinstance(answer, dict) else answer
+        return list(rows)
+
+    def call(self, method: str, path: str, body: Any = None, *, key: str = "") -> Any:
+        """The decoded answer. Raises `RestError` for every status above 299 and when nobody answers."""
+        headers = {"Authorization": f"Token {self._token}", "Accept": "application/json"}
+        content: bytes | None = None
+        if body is not None:
+            content = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
+        if key:
+            headers["Idempotency-Key"] = key
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+        try:
+            connection.request(method, f"/api/v1/{path.lstrip('/')}", content, headers)
+            response = connection.getresponse()
+            text = response.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException) as error:
+            raise RestError(method, path, 0, str(error)) from error
+        finally:
+            connection.close()
+        if response.status > 299:
+            raise RestError(method, path, response.status, text)
+        return json.loads(text) if text else None

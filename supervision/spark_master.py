@@ -1,0 +1,53 @@
+"""Spark's standalone master."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from supervision.java import spark_daemon_command, spark_variables
+from supervision.ports import LOOPBACK
+from supervision.program import Program
+from supervision.readiness import tcp_open
+from supervision.zookeeper import log_configuration
+
+
+def spark_master_program(*, home: Path, port: int, ui_port: int) -> Program:
+    """Describe the process. A restarted master finds its workers and applications again in
+    `spark/recovery`; `spark_recovery_clear` empties that when a whole installation starts."""
+    recovery = home / "spark" / "recovery"
+    recovery.mkdir(parents=True, exist_ok=True)
+    return Program(
+        name="spark-master",
+        command=(
+            *spark_daemon_command(
+                "org.apache.spark.deploy.master.Master",
+                heap_mb=192,
+                options=(
+                    f"-Dlog4j2.configurationFile={log_configuration(home)}",
+                    "-Dspark.deploy.recoveryMode=FILESYSTEM",
+                    f"-Dspark.deploy.recoveryDirectory={recovery}",
+                    # An application none of whose executors can start is ended, so that its driver's
+                    # exit is seen and its restart backs off; a lost worker does not count.
+                    "-Dspark.deploy.maxExecutorRetries=20",
+                    "-Dspark.deploy.retainedApplications=10",
+                    "-Dspark.deploy.retainedDrivers=0",
+                    "-Dspark.dead.worker.persistence=2",
+                ),
+            ),
+            "--host",
+            LOOPBACK,
+            "--port",
+            str(port),
+            "--webui-port",
+            str(ui_port),
+        ),
+        environment=spark_variables(LOOPBACK),
+        priority=10,
+        ready=lambda: tcp_open(LOOPBACK, port),
+    )
+
+
+def spark_recovery_clear(home: Path) -> None:
+    """Forget the workers and applications of the previous run: none of them is alive any more."""
+    shutil.rmtree(home / "spark" / "recovery", ignore_errors=True)

@@ -1,0 +1,200 @@
+"""Starting an installation: servers, database, control plane, nodes, and the main job."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from controlplane.config.environment import ROOT
+from supervision.access import Access, CommandFailedError, access_ensure, access_keep, manage, token_works
+from supervision.installation import Installation, compose
+from supervision.ports import require_free
+from supervision.program import Program
+from supervision.programs import control_programs, server_programs
+from supervision.readiness import wait_until
+from supervision.rest import Rest, RestError
+from supervision.screen import Progress, topology_line
+from supervision.spark_master import spark_recovery_clear
+from supervision.stop import leftovers_end
+from supervision.supervisor import Supervisor
+
+READY_TIMEOUT = 120.0
+QUERIES_TIMEOUT = 240.0
+AT_REST = ("draft", "stopped", "completed", "failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartOptions:
+    """What `make up` was told. An empty `pipeline` deploys nothing; `input`, `rate` and `limit` are those
+    of `manage.py deploy`."""
+
+    pipeline: str = "hashtags"
+    input: str = ""
+    rate: str = ""
+    limit: str = ""
+    nodes: int = 4
+    slots: int = 2
+    capacity: int = 100
+    wait_queries: bool = True
+
+    @property
+    def names_a_source(self) -> bool:
+        return bool(self.input or self.rate or self.limit)
+
+
+@dataclass(slots=True)
+class Started:
+    installation: Installation
+    access: Access
+    notes: list[str] = field(default_factory=list)
+
+
+def start(home: Path, options: StartOptions, progress: Progress) -> Started:
+    """Bring everything up, step by step. Raises `PortTakenError`, `NotReadyError`, `CommandFailedError`,
+    `InvalidEnvironment`, `MissingProgramError` or `OSError`; the caller then ends what has been started."""
+    leftovers_end(home, progress)
+    installation = compose(home)
+    require_free(installation.settings.port)
+    (installation.run / "stopping").unlink(missing_ok=True)
+    spark_recovery_clear(home)
+    servers = [p for p in server_programs(home, installation.ports) if p.name in installation.embedded]
+    control = control_programs(installation)
+    supervisor = Supervisor(home)
+    supervisor.launch(installation, [*servers, *control])
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        sample = pool.submit(_sample_ensure, installation, options, progress)
+        database = pool.submit(_database_prepare, installation, progress)
+        _start_and_wait(supervisor, servers, progress)
+        access = database.result()
+        _order_nodes(installation, options)
+        _start_and_wait(supervisor, control, progress)
+        if not token_works(access):
+            access = access_ensure(installation, make_token=True)
+        started = Started(installation, access)
+        if options.pipeline:
+            _deploy(started, options, sample, progress)
+        else:
+            sample.result()
+    return started
+
+
+def _start_and_wait(supervisor: Supervisor, programs: list[Program], progress: Progress) -> None:
+    """Start side by side, then wait for each."""
+    for program in programs:
+        supervisor.start(program.name)
+    for program in programs:
+        wait_until(
+            program.ready,
+            what=program.name,
+            timeout=READY_TIMEOUT,
+            alive=lambda name=program.name: supervisor.why_dead(name),  # type: ignore[misc]
+        )
+        progress.say(f"{program.name} is ready")
+
+
+def _database_prepare(installation: Installation, progress: Progress) -> Access:
+    manage(installation, "migrate", "--noinput", "--verbosity", "0")
+    access = access_keep(installation) or access_ensure(installation)
+    progress.say("database is ready")
+    return access
+
+
+def _sample_ensure(installation: Installation, options: StartOptions, progress: Progress) -> Path:
+    """The input of the main job: the operator's file, or a sample made once."""
+    if options.input:
+        return Path(options.input).expanduser().resolve()
+    path = installation.home / "input" / "sample.parquet"
+    if not options.pipeline or path.is_file():
+        return path
+    progress.say("making a sample of 200,000 tweets (given INPUT=file, that file is used instead)")
+    finished = subprocess.run(
+        [sys.executable, "-m", "spark_jobs.sources.sample", "--out", str(path)],
+        cwd=ROOT,
+        env=installation.process_environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if finished.returncode != 0:
+        raise CommandFailedError(f"no sample input: {finished.stderr.strip()[-500:]}")
+    return path
+
+
+def _order_nodes(installation: Installation, options: StartOptions) -> None:
+    """Tell the launcher with how many nodes this start begins."""
+    order = {"nodes": options.nodes, "slots": options.slots, "capacity": options.capacity}
+    (installation.run / "first-nodes.json").write_bytes(msgspec.json.encode(order))
+
+
+def _deploy(started: Started, options: StartOptions, sample: Future[Path], progress: Progress) -> None:
+    installation = started.installation
+    rest = Rest(started.access.url, started.access.token)
+    name = Path(options.pipeline).stem
+    if options.names_a_source:
+        _undeploy(installation, name, rest)
+    source = str(sample.result())
+    if options.names_a_source or _status(name, rest) in ("absent", *AT_REST):
+        progress.say(f"waiting for {options.nodes} nodes")
+        said = manage(
+            installation,
+            *("deploy", options.pipeline, "--input", source, "--if-needed"),
+            *("--wait-nodes", str(options.nodes), "--timeout", "180", "--reason", "make up"),
+            *(["--rate", options.rate] if options.rate else []),
+            *(["--limit", options.limit] if options.limit else []),
+        )
+        progress.say(said.strip() or f"{options.pipeline} deployed")
+    if options.wait_queries:
+        _wait_for_queries(started, name, rest, progress)
+
+
+def _status(name: str, rest: Rest) -> str:
+    """Status of a topology, `absent` when there is none of that name."""
+    try:
+        return str(rest.get(f"topologies/{name}/")["status"])
+    except RestError as error:
+        return "absent" if error.status == 404 else "unknown"
+
+
+def _undeploy(installation: Installation, name: str, rest: Rest) -> None:
+    """A source was named: what runs under this name from before has to make room for it."""
+    if _status(name, rest) in ("absent", *AT_REST):
+        return
+    manage(installation, "undeploy", name, "--reason", "make up with another source")
+    wait_until(lambda: _status(name, rest) in AT_REST, what=f"end of {name}", timeout=60)
+
+
+def _wait_for_queries(started: Started, name: str, rest: Rest, progress: Progress) -> None:
+    """Show how the queries become available; a slow machine gets a note, not an error.
+
+    What the database says may be from before the start, so an epoch must have been committed since.
+    """
+    deadline = time.monotonic() + QUERIES_TIMEOUT
+    shown = ""
+    committed: int | None = None
+    while time.monotonic() < deadline:
+        try:
+            row = rest.get(f"topologies/{name}/")
+        except RestError:
+            time.sleep(0.5)
+            continue
+        committed = row["committed_epoch"] if committed is None else committed
+        if row["status"] in ("completed", "failed"):
+            progress.say(topology_line(row))
+            outcome = f"has failed: {row['error']}" if row["status"] == "failed" else "is completed"
+            started.notes.append(f"Note      {name} {outcome}"[:100])
+            return
+        fresh = row["committed_epoch"] > committed
+        text = topology_line(row) if fresh else f"{name}: starting"
+        if text != shown:
+            progress.say(text)
+            shown = text
+        if fresh and 0 < row["queries_total"] == row["queries_available"]:
+            return
+        time.sleep(0.5)
+    started.notes.append(f"Note      not all queries are available yet, see {started.installation.logs}")

@@ -1,0 +1,49 @@
+"""`make status`: every process with its state, then topologies and nodes; exit code 0 when all is well."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from supervision.access import access_read
+from supervision.detached import DetachedProcesses
+from supervision.rest import Rest, RestError
+from supervision.supervisor import Supervisor
+
+
+def status_show(home: Path) -> int:
+    supervisor = Supervisor(home)
+    if not supervisor.is_running():
+        sys.stdout.write(f"Resurge is not running in {home} (`make up` starts it)\n")
+        return 3
+    rows = [
+        (state.name, state.state.lower(), str(state.pid or ""), state.text) for state in supervisor.states()
+    ]
+    well = all(state == "running" for _, state, _, _ in rows)
+    for kind in ("drivers", "nodes"):
+        for record in DetachedProcesses(home / "run" / kind).all():
+            name = f"driver {record.name}" if kind == "drivers" else record.name
+            rows.append((name, "running" if record.alive else "dead", str(record.pid), ""))
+    for name, state, pid, text in rows:
+        sys.stdout.write(f"{name:<24} {state:<10} {pid:>8}  {text}\n")
+    access = access_read(home)
+    if access is not None:
+        try:
+            _fleet_show(Rest(access.url, access.token))
+        except RestError as error:
+            sys.stdout.write(f"\ncontrol plane: {error}\n")
+            well = False
+        sys.stdout.write(f"\n{access.url}  (user {access.user}, password in {home}/run/access.json)\n")
+    return 0 if well else 1
+
+
+def _fleet_show(rest: Rest) -> None:
+    sys.stdout.write("\n")
+    for row in rest.listing("topologies/"):
+        sys.stdout.write(
+            f"{row['name']:<24} {row['status']:<10} "
+            f"{row['queries_available']}/{row['queries_total']} queries available, "
+            f"epoch {row['committed_epoch']}, checkpoint {row['checkpoint_epoch']}\n"
+        )
+    for node in rest.listing("nodes/"):
+        sys.stdout.write(f"{node['name']:<24} {node['state']:<10} {node['rack']}\n")

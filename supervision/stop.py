@@ -1,0 +1,64 @@
+"""Ending an installation so that no process of it is left."""
+
+from __future__ import annotations
+
+import signal
+import time
+import xmlrpc.client
+from pathlib import Path
+
+from supervision.detached import DetachedProcesses
+from supervision.installation import INSTANCE, recorded_variables
+from supervision.processes import processes_with_environment, send
+from supervision.readiness import NotReadyError
+from supervision.screen import Progress
+from supervision.supervisor import Supervisor
+from workers.providers.cgroups import groups_remove
+
+# The ones that watch come first: the end of the nodes must not look like a failure to them. The launcher
+# then ends drivers and nodes in good order (it finds `run/stopping`).
+ORDER = (("detection", "recovery", "beat"), ("launcher",), ("web",), ("spark-master", "redis", "zookeeper"))
+
+
+def stop(home: Path, progress: Progress) -> bool:
+    """End everything; False when nothing was running. Whatever does not end by itself is killed."""
+    supervisor = Supervisor(home)
+    ran = supervisor.is_running()
+    if ran:
+        (home / "run" / "stopping").touch()
+        known = {state.name for state in supervisor.states()}
+        for step in ORDER:
+            names = [name for name in step if name in known]
+            progress.say("ending " + ", ".join(names))
+            try:
+                supervisor.stop(names)
+            except (NotReadyError, OSError, xmlrpc.client.Error) as error:
+                progress.say(f"{error}; it is killed")
+        supervisor.shut_down()
+    swept = leftovers_end(home, progress)
+    (home / "run" / "stopping").unlink(missing_ok=True)
+    return ran or swept
+
+
+def leftovers_end(home: Path, progress: Progress) -> bool:
+    """Kill what an earlier start left behind: recorded drivers and nodes, then every process that carries
+    its instance mark in the environment."""
+    found = False
+    for kind in ("drivers", "nodes"):
+        processes = DetachedProcesses(home / "run" / kind)
+        for record in processes.all():
+            if processes.kill(record.name):
+                found = True
+                progress.say(f"ended {record.name}, left over")
+            if kind == "drivers":
+                processes.forget(record.name)
+    mark = recorded_variables(home).get(INSTANCE, "none")
+    entry = f"{INSTANCE}={mark}"
+    deadline = time.monotonic() + 10
+    while (left := processes_with_environment(entry)) and time.monotonic() < deadline:
+        found = True
+        for pid in left:
+            send(pid, signal.SIGKILL)
+        time.sleep(0.1)
+    groups_remove(home)
+    return found

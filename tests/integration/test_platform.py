@@ -1,0 +1,186 @@
+"""The platform below the engine: nodes, their registration and workers, restarts, and a clean end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.config.environment import ROOT
+from controlplane.domain.coordination import (
+    DeployedSpec,
+    NodeRegistration,
+    NodeStats,
+    Paths,
+    decode,
+    encode,
+)
+from supervision.data_plane import DataPlane
+from supervision.processes import session_members
+from tests.integration.stack import Stack, free_port, settings_of_the_shell_replaced
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[DataPlane]:
+    with settings_of_the_shell_replaced({}):
+        made = DataPlane(tmp_path / "home", environment={"RESURGE_HEARTBEAT_INTERVAL": "0.3"})
+        try:
+            made.start(nodes=2)
+            yield made
+        finally:
+            made.stop()
+
+
+def test_nodes_register_work_and_survive_zookeeper(plane: DataPlane) -> None:
+    from kazoo.client import KazooClient
+
+    client = KazooClient(hosts=plane.environment["RESURGE_ZOOKEEPER"], timeout=4.0)
+    client.start(timeout=20)
+
+    def read(path: str) -> bytes | None:
+        return client.get(path)[0] if client.exists(path) else None
+
+    def eventually(condition: object, what: str, timeout: float = 30.0) -> None:
+        deadline = time.monotonic() + timeout
+        while not condition():  # type: ignore[operator]
+            assert time.monotonic() < deadline, what
+            time.sleep(0.1)
+
+    def registered(node: str) -> NodeRegistration | None:
+        data = read(Paths.node(node))
+        return decode(data, NodeRegistration) if data else None
+
+    def workers(node: str) -> list[str]:
+        data = read(Paths.stats(node))
+        return decode(data, NodeStats).workers if data else []
+
+    eventually(lambda: registered("node-1") and registered("node-2"), "both nodes register")
+    first = registered("node-1")
+    assert first is not None
+    assert (first.address, first.rack, first.slots) == ("127.0.1.1", "rack-a", 2)
+
+    spec = encode(DeployedSpec(name="one", version=1, spec={}))
+    client.create(Paths.spec("one"), spec, makepath=True)
+    eventually(lambda: workers("node-1") == ["one"] and workers("node-2") == ["one"], "workers start")
+    processes = {member.pid for member in session_members(first.pid)}
+    assert len(processes) == 2, "the agent and its Spark worker"
+
+    # ZooKeeper comes back without anything it knew: another session, the same processes.
+    zookeeper = plane.child("zookeeper")
+    zookeeper.kill()
+    zookeeper.wait()
+    shutil.rmtree(plane.home / "zookeeper" / "data")
+    (plane.home / "zookeeper" / "data").mkdir()
+    plane.restart("zookeeper")
+    eventually(lambda: client.connected, "the test's own client is back", 60)
+    eventually(lambda: registered("node-1") is not None, "registered again", 60)
+    again = registered("node-1")
+    assert again is not None
+    assert again.pid == first.pid
+    assert again.session != first.session
+    assert {member.pid for member in session_members(first.pid)} == processes
+    client.create(Paths.spec("one"), spec, makepath=True)
+
+    # Undeployed: the worker goes, the node stays.
+    client.set(Paths.spec("one"), encode(DeployedSpec(name="one", version=1, spec={}, desired="stopped")))
+    eventually(lambda: workers("node-1") == [], "the worker ends")
+    assert session_members(first.pid)[0].pid == first.pid
+
+    # A killed node takes all of its processes along; its registration ends with the session.
+    plane.provider.fail("node-2")
+    eventually(lambda: registered("node-2") is None, "the registration of a dead node ends", 15)
+    client.stop()
+    client.close()
+
+
+def test_a_restarted_agent_replaces_the_registration_of_its_predecessor(plane: DataPlane) -> None:
+    from kazoo.client import KazooClient
+
+    client = KazooClient(hosts=plane.environment["RESURGE_ZOOKEEPER"], timeout=4.0)
+    client.start(timeout=20)
+    deadline = time.monotonic() + 30
+    while not client.exists(Paths.node("node-1")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    before = decode(client.get(Paths.node("node-1"))[0], NodeRegistration)
+    description = plane.provider.nodes()[0].description
+    plane.provider.fail("node-1")
+    started = time.monotonic()
+    plane.provider.launch(description)
+    while True:
+        found = client.exists(Paths.node("node-1")) and client.get(Paths.node("node-1"))[0]
+        if found and decode(found, NodeRegistration).session != before.session:
+            break
+        assert time.monotonic() - started < 30
+        time.sleep(0.05)
+    assert decode(found, NodeRegistration).pid != before.pid
+    client.stop()
+    client.close()
+
+
+def test_the_whole_installation_comes_up_is_failed_and_goes(tmp_path: Path) -> None:
+    with Stack(tmp_path, nodes=3) as stack:
+        access = tmp_path / "home" / "run" / "access.json"
+        assert stat.S_IMODE(access.stat().st_mode) == 0o600
+        assert set(json.loads(access.read_text())) == {"url", "user", "password", "token"}
+        assert {row["rack"] for row in stack.nodes().values()} == {"rack-a", "rack-b"}
+
+        for process in ("web", "launcher", "redis", "recovery"):
+            stack.kill(process)
+        stack.wait_for(lambda: len(stack.nodes("alive")) == 3, "the nodes live on")
+        pids = {name: stack.node_process(name).pid for name in stack.nodes()}
+
+        stack.kill_nodes("node-2")
+        stack.wait_for(lambda: "node-2" in stack.nodes("lost"), "node-2 is lost", timeout=15)
+        assert not (stack.home / "nodes" / "node-2").exists()
+
+        # The same nodes come back after a stop, as new processes and without any incident.
+        incidents = len(stack.incidents())
+        stack.down()
+        assert stack.processes() == []
+        stack.up()
+        alive = stack.nodes("alive")
+        assert {"node-1", "node-3"} <= set(alive)
+        assert stack.node_process("node-1").pid != pids["node-1"]
+        time.sleep(6)
+        assert len(stack.incidents()) == incidents
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    """`make up` in the foreground, interrupted in the middle of its start."""
+    home = tmp_path / "home"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RESURGE_")}
+    environment |= {"RESURGE_HOME": str(home), "RESURGE_PORT": str(free_port()), "PIPELINE": "none"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "supervision", "up"],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "redis is ready" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=90)
+    assert "no process is left" in said
+    assert process.returncode == 0
+    mark = next(
+        line for line in (home / "run" / "environment").read_text().splitlines() if "INSTANCE" in line
+    )
+    from supervision.processes import processes_with_environment
+
+    assert processes_with_environment(mark) == []

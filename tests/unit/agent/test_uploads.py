@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controlplane.domain.coordination import CheckpointAck, Snapshot, SnapshotFile
+from spark_jobs.agent.storage import CheckpointStorage
+from spark_jobs.agent.uploads import Uploader, waiting_snapshots
+
+TOPOLOGY = "hashtags"
+
+
+class Node:
+    """A node's directory with an uploader, and the acknowledgements it wrote."""
+
+    def __init__(self, root: Path, url: str) -> None:
+        self.home = root / "node-1"
+        self.acks: list[tuple[str, CheckpointAck, str]] = []
+        self.reachable = True
+        self.uploader = Uploader(
+            node="node-1", node_home=self.home, storage=CheckpointStorage(url), acknowledge=self._acknowledge
+        )
+
+    def _acknowledge(self, topology: str, ack: CheckpointAck, directory: str) -> bool:
+        if self.reachable:
+            self.acks.append((topology, ack, directory))
+        return self.reachable
+
+    def snapshot(self, checkpoint: int, files: dict[str, bytes], *, index: int = 0) -> Path:
+        directory = f"O3-{index}"
+        state = self.home / "state" / TOPOLOGY / directory
+        state.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (state / name).write_bytes(content)
+        snapshot = Snapshot(
+            topology=TOPOLOGY,
+            partition=f"O3[{index}]",
+            checkpoint=checkpoint,
+            generation=2,
+            files=[SnapshotFile(name=name, bytes=len(content)) for name, content in files.items()],
+            manifest={"epoch": checkpoint, "files": sorted(files)},
+        )
+        path = self.home / "snapshots" / TOPOLOGY / f"{checkpoint}.2" / f"{directory}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(msgspec.json.encode(snapshot))
+        return path
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path, f"file://{tmp_path}/checkpoints")
+
+
+def test_files_manifest_and_acknowledgement(node: Node, tmp_path: Path) -> None:
+    path = node.snapshot(10, {"a.arrow": b"aaaa", "b.arrow": b"bb"})
+    assert node.uploader.upload(path)
+    stored = tmp_path / "checkpoints" / TOPOLOGY
+    assert (stored / "files/O3-0/a.arrow").read_bytes() == b"aaaa"
+    manifest = msgspec.json.decode((stored / "manifests/10/O3-0.json").read_bytes())
+    assert manifest == {"epoch": 10, "files": ["a.arrow", "b.arrow"]}
+    [(topology, ack, directory)] = node.acks
+    assert (topology, directory) == (TOPOLOGY, "O3-0")
+    assert (ack.partition, ack.checkpoint, ack.generation, ack.node) == ("O3[0]", 10, 2, "node-1")
+    assert (ack.size_bytes, ack.files, ack.error) == (6, 2, "")
+    assert not path.exists()
+    assert not path.parent.exists()
+    assert not list(stored.rglob("*.partial"))
+
+
+def test_only_what_the_storage_lacks_is_sent(node: Node) -> None:
+    node.uploader.upload(node.snapshot(10, {"a.arrow": b"a" * 5000}))
+    node.uploader.upload(node.snapshot(20, {"a.arrow": b"a" * 5000, "b.arrow": b"b" * 10}))
+    assert node.acks[1][1].size_bytes == 5010
+    assert node.acks[1][1].uploaded_bytes < 1000
+
+
+def test_stored_files_survive_the_nodes_disk(node: Node, tmp_path: Path) -> None:
+    node.uploader.upload(node.snapshot(10, {"a.arrow": b"kept"}))
+    shutil.rmtree(node.home)
+    assert (tmp_path / "checkpoints" / TOPOLOGY / "files/O3-0/a.arrow").read_bytes() == b"kept"
+
+
+def test_without_zookeeper_the_snapshot_waits(node: Node) -> None:
+    path = node.snapshot(10, {"a.arrow": b"aaaa"})
+    node.reachable = False
+    assert not node.uploader.upload(path)
+    assert path.exists()
+    node.reachable = True
+    assert node.uploader.upload(path)
+    assert node.acks[0][1].error == ""
+
+
+def test_a_failed_upload_is_acknowledged_with_what_and_where(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("a file where the directory should be")
+    node = Node(tmp_path, f"file://{tmp_path}/checkpoints")
+    path = node.snapshot(10, {"a.arrow": b"aaaa"})
+    assert node.uploader.upload(path)
+    assert "Not a directory" in node.acks[0][1].error
+    assert str(tmp_path / "checkpoints") in node.acks[0][1].error
+    assert (node.home / "state" / TOPOLOGY / "O3-0" / "a.arrow").read_bytes() == b"aaaa"
+
+    (tmp_path / "checkpoints").unlink()
+    node.uploader.upload(node.snapshot(20, {"a.arrow": b"aaaa"}))
+    assert node.acks[1][1].error == ""
+
+
+def test_a_full_disk_leaves_nothing_half_written(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other_disk(source: object, target: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    def full_disk(source: Path, target: Path) -> None:
+        target.write_bytes(b"aa")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+
+    monkeypatch.setattr(os, "link", other_disk)
+    monkeypatch.setattr(shutil, "copyfile", full_disk)
+    node.uploader.upload(node.snapshot(10, {"a.arrow": b"aaaa"}))
+    assert "No space left on device" in node.acks[0][1].error
+    stored = tmp_path / "checkpoints" / TOPOLOGY
+    assert not [path for path in stored.rglob("*") if path.is_file()]
+
+
+def test_a_copy_is_made_where_links_are_impossible(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other_disk(source: object, target: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    monkeypatch.setattr(os, "link", other_disk)
+    node.uploader.upload(node.snapshot(10, {"a.arrow": b"aaaa"}))
+    assert node.acks[0][1].error == ""
+    assert (tmp_path / "checkpoints" / TOPOLOGY / "files/O3-0/a.arrow").read_bytes() == b"aaaa"
+
+
+def test_a_state_file_that_vanished_is_an_error(node: Node) -> None:
+    path = node.snapshot(10, {"a.arrow": b"aaaa"})
+    (node.home / "state" / TOPOLOGY / "O3-0" / "a.arrow").unlink()
+    node.uploader.upload(path)
+    assert "No such file" in node.acks[0][1].error
+    assert "a.arrow" in node.acks[0][1].error
+
+
+def test_a_name_with_a_path_is_refused(node: Node, tmp_path: Path) -> None:
+    path = node.snapshot(10, {"a.arrow": b"aaaa"})
+    path.write_bytes(path.read_bytes().replace(b'"a.arrow"', b'"../a.arrow"', 1))
+    node.uploader.upload(path)
+    assert "holds a path" in node.acks[0][1].error
+
+
+def test_damaged_snapshot_is_dropped(node: Node) -> None:
+    path = node.snapshot(10, {"a.arrow": b"aaaa"})
+    path.write_text("{")
+    assert node.uploader.upload(path)
+    assert not path.exists()
+    assert node.acks == []
+
+
+def test_snapshots_wait_in_order_of_their_checkpoints(node: Node) -> None:
+    for checkpoint in (100, 20, 3):
+        node.snapshot(checkpoint, {"a.arrow": b"a"})
+    (node.home / "snapshots" / TOPOLOGY / "3.2" / "O4-0.json.tmp").write_text("being written")
+    found = [path.parent.name for path in waiting_snapshots(node.home / "snapshots")]
+    assert found == ["3.2", "20.2", "100.2"]
+
+
+def test_any_fsspec_storage_serves(tmp_path: Path) -> None:
+    node = Node(tmp_path, f"memory://{tmp_path.name}")
+    node.uploader.upload(node.snapshot(10, {"a.arrow": b"aaaa"}))
+    node.uploader.upload(node.snapshot(20, {"a.arrow": b"aaaa"}))
+    assert [ack.error for _, ack, _ in node.acks] == ["", ""]
+    assert node.acks[0][1].uploaded_bytes > node.acks[1][1].uploaded_bytes

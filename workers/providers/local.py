@@ -1,0 +1,143 @@
+"""Nodes on this machine: each one an agent in a session of its own, on an address of its own."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from controlplane.config.environment import ROOT, Delay
+from supervision.detached import DetachedProcess, DetachedProcesses
+from workers.providers.base import NodeDescription, ProviderDescription, ProviderError, RunningNode
+from workers.providers.cgroups import CpuCaps
+
+log = structlog.get_logger()
+
+_NUMBERED = re.compile(r"^[a-z][a-z-]*-([1-9][0-9]*)$")
+ADDRESSES = 254 * 254
+
+
+class LocalNodeProvider:
+    """Starts agents as processes recorded below `run/nodes`; every process that has the same home sees
+    the same nodes, so that the launcher starts what a recovery worker may kill."""
+
+    def __init__(
+        self,
+        *,
+        home: Path,
+        delay: Delay,
+        seed: int | str = 0,
+        environment: Mapping[str, str] | None = None,
+        cpu_cap: bool = True,
+    ) -> None:
+        self._home = home
+        self._processes = DetachedProcesses(home / "run" / "nodes")
+        self._delay = delay
+        self._seed = seed
+        self._environment = dict(os.environ if environment is None else environment)
+        self._caps = CpuCaps(home, enabled=cpu_cap)
+        self._guard = threading.Lock()
+
+    def describe(self) -> ProviderDescription:
+        return ProviderDescription(
+            name="local",
+            text=f"processes on this machine, a new one after {self._delay} s, CPU cap: {self._caps.state}",
+            can_fail=True,
+        )
+
+    def request(self, *, key: str, requested_at: float) -> float:
+        # Seeded by the key: asking again after a crash gives the same answer, and a demo can be repeated.
+        return requested_at + self._delay.draw(random.Random(f"{self._seed}/{key}"))  # noqa: S311
+
+    def launch(self, node: NodeDescription) -> RunningNode:
+        with self._guard:
+            known = self._processes.get(node.name)
+            if known is not None and known.alive:
+                return _running(known)
+            if known is not None:
+                self._processes.kill(node.name)
+            record = self._start(node)
+            self._caps.apply(node.name, record.pid, node.capacity)
+        log.info(
+            "node launched", node=node.name, address=address_of(node.name), rack=node.rack, pid=record.pid
+        )
+        return _running(record)
+
+    def nodes(self) -> list[RunningNode]:
+        return [_running(record) for record in self._processes.all()]
+
+    def fail(self, name: str) -> bool:
+        record = self._processes.get(name)
+        if record is None:
+            raise ProviderError(f"{name}: the local provider runs no such node")
+        alive = record.alive
+        killed = self._processes.kill(name)
+        log.warning("node killed on request", node=name, processes=killed)
+        return alive
+
+    def end(self, name: str, *, grace: float = 5.0) -> None:
+        self._processes.end(name, grace=grace)
+        self.forget(name)
+
+    def halt(self, name: str, *, grace: float = 5.0) -> None:
+        """End a node but keep its record and its disk: `launch` brings the same node back."""
+        self._processes.end(name, grace=grace)
+        self._caps.remove(name)
+
+    def forget(self, name: str) -> None:
+        """Drop the record, the disk and the CPU cap of a node that is gone; its name is not used again."""
+        self._processes.kill(name)
+        self._processes.forget(name)
+        self._caps.remove(name)
+        shutil.rmtree(self._home / "nodes" / name, ignore_errors=True)
+
+    def _start(self, node: NodeDescription) -> DetachedProcess:
+        command = [sys.executable, "-m", "spark_jobs.agent", "--node", node.name]
+        command += ["--address", address_of(node.name), "--rack", node.rack]
+        command += ["--slots", str(node.slots), "--capacity", str(node.capacity)]
+        if node.standby:
+            command.append("--standby")
+        try:
+            return self._processes.start(
+                node.name,
+                command,
+                environment={**self._environment, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+                directory=ROOT,
+                output=self._home / "log" / f"{node.name}.log",
+                details=msgspec.to_builtins(node),
+            )
+        except OSError as error:
+            raise ProviderError(f"{node.name}: cannot start its agent: {error}") from error
+
+
+def address_of(name: str) -> str:
+    """The loopback address of a node by the number its name ends with: `node-3` has 127.0.1.3."""
+    found = _NUMBERED.match(name)
+    if found is None:
+        raise ProviderError(f"{name}: a local node's name is a word and a number, such as node-3")
+    number = int(found.group(1)) - 1
+    if number >= ADDRESSES:
+        raise ProviderError(f"{name}: the local provider has addresses for {ADDRESSES} nodes")
+    return f"127.0.{1 + number // 254}.{1 + number % 254}"
+
+
+def rack_of(number: int) -> str:
+    """Racks alternate: odd nodes in rack-a, even ones in rack-b."""
+    return "rack-a" if number % 2 else "rack-b"
+
+
+def _running(record: DetachedProcess) -> RunningNode:
+    return RunningNode(
+        description=msgspec.convert(record.details, NodeDescription),
+        address=address_of(record.name),
+        pid=record.pid,
+        alive=record.alive,
+    )
