@@ -95,11 +95,14 @@ class Application:
         self._changes: dict[tuple[str, str], Change] = {}
         self._topologies: dict[str, Topology] = {}
 
-    def apply(self, instructions: Iterable[Instruction]) -> Applied:
-        """Carry out `instructions` in order and publish one event; raises `StalePlan`."""
+    def carry_out(self, instructions: Iterable[Instruction]) -> None:
+        """Carry out `instructions` in order; raises `StalePlan`."""
         for instruction in instructions:
             self._ACTIONS[type(instruction)](self, instruction)
             self.applied.changed = True
+
+    def finish(self) -> Applied:
+        """Publish one event about everything that has changed, if anything has."""
         if self.applied.changed:
             self.incident.save()
             self.add(incident_change(self.incident))

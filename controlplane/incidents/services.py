@@ -17,7 +17,6 @@ from django.db.models import Max
 from django.utils import timezone
 
 from controlplane.domain.availability import milestones
-from controlplane.domain.coordination import Plan
 from controlplane.domain.recovery.incident import (
     AbortAsked,
     DrainAsked,
@@ -30,17 +29,16 @@ from controlplane.domain.recovery.incident import (
 from controlplane.domain.recovery.wording import duration
 from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import EventKind
-from controlplane.events.representation import entry_change, plan_change, topology_change
+from controlplane.events.representation import entry_change
 from controlplane.events.services import event_publish
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
 from controlplane.incidents.applying import Application, Applied
 from controlplane.incidents.choices import (
     INCIDENT_ENDED,
     IncidentTrigger,
-    PlanState,
 )
 from controlplane.incidents.loading import deployed_topologies, machine_load
-from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.incidents.selectors import incidents_open
 from controlplane.nodes.models import Node
 from controlplane.topologies.graphs import graph_of
@@ -104,12 +102,11 @@ def _step(incident: Incident, events: list[Event], *, may_plan: bool, opened: bo
     if opened:
         application.kinds.add(EventKind.INCIDENT_OPENED)
     _involve_nodes(incident, events)
-    failed_before = incident.summary.get("failed_queries", {})
     _note_failed_queries(incident, events)
-    changed = incident.summary.get("failed_queries", {}) != failed_before
-    changed |= _note_returned_queries(incident, application)
-    application.applied.changed |= changed or opened
-    return application.apply(instructions)
+    application.carry_out(instructions)
+    # After the instructions: what has just failed is not available, whatever its row said before.
+    application.applied.changed |= _note_returned_queries(incident, application) or opened
+    return application.finish()
 
 
 # ---- what the operator sees of queries -----------------------------------------------------------
@@ -158,7 +155,7 @@ def incident_queries_note(*, number: int) -> None:
         return
     application = Application(incident, timezone.now())
     application.applied.changed = _note_returned_queries(incident, application)
-    application.apply([])
+    application.finish()
 
 
 def _note_returned_queries(incident: Incident, application: Application) -> bool:
@@ -242,90 +239,6 @@ def incident_abort(*, number: int, actor: str, reason: str) -> None:
         raise Conflict(f"incident {number} is {incident.state} already")
     now = timezone.now().timestamp()
     incident_advance(number=number, events=[AbortAsked(at=now, actor=actor, reason=reason)], may_plan=False)
-
-
-# ---- plans outside of incidents ------------------------------------------------------------------
-
-
-@transaction.atomic
-def plan_mark_published(*, topology: str, generation: int) -> bool:
-    """A plan is in ZooKeeper. True if it was recorded now; plans of incidents are moved by their machine."""
-    plan = (
-        RecoveryPlan.objects.select_for_update()
-        .filter(topology__name=topology, generation=generation, state=PlanState.PLANNED)
-        .select_related("topology", "incident")
-        .first()
-    )
-    if plan is None:
-        return False
-    plan.state, plan.published_at = PlanState.PUBLISHED, timezone.now()
-    plan.save(update_fields=["state", "published_at"])
-    number = plan.incident.number if plan.incident is not None else None
-    event_publish(
-        kind=EventKind.PLAN_PUBLISHED,
-        topology=topology,
-        incident=number,
-        changes=[plan_change(plan, topology=topology, incident=number)],
-    )
-    return True
-
-
-@transaction.atomic
-def plan_adopt(*, topology: str, plan: Plan) -> None:
-    """Record a plan found in ZooKeeper that is ahead of the database (one restored from a backup)."""
-    row = Topology.objects.select_for_update().get(name=topology)
-    if row.generation >= plan.generation:
-        return
-    log.warning("plan adopted from zookeeper", topology=topology, generation=plan.generation)
-    row.generation = plan.generation
-    row.save(update_fields=["generation", "updated_at"])
-    adopted = RecoveryPlan.objects.create(
-        topology=row,
-        generation=plan.generation,
-        kind=plan.kind,
-        method=plan.method,
-        rollback=plan.rollback,
-        checkpoint=plan.checkpoint,
-        assignment=plan.assignment,
-        restore=plan.restore,
-        state=PlanState.PUBLISHED,
-        published_at=timezone.now(),
-        reason="found in ZooKeeper, ahead of the database",
-    )
-    event_publish(
-        kind=EventKind.PLAN_PUBLISHED,
-        topology=topology,
-        changes=[
-            topology_change(row, only=("generation",)),
-            plan_change(adopted, topology=topology, incident=None),
-        ],
-        reason=adopted.reason,
-    )
-
-
-@transaction.atomic
-def plan_mark_applied(*, topology: str, generation: int) -> bool:
-    """The driver runs a deployment plan: it is applied and needs no verification."""
-    plan = (
-        RecoveryPlan.objects.select_for_update()
-        .filter(
-            topology__name=topology,
-            generation=generation,
-            incident=None,
-            state__in=(PlanState.PLANNED, PlanState.PUBLISHED),
-        )
-        .first()
-    )
-    if plan is None:
-        return False
-    plan.state, plan.applied_at = PlanState.APPLIED, timezone.now()
-    plan.save(update_fields=["state", "applied_at"])
-    event_publish(
-        kind=EventKind.PLAN_APPLIED,
-        topology=topology,
-        changes=[plan_change(plan, topology=topology, incident=None)],
-    )
-    return True
 
 
 @transaction.atomic

@@ -1,0 +1,202 @@
+"""State of an incident, its transition table, and what the story is told through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from controlplane.domain.recovery.incident import (
+    AskForCheckpoint,
+    Deployment,
+    EntryKind,
+    Instruction,
+    Involve,
+    MarkPartitions,
+    MarkPlan,
+    NodeView,
+    Phase,
+    Request,
+    State,
+    Tell,
+    TopologyCase,
+)
+from controlplane.domain.recovery.liveness import ImpossibleTransitionError
+from controlplane.domain.recovery.memory import Memory
+from controlplane.domain.recovery.method import Method
+
+
+class Transitions:
+    """What one incident knows, and how its cases get from one phase to another."""
+
+    def __init__(
+        self,
+        *,
+        number: int,
+        method: Method,
+        deployments: dict[str, Deployment],
+        nodes: dict[str, NodeView],
+        state: State = State.OPEN,
+        cases: dict[str, TopologyCase] | None = None,
+        requests: Iterable[Request] = (),
+        memory: Memory | None = None,
+        max_utilisation: float = 0.8,
+        opened_at: float | None = None,
+        may_plan: bool = True,
+    ) -> None:
+        """may_plan: whether everything observed has been fed, the newest checkpoints above all, so that
+        plans can be made."""
+        self.number = number
+        self.method = method
+        self.deployments = deployments
+        self.nodes = nodes
+        self.state = state
+        self.cases = cases or {}
+        self.requests = {request.key: request for request in requests}
+        self.memory = memory or Memory()
+        self.max_utilisation = max_utilisation
+        self.opened_at = opened_at
+        self.may_plan = may_plan
+        self.now = float("-inf")
+
+    def _transition(self, case: TopologyCase, finish: Phase, why: str) -> list[Instruction]:
+        action = self._TRANSITIONS.get((case.phase, finish))
+        if action is None:
+            subject = f"{case.name} in incident {self.number}"
+            raise ImpossibleTransitionError(subject, case.phase, finish, case.story)
+        start, case.phase = case.phase, finish
+        case.story = [*case.story[-49:], (self.now, f"{start} -> {finish}", why)]
+        return action(self, case, why)
+
+    def _to_failed(self, case: TopologyCase, why: str) -> list[Instruction]:
+        """The plan under way no longer fits; what it was to restore has to be restored by the next."""
+        case.failed |= case.restore
+        case.unrestored |= case.restore
+        case.forced = case.forced or not case.restore
+        fact = {
+            "fact": "unrestored",
+            "topology": case.name,
+            "generation": self._generation(case.name),
+            "partitions": sorted(case.restore),
+        }
+        return [
+            MarkPlan(topology=case.name, generation=case.generation, state="superseded", reason=why),
+            *self._tell("step", f"Plan {case.generation} of {case.name} no longer fits: {why}.", fact),
+        ]
+
+    def _failed_again(self, case: TopologyCase, why: str) -> list[Instruction]:
+        return []
+
+    def _to_planned(self, case: TopologyCase, why: str) -> list[Instruction]:
+        return []
+
+    def _to_published(self, case: TopologyCase, why: str) -> list[Instruction]:
+        return [
+            MarkPlan(topology=case.name, generation=case.generation, state="published"),
+            *self._tell("step", f"Plan {case.generation} of {case.name} is in force: {why}."),
+        ]
+
+    def _to_replaying(self, case: TopologyCase, why: str) -> list[Instruction]:
+        return [
+            MarkPlan(topology=case.name, generation=case.generation, state="applied"),
+            MarkPartitions(topology=case.name, state="replaying"),
+            *self._tell("step", f"{case.name}: {why}."),
+        ]
+
+    def _to_verifying(self, case: TopologyCase, why: str) -> list[Instruction]:
+        self.memory.caught_up[case.name] = case.generation
+        fact = {"fact": "caught_up", "topology": case.name, "generation": case.generation}
+        return [
+            MarkPartitions(topology=case.name, state="running"),
+            AskForCheckpoint(topology=case.name),
+            *self._tell(
+                "step",
+                f"{case.name}: {why}. The next complete checkpoint will prove that nothing depends on the "
+                "lost nodes any more.",
+                fact,
+            ),
+        ]
+
+    def _to_verified(self, case: TopologyCase, why: str) -> list[Instruction]:
+        return [
+            MarkPlan(topology=case.name, generation=case.generation, state="verified"),
+            *self._tell("outcome", f"{case.name} is recovered: {why}."),
+        ]
+
+    def _to_dropped(self, case: TopologyCase, why: str) -> list[Instruction]:
+        case.failed, case.unrestored, case.forced = set(), set(), False
+        fact = {"fact": "dropped", "topology": case.name, "generation": self._generation(case.name)}
+        # Only a plan of this incident that is still current is affected; marking checks its state.
+        mark = MarkPlan(topology=case.name, generation=case.generation, state="superseded", reason=why)
+        told = self._tell("outcome", f"Nothing more to recover of {case.name}: {why}.", fact)
+        return [*([mark] if case.wave else []), *told]
+
+    _TRANSITIONS: dict[tuple[Phase, Phase], Callable[..., list[Instruction]]] = {  # noqa: RUF012
+        (Phase.FAILED, Phase.PLANNED): _to_planned,
+        (Phase.PLANNED, Phase.PUBLISHED): _to_published,
+        (Phase.PUBLISHED, Phase.REPLAYING): _to_replaying,
+        (Phase.REPLAYING, Phase.VERIFYING): _to_verifying,
+        (Phase.VERIFYING, Phase.VERIFIED): _to_verified,
+        (Phase.FAILED, Phase.FAILED): _failed_again,
+        (Phase.PLANNED, Phase.FAILED): _to_failed,
+        (Phase.PUBLISHED, Phase.FAILED): _to_failed,
+        (Phase.REPLAYING, Phase.FAILED): _to_failed,
+        (Phase.VERIFYING, Phase.FAILED): _to_failed,
+        (Phase.VERIFIED, Phase.FAILED): _failed_again,
+        (Phase.DROPPED, Phase.FAILED): _failed_again,
+        (Phase.FAILED, Phase.DROPPED): _to_dropped,
+        (Phase.PLANNED, Phase.DROPPED): _to_dropped,
+        (Phase.PUBLISHED, Phase.DROPPED): _to_dropped,
+        (Phase.REPLAYING, Phase.DROPPED): _to_dropped,
+        (Phase.VERIFYING, Phase.DROPPED): _to_dropped,
+    }
+
+    def _fail(
+        self, name: str, partitions: Collection[str], why: str, *, down: bool = True
+    ) -> list[Instruction]:
+        """Add failed partitions to the topology's case, which is opened if there is none."""
+        instructions: list[Instruction] = []
+        case = self.cases.get(name)
+        if case is None:
+            case = self.cases[name] = TopologyCase(name=name, generation=self._generation(name))
+            instructions.append(Involve(topology=name))
+        else:
+            instructions += self._transition(case, Phase.FAILED, why)
+        case.failed |= set(partitions)
+        if down and partitions:
+            instructions.append(
+                MarkPartitions(topology=name, state="failed", partitions=frozenset(partitions))
+            )
+        return instructions
+
+    # ---- shared ----------------------------------------------------------------------------------
+
+    def _tell(
+        self,
+        kind: EntryKind,
+        text: str,
+        fact: Mapping[str, Any] | None = None,
+    ) -> list[Instruction]:
+        if fact:
+            self.memory.remember(fact)
+        return [Tell(kind=kind, text=text, fact=fact or {})]
+
+    def _down(self, topology: str) -> frozenset[str]:
+        """Partitions that have no living node."""
+        alive = {node.name for node in self.nodes.values() if node.alive}
+        deployment = self.deployments[topology]
+        return frozenset(
+            p for p in deployment.topology.partitions if deployment.assignment.get(p) not in alive
+        )
+
+    def _failed_fact(self, affected: Mapping[str, Collection[str]]) -> dict[str, Any]:
+        return {
+            name: {"generation": self.deployments[name].generation, "partitions": sorted(partitions)}
+            for name, partitions in affected.items()
+        }
+
+    def _generation(self, topology: str) -> int:
+        deployment = self.deployments.get(topology)
+        if deployment is not None:
+            return deployment.generation
+        case = self.cases.get(topology)
+        return case.generation if case is not None else 0

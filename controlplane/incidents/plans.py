@@ -1,0 +1,98 @@
+"""What happens to plans besides the steps of an incident: deployments, and plans found in ZooKeeper."""
+
+from __future__ import annotations
+
+import structlog
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.domain.coordination import Plan
+from controlplane.events.choices import EventKind
+from controlplane.events.representation import plan_change, topology_change
+from controlplane.events.services import event_publish
+from controlplane.incidents.choices import PlanState
+from controlplane.incidents.models import RecoveryPlan
+from controlplane.topologies.models import Topology
+
+log = structlog.get_logger(__name__)
+
+
+@transaction.atomic
+def plan_mark_published(*, topology: str, generation: int) -> bool:
+    """A plan is in ZooKeeper. True if it was recorded now; plans of incidents are moved by their machine."""
+    plan = (
+        RecoveryPlan.objects.select_for_update()
+        .filter(topology__name=topology, generation=generation, state=PlanState.PLANNED)
+        .select_related("topology", "incident")
+        .first()
+    )
+    if plan is None:
+        return False
+    plan.state, plan.published_at = PlanState.PUBLISHED, timezone.now()
+    plan.save(update_fields=["state", "published_at"])
+    number = plan.incident.number if plan.incident is not None else None
+    event_publish(
+        kind=EventKind.PLAN_PUBLISHED,
+        topology=topology,
+        incident=number,
+        changes=[plan_change(plan, topology=topology, incident=number)],
+    )
+    return True
+
+
+@transaction.atomic
+def plan_adopt(*, topology: str, plan: Plan) -> None:
+    """Record a plan found in ZooKeeper that is ahead of the database (one restored from a backup)."""
+    row = Topology.objects.select_for_update().get(name=topology)
+    if row.generation >= plan.generation:
+        return
+    log.warning("plan adopted from zookeeper", topology=topology, generation=plan.generation)
+    row.generation = plan.generation
+    row.save(update_fields=["generation", "updated_at"])
+    adopted = RecoveryPlan.objects.create(
+        topology=row,
+        generation=plan.generation,
+        kind=plan.kind,
+        method=plan.method,
+        rollback=plan.rollback,
+        checkpoint=plan.checkpoint,
+        assignment=plan.assignment,
+        restore=plan.restore,
+        state=PlanState.PUBLISHED,
+        published_at=timezone.now(),
+        reason="found in ZooKeeper, ahead of the database",
+    )
+    event_publish(
+        kind=EventKind.PLAN_PUBLISHED,
+        topology=topology,
+        changes=[
+            topology_change(row, only=("generation",)),
+            plan_change(adopted, topology=topology, incident=None),
+        ],
+        reason=adopted.reason,
+    )
+
+
+@transaction.atomic
+def plan_mark_applied(*, topology: str, generation: int) -> bool:
+    """The driver runs a deployment plan: it is applied and needs no verification."""
+    plan = (
+        RecoveryPlan.objects.select_for_update()
+        .filter(
+            topology__name=topology,
+            generation=generation,
+            incident=None,
+            state__in=(PlanState.PLANNED, PlanState.PUBLISHED),
+        )
+        .first()
+    )
+    if plan is None:
+        return False
+    plan.state, plan.applied_at = PlanState.APPLIED, timezone.now()
+    plan.save(update_fields=["state", "applied_at"])
+    event_publish(
+        kind=EventKind.PLAN_APPLIED,
+        topology=topology,
+        changes=[plan_change(plan, topology=topology, incident=None)],
+    )
+    return True

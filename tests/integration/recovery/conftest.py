@@ -1,0 +1,60 @@
+"""A ZooKeeper and a Redis alone, for tests that call the workers' functions in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from supervision.readiness import wait_until
+from tests.integration.recovery.stack import Stack
+from tests.unit.workers.conftest import deployed, sent  # noqa: F401  (fixtures)
+from workers.zookeeper import Coordination
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    stack = Stack(tmp_path_factory.mktemp("servers"))
+    try:
+        stack.start("zookeeper")
+        stack.start("redis")
+        yield stack
+    finally:
+        stack.stop_all()
+
+
+@pytest.fixture
+def coordination(servers: Stack) -> Iterator[Coordination]:
+    """A connected client on an empty tree."""
+    client = Coordination(f"127.0.0.1:{servers.ports['zookeeper']}", 4.0)
+    try:
+        assert client.wait_connected(30), "ZooKeeper did not start"
+        if client.client.exists("/resurge"):
+            client.client.delete("/resurge", recursive=True)
+        yield client
+    finally:
+        client.close()
+
+
+@pytest.fixture
+def stream(servers: Stack, settings: Any) -> redis.Redis:
+    """An empty Redis, which the settings name."""
+    url = f"redis://127.0.0.1:{servers.ports['redis']}/0"
+    connection = redis.Redis.from_url(url)
+
+    def answers() -> bool:
+        try:
+            return bool(connection.ping())
+        except redis.RedisError:
+            return False
+
+    wait_until(answers, what="redis", timeout=20)
+    connection.flushall()
+    settings.RESURGE = type("Settings", (), {**_slots(settings.RESURGE), "redis_url": url})()
+    return connection
+
+
+def _slots(environment: Any) -> dict[str, Any]:
+    return {name: getattr(environment, name) for name in type(environment).__slots__}

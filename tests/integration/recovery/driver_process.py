@@ -1,0 +1,151 @@
+"""A driver as the control plane sees one: follows the plan and reports, without any data.
+
+    python -m tests.integration.recovery.driver_process TOPOLOGY HOSTS REDIS_URL
+
+It applies each generation in four steps (restoring, replaying, running, a checkpoint a second later) and
+prints every generation it applies.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+
+import redis
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.retry import KazooRetry
+
+from controlplane.domain.coordination import (
+    TELEMETRY_FIELD,
+    TELEMETRY_STREAM,
+    CheckpointReport,
+    DriverState,
+    DriverStatus,
+    EpochReport,
+    LatestCheckpoint,
+    PartitionMetrics,
+    Paths,
+    Plan,
+    QueryMetrics,
+    Telemetry,
+    decode,
+    encode,
+)
+from spark_jobs.zookeeper_session import SessionGuard
+
+STEP = 0.25
+
+
+class Driver:
+    def __init__(self, topology: str, hosts: str, redis_url: str) -> None:
+        self.topology = topology
+        self.zookeeper = KazooClient(
+            hosts=hosts, timeout=4.0, connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0)
+        )
+        self.guard = SessionGuard(self.zookeeper, session_timeout=4.0)
+        self.zookeeper.start(timeout=30)
+        self.stream = redis.Redis.from_url(redis_url, socket_timeout=2)
+        self.generation = 0
+        self.epoch = 0
+        self.checkpoint = 0
+        self.since_running = 0
+        self.state: DriverState = "starting"
+        self.claimed = ""
+
+    def run(self) -> None:
+        while True:
+            self.guard.check()
+            with suppress(KazooException, KazooTimeoutError, ConnectionError):
+                self.turn()
+            time.sleep(STEP)
+
+    def turn(self) -> None:
+        try:
+            plan = decode(self.zookeeper.get_async(Paths.plan(self.topology)).get(timeout=3)[0], Plan)
+        except NoNodeError:
+            return
+        alive = set(self.zookeeper.get_children(Paths.NODES))
+        absent = sorted(p for p, node in plan.assignment.items() if node not in alive)
+        if plan.generation > self.generation:
+            print("applied", plan.generation, plan.checkpoint, flush=True)
+            self.generation, self.state = plan.generation, "restoring"
+            self.epoch = self.checkpoint = plan.checkpoint
+        elif self.state == "restoring":
+            self.state = "replaying"
+        elif absent:
+            self.state = "degraded"
+        elif self.state == "running":
+            self.epoch += 1
+            self.since_running += 1
+            if self.since_running % 4 == 0:
+                self.complete_checkpoint()
+        else:
+            self.state, self.since_running = "running", 0
+            self.epoch += 1
+        self.report(absent)
+        self.report_epoch(plan, absent)
+
+    def report_epoch(self, plan: Plan, absent: list[str]) -> None:
+        """Latency 0.2 s; the one query of the topology stalls while anything is absent."""
+        now = time.time()
+        self.send(
+            EpochReport(
+                topology=self.topology, generation=self.generation, first=self.epoch, last=self.epoch,
+                head=self.epoch, committed=self.epoch, tuples=10, started_at=now - 0.1, ended_at=now,
+                input_rate=10.0, watermark=now, state=self.state, absent=absent,
+                queries={
+                    "Count[0]": QueryMetrics(epoch=self.epoch, latency=0.2, rows=1, stalled=bool(absent))
+                },
+                partitions={
+                    p: PartitionMetrics(epoch=self.epoch, node=node, cpu_seconds=0.01, rows_in=1, rows_out=1)
+                    for p, node in plan.assignment.items()
+                },
+            )
+        )  # fmt: skip
+
+    def complete_checkpoint(self) -> None:
+        self.checkpoint = self.epoch
+        latest = LatestCheckpoint(
+            checkpoint=self.epoch, generation=self.generation, completed_at=time.time(), size_bytes=1
+        )
+        self.zookeeper.ensure_path(Paths.latest_checkpoint(self.topology))
+        self.zookeeper.set(Paths.latest_checkpoint(self.topology), encode(latest))
+        now = time.time()
+        self.send(
+            CheckpointReport(
+                topology=self.topology, checkpoint=self.epoch, generation=self.generation, state="completed",
+                acknowledged=1, total=1, size_bytes=1, started_at=now, ended_at=now,
+            )
+        )  # fmt: skip
+
+    def report(self, absent: list[str]) -> None:
+        session = f"{self.zookeeper.client_id[0]:x}"
+        status = DriverStatus(
+            topology=self.topology, pid=os.getpid(), session=session, generation=self.generation,
+            state=self.state, head=self.epoch, committed=self.epoch, checkpoint=self.checkpoint,
+            absent=absent, at=time.time(),
+        )  # fmt: skip
+        path = Paths.driver(self.topology)
+        try:
+            if self.claimed != session:
+                with suppress(NoNodeError):
+                    self.zookeeper.delete(path)
+                self.zookeeper.create(path, encode(status), ephemeral=True, makepath=True)
+                self.claimed = session
+            else:
+                self.zookeeper.set(path, encode(status))
+        except NodeExistsError:
+            return
+        self.send(status)
+
+    def send(self, message: Telemetry) -> None:
+        with suppress(redis.RedisError):
+            self.stream.xadd(TELEMETRY_STREAM, {TELEMETRY_FIELD: encode(message)}, maxlen=1000)
+
+
+if __name__ == "__main__":
+    Driver(*sys.argv[1:4]).run()

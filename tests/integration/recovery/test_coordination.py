@@ -1,0 +1,313 @@
+"""The typed ZooKeeper client, reconciliation and operations against a real ZooKeeper."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from controlplane.domain.coordination import (
+    Control,
+    DeployedSpec,
+    DriverStatus,
+    LatestCheckpoint,
+    NodeRegistration,
+    Paths,
+    Plan,
+    encode,
+)
+from controlplane.domain.recovery.incident import Looked
+from controlplane.events.choices import Door, OperationKind
+from controlplane.events.models import Operation
+from controlplane.events.operations import operation_request
+from controlplane.incidents.models import Incident, RecoveryPlan
+from controlplane.incidents.selectors import plan_newest
+from controlplane.incidents.services import incident_advance
+from controlplane.nodes.models import Node
+from controlplane.nodes.services import node_register, nodes_lost
+from controlplane.topologies.lifecycle import topology_deploy, topology_undeploy
+from controlplane.topologies.models import Topology
+from controlplane.topologies.services import topology_create
+from tests.unit.controlplane.specs import spec_of
+from tests.unit.workers.places import now, registration
+from workers import operations, reconciliation
+from workers.zookeeper import Coordination, CoordinationUnavailableError, TopologyFacts
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+
+
+def plan(generation: int, **more: Any) -> Plan:
+    return Plan(generation=generation, kind="deploy", assignment={"O0[0]": "node-1"}, **more)
+
+
+def status(generation: int, state: Any = "running", checkpoint: int = 0) -> DriverStatus:
+    return DriverStatus(
+        topology="counts", pid=1, session="d", generation=generation, state=state, head=40, committed=40,
+        checkpoint=checkpoint, at=time.time(),
+    )  # fmt: skip
+
+
+def control(coordination: Coordination) -> Control:
+    found = coordination.get(Paths.control("counts"), Control)
+    assert found is not None
+    return found.value
+
+
+# ---- the client ----------------------------------------------------------------------------------
+
+
+def test_values_are_typed_and_compared_before_they_are_set(coordination: Coordination) -> None:
+    path = Paths.control("t")
+    assert coordination.get(path, Control) is None
+    assert coordination.compare_and_set(path, Control(checkpoint_request=1), None)
+    assert not coordination.compare_and_set(path, Control(), None)
+    found = coordination.get(path, Control)
+    assert found is not None
+    assert found.value.checkpoint_request == 1
+    assert coordination.compare_and_set(path, Control(checkpoint_request=2), found.version)
+    assert not coordination.compare_and_set(path, Control(checkpoint_request=3), found.version)
+    coordination.put(path, Control(paused=True))
+    assert coordination.get(path, Control).value == Control(paused=True)  # type: ignore[union-attr]
+
+
+def test_unreadable_value_is_none(coordination: Coordination) -> None:
+    coordination.client.create(Paths.control("t"), b"{nonsense", makepath=True)
+    assert coordination.get(Paths.control("t"), Control) is None
+
+
+def test_only_a_higher_generation_replaces_a_plan(coordination: Coordination) -> None:
+    assert coordination.plan_publish("t", plan(3)).generation == 3
+    assert coordination.plan_publish("t", plan(3, reason="again")).reason == ""
+    assert coordination.plan_publish("t", plan(2)).generation == 3
+    assert coordination.plan_publish("t", plan(4)).generation == 4
+
+
+def test_session_of_a_registration_is_the_owner_of_its_znode(coordination: Coordination) -> None:
+    claimed = registration("node-1", session="fee1dead")
+    coordination.client.create(Paths.node("node-1"), _encoded(claimed), ephemeral=True, makepath=True)
+    assert [r.session for r in coordination.registrations()] == [coordination.session]
+
+
+def test_watch_only_signals(servers: Any, coordination: Coordination) -> None:
+    signals: list[str] = []
+    other = Coordination(coordination.hosts, 4.0, on_change=lambda: signals.append("changed"))
+    try:
+        assert other.wait_connected(10)
+        assert other.registrations() == []
+        coordination.client.create(Paths.node("node-1"), _encoded(registration("node-1")), makepath=True)
+        deadline = time.monotonic() + 5
+        while not signals and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert signals
+    finally:
+        other.close()
+
+
+def test_a_zookeeper_that_is_away_is_an_error_in_time() -> None:
+    client = Coordination("127.0.0.1:1", 4.0)
+    started = time.monotonic()
+    with pytest.raises(CoordinationUnavailableError, match="did not answer"):
+        client.get(Paths.control("t"), Control)
+    assert time.monotonic() - started < 6
+    client.close()
+
+
+# ---- reconciliation ------------------------------------------------------------------------------
+
+
+def test_topology_reaches_zookeeper_plan_first_and_stays_there(
+    coordination: Coordination, deployed: Topology
+) -> None:
+    RecoveryPlan.objects.update(state="planned", published_at=None)
+    reconciliation.topology_reconcile(coordination, "counts")
+    facts = coordination.topology_facts(["counts"])["counts"]
+    assert facts.plan is not None
+    assert facts.plan.generation == deployed.generation
+    assert facts.spec is not None
+    assert facts.spec.desired == "running"
+    assert plan_newest("counts").state == "published"  # type: ignore[union-attr]
+    # ZooKeeper loses its data: the sweep puts it back.
+    coordination.client.delete("/resurge", recursive=True)
+    reconciliation.topology_reconcile(coordination, "counts")
+    again = coordination.topology_facts(["counts"])["counts"]
+    assert again.plan == facts.plan
+    assert again.spec == facts.spec
+
+
+def test_undeployed_topology_is_stopped_in_zookeeper(coordination: Coordination, deployed: Topology) -> None:
+    reconciliation.topology_reconcile(coordination, "counts")
+    topology_undeploy(name="counts", actor="ada", reason="done", door=Door.CLI)
+    reconciliation.topology_reconcile(coordination, "counts")
+    spec = coordination.get(Paths.spec("counts"), DeployedSpec)
+    assert spec is not None
+    assert spec.value.desired == "stopped"
+    reconciliation.driver_reconcile(TopologyFacts("counts", spec.value, None, None, None))
+    assert Topology.objects.get().status == "stopped"
+
+
+def test_topology_deployed_without_nodes_is_placed_when_they_come(
+    coordination: Coordination, db: None
+) -> None:
+    topology_create(spec=spec_of(), actor="ada", reason="test", door=Door.CLI)
+    topology_deploy(name="counts", actor="ada", reason="test", door=Door.CLI)
+    reconciliation.topology_reconcile(coordination, "counts")
+    assert coordination.get(Paths.plan("counts"), Plan) is None
+    node_register(registration=registration("node-1"), at=now())
+    reconciliation.topology_reconcile(coordination, "counts")
+    found = coordination.get(Paths.plan("counts"), Plan)
+    assert found is not None
+    assert set(found.value.assignment.values()) == {"node-1"}
+    reconciliation.topology_reconcile(coordination, "counts")
+    assert RecoveryPlan.objects.count() == 1
+
+
+def test_incident_step_goes_as_far_as_it_can(coordination: Coordination, deployed: Topology) -> None:
+    reconciliation.topology_reconcile(coordination, "counts")
+    _complete(coordination, 30, deployed.generation)
+    nodes_lost(evidence={"node-1": "gone"}, at=now())
+    reconciliation.incident_step(coordination, 1)
+    assert Incident.objects.get().state == "acquiring"
+    node_register(registration=registration("node-5"), at=now())
+    reconciliation.incident_step(coordination, 1)
+    generation = deployed.generation + 1
+    in_force = coordination.get(Paths.plan("counts"), Plan)
+    assert in_force is not None
+    value = in_force.value
+    assert (value.generation, value.checkpoint, value.rollback) == (generation, 30, True)
+    assert plan_newest("counts").state == "published"  # type: ignore[union-attr]
+    coordination.put(Paths.driver("counts"), status(generation, "replaying"))
+    reconciliation.incident_step(coordination, 1)
+    assert Incident.objects.get().state == "replaying"
+    coordination.put(Paths.driver("counts"), status(generation, "running"))
+    reconciliation.incident_step(coordination, 1)
+    assert control(coordination).checkpoint_request == 1
+    _complete(coordination, 50, generation)
+    reconciliation.incident_step(coordination, 1)
+    assert Incident.objects.get().state == "closed"
+
+
+def test_plan_of_a_crashed_step_is_published_by_the_next(
+    coordination: Coordination, deployed: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconciliation.topology_reconcile(coordination, "counts")
+    nodes_lost(evidence={"node-1": "gone"}, at=now())
+    node_register(registration=registration("node-5"), at=now())
+    publish = Coordination.plan_publish
+    monkeypatch.setattr(Coordination, "plan_publish", _away)
+    incident_advance(number=1, events=[Looked(at=now().timestamp())])  # records the plan
+    with pytest.raises(CoordinationUnavailableError):
+        reconciliation.incident_step(coordination, 1)
+    monkeypatch.setattr(Coordination, "plan_publish", publish)
+    reconciliation.incident_step(coordination, 1)
+    assert [p.state for p in RecoveryPlan.objects.order_by("generation")] == ["superseded", "published"]
+
+
+def test_database_restored_from_a_backup_goes_on_above_zookeeper(
+    coordination: Coordination, deployed: Topology
+) -> None:
+    coordination.plan_publish("counts", plan(41))
+    nodes_lost(evidence={"node-1": "gone"}, at=now())
+    node_register(registration=registration("node-5"), at=now())
+    reconciliation.incident_step(coordination, 1)
+    in_force = coordination.get(Paths.plan("counts"), Plan)
+    assert in_force is not None
+    assert (in_force.value.generation, in_force.value.kind) == (42, "recover")
+
+
+def test_checkpoints_of_an_earlier_run_are_void(coordination: Coordination, deployed: Topology) -> None:
+    Topology.objects.update(generation=5)
+    RecoveryPlan.objects.update(generation=5)
+    _complete(coordination, 900, 3)
+    reconciliation.topology_reconcile(coordination, "counts")
+    nodes_lost(evidence={"node-1": "gone"}, at=now())
+    node_register(registration=registration("node-5"), at=now())
+    reconciliation.incident_step(coordination, 1)
+    assert plan_newest("counts").checkpoint == 0  # type: ignore[union-attr]
+
+
+def test_undeploying_ends_the_recovery(coordination: Coordination, deployed: Topology) -> None:
+    reconciliation.topology_reconcile(coordination, "counts")
+    nodes_lost(evidence={"node-1": "gone"}, at=now())
+    node_register(registration=registration("node-5"), at=now())
+    reconciliation.incident_step(coordination, 1)
+    topology_undeploy(name="counts", actor="ada", reason="no longer needed", door=Door.CLI)
+    reconciliation.incident_step(coordination, 1)
+    assert Incident.objects.get().state == "closed"
+
+
+# ---- operations ----------------------------------------------------------------------------------
+
+
+def ask(kind: OperationKind, target: str) -> Operation:
+    with transaction.atomic():
+        operation, _ = operation_request(
+            kind=kind, target=target, actor="kim", reason="a test", door=Door.CLI, run=False
+        )
+    return operation
+
+
+def run(coordination: Coordination, operation: Operation) -> Operation:
+    operations.operation_run(coordination, str(operation.pk))
+    operation.refresh_from_db()
+    return operation
+
+
+def test_checkpoint_is_asked_for_once(coordination: Coordination, deployed: Topology) -> None:
+    operation = ask(OperationKind.TOPOLOGY_CHECKPOINT, "counts")
+    assert run(coordination, operation).result["request"] == 1
+    assert run(coordination, operation).state == "running"
+    assert control(coordination).checkpoint_request == 1
+
+
+def test_pause_and_resume_keep_the_checkpoint_request(coordination: Coordination, deployed: Topology) -> None:
+    run(coordination, ask(OperationKind.TOPOLOGY_CHECKPOINT, "counts"))
+    run(coordination, ask(OperationKind.TOPOLOGY_PAUSE, "counts"))
+    assert control(coordination) == Control(checkpoint_request=1, paused=True)
+    run(coordination, ask(OperationKind.TOPOLOGY_RESUME, "counts"))
+    assert control(coordination).paused is False
+
+
+def test_recover_names_its_incident(coordination: Coordination, deployed: Topology) -> None:
+    reconciliation.topology_reconcile(coordination, "counts")
+    operation = run(coordination, ask(OperationKind.TOPOLOGY_RECOVER, "counts"))
+    assert (operation.state, operation.result) == ("succeeded", {"incident": 1})
+    assert coordination.get(Paths.plan("counts"), Plan).value.kind == "restore"  # type: ignore[union-attr]
+
+
+def test_drain_activate_and_their_errors(coordination: Coordination, deployed: Topology) -> None:
+    assert run(coordination, ask(OperationKind.NODE_DRAIN, "node-1")).result == {"incident": 1}
+    assert run(coordination, ask(OperationKind.NODE_ACTIVATE, "node-1")).state == "succeeded"
+    failed = run(coordination, ask(OperationKind.NODE_DRAIN, "node-99"))
+    assert (failed.state, failed.error) == ("failed", "there is no node 'node-99'")
+    assert Node.objects.get(name="node-1").state == "alive"
+
+
+def test_node_is_failed_only_where_fault_injection_is_on(
+    coordination: Coordination, deployed: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RESURGE_FAULT_INJECTION", "0")
+    assert "fault injection is off" in run(coordination, ask(OperationKind.NODE_FAIL, "node-1")).error
+    monkeypatch.setenv("RESURGE_FAULT_INJECTION", "1")
+    assert "runs no such node" in run(coordination, ask(OperationKind.NODE_FAIL, "node-1")).error
+
+
+def test_action_of_a_later_version_says_so(coordination: Coordination, deployed: Topology) -> None:
+    nodes_lost(evidence={"node-1": "gone"}, at=now())
+    operation = run(coordination, ask(OperationKind.INCIDENT_PAUSE, "1"))
+    assert operation.error == "incident.pause is not available in this version"
+    assert run(coordination, ask(OperationKind.INCIDENT_ABORT, "1")).state == "succeeded"
+
+
+def _complete(coordination: Coordination, checkpoint: int, generation: int) -> None:
+    latest = LatestCheckpoint(checkpoint=checkpoint, generation=generation, completed_at=1.0, size_bytes=1)
+    coordination.put(Paths.latest_checkpoint("counts"), latest)
+
+
+def _encoded(value: NodeRegistration) -> bytes:
+    return encode(value)
+
+
+def _away(*_: Any) -> Plan:
+    raise CoordinationUnavailableError("away")

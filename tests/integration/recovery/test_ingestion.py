@@ -1,0 +1,102 @@
+"""Telemetry from a real Redis stream into the database."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+import pytest
+import redis
+
+from controlplane.checkpoints.models import Checkpoint
+from controlplane.domain.coordination import (
+    TELEMETRY_FIELD,
+    TELEMETRY_STREAM,
+    ProblemReport,
+    Telemetry,
+    encode,
+)
+from controlplane.topologies.models import Problem, Query, Topology
+from tests.unit.controlplane import specs
+from workers.ingestion import GROUP, Ingestion
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+
+
+def send(stream: redis.Redis, *messages: Telemetry) -> None:
+    for message in messages:
+        stream.xadd(TELEMETRY_STREAM, {TELEMETRY_FIELD: encode(message)})
+
+
+def drain(ingestion: Ingestion, position: str = ">") -> int:
+    """Read and apply until nothing is left; returns the number of entries."""
+    count = 0
+    while entries := ingestion._read(position):
+        ingestion._apply(entries)
+        count += len(entries)
+    return count
+
+
+@pytest.fixture
+def ingestion(stream: redis.Redis) -> Ingestion:
+    one = Ingestion()
+    one._read("0")  # makes the group
+    return one
+
+
+def test_every_kind_of_message_is_applied_and_acknowledged(
+    stream: redis.Redis, ingestion: Ingestion, deployed: Topology
+) -> None:
+    send(
+        stream,
+        specs.driver_status(deployed),
+        specs.epoch_report(deployed),
+        specs.checkpoint_report(deployed),
+        ProblemReport(topology="counts", where="Source", what="bad row"),
+    )
+    assert drain(ingestion) == 4
+    assert Checkpoint.objects.count() == 1
+    assert Problem.objects.count() == 1
+    assert Query.objects.filter(available=True).count() == Query.objects.count()
+    assert stream.xpending(TELEMETRY_STREAM, GROUP)["pending"] == 0
+
+
+def test_messages_in_hand_of_a_killed_worker_are_read_again(
+    stream: redis.Redis, ingestion: Ingestion, deployed: Topology
+) -> None:
+    send(stream, specs.epoch_report(deployed))
+    assert ingestion._read(">")  # and then it dies
+    successor = Ingestion()
+    assert drain(successor, "0") == 1
+    assert stream.xpending(TELEMETRY_STREAM, GROUP)["pending"] == 0
+
+
+def test_redis_that_lost_everything_gets_a_new_group(
+    stream: redis.Redis, ingestion: Ingestion, deployed: Topology
+) -> None:
+    stream.flushall()
+    assert ingestion._read(">") == []
+    send(stream, specs.epoch_report(deployed))
+    assert drain(ingestion) == 1
+
+
+def test_unreadable_and_foreign_messages_do_not_block(
+    stream: redis.Redis, ingestion: Ingestion, deployed: Topology
+) -> None:
+    stream.xadd(TELEMETRY_STREAM, {TELEMETRY_FIELD: b"{"})
+    stream.xadd(TELEMETRY_STREAM, {"other": b"1"})
+    report = specs.epoch_report(deployed)
+    send(stream, msgspec.structs.replace(report, topology="unknown"), report)
+    assert drain(ingestion) == 4
+    assert Query.objects.filter(available=True).exists()
+
+
+def test_thread_survives_redis_being_away(settings: Any, stream: redis.Redis) -> None:
+    settings.RESURGE.redis_url = "redis://127.0.0.1:1/0"
+    thread = Ingestion()
+    thread.start()
+    time.sleep(0.5)
+    assert thread.is_alive()
+    thread.finish()
+    assert not thread.is_alive()

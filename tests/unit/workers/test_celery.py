@@ -1,0 +1,104 @@
+"""How the workers are put together."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+
+from controlplane.domain.coordination import EpochReport, ProblemReport
+from workers import tasks
+from workers.bootsteps import DetectionStep, ForkingPoolError, IngestionStep
+from workers.celery_app import SWEEP_INTERVAL, app
+from workers.ingestion import _coalesced, _entries
+from workers.zookeeper import CoordinationUnavailableError
+
+
+def worker(queues: set[str], pool: str) -> Any:
+    return SimpleNamespace(
+        app=SimpleNamespace(amqp=SimpleNamespace(queues=SimpleNamespace(consume_from=queues))),
+        pool_cls=type("TaskPool", (), {"__module__": f"celery.concurrency.{pool}"}),
+    )
+
+
+def test_threads_run_only_in_the_detection_worker() -> None:
+    for step in (DetectionStep, IngestionStep):
+        one = step.__new__(step)
+        assert one.include_if(worker({"detection"}, "thread"))
+        assert not one.include_if(worker({"recovery"}, "thread"))
+
+
+def test_detection_refuses_a_pool_that_forks() -> None:
+    step = DetectionStep.__new__(DetectionStep)
+    with pytest.raises(ForkingPoolError, match="--pool threads"):
+        step.start(worker({"detection"}, "prefork"))
+
+
+def test_messages_are_json_late_and_short_lived() -> None:
+    assert app.conf.accept_content == ["json"]
+    assert app.conf.task_acks_late
+    assert app.conf.task_reject_on_worker_lost
+    assert app.conf.broker_connection_max_retries is None
+    sweep = app.conf.beat_schedule["sweep"]
+    assert sweep["schedule"] == SWEEP_INTERVAL == 2.0
+    assert sweep["options"]["expires"] <= 2 * SWEEP_INTERVAL
+    for name in ("incident_step", "topology_publish", "operation_run", "sweep"):
+        assert app.tasks[f"recovery.{name}"]
+        assert app.amqp.router.route({}, f"recovery.{name}")["queue"].name == "recovery"
+    assert app.tasks["maintenance.trim"]
+
+
+@pytest.mark.parametrize("error", [CoordinationUnavailableError("away"), OperationalError("locked")])
+def test_what_is_temporary_is_left_to_the_next_sweep(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("workers.tasks.coordination", fail)
+    tasks.incident_step(1)
+    tasks.topology_publish("counts")
+    tasks.operation_run("2e9d6d1e-0000-4000-8000-000000000000")
+
+
+def test_a_fault_in_one_piece_is_logged_and_passed_over(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("workers.tasks.coordination", lambda: 1 / 0)
+    with caplog.at_level(logging.ERROR):
+        tasks.incident_step(1)
+
+
+@pytest.mark.django_db
+def test_sweep_and_trim_on_an_empty_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.tasks.coordination", _no_zookeeper)
+    tasks.sweep()
+    tasks.trim()
+
+
+def _no_zookeeper() -> Any:
+    raise CoordinationUnavailableError("away")
+
+
+def test_entries_of_either_protocol() -> None:
+    fields = {b"m": b"{}"}
+    assert _entries([[b"s", [(b"1-0", fields)]]]) == [(b"1-0", fields)]
+    assert _entries({b"s": [[(b"1-0", fields)]]}) == [(b"1-0", fields)]
+    assert _entries(None) == []
+    assert _entries([[b"s", [(b"1-0", {})]]]) == []
+
+
+def test_backlog_keeps_the_newest_epoch_of_each_topology() -> None:
+    def epoch(topology: str, number: int) -> EpochReport:
+        return EpochReport(
+            topology=topology, generation=1, first=number, last=number, head=number, committed=number,
+            tuples=1, started_at=0.0, ended_at=1.0, input_rate=1.0, watermark=0.0, state="running",
+            absent=[], queries={}, partitions={},
+        )  # fmt: skip
+
+    problem = ProblemReport(topology="a", where="x", what="y")
+    kept = _coalesced([*(epoch("a", i) for i in range(10)), problem, epoch("b", 1), epoch("b", 2)])
+    assert kept == [epoch("a", 9), problem, epoch("b", 1), epoch("b", 2)]

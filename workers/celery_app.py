@@ -1,0 +1,70 @@
+"""The Celery application: queues, beat schedule, and the detection worker's two threads.
+
+    celery -A workers.celery_app worker -Q detection --pool threads --concurrency 2 -n detection@%h
+    celery -A workers.celery_app worker -Q recovery --pool threads --concurrency 4 -n recovery@%h
+    celery -A workers.celery_app beat
+
+Both workers use the threads pool: there is no parent that forks, so a ZooKeeper client lives where it was
+made. Tasks are short, idempotent and acknowledged late; whatever is lost with a worker or with Redis is
+found again by `recovery.sweep`, which needs neither memory nor messages of before.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.config.settings")
+
+import django
+from celery import Celery
+from celery.signals import worker_process_shutdown, worker_shutdown
+from kombu.entity import Queue
+
+SWEEP_INTERVAL = 2.0
+TRIM_INTERVAL = 60.0
+
+django.setup()
+
+app = Celery("resurge")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.conf.update(
+    task_queues=[Queue(name) for name in ("detection", "recovery")],  # type: ignore[no-untyped-call]
+    task_soft_time_limit=None,
+    # Redis may be restarted at any time: reconnect for ever, at once and after an hour alike.
+    broker_connection_retry=True,
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,
+    broker_channel_error_retry=True,
+    # Tasks end within seconds, so an unacknowledged one belongs to a dead worker soon.
+    worker_cancel_long_running_tasks_on_connection_loss=False,
+    worker_enable_remote_control=False,
+    worker_send_task_events=False,
+    beat_schedule={
+        # A sweep that waited longer than its interval is worthless: the next one does the same.
+        "sweep": {
+            "task": "recovery.sweep",
+            "schedule": SWEEP_INTERVAL,
+            "options": {"queue": "recovery", "expires": 2 * SWEEP_INTERVAL, "retry": False},
+        },
+        "trim": {
+            "task": "maintenance.trim",
+            "schedule": TRIM_INTERVAL,
+            "options": {"queue": "recovery", "expires": TRIM_INTERVAL, "retry": False},
+        },
+    },
+)
+app.autodiscover_tasks(["workers"], related_name="tasks", force=True)
+
+from workers.bootsteps import DetectionStep, IngestionStep  # noqa: E402  (needs a configured Django)
+
+app.steps["worker"].add(DetectionStep)
+app.steps["worker"].add(IngestionStep)
+
+
+@worker_shutdown.connect
+@worker_process_shutdown.connect
+def _close_client(**_: Any) -> None:
+    from workers.zookeeper import coordination_close
+
+    coordination_close()

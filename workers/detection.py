@@ -1,0 +1,239 @@
+"""The watch over the nodes: one thread that holds the ZooKeeper session of the detection worker.
+
+It reads, in rounds, the registrations, the heartbeats and what the drivers say, gives all of it to the
+failure detector, and records what that decides. A watch on the registrations only makes the next round
+come at once; nothing depends on it. What could not be recorded (the database was busy) is kept and tried
+again before anything newer.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import structlog
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections
+from kazoo.protocol.states import KazooState
+
+from controlplane.domain.coordination import NodeStats
+from controlplane.domain.recovery.absence import AbsenceClock, nodes_seen
+from controlplane.domain.recovery.detector import FailureDetector
+from controlplane.domain.recovery.incident import PartitionsLost
+from controlplane.domain.recovery.liveness import (
+    Doubt,
+    DriverSaw,
+    GiveUp,
+    HeartbeatRead,
+    Instruction,
+    Limits,
+    NodeKnown,
+    NodesListed,
+    SessionConnected,
+    SessionInterrupted,
+    Stimulus,
+    Ticked,
+    Trust,
+    Welcome,
+)
+from controlplane.incidents.loading import deployed_topologies
+from controlplane.incidents.services import partitions_lost
+from controlplane.nodes.choices import NODE_GONE, NODE_PRESENT
+from controlplane.nodes.models import Node
+from controlplane.nodes.services import node_register, node_suspect, node_trust, nodes_heartbeat, nodes_lost
+from workers.zookeeper import Coordination, CoordinationUnavailableError
+
+log = structlog.get_logger(__name__)
+
+ROUND = 0.5  # seconds between rounds
+TOPOLOGIES_EVERY = 2.0
+STATS_EVERY = 1.0
+CHANGED = "changed"
+STOP = "stop"
+
+
+class Watch(threading.Thread):
+    """`start()` it, `finish()` it; it survives ZooKeeper and the database being away at any time."""
+
+    def __init__(self) -> None:
+        super().__init__(name="node-watch", daemon=True)
+        self._signals: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._finished = threading.Event()
+        self._clock_base = time.time() - time.monotonic()
+        self._outbox: deque[Instruction | PartitionsLost] = deque()
+        self._absences = AbsenceClock()
+        self._topologies: list[str] = []
+        self._topologies_at = self._stats_at = float("-inf")
+        self._coordination: Coordination | None = None
+        self.detector = FailureDetector(
+            Limits(
+                heartbeat_interval=settings.RESURGE.heartbeat_interval,
+                session_timeout=settings.RESURGE.session_timeout,
+            )
+        )
+
+    def finish(self, limit: float = 5.0) -> None:
+        self._finished.set()
+        self._signals.put(STOP)
+        self.join(limit)
+
+    def now(self) -> float:
+        """Unix time that never jumps: wall time at the start plus monotonic time since."""
+        return self._clock_base + time.monotonic()
+
+    # ---- the loop --------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        self._recall()
+        if self._finished.is_set():
+            return
+        self._coordination = Coordination(
+            settings.RESURGE.zookeeper,
+            settings.RESURGE.session_timeout,
+            on_state=self._signals.put,
+            on_change=lambda: self._signals.put(CHANGED),
+        )
+        log.info("watching nodes", zookeeper=settings.RESURGE.zookeeper)
+        try:
+            while not self._finished.is_set():
+                self._round(self._signals_within(ROUND))
+        finally:
+            self._coordination.close()
+
+    def _recall(self) -> None:
+        """Tell the detector which nodes the database knows; waits for the database."""
+        while not self._finished.is_set():
+            try:
+                close_old_connections()
+                known = [
+                    NodeKnown(self.now(), node.name, node.session, node.pid, node.state in NODE_GONE)
+                    for node in Node.objects.filter(state__in=NODE_PRESENT | NODE_GONE)
+                ]
+                self.detector.handle_stimulus(*known)
+                return
+            except DatabaseError as error:
+                log.warning("database not ready", error=str(error))
+                self._finished.wait(1.0)
+
+    def _signals_within(self, wait: float) -> list[str]:
+        """All signals there are, after waiting for the first."""
+        signals: list[str] = []
+        try:
+            signals.append(self._signals.get(timeout=wait))
+            while True:
+                signals.append(self._signals.get_nowait())
+        except queue.Empty:
+            return signals
+
+    def _round(self, signals: list[str]) -> None:
+        stimuli: list[Stimulus] = []
+        for signal in signals:
+            if signal == KazooState.CONNECTED:
+                stimuli.append(SessionConnected(self.now()))
+            elif signal in (KazooState.SUSPENDED, KazooState.LOST):
+                log.warning("zookeeper session " + signal.lower() + ": no node is judged meanwhile")
+                stimuli.append(SessionInterrupted(self.now(), signal.lower()))
+        close_old_connections()
+        try:
+            stimuli += self._observe()
+        except CoordinationUnavailableError as error:
+            log.warning("nodes not listed", error=str(error))
+        self._outbox.extend(self.detector.handle_stimulus(*stimuli, Ticked(self.now())))
+        self._record()
+
+    def _observe(self) -> Iterable[Stimulus]:
+        coordination = self._coordination
+        if coordination is None:
+            return []
+        coordination.check()
+        if not coordination.connected:
+            return []
+        registrations = coordination.registrations()
+        stimuli: list[Stimulus] = [NodesListed(self.now(), tuple(registrations))]
+        names = {registration.id for registration in registrations}
+        names |= {name for name, node in self.detector.nodes.items() if node.state != "lost"}
+        stats = coordination.heartbeats(names)
+        stimuli += [HeartbeatRead(self.now(), one.id, one.session, one.at) for one in stats]
+        self._store_statistics(stats)
+        return [*stimuli, *self._ask_drivers(coordination)]
+
+    def _ask_drivers(self, coordination: Coordination) -> Iterable[Stimulus]:
+        self._refresh_topologies()
+        alive = {name for name, node in self.detector.nodes.items() if node.state == "alive"}
+        for name, facts in coordination.topology_facts(self._topologies).items():
+            absent, working = nodes_seen(facts.driver, facts.plan)
+            yield DriverSaw(self.now(), name, absent, working)
+            overdue = self._absences.overdue(
+                at=self.now(), topology=name, driver=facts.driver, plan=facts.plan, alive=alive
+            )
+            if overdue and facts.plan is not None:
+                self._absences.forget(name)
+                longest = max(overdue.values())
+                self._outbox.append(
+                    PartitionsLost(
+                        at=self.now(),
+                        topology=name,
+                        generation=facts.plan.generation,
+                        partitions=frozenset(overdue),
+                        evidence=f"The driver has reported them absent for {longest:.0f} s; "
+                        "their nodes are registered and send heartbeats.",
+                    )
+                )
+
+    def _refresh_topologies(self) -> None:
+        if self.now() - self._topologies_at < TOPOLOGIES_EVERY:
+            return
+        try:
+            self._topologies = list(deployed_topologies().values_list("name", flat=True))
+            self._topologies_at = self.now()
+        except DatabaseError as error:  # the list of before does for a while
+            log.warning("topologies not read", error=str(error))
+
+    # ---- recording -------------------------------------------------------------------------------
+
+    def _store_statistics(self, stats: list[NodeStats]) -> None:
+        if self.now() - self._stats_at < STATS_EVERY or not stats:
+            return
+        self._stats_at = self.now()
+        try:
+            nodes_heartbeat(stats=stats, at=self._moment())
+        except DatabaseError as error:  # newer ones follow in a second
+            log.warning("statistics of nodes not stored", error=str(error))
+
+    def _record(self) -> None:
+        """Write decisions down in their order; one that fails stays first in line."""
+        while self._outbox:
+            try:
+                self._carry_out(self._outbox[0])
+            except DatabaseError as error:
+                log.warning("decision not recorded yet", decision=repr(self._outbox[0]), error=str(error))
+                return
+            except Exception:
+                # Whatever is wrong with this one must not keep the others from being recorded;
+                # detection starts anew from the database with the next process.
+                log.exception("decision dropped", decision=repr(self._outbox[0]))
+            self._outbox.popleft()
+
+    def _carry_out(self, decision: Instruction | PartitionsLost) -> None:
+        match decision:
+            case Welcome(registration, returned, evidence):
+                node_register(
+                    registration=registration, at=self._moment(), returned=returned, evidence=evidence
+                )
+            case Doubt(node, evidence):
+                log.warning("node suspect", node=node, evidence=evidence)
+                node_suspect(name=node, evidence=evidence)
+            case Trust(node, evidence):
+                node_trust(name=node, evidence=evidence)
+            case GiveUp(nodes):
+                log.error("nodes lost", nodes=dict(nodes))
+                nodes_lost(evidence=nodes, at=self._moment())
+            case PartitionsLost():
+                partitions_lost(event=decision, at=self._moment())
+
+    def _moment(self) -> datetime:
+        return datetime.fromtimestamp(self.now(), tz=UTC)

@@ -1,0 +1,234 @@
+"""Telemetry from the Redis stream into the database: one thread of the detection worker.
+
+Messages are read in a consumer group and acknowledged when they have been applied, so those that a killed
+worker had in hand are read again; the services they go to take repetitions. Redis may lose all of it at
+any time: the next message, and the sweep's look at ZooKeeper, carry the whole truth.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+
+import msgspec
+import structlog
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections
+from redis import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from controlplane.checkpoints.services import checkpoint_apply
+from controlplane.domain.availability import AvailabilityTracker, Policy, QueryHealth
+from controlplane.domain.coordination import (
+    TELEMETRY_FIELD,
+    TELEMETRY_STREAM,
+    CheckpointReport,
+    DriverStatus,
+    EpochReport,
+    ProblemReport,
+    Telemetry,
+    decode_telemetry,
+)
+from controlplane.domain.recovery.machine import APPLIED_STATES
+from controlplane.events.tasks import INCIDENT_STEP, task_send
+from controlplane.incidents.plans import plan_mark_applied
+from controlplane.incidents.selectors import incidents_open
+from controlplane.topologies.choices import QueryStatus
+from controlplane.topologies.models import Query
+from controlplane.topologies.telemetry import driver_status_apply, problem_record, topology_metrics_apply
+
+log = structlog.get_logger(__name__)
+
+GROUP = "control-plane"
+CONSUMER = "ingestion"
+BATCH = 500
+BLOCK_MS = 1000
+RETRY_AFTER = 1.0
+INCIDENTS_EVERY = 1.0
+
+
+class Availabilities:
+    """The availability trackers of all topologies, kept in step with incidents in the database."""
+
+    def __init__(self) -> None:
+        self._policy = Policy(theta=settings.RESURGE.theta)
+        self._trackers: dict[str, AvailabilityTracker] = {}
+        self._failed: set[tuple[str, str]] = set()
+        self._looked_at = float("-inf")
+        self.incidents: dict[str, int] = {}
+
+    def observe(self, report: EpochReport) -> tuple[dict[str, QueryHealth], bool]:
+        """Verdicts on the queries of a report, and whether one of them changed its availability."""
+        tracker = self._tracker(report.topology)
+        changed = False
+        verdicts: dict[str, QueryHealth] = {}
+        for query, metrics in report.queries.items():
+            before = tracker.health(query).available
+            verdicts[query] = tracker.observe(
+                query, at=report.ended_at, latency=metrics.latency, stalled=metrics.stalled
+            )
+            changed |= verdicts[query].available != before
+        return verdicts, changed
+
+    def look(self, *, force: bool = False) -> None:
+        """Read from the database which topologies have an incident and which queries have failed."""
+        if not force and time.monotonic() - self._looked_at < INCIDENTS_EVERY:
+            return
+        self._looked_at = time.monotonic()
+        self.incidents = {
+            name: incident.number
+            for incident in incidents_open()
+            for name in incident.topologies.values_list("name", flat=True)
+        }
+        for name, tracker in self._trackers.items():
+            tracker.incident_set(name in self.incidents)
+        failed = {
+            (query.topology.name, query.partition.label)
+            for query in Query.objects.filter(status=QueryStatus.FAILED).select_related(
+                "topology", "partition"
+            )
+        }
+        for name, label in failed - self._failed:
+            self._tracker(name).query_failed(label, time.time())
+        self._failed = failed
+
+    def _tracker(self, topology: str) -> AvailabilityTracker:
+        if topology not in self._trackers:
+            stored = Query.objects.filter(
+                topology__name=topology, baseline_latency__isnull=False
+            ).select_related("partition")
+            tracker = AvailabilityTracker(
+                self._policy,
+                baselines={query.partition.label: query.baseline_latency for query in stored},
+            )
+            tracker.incident_set(topology in self.incidents)
+            self._trackers[topology] = tracker
+        return self._trackers[topology]
+
+
+class Ingestion(threading.Thread):
+    """`start()` it, `finish()` it; it survives Redis and the database being away at any time."""
+
+    def __init__(self) -> None:
+        super().__init__(name="telemetry-ingestion", daemon=True)
+        self._finished = threading.Event()
+        self._availabilities = Availabilities()
+        self._redis: Redis = Redis.from_url(
+            settings.RESURGE.redis_url,
+            socket_timeout=5,
+            socket_connect_timeout=3,
+            health_check_interval=10,
+        )
+
+    def finish(self, limit: float = 5.0) -> None:
+        self._finished.set()
+        self.join(limit)
+
+    def run(self) -> None:
+        position = "0"  # first what an earlier process had in hand, then what is new
+        while not self._finished.is_set():
+            close_old_connections()
+            try:
+                entries = self._read(position)
+                if entries:
+                    self._apply([(entry, fields) for entry, fields in entries])
+                elif position == "0":
+                    position = ">"
+            except RedisError as error:
+                log.warning("telemetry stream not readable", error=str(error))
+                position = "0"
+                self._finished.wait(RETRY_AFTER)
+            except DatabaseError as error:
+                log.warning("telemetry not stored yet", error=str(error))
+                position = "0"  # nothing was acknowledged: read it again
+                self._finished.wait(RETRY_AFTER)
+        self._redis.close()
+
+    def _read(self, position: str) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        try:
+            answer = self._redis.xreadgroup(
+                GROUP, CONSUMER, {TELEMETRY_STREAM: position}, count=BATCH, block=BLOCK_MS
+            )
+        except ResponseError as error:
+            if "NOGROUP" not in str(error):
+                raise
+            # The first start, or Redis has lost everything.
+            self._redis.xgroup_create(TELEMETRY_STREAM, GROUP, id="0", mkstream=True)
+            return []
+        return _entries(answer)
+
+    def _apply(self, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
+        """Apply a batch, then acknowledge it. Raises DatabaseError with nothing acknowledged."""
+        messages: list[Telemetry] = []
+        for entry, fields in entries:
+            try:
+                messages.append(decode_telemetry(fields[TELEMETRY_FIELD.encode()]))
+            except (KeyError, msgspec.MsgspecError) as error:
+                log.error("unreadable telemetry dropped", entry=entry.decode(), error=str(error))
+        self._availabilities.look()
+        moved: set[str] = set()
+        for message in _coalesced(messages):
+            try:
+                if self._take_in(message):
+                    moved.add(message.topology)
+            except DatabaseError:
+                raise
+            except Exception:
+                # One message that cannot be applied must not block those behind it.
+                log.exception("telemetry dropped", message=repr(message)[:500])
+        self._redis.xack(TELEMETRY_STREAM, GROUP, *[entry for entry, _ in entries])
+        for topology in sorted(moved):
+            if topology in self._availabilities.incidents:
+                task_send(INCIDENT_STEP, self._availabilities.incidents[topology])
+
+    def _take_in(self, message: Telemetry) -> bool:
+        """Apply one message; True if it may move an incident on."""
+        match message:
+            case EpochReport():
+                verdicts, changed = self._availabilities.observe(message)
+                topology_metrics_apply(report=message, health=verdicts)
+                return changed
+            case DriverStatus():
+                driver_status_apply(status=message)
+                if message.state in APPLIED_STATES:
+                    plan_mark_applied(topology=message.topology, generation=message.generation)
+                self._availabilities.look(force=True)
+                return True
+            case CheckpointReport():
+                checkpoint_apply(report=message)
+                return message.state == "completed"
+            case ProblemReport():
+                problem_record(report=message)
+                return False
+
+
+def _entries(answer: object) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    """The entries of the one stream asked for, from either form redis-py answers in."""
+    if not answer:
+        return []
+    streams = list(answer.values()) if isinstance(answer, dict) else [stream[1] for stream in answer]  # type: ignore[attr-defined]
+    found: list[tuple[bytes, dict[bytes, bytes]]] = []
+    for entries in streams:
+        rows = entries[0] if entries and isinstance(entries[0], list) else entries
+        found += [(entry, fields) for entry, fields in rows if fields]
+    return found
+
+
+def _coalesced(messages: list[Telemetry]) -> list[Telemetry]:
+    """Drop epoch reports that a later one of the same topology and generation in the batch supersedes,
+    where a backlog has built up: only the newest counts, except for their sums, which nobody keeps."""
+    newest: dict[tuple[str, int], int] = {}
+    for index, message in enumerate(messages):
+        if isinstance(message, EpochReport):
+            newest[message.topology, message.generation] = index
+    backlog: defaultdict[str, int] = defaultdict(int)
+    for message in messages:
+        backlog[message.topology] += isinstance(message, EpochReport)
+    return [
+        message
+        for index, message in enumerate(messages)
+        if not isinstance(message, EpochReport)
+        or backlog[message.topology] <= 5
+        or newest[message.topology, message.generation] == index
+    ]

@@ -1,0 +1,129 @@
+"""Carrying out operations that somebody asked for: one function per kind, each safe to repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import structlog
+
+from controlplane.config import environment
+from controlplane.domain.coordination import Control
+from controlplane.errors import ServiceError
+from controlplane.events.choices import OPERATION_ENDED, OperationKind, OperationState
+from controlplane.events.models import Operation
+from controlplane.events.operations import operation_fail, operation_start, operation_succeed
+from controlplane.incidents.services import incident_abort, recover_now
+from controlplane.nodes.selectors import node_get
+from controlplane.nodes.services import node_activate, node_drain
+from controlplane.topologies.models import Topology
+from workers.providers.base import ProviderError
+from workers.providers.registry import provider_create
+from workers.reconciliation import checkpoint_ask, incident_step, topology_reconcile
+from workers.zookeeper import Coordination
+
+log = structlog.get_logger(__name__)
+
+
+def operation_run(coordination: Coordination, operation_id: str) -> None:
+    """Carry out an operation unless it has ended. What the caller can put right ends it as failed;
+    a ZooKeeper that is away leaves it open for the sweep."""
+    operation = Operation.objects.filter(pk=operation_id).first()
+    if operation is None or operation.state in OPERATION_ENDED:
+        return
+    action = _ACTIONS.get(OperationKind(operation.kind))
+    if action is None:
+        operation_fail(operation=operation, error=f"{operation.kind} is not available in this version")
+        return
+    try:
+        action(coordination, operation)
+    except (ServiceError, ProviderError) as error:
+        log.warning("operation failed", operation=operation_id, kind=operation.kind, error=str(error))
+        operation_fail(operation=operation, error=str(error))
+
+
+def _reconcile(coordination: Coordination, operation: Operation) -> None:
+    """Deploy and undeploy: ZooKeeper gets what the database says; the driver's report ends it."""
+    generation = Topology.objects.filter(name=operation.target).values_list("generation", flat=True).first()
+    topology_reconcile(coordination, operation.target)
+    operation_start(operation=operation, result={"generation": generation})
+
+
+def _checkpoint(coordination: Coordination, operation: Operation) -> None:
+    if operation.state == OperationState.RUNNING and "request" in operation.result:
+        return  # asked already; the driver's report ends it
+    operation_start(operation=operation, result={"request": checkpoint_ask(coordination, operation.target)})
+
+
+def _pause(coordination: Coordination, operation: Operation) -> None:
+    _set_paused(coordination, operation, paused=True)
+
+
+def _resume(coordination: Coordination, operation: Operation) -> None:
+    _set_paused(coordination, operation, paused=False)
+
+
+def _set_paused(coordination: Coordination, operation: Operation, *, paused: bool) -> None:
+    def changed(control: Control) -> Control:
+        return msgspec.structs.replace(control, paused=paused)
+
+    coordination.control_change(operation.target, changed)
+    operation_start(operation=operation)
+
+
+def _recover(coordination: Coordination, operation: Operation) -> None:
+    if "incident" in operation.result:  # an earlier attempt got as far as this
+        number = int(operation.result["incident"])
+    else:
+        incident = recover_now(
+            topology=operation.target, actor=operation.requested_by, reason=operation.reason
+        )
+        number = incident.number
+        operation_start(operation=operation, result={"incident": number})
+    incident_step(coordination, number)
+    operation_succeed(operation=operation, result={"incident": number})
+
+
+def _drain(coordination: Coordination, operation: Operation) -> None:
+    incident = node_drain(name=operation.target, actor=operation.requested_by, reason=operation.reason)
+    operation_succeed(
+        operation=operation, result={"incident": incident.number if incident is not None else None}
+    )
+
+
+def _activate(coordination: Coordination, operation: Operation) -> None:
+    node_activate(name=operation.target, actor=operation.requested_by, reason=operation.reason)
+    operation_succeed(operation=operation)
+
+
+def _fail(coordination: Coordination, operation: Operation) -> None:
+    """Kill a node through its provider, as a real failure would: detection finds out by itself."""
+    settings = environment.read()
+    if not settings.fault_injection:
+        operation_fail(
+            operation=operation,
+            error="fault injection is off here: set RESURGE_FAULT_INJECTION=1 where nodes may be killed",
+        )
+        return
+    node = node_get(operation.target)
+    killed = provider_create(settings).fail(node.name)
+    operation_succeed(operation=operation, result={"killed": killed})
+
+
+_ACTIONS: dict[OperationKind, Callable[[Coordination, Operation], None]] = {
+    OperationKind.TOPOLOGY_DEPLOY: _reconcile,
+    OperationKind.TOPOLOGY_UNDEPLOY: _reconcile,
+    OperationKind.TOPOLOGY_CHECKPOINT: _checkpoint,
+    OperationKind.TOPOLOGY_RECOVER: _recover,
+    OperationKind.TOPOLOGY_PAUSE: _pause,
+    OperationKind.TOPOLOGY_RESUME: _resume,
+    OperationKind.NODE_DRAIN: _drain,
+    OperationKind.NODE_ACTIVATE: _activate,
+    OperationKind.NODE_FAIL: _fail,
+    OperationKind.INCIDENT_ABORT: lambda _, operation: _abort(operation),
+}
+
+
+def _abort(operation: Operation) -> None:
+    incident_abort(number=int(operation.target), actor=operation.requested_by, reason=operation.reason)
+    operation_succeed(operation=operation)

@@ -1,0 +1,240 @@
+"""Making ZooKeeper what the database says it must be, and telling incidents what ZooKeeper says."""
+
+from __future__ import annotations
+
+import msgspec
+import structlog
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.domain.coordination import Control, DeployedSpec, Paths, Plan
+from controlplane.domain.recovery.incident import (
+    CheckpointCompleted,
+    DriverReported,
+    Event,
+    PlanPublished,
+    PlanRefused,
+    TopologyWithdrawn,
+)
+from controlplane.domain.recovery.machine import APPLIED_STATES
+from controlplane.errors import Conflict
+from controlplane.events.choices import EventKind
+from controlplane.events.representation import topology_change
+from controlplane.events.services import event_publish
+from controlplane.incidents.applying import StalePlan
+from controlplane.incidents.choices import PlanState
+from controlplane.incidents.loading import deploy_generations, deployed_topologies
+from controlplane.incidents.models import Incident, RecoveryPlan
+from controlplane.incidents.plans import plan_adopt, plan_mark_applied, plan_mark_published
+from controlplane.incidents.selectors import plan_standing
+from controlplane.incidents.services import incident_advance
+from controlplane.nodes.choices import NODE_USABLE
+from controlplane.nodes.models import Node
+from controlplane.topologies.choices import Desired, TopologyStatus
+from controlplane.topologies.deployment import deploy_plan_create
+from controlplane.topologies.models import Topology
+from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
+from workers.zookeeper import Coordination, TopologyFacts
+
+log = structlog.get_logger(__name__)
+
+STEPS = 5  # a step may make the next one possible at once; more than these wait for the sweep
+
+
+# ---- incidents -----------------------------------------------------------------------------------
+
+
+def incident_step(coordination: Coordination, number: int) -> None:
+    """Move one incident on as far as it goes now. Idempotent; a crash anywhere is made good by a repeat."""
+    incident = Incident.objects.filter(number=number).first()
+    if incident is None:
+        return
+    for _ in range(STEPS):
+        names = sorted(incident.topologies.values_list("name", flat=True))
+        published = [event for name in names for event in plan_put(coordination, name)]
+        observed = observations(coordination.topology_facts(names))
+        events = [*published, *observed, *withdrawals(names)]
+        try:
+            applied = incident_advance(number=number, events=events)
+        except StalePlan as error:
+            log.info("planned on old information, looking again", incident=number, error=str(error))
+            continue
+        for topology in applied.checkpoint:
+            checkpoint_ask(coordination, topology)
+        if not applied.publish:
+            return
+
+
+def observations(facts: dict[str, TopologyFacts]) -> list[Event]:
+    """What ZooKeeper says, as events for an incident; checkpoints of earlier runs are left out."""
+    at = timezone.now().timestamp()
+    since = deploy_generations()
+    ids = dict(Topology.objects.filter(name__in=facts).values_list("name", "pk"))
+    checkpoints: list[Event] = []
+    drivers: list[Event] = []
+    for name, fact in sorted(facts.items()):
+        started_with = since.get(ids.get(name, 0), 0)
+        if fact.latest is not None and fact.latest.generation >= started_with:
+            checkpoints.append(
+                CheckpointCompleted(
+                    at=at,
+                    topology=name,
+                    checkpoint=fact.latest.checkpoint,
+                    generation=fact.latest.generation,
+                )
+            )
+        if fact.driver is not None:
+            drivers.append(
+                DriverReported(
+                    at=at,
+                    topology=name,
+                    generation=fact.driver.generation,
+                    state=fact.driver.state,
+                    head=fact.driver.head,
+                    committed=fact.driver.committed,
+                    # The driver's own number may be of the plan it restored from; the pointer is the proof.
+                    checkpoint=0,
+                    absent=frozenset(fact.driver.absent),
+                )
+            )
+    # Checkpoints come last: a driver that has just caught up may be verified by one that is complete.
+    return [*drivers, *checkpoints]
+
+
+def withdrawals(names: list[str]) -> list[Event]:
+    """Topologies that are not to run any more, so that there is nothing to recover of them."""
+    at = timezone.now().timestamp()
+    deployed = set(deployed_topologies().filter(name__in=names).values_list("name", flat=True))
+    reasons = {
+        topology.name: "it has run to its end"
+        if topology.status == TopologyStatus.COMPLETED
+        else "it was undeployed"
+        for topology in Topology.objects.filter(name__in=names)
+    }
+    return [
+        TopologyWithdrawn(at=at, topology=name, reason=reasons.get(name, "it was deleted"))
+        for name in names
+        if name not in deployed
+    ]
+
+
+def checkpoint_ask(coordination: Coordination, topology: str) -> int:
+    """Ask the driver for a checkpoint; returns the number of the request."""
+
+    def raised(control: Control) -> Control:
+        return msgspec.structs.replace(control, checkpoint_request=control.checkpoint_request + 1)
+
+    return coordination.control_change(topology, raised).checkpoint_request
+
+
+# ---- specifications and plans --------------------------------------------------------------------
+
+
+def topology_reconcile(coordination: Coordination, name: str) -> None:
+    """Put the specification and the standing plan of a topology into ZooKeeper, unless they are there."""
+    topology = Topology.objects.filter(name=name).first()
+    if topology is None:
+        return
+    if topology.desired == Desired.RUNNING:
+        _place_if_unplaced(topology)
+        topology.refresh_from_db()
+    wanted = DeployedSpec(
+        name=name,
+        version=topology.version,
+        spec=topology.spec,
+        desired="running" if topology.desired == Desired.RUNNING else "stopped",
+    )
+    current = coordination.get(Paths.spec(name), DeployedSpec)
+    if topology.desired == Desired.RUNNING:
+        # The plan first: a driver that finds the specification must find the plan of the same run.
+        for event in plan_put(coordination, name):
+            if isinstance(event, PlanRefused):
+                log.error("plan refused", topology=name, generation=event.generation, by=event.in_force)
+    if current is None and wanted.desired == "stopped":
+        return
+    if current is None or current.value != wanted:
+        coordination.put(Paths.spec(name), wanted)
+
+
+def plan_put(coordination: Coordination, name: str) -> list[Event]:
+    """Publish the standing plan if ZooKeeper has an older one; says how it went if that is news."""
+    row = plan_standing(name)
+    if row is None or row.state in (PlanState.FAILED, PlanState.SUPERSEDED):
+        return []
+    plan = plan_of(row)
+    in_force = coordination.plan_publish(name, plan)
+    at = timezone.now().timestamp()
+    if in_force.generation > plan.generation:
+        plan_adopt(topology=name, plan=in_force)
+        return [PlanRefused(at=at, topology=name, generation=plan.generation, in_force=in_force.generation)]
+    if row.state != PlanState.PLANNED:
+        return []
+    if row.incident is None:
+        plan_mark_published(topology=name, generation=plan.generation)
+    log.info("plan published", topology=name, generation=plan.generation, plan_kind=plan.kind)
+    return [PlanPublished(at=at, topology=name, generation=plan.generation)]
+
+
+def plan_of(row: RecoveryPlan) -> Plan:
+    """The plan as the driver reads it."""
+    return Plan(
+        generation=row.generation,
+        kind=row.kind,
+        assignment=row.assignment,
+        incident=row.incident.number if row.incident is not None else None,
+        wave=row.wave,
+        method=row.method,
+        rollback=row.rollback,
+        checkpoint=row.checkpoint,
+        restore=row.restore,
+        reason=row.reason,
+    )
+
+
+def _place_if_unplaced(topology: Topology) -> None:
+    """A topology deployed while no node was alive is placed as soon as there are nodes."""
+    if _waits_for_nodes(topology):  # asked before, because a transaction stops other writers
+        _place(topology)
+
+
+@transaction.atomic
+def _place(topology: Topology) -> None:
+    locked = Topology.objects.select_for_update().get(pk=topology.pk)
+    if not _waits_for_nodes(locked):
+        return
+    try:
+        plan, changes = deploy_plan_create(topology=locked, reason="nodes have come")
+    except Conflict as error:
+        log.warning("topology not placed", topology=locked.name, error=str(error))
+        return
+    if plan is not None:
+        event_publish(
+            kind=EventKind.TOPOLOGY_DEPLOYED,
+            topology=locked.name,
+            changes=[topology_change(locked), *changes],
+            reason=plan.reason,
+        )
+
+
+def _waits_for_nodes(topology: Topology) -> bool:
+    if topology.status != TopologyStatus.DEPLOYING or topology.desired != Desired.RUNNING:
+        return False
+    usable = Node.objects.filter(state__in=NODE_USABLE, standby=False)
+    return not _placed_since_deploy(topology) and usable.exists()
+
+
+def _placed_since_deploy(topology: Topology) -> bool:
+    plans = topology.plans.all()
+    if topology.deployed_at is not None:
+        plans = plans.filter(created_at__gte=topology.deployed_at)
+    return bool(plans.exists())
+
+
+def driver_reconcile(facts: TopologyFacts) -> None:
+    """Bring what the database says of a driver up to date with ZooKeeper: telemetry may have been lost."""
+    if facts.driver is not None:
+        driver_status_apply(status=facts.driver)
+        if facts.driver.state in APPLIED_STATES:
+            plan_mark_applied(topology=facts.name, generation=facts.driver.generation)
+    else:
+        topology_stopped(name=facts.name)

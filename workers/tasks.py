@@ -1,0 +1,97 @@
+"""Celery tasks: each fetches by id and calls one function; none keeps anything between two calls.
+
+ZooKeeper or the database being away ends a task with a warning, not a retry: the sweep comes again in two
+seconds and finds the same work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import structlog
+from celery import shared_task
+from django.db import DatabaseError
+from django.utils import timezone
+
+from controlplane.events.choices import OPERATION_OPEN
+from controlplane.events.models import Operation
+from controlplane.events.services import events_trim
+from controlplane.incidents.selectors import incidents_open, incidents_with_queries_down
+from controlplane.incidents.services import incident_queries_note
+from controlplane.topologies.choices import Desired, TopologyStatus
+from controlplane.topologies.models import Topology
+from controlplane.topologies.retention import samples_trim
+from workers import operations, reconciliation
+from workers.zookeeper import CoordinationUnavailableError, coordination
+
+log = structlog.get_logger(__name__)
+
+OVERLOOKED = timedelta(seconds=4)
+"""An operation that old and still pending has lost its message."""
+
+
+@shared_task(name="recovery.incident_step")
+def incident_step(number: int) -> None:
+    _attempt(lambda: reconciliation.incident_step(coordination(), number), task="incident_step", of=number)
+
+
+@shared_task(name="recovery.topology_publish")
+def topology_publish(name: str) -> None:
+    _attempt(
+        lambda: reconciliation.topology_reconcile(coordination(), name), task="topology_publish", of=name
+    )
+
+
+@shared_task(name="recovery.operation_run")
+def operation_run(operation_id: str) -> None:
+    _attempt(
+        lambda: operations.operation_run(coordination(), operation_id), task="operation_run", of=operation_id
+    )
+
+
+@shared_task(name="recovery.sweep")
+def sweep() -> None:
+    """Look at everything that is to run, is open or was asked for, as if no message had ever come."""
+    wanted = Topology.objects.exclude(
+        desired=Desired.STOPPED,
+        status__in=(TopologyStatus.DRAFT, TopologyStatus.STOPPED, TopologyStatus.FAILED),
+    )
+    names = list(wanted.values_list("name", flat=True))
+
+    def drivers() -> None:
+        for facts in coordination().topology_facts(names).values():
+            _attempt(lambda facts=facts: reconciliation.driver_reconcile(facts), task="driver", of=facts.name)  # type: ignore[misc]
+
+    for name in names:
+        topology_publish(name)
+    _attempt(drivers, task="drivers", of="all")
+    for number in list(incidents_open().values_list("number", flat=True)):
+        incident_step(number)
+    for number in list(incidents_with_queries_down().values_list("number", flat=True)):
+        _attempt(lambda number=number: incident_queries_note(number=number), task="queries_note", of=number)  # type: ignore[misc]
+    overlooked = Operation.objects.filter(
+        state__in=OPERATION_OPEN, created_at__lt=timezone.now() - OVERLOOKED
+    )
+    for operation in list(overlooked.values_list("pk", flat=True)):
+        operation_run(str(operation))
+
+
+@shared_task(name="maintenance.trim")
+def trim() -> None:
+    """Drop what nobody asks for any more: metrics events after an hour, availability samples after a day."""
+    _attempt(events_trim, task="events_trim", of="events")
+    _attempt(samples_trim, task="samples_trim", of="samples")
+
+
+def _attempt(action: Callable[[], object], *, task: str, of: object) -> None:
+    """Run one piece of work; what is temporary is logged, what is a fault is logged with its traceback.
+
+    A fault in one piece must not keep the sweep from the others.
+    """
+    try:
+        action()
+    except (CoordinationUnavailableError, DatabaseError) as error:
+        log.warning("put off to the next sweep", task=task, of=of, error=str(error))
+    except Exception:
+        log.exception("task failed", task=task, of=of)
