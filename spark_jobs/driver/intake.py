@@ -34,11 +34,16 @@ class Intake:
         self.clock = clock
         self.options: dict[str, dict[str, Any]] = {}
         self._readers: dict[str, Any] = {}
+        chosen = deployed_origin(topology)
+        # Event time of tuple 0: of an earlier start, of the deployment, or now.
+        self.origin_us: int = next(
+            (known for known in (log.origin_us, chosen) if known is not None), int(clock()) * MICROS
+        )
 
     def prepare(self, problem: Callable[[ProblemReport], None]) -> None:
         """Validate and convert the input of each source; raises `SourceError`."""
         first = self.log.origin_us is None
-        origin_us = self._clock_origin()
+        origin_us = self.origin_us
         for source in self.topology.sources:
             params = source.params
             options: dict[str, Any] = {"parallelism": source.parallelism, "origin_us": origin_us}
@@ -74,14 +79,10 @@ class Intake:
     def _only(self) -> bool:
         return len(self.topology.sources) == 1
 
-    def _clock_origin(self) -> int:
-        """Event time of tuple 0: fixed when the topology first starts."""
-        if self.log.origin_us is None:
-            now = self.clock()
-            chosen = deployed_origin(self.topology)
-            self.log.start(at=now, origin_us=int(now) * MICROS if chosen is None else chosen)
-        assert self.log.origin_us is not None  # noqa: S101 - set just above
-        return self.log.origin_us
+    def start(self) -> None:
+        """The first epoch begins now, unless the topology has been started before."""
+        if self.log.started_at is None:
+            self.log.start(at=self.clock(), origin_us=self.origin_us)
 
     @property
     def realtime(self) -> bool:
@@ -94,13 +95,16 @@ class Intake:
 
     def due_at(self, epoch: int) -> float:
         """When the last tuple of an epoch is due, in Unix seconds."""
-        assert self.log.started_at is not None  # noqa: S101 - prepare() ran
+        if self.log.started_at is None:
+            return float("inf")
         return self.log.started_at + epoch * self.topology.spec.epoch_interval
 
     def plan_due(self, *, ahead: int) -> list[EpochPlan]:
         """Write the epochs that are due to the log; in `fast` pace, `ahead` epochs beyond the committed."""
         plans: list[EpochPlan] = []
         now = self.clock()
+        if self.log.started_at is None:
+            return plans
         while not (plans[-1].final if plans else self.finished):
             epoch = self.log.head + len(plans) + 1
             if self.realtime and self.due_at(epoch) > now:

@@ -132,7 +132,7 @@ class EpochLoop:
 
     def _idle(self) -> None:
         """Sleep until the next epoch is due, waking early when ZooKeeper has news."""
-        wait = self.intake.due_at(self.log.head + 1) - self.clock() if self.log.started_at else 0.2
+        wait = self.intake.due_at(self.log.head + 1) - self.clock()
         if self.checkpoints.pending is not None or self.absent or self.intake.finished:
             wait = min(wait, 0.1) if wait > 0 else 0.1
         self.coordination.changed.wait(min(max(wait, 0.005), 0.5))
@@ -151,6 +151,7 @@ class EpochLoop:
         self.plan = plan
         if not resumed or self.log.restoring:
             self._apply(plan)
+        self.intake.start()
         self._executors = frozenset()
         self.errors.clear()
         self.checkpoints.fail(f"superseded by plan {plan.generation}")

@@ -1,0 +1,1 @@
+"""Tests and tools that drive a browser."""

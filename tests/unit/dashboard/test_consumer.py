@@ -1,0 +1,304 @@
+"""The websocket: who may listen, what arrives, what a client may get wrong, and what it survives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from asgiref.sync import sync_to_async
+from asgiref.testing import ApplicationCommunicator
+from channels.layers import get_channel_layer
+from django.contrib.auth.models import AnonymousUser, User
+from django.db import transaction
+
+from controlplane.events.models import Event, EventCounter
+from controlplane.events.services import event_publish
+from dashboard import consumers, feed
+from dashboard.consumers import EventConsumer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Socket:
+    """A websocket client of the consumer alone: `scope` is what the middleware would have put there."""
+
+    def __init__(self, **scope: Any) -> None:
+        path: dict[str, Any] = {"type": "websocket", "path": "/ws/v1/", "headers": [], "subprotocols": []}
+        make: Any = ApplicationCommunicator  # asgiref's test tools have no types
+        self._application = make(EventConsumer.as_asgi(), path | scope)
+
+    async def connect(self) -> None:
+        await self._application.send_input({"type": "websocket.connect"})
+        assert (await self.receive(1))["type"] == "websocket.accept"
+
+    async def disconnect(self) -> None:
+        await self._application.send_input({"type": "websocket.disconnect", "code": 1001})
+        await self._application.wait(1)
+
+    async def send(self, *, text: str | None = None, data: bytes | None = None) -> None:
+        message: dict[str, Any] = {"type": "websocket.receive"}
+        await self._application.send_input(message | ({"bytes": data} if text is None else {"text": text}))
+
+    async def receive(self, timeout: float) -> dict[str, Any]:
+        message: dict[str, Any] = await self._application.receive_output(timeout)
+        return message
+
+
+def publish(count: int = 1, topology: str | None = "hashtags", **fields: Any) -> int:
+    """The sequence number of the last of `count` new events."""
+    for number in range(count):
+        with transaction.atomic():
+            changes: Any = [{"entity": "topology", "key": topology or "-", "fields": {"n": number, **fields}}]
+            event = event_publish(kind="topology.updated", changes=changes, topology=topology)
+    return event.sequence
+
+
+async def publish_soon(count: int = 1, **options: Any) -> int:
+    return await sync_to_async(publish)(count, **options)
+
+
+@asynccontextmanager
+async def listening(user: Any = None, **scope: Any) -> AsyncIterator[Socket]:
+    if user is None:
+        user = await sync_to_async(User.objects.create_superuser)("watcher", password="x")
+    socket = Socket(user=user, **scope)
+    await socket.connect()
+    try:
+        yield socket
+    finally:
+        await socket.disconnect()
+
+
+async def ask(socket: Socket, **message: Any) -> None:
+    await socket.send(text=msgspec.json.encode(message).decode())
+
+
+async def hear(socket: Socket, kind: str, timeout: float = 3) -> dict[str, Any]:
+    """The next message of this kind, passing over pings."""
+    while True:
+        message: dict[str, Any] = msgspec.json.decode((await socket.receive(timeout))["text"])
+        if message["type"] == kind:
+            return message
+        assert message["type"] == "ping", message
+
+
+async def test_events_after_the_snapshot_arrive_in_order() -> None:
+    before = await publish_soon(3)
+    async with listening() as client:
+        await ask(client, type="subscribe", after=before - 2, topologies=None)
+        first = await hear(client, "events")
+        assert (first["after"], first["sequence"]) == (before - 2, before)
+        assert [event["sequence"] for event in first["events"]] == [before - 1, before]
+        assert first["events"][0]["changes"][0]["entity"] == "topology"
+        last = await publish_soon(5)
+        got: list[int] = []
+        while not got or got[-1] < last:
+            message = await hear(client, "events")
+            assert message["after"] == (got[-1] if got else before)
+            got += [event["sequence"] for event in message["events"]]
+        assert got == list(range(before + 1, last + 1))
+
+
+async def test_an_event_is_seen_although_its_hint_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with listening() as client:
+        await ask(client, type="subscribe", after=0)
+        monkeypatch.setattr("controlplane.events.services.hint_send", lambda sequence: None)
+        await publish_soon()
+        assert (await hear(client, "events", timeout=1.0))["sequence"] == 1
+
+
+async def test_a_hint_wakes_the_feed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "POLL", 60.0)
+    async with listening() as client:
+        await ask(client, type="subscribe", after=0)
+        await asyncio.sleep(0.1)
+        await publish_soon()
+        assert (await hear(client, "events", timeout=0.5))["sequence"] == 1
+
+
+class BrokenLayer:
+    """A channel layer whose Redis is gone."""
+
+    async def new_channel(self) -> str:
+        raise ConnectionError("Redis is gone")
+
+    async def group_send(self, group: str, message: dict[str, Any]) -> None:
+        raise ConnectionError("Redis is gone")
+
+
+async def test_without_redis_events_still_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "get_channel_layer", BrokenLayer)
+    monkeypatch.setattr("controlplane.events.services.get_channel_layer", BrokenLayer)
+    async with listening() as client:
+        await ask(client, type="subscribe", after=0)
+        await publish_soon()
+        assert (await hear(client, "events", timeout=1.0))["sequence"] == 1
+
+
+async def test_what_a_hint_says_is_not_trusted() -> None:
+    async with listening() as client:
+        await ask(client, type="subscribe", after=0)
+        await asyncio.sleep(0.1)
+        layer = get_channel_layer()
+        assert layer is not None
+        await layer.group_send("events", {"type": "event.hint", "sequence": "nonsense"})
+        await publish_soon()
+        assert (await hear(client, "events", timeout=0.9))["sequence"] == 1
+
+
+async def test_only_topologies_asked_for_but_every_number() -> None:
+    async with listening() as client:
+        await ask(client, type="subscribe", after=0, topologies=["wanted"])
+        await publish_soon(2, topology="other")
+        await publish_soon(1, topology="wanted")
+        last = await publish_soon(1, topology=None)
+        got: list[int] = []
+        reached = 0
+        while reached < last:
+            message = await hear(client, "events")
+            assert message["after"] == reached
+            reached = message["sequence"]
+            got += [event["sequence"] for event in message["events"]]
+        assert got == [3, 4]
+
+
+async def test_resync_when_events_were_trimmed() -> None:
+    await publish_soon(6)
+    await sync_to_async(Event.objects.filter(sequence__lte=3).delete)()
+    async with listening() as client:
+        await ask(client, type="subscribe", after=1)
+        await hear(client, "resync")
+        await ask(client, type="subscribe", after=3)
+        assert (await hear(client, "events"))["after"] == 3
+
+
+async def test_resync_when_a_snapshot_is_smaller_than_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumers, "MOST_BEHIND", 5)
+    await publish_soon(10)
+    async with listening() as client:
+        await ask(client, type="subscribe", after=1)
+        await hear(client, "resync")
+
+
+async def test_a_client_from_the_future_is_told_to_load_again() -> None:
+    # The database was restored from a backup: numbers begin lower than what the page knows.
+    await publish_soon(2)
+    async with listening() as client:
+        await ask(client, type="subscribe", after=900)
+        await hear(client, "resync")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        '"subscribe"',
+        '{"type": "subscribe"}',
+        '{"type": "unknown", "after": 1}',
+        '{"type": "subscribe", "after": -1}',
+        '{"type": "subscribe", "after": 1.5}',
+        '{"type": "subscribe", "after": "1"}',
+        '{"type": "subscribe", "after": 1e400}',
+        '{"type": "subscribe", "after": 99999999999999999999999999}',
+        '{"type": "subscribe", "after": 9223372036854775808}',
+        '{"type": "subscribe", "after": 1, "topologies": "all"}',
+        '{"type": "subscribe", "after": 1, "topologies": [1]}',
+        '{"type": "subscribe", "after": 1, "extra": true}',
+        "[" * 50_000,
+        "x" * 100_000,
+    ],
+)
+async def test_a_bad_message_gets_an_error_and_the_socket_lives(text: str) -> None:
+    async with listening() as client:
+        await client.send(text=text)
+        assert (await hear(client, "error"))["error"]
+        await client.send(data=b"\xff\x00")
+        assert "text" in (await hear(client, "error"))["error"]
+        await ask(client, type="subscribe", after=0)
+        await publish_soon()
+        assert (await hear(client, "events"))["sequence"] == 1
+
+
+async def test_too_many_topologies() -> None:
+    async with listening() as client:
+        await ask(client, type="subscribe", after=0, topologies=[f"t{i}" for i in range(1001)])
+        assert "1000" in (await hear(client, "error"))["error"]
+
+
+async def closed_with(user: Any) -> int:
+    socket = Socket(user=user)
+    await socket.connect()
+    message = await socket.receive(1)
+    assert message["type"] == "websocket.close"
+    return int(message["code"])
+
+
+async def test_who_may_listen() -> None:
+    assert await closed_with(AnonymousUser()) == 4401
+    nobody = await sync_to_async(User.objects.create_user)("nobody", password="x")
+    assert await closed_with(nobody) == 4403
+
+
+async def test_a_socket_ends_with_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumers, "PING", 0.05)
+    monkeypatch.setattr(consumers, "SESSION_CHECK", 0.1)
+    from django.contrib.sessions.backends.db import SessionStore
+
+    user = await sync_to_async(User.objects.create_superuser)("leaving", password="x")
+
+    def sign_in() -> SessionStore:
+        session = SessionStore()
+        session["_auth_user_id"] = str(user.pk)
+        session["_auth_user_backend"] = "django.contrib.auth.backends.ModelBackend"
+        session["_auth_user_hash"] = user.get_session_auth_hash()
+        session.create()
+        return session
+
+    session = await sync_to_async(sign_in)()
+    async with listening(user, session=session) as client:
+        await asyncio.sleep(0.4)
+        await hear(client, "ping")
+        await sync_to_async(session.delete)(session.session_key)
+        async with asyncio.timeout(3):
+            while (message := await client.receive(2))["type"] != "websocket.close":
+                assert msgspec.json.decode(message["text"])["type"] == "ping"
+        assert message["code"] == 4401
+
+
+async def test_two_clients_share_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+    original: Callable[..., Any] = feed.events_read
+
+    async def counted(after: int, limit: int = feed.BATCH) -> list[feed.FeedEvent]:
+        events: list[feed.FeedEvent] = await original(after, limit)
+        if events:
+            reads.append(after)
+        return events
+
+    monkeypatch.setattr(feed, "events_read", counted)
+    user = await sync_to_async(User.objects.create_superuser)("pair", password="x")
+    async with listening(user) as one, listening(user) as two:
+        for client in (one, two):
+            await ask(client, type="subscribe", after=0)
+        await publish_soon()
+        for client in (one, two):
+            assert (await hear(client, "events"))["sequence"] == 1
+        assert reads == [0]
+
+
+async def test_the_feed_starts_anew_after_the_last_client_left() -> None:
+    user = await sync_to_async(User.objects.create_superuser)("again", password="x")
+    async with listening(user):
+        pass
+    last = await publish_soon(2)
+    async with listening(user) as client:
+        await ask(client, type="subscribe", after=0)
+        assert (await hear(client, "events"))["sequence"] == last
+    assert await sync_to_async(EventCounter.objects.get)()

@@ -1,0 +1,102 @@
+"""The page shell, the login page, their headers, and the built assets."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.contrib.staticfiles import finders
+from django.test import Client
+
+from dashboard.assets import BUILT, FRONTEND, built_hash, sources_hash
+
+
+def test_the_built_assets_are_current() -> None:
+    assert built_hash() == sources_hash(), (
+        "dashboard/frontend has changed since the last build: run `npm ci && npm run build` there"
+    )
+
+
+def test_a_changed_source_is_noticed(tmp_path: Path) -> None:
+    for path in [*(FRONTEND / "src").rglob("*"), *FRONTEND.glob("*.*"), *(FRONTEND / "scripts").iterdir()]:
+        if path.is_file():
+            copy = tmp_path / path.relative_to(FRONTEND)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+    assert sources_hash(tmp_path) == sources_hash()
+    (tmp_path / "src" / "main.ts").write_text("// changed")
+    assert sources_hash(tmp_path) != sources_hash()
+
+
+def test_the_lock_file_names_no_registry() -> None:
+    lock = (FRONTEND / "package-lock.json").read_text()
+    assert '"resolved"' not in lock
+    assert "http" not in re.sub(r'"(url|funding)": "[^"]*"', "", lock)
+
+
+PAGES = ["/", "/topologies/hashtags/", "/topologies/x/?tab=errors", "/nodes/", "/incidents/3/"]
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.django_db
+def test_every_page_is_the_shell(path: str, admin_client: Client) -> None:
+    response = admin_client.get(path)
+    assert response.status_code == 200
+    text = response.content.decode()
+    found = re.search(r'<script id="boot" type="application/json">(.*?)</script>', text, re.S)
+    assert found
+    boot = json.loads(found[1])
+    assert (boot["user"], boot["role"]) == ("admin", "administrator")
+    for address in re.findall(r'(?:src|href)="/static/([^"?]+)', text):
+        assert finders.find(address), address
+    assert "no-store" in response.headers["Cache-Control"]
+
+
+@pytest.mark.django_db
+def test_the_policy_permits_nothing_inline_and_nothing_foreign(admin_client: Client) -> None:
+    for response in (admin_client.get("/"), Client().get("/login/"), admin_client.get("/admin/")):
+        policy = response.headers["Content-Security-Policy"]
+        assert "unsafe" not in policy
+        assert "//" not in policy
+        assert "default-src 'none'" in policy
+    page = admin_client.get("/").content.decode() + Client().get("/login/").content.decode()
+    assert not re.search(r"\sstyle=|\son\w+=|<style", page)
+    assert set(re.findall(r"<script[^>]*>", page)) == {
+        tag for tag in re.findall(r"<script[^>]*>", page) if "src=" in tag or "application/json" in tag
+    }
+
+
+@pytest.mark.django_db
+def test_nothing_without_signing_in() -> None:
+    for path in ("/", "/topologies/hashtags/", "/nodes/", "/incidents/1/"):
+        response = Client().get(path)
+        assert response.status_code == 302
+        assert response.headers["Location"].startswith("/login/?next=")
+
+
+@pytest.mark.django_db
+def test_signing_in_and_out() -> None:
+    viewers, _ = Group.objects.get_or_create(name="viewer")
+    User.objects.create_user("ann", password="a-long-one").groups.add(viewers)
+    ann = {"username": "ann", "password": "a-long-one"}
+    client = Client()
+    wrong = client.post("/login/", {"username": "ann", "password": "wrong"})
+    assert b'role="alert"' in wrong.content
+    assert client.post("/login/", {**ann, "next": "/nodes/"}).headers["Location"] == "/nodes/"
+    assert b'"role": "viewer"' in client.get("/").content
+    assert client.post("/logout/").status_code == 302
+    assert client.get("/").status_code == 302
+    assert client.post("/login/", {**ann, "next": "https://evil.example/"}).headers["Location"] == "/"
+
+
+@pytest.mark.django_db
+def test_names_are_escaped_in_the_page(client: Client) -> None:
+    client.force_login(User.objects.create_superuser("</script><script>alert(1)</script>"))
+    assert b"<script>alert" not in client.get("/").content
+
+
+def test_the_worker_that_lays_out_graphs_is_served() -> None:
+    assert (BUILT / "layout.js").stat().st_size > 1_000_000
