@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from controlplane.events.representation import Change, topology_change
+from django.utils import timezone
+
+from controlplane.events.representation import Change, sample_change, topology_change
 from controlplane.topologies.choices import PartitionState, QueryStatus, TopologyStatus
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
 from controlplane.topologies.rows import Rows
+from controlplane.topologies.telemetry import sample_create
 
 
 def partitions_failed(*, topology: Topology, partitions: Collection[str]) -> list[Change]:
@@ -31,6 +34,10 @@ def partitions_failed(*, topology: Topology, partitions: Collection[str]) -> lis
         rows.queries[label].available = False
     rows.save()
     changes = [*rows.partition_changes(failed), *rows.query_changes(down)]
+    if down:
+        # The curve falls when the failure is known, not when the driver reports again.
+        sample = sample_create(topology, rows, at=timezone.now())
+        changes.append(sample_change(sample, topology=topology.name))
     if topology.status in (TopologyStatus.RUNNING, TopologyStatus.DEPLOYING):
         changes.insert(0, topology_status_set(topology=topology, status=TopologyStatus.DEGRADED))
     return changes

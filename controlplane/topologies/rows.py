@@ -72,6 +72,10 @@ class Rows:
             for label in labels
         ]
 
+    def available(self) -> int:
+        """How many queries are available."""
+        return sum(query.available for query in self.queries.values())
+
     def save(self) -> None:
         """Write what telemetry and plans change, with two statements."""
         rows_update(

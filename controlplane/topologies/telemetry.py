@@ -99,7 +99,7 @@ def topology_metrics_apply(*, report: EpochReport, health: Mapping[str, QueryHea
     if not due and not changed:
         return
     changes: list[Change] = [topology_change(topology, only=TOPOLOGY_METRICS), *rows.changes()]
-    if due and rows.queries:
+    if rows.queries:
         sample = sample_create(topology, rows, at=now)
         changes.append(sample_change(sample, topology=topology.name))
     event_publish(
@@ -118,6 +118,7 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     rows = Rows.load(topology)
     before = topology_change(topology)
     rows_before = rows.changes()
+    available_before = rows.available()
     topology.head_epoch = status.head
     topology.committed_epoch = status.committed
     topology.checkpoint_epoch = status.checkpoint
@@ -135,10 +136,14 @@ def driver_status_apply(*, status: DriverStatus) -> None:
             ]
         )  # fmt: skip
     if rows_after or after != before:
+        changes = [after, *rows_after]
+        if rows.available() != available_before:
+            sample = sample_create(topology, rows, at=timezone.now())
+            changes.append(sample_change(sample, topology=topology.name))
         event_publish(
             kind=_driver_event(before, topology),
             topology=topology.name,
-            changes=[after, *rows_after],
+            changes=changes,
             reason=status.error,
         )
     operations_end(topology, status.state, status.error)
@@ -207,7 +212,7 @@ def sample_create(topology: Topology, rows: Rows, *, at: datetime) -> Availabili
         topology=topology,
         # Milliseconds, as on the wire: the sample's key is its time.
         at=at.astimezone(UTC).replace(microsecond=at.microsecond // 1000 * 1000),
-        available=sum(query.available for query in queries),
+        available=rows.available(),
         total=len(rows.queries),
         weighted=sum(query.priority for query in queries if query.available) / total if total else 0.0,
     )

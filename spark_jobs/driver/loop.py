@@ -30,6 +30,7 @@ from spark_jobs.driver.retention import Retention
 
 log = structlog.get_logger()
 STATUS_INTERVAL = 2.0
+REPORT_INTERVAL = 1.0
 RETRY_INTERVAL = 2.0
 FAST_AHEAD = 1
 MAX_JOB_FAILURES = 5
@@ -87,6 +88,7 @@ class EpochLoop:
         self._trim = False
         self._job_failures = 0
         self._published_at = 0.0
+        self._reported_at = 0.0
         self._waiting_since = clock()
         self._waited_for = 0
 
@@ -114,6 +116,8 @@ class EpochLoop:
         if not self.coordination.control.paused:
             self.intake.plan_due(ahead=FAST_AHEAD)
         worked = self._step()
+        if not worked and self.clock() - self._reported_at >= REPORT_INTERVAL and self._behind():
+            self._report(Job(epochs=[], progress=self.progress), [], self.clock(), self.progress)
         self._follow_checkpoint()
         if self._completed():
             return "completed"
@@ -291,16 +295,24 @@ class EpochLoop:
         if committed != self.log.committed:
             self.log.commit(committed, now)
         self._set_state()
+        self._report(job, reports, started, before)
+
+    def _behind(self) -> bool:
+        """Epochs wait that cannot run now; the age of what waits is the latency operators want to see."""
+        return self.plan is not None and self.log.committed < self.log.head
+
+    def _report(self, job: Job, reports: list[TaskReport], started: float, before: dict[str, int]) -> None:
+        self._reported_at = self.clock()
         self.send(
             self.measure.report(
                 job=job,
                 reports=reports,
                 log=self.log,
-                generation=self.layout.generation if self.layout else 0,
+                generation=self.plan.generation if self.plan else 0,
                 before=before,
                 progress=self.progress,
                 started=started,
-                ended=now,
+                ended=self._reported_at,
                 state=self.state,
                 absent=sorted(self.absent),
                 blocked=blocked_partitions(self.topology, self.absent | self.errors.keys()),

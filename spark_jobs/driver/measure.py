@@ -20,6 +20,7 @@ class Measure:
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self._cpu: dict[str, float] = {}
+        self._latency: dict[str, float] = {}
 
     def report(
         self,
@@ -92,14 +93,18 @@ class Measure:
         half = self.topology.spec.epoch_interval / 2
         reached = progress[query]
         applied = [log.plans[e] for e in range(before[query] + 1, reached + 1) if e in log.plans]
+        waiting = log.plans.get(reached + 1)
         if applied and not blocked:
             latency = now - sum(plan.at - half for plan in applied) / len(applied)
         else:
-            waiting = log.plans.get(reached + 1)
-            latency = now - (waiting.at - half) if waiting else 0.0
+            latency = now - (waiting.at - half) if waiting else self._latency.get(query, 0.0)
+        self._latency[query] = latency
         rows = result.rows_out if result else 0
         return QueryMetrics(
-            epoch=reached, latency=max(latency, 0.0), rows=rows, stalled=blocked or not applied
+            epoch=reached,
+            latency=max(latency, 0.0),
+            rows=rows,
+            stalled=blocked or (not applied and waiting is not None),
         )
 
     def _smooth(self, partition: str, cpu_seconds: float, epochs: int) -> None:

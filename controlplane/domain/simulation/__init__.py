@@ -1,0 +1,1 @@
+"""Deterministic simulation of failures and recoveries (pure: simulated time, nodes and faults)."""
