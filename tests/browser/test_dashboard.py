@@ -101,7 +101,7 @@ def test_selections_are_links(healthy: Server, page: Any) -> None:
     page.click("tr:has-text('hashtags') >> td >> nth=0")
     page.wait_for_url("**/topologies/hashtags/")
     page.click(".box:has-text('O14')")
-    page.wait_for_selector("aside:has-text('O14[0]')")
+    page.wait_for_selector("aside.panel:has-text('O14[0]')")
     assert "operator=O14" in page.url
     page.click("role=tab[name=/Operators/]")
     page.fill("input[type=search]", "O1")
@@ -110,10 +110,10 @@ def test_selections_are_links(healthy: Server, page: Any) -> None:
     for part in ("operator=O14", "tab=operators", "q=O1", "sort=-busy"):
         assert part in address
     page.goto(address)
-    page.wait_for_selector("aside:has-text('O14[0]')")
+    page.wait_for_selector("aside.panel:has-text('O14[0]')")
     assert page.locator("tbody tr").count() == 6  # O1 and O10 to O14
     page.keyboard.press("Escape")
-    page.wait_for_selector("aside", state="detached")
+    page.wait_for_selector("aside.panel", state="detached")
     page.go_back()
     page.wait_for_url("**/")
 

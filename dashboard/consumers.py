@@ -1,0 +1,173 @@
+"""The websocket `/ws/v1/`: numbered events for browsers and other live clients.
+
+Client: ``{"type": "subscribe", "after": <sequence>, "topologies": [names] | null}``.
+Server: ``events`` (the events in the range after..sequence, those of other
+topologies left out), ``resync`` (load a snapshot and subscribe again), ``ping``
+every 5 s, ``error`` (what was wrong with the client's message).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import Annotated, Any, Literal
+
+import msgspec
+import structlog
+from channels.auth import get_user
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+
+from controlplane.accounts.roles import VIEWER, has_role
+from dashboard.feed import EventFeed, FeedEvent, TrimmedError, feed_of_loop, newest_sequence
+
+log = structlog.get_logger(__name__)
+
+PING = 5.0
+SESSION_CHECK = 30.0
+LONGEST_MESSAGE = 64_000
+MOST_TOPOLOGIES = 1_000
+MOST_BEHIND = 2_000
+"""Further behind, a snapshot is smaller than the events."""
+UNAUTHENTICATED = 4401
+FORBIDDEN = 4403
+
+
+class Subscribe(msgspec.Struct, tag_field="type", tag="subscribe", forbid_unknown_fields=True):
+    """`after` is the sequence number of the client's snapshot; `topologies` None means all."""
+
+    after: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+    topologies: Annotated[list[str], msgspec.Meta(max_length=MOST_TOPOLOGIES)] | None = None
+
+
+_decoder = msgspec.json.Decoder(Subscribe)
+
+
+class EventConsumer(AsyncWebsocketConsumer):
+    """One connection. Two tasks after accepting: `_ping` always, `_send_events` once subscribed."""
+
+    # No layer of this name is configured, so the connection has none: the feed alone listens to Redis, and
+    # a Redis that is away neither refuses nor ends connections.
+    channel_layer_alias = "none"
+    feed: EventFeed | None = None
+    after: int = 0
+    topologies: frozenset[str] | None = None
+
+    async def connect(self) -> None:
+        self._tasks: dict[Literal["ping", "events"], asyncio.Task[None]] = {}
+        user = self.scope.get("user")
+        # Accepted before it is refused: only then does a browser learn the code.
+        await self.accept()
+        if user is None or not user.is_authenticated:
+            await self.close(code=UNAUTHENTICATED)
+            return
+        if not await database_sync_to_async(has_role)(user, VIEWER):
+            await self.close(code=FORBIDDEN)
+            return
+        self.feed = feed_of_loop()
+        await self.feed.open()
+        self._tasks["ping"] = asyncio.create_task(self._ping())
+
+    async def disconnect(self, code: int) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if self.feed is not None:
+            feed, self.feed = self.feed, None
+            await feed.close()
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        if self.feed is None:
+            return
+        if text_data is None:
+            await self._error("send text, not binary data")
+            return
+        if len(text_data) > LONGEST_MESSAGE:
+            await self._error(f"the message is longer than {LONGEST_MESSAGE} characters")
+            return
+        try:
+            message = _decoder.decode(text_data)
+        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
+            await self._error(f"not a message this server knows: {error}")
+            return
+        await self._subscribe(message)
+
+    async def _subscribe(self, message: Subscribe) -> None:
+        previous = self._tasks.pop("events", None)
+        if previous is not None:
+            previous.cancel()
+            await asyncio.gather(previous, return_exceptions=True)
+        self.after = message.after
+        self.topologies = None if message.topologies is None else frozenset(message.topologies)
+        self._tasks["events"] = asyncio.create_task(self._send_events())
+
+    async def _send_events(self) -> None:
+        feed = self.feed
+        assert feed is not None  # noqa: S101 - set in connect, and only then are messages read
+        while True:
+            try:
+                if feed.newest - self.after > MOST_BEHIND:
+                    raise TrimmedError("too far behind")
+                if self.after > feed.newest and self.after > await newest_sequence():
+                    # Numbers started again: the database is not the one the client knows.
+                    raise TrimmedError("beyond the newest event")
+                events = await feed.read(self.after)
+            except TrimmedError:
+                await self._send({"type": "resync", "at": time.time()})
+                return
+            except Exception as error:  # the database is away: the socket stays, and tries again
+                log.warning("events not read", error=f"{type(error).__name__}: {error}")
+                await asyncio.sleep(1.0)
+                continue
+            if events:
+                await self._send_batch(events)
+            else:
+                await feed.wait(self.after)
+
+    async def _send_batch(self, events: list[FeedEvent]) -> None:
+        wanted = [
+            event.text
+            for event in events
+            if self.topologies is None or not event.topology or event.topology in self.topologies
+        ]
+        last = events[-1].sequence
+        # Put together from texts that were encoded once, not once per client.
+        head = f'{{"type":"events","at":{time.time():.3f},"after":{self.after},"sequence":{last},"events":['
+        await self._send_text(head + ",".join(wanted) + "]}")
+        self.after = last
+
+    async def _ping(self) -> None:
+        checked = time.monotonic()
+        while True:
+            await asyncio.sleep(PING)
+            await self._send({"type": "ping", "at": time.time()})
+            if time.monotonic() - checked >= SESSION_CHECK:
+                checked = time.monotonic()
+                if not await self._session_holds():
+                    await self.close(code=UNAUTHENTICATED)
+                    return
+
+    async def _session_holds(self) -> bool:
+        """Whether the session that opened this socket still exists and its user may look."""
+        session = self.scope.get("session")
+        if session is None:
+            return True  # authenticated by something else than a session
+        try:
+            fresh = type(session)(session.session_key)
+            user = await get_user({"session": fresh})
+            return bool(await database_sync_to_async(has_role)(user, VIEWER))
+        except Exception as error:  # cannot tell: a restarting database signs nobody out
+            log.warning("session not checked", error=f"{type(error).__name__}: {error}")
+            return True
+
+    async def _error(self, what: str) -> None:
+        await self._send({"type": "error", "error": what, "at": time.time()})
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        await self._send_text(msgspec.json.encode(message).decode())
+
+    async def _send_text(self, text: str) -> None:
+        # A peer that has just gone is noticed by the server, which then calls disconnect.
+        with contextlib.suppress(RuntimeError, ConnectionError):
+            await self.send(text_data=text)

@@ -1,0 +1,199 @@
+"""The numbered events, read once per process and shared by all its websockets.
+
+One task follows the events table: woken by hints from the channel layer, and in
+any case once each `POLL` seconds, so that a lost hint or an absent Redis delays
+an event by at most that. The newest events stay in memory; whoever lags behind
+them is served from the database. A hint carries nothing that is trusted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import weakref
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+from channels.db import database_sync_to_async
+from channels.layers import get_channel_layer
+
+from controlplane.events.models import Event, EventCounter
+from controlplane.events.representation import iso
+from controlplane.events.services import HINT_GROUP
+
+log = structlog.get_logger(__name__)
+
+POLL = 0.5
+CACHED = 2_000
+BATCH = 200
+LONGEST_BACK_OFF = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class FeedEvent:
+    """An event as it is sent; `text` is its JSON, encoded once for all clients."""
+
+    sequence: int
+    topology: str
+    text: str
+
+
+class TrimmedError(LookupError):
+    """The events asked for are no longer kept: the reader needs a snapshot."""
+
+
+def _encode(event: Event) -> FeedEvent:
+    data = {
+        "sequence": event.sequence,
+        "at": iso(event.at),
+        "kind": event.kind,
+        "topology": event.topology or None,
+        "node": event.node or None,
+        "incident": event.incident,
+        "actor": event.actor,
+        "reason": event.reason,
+        "changes": event.changes,
+    }
+    return FeedEvent(event.sequence, event.topology, msgspec.json.encode(data).decode())
+
+
+@database_sync_to_async
+def events_read(after: int, limit: int = BATCH) -> list[FeedEvent]:
+    """Up to `limit` events following `after`, without a hole; raises `TrimmedError` where one is."""
+    rows = Event.objects.filter(sequence__gt=after).order_by("sequence")[:limit]
+    events = [_encode(event) for event in rows]
+    for expected, event in enumerate(events, start=after + 1):
+        if event.sequence != expected:
+            raise TrimmedError(f"event {expected} is no longer kept")
+    return events
+
+
+@database_sync_to_async
+def newest_sequence() -> int:
+    value = EventCounter.objects.values_list("value", flat=True).first()
+    return int(value or 0)
+
+
+class EventFeed:
+    """Follows the events table while somebody listens. One for each event loop: `feed_of_loop`."""
+
+    def __init__(self) -> None:
+        self._recent: deque[FeedEvent] = deque(maxlen=CACHED)
+        self._newest = 0
+        self._news = asyncio.Event()
+        self._hinted = asyncio.Event()
+        self._listeners = 0
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    @property
+    def newest(self) -> int:
+        """The newest sequence number seen; no event after it has been read yet."""
+        return self._newest
+
+    async def open(self) -> None:
+        """One more listener; the first one starts the feed."""
+        self._listeners += 1
+        if self._listeners > 1:
+            return
+        self._recent.clear()
+        self._newest = 0
+        with contextlib.suppress(Exception):  # a database that is away now is asked again each second
+            self._newest = await newest_sequence()
+        if not self._tasks and self._listeners:
+            self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._hear())]
+
+    async def close(self) -> None:
+        """One listener less; the last one stops the feed."""
+        self._listeners -= 1
+        if self._listeners > 0:
+            return
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def wait(self, after: int) -> None:
+        """Until there is an event after `after`."""
+        while self._newest <= after:
+            await self._news.wait()
+
+    async def read(self, after: int, limit: int = BATCH) -> list[FeedEvent]:
+        """Events following `after`, from memory where possible; raises `TrimmedError`."""
+        if after >= self._newest:
+            return []
+        if self._recent and self._recent[0].sequence <= after + 1:
+            start = after + 1 - self._recent[0].sequence
+            return [self._recent[i] for i in range(start, min(start + limit, len(self._recent)))]
+        return await events_read(after, limit)
+
+    async def _follow(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._hinted.wait(), POLL)
+            self._hinted.clear()
+            try:
+                await self._advance()
+            except Exception as error:  # the feed outlives any failure of the database
+                log.warning("events not read", error=f"{type(error).__name__}: {error}")
+                await asyncio.sleep(1.0)
+
+    async def _advance(self) -> None:
+        while True:
+            try:
+                events = await events_read(self._newest)
+            except TrimmedError:
+                # So long asleep that retention overtook it: listeners find out when they read.
+                self._recent.clear()
+                self._newest = await newest_sequence()
+                self._announce()
+                return
+            if events:
+                self._recent.extend(events)
+                self._newest = events[-1].sequence
+                self._announce()
+            if len(events) < BATCH:
+                return
+
+    def _announce(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def _hear(self) -> None:
+        """Turns hints of the channel layer into wake-ups; comes back after each loss of the layer."""
+        delay = 0.5
+        while True:
+            layer = get_channel_layer()
+            if layer is None:
+                return
+            channel = None
+            try:
+                channel = await layer.new_channel()
+                await layer.group_add(HINT_GROUP, channel)
+                while True:
+                    await layer.receive(channel)
+                    delay = 0.5
+                    self._hinted.set()
+            except asyncio.CancelledError:
+                if channel is not None:
+                    with contextlib.suppress(Exception):
+                        await layer.group_discard(HINT_GROUP, channel)
+                raise
+            except Exception as error:  # Redis restarts: polling goes on meanwhile
+                log.warning("no hints from the channel layer", error=f"{type(error).__name__}: {error}")
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, LONGEST_BACK_OFF)
+
+
+_feeds: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, EventFeed] = weakref.WeakKeyDictionary()
+
+
+def feed_of_loop() -> EventFeed:
+    """The feed of the running event loop (a server process has one)."""
+    loop = asyncio.get_running_loop()
+    feed = _feeds.get(loop)
+    if feed is None:
+        feed = _feeds[loop] = EventFeed()
+    return feed

@@ -1,0 +1,46 @@
+// What happened to a topology, newest first, read off the entities that already tell it.
+
+import { humanise, plural } from "./format";
+import { paths } from "./router.svelte";
+import { checkpointsOf, problemsOf } from "./select";
+import { status, type Status } from "./status";
+import { store } from "./store.svelte";
+
+export interface Activity {
+  key: string;
+  at: string;
+  text: string;
+  detail: string;
+  look: Status;
+  href?: string;
+}
+
+const PLANS: Record<string, string> = { deploy: "deployed", recover: "recovers", restore: "restores" };
+
+export function activityOf(topology: string): Activity[] {
+  const { operation, plan, incident } = store.entities;
+  const items: Activity[] = [];
+  for (const [key, row] of operation) {
+    if (row.target !== topology) continue;
+    const detail = row.error || `by ${row.requested_by}${row.reason ? `: ${row.reason}` : ""}`;
+    items.push({ key: `operation/${key}`, at: row.created_at, text: humanise(row.kind.replace(/^topology\./, "")), detail, look: status("operation", row.state) });
+  }
+  for (const [key, row] of plan) {
+    if (row.topology !== topology) continue;
+    const detail = row.restore.length ? `${plural(row.restore.length, "partition")} from epoch ${row.checkpoint}` : "";
+    items.push({ key: `plan/${key}`, at: row.created_at, text: `Generation ${row.generation} ${PLANS[row.kind] ?? row.kind}`, detail, look: status("plan", row.state) });
+  }
+  for (const [key, row] of incident) {
+    if (!row.topologies.includes(topology)) continue;
+    const href = paths.incident(row.number);
+    items.push({ key: `opened/${key}`, at: row.opened_at, text: `Incident ${row.number} opened`, detail: row.failed_nodes.join(", "), look: status("incident", "open"), href });
+    if (row.closed_at) items.push({ key: `closed/${key}`, at: row.closed_at, text: `Incident ${row.number} ${row.state === "aborted" ? "aborted" : "recovered"}`, detail: "", look: status("incident", row.state), href });
+  }
+  for (const row of checkpointsOf(topology)) {
+    if (row.state === "failed") items.push({ key: `checkpoint/${row.epoch}`, at: row.ended_at ?? row.started_at, text: `Checkpoint ${row.epoch} failed`, detail: row.cause, look: status("checkpoint", "failed") });
+  }
+  for (const [key, row] of problemsOf(topology)) {
+    if (row.topology === topology) items.push({ key: `problem/${key}`, at: row.at, text: row.what, detail: "", look: status("problem", row.severity), href: paths.topology(topology, { tab: "errors" }) });
+  }
+  return items.sort((a, b) => (a.at < b.at ? 1 : -1));
+}

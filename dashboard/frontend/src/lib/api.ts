@@ -1,0 +1,73 @@
+// REST calls with the session's cookie. Errors carry a sentence an operator can act on.
+
+import { boot } from "./boot";
+import type { NumberedEvent, Operation, Snapshot } from "./types";
+
+const BASE = "/api/v1/";
+
+export class ApiError extends Error {
+  constructor(message: string, readonly status: number) {
+    super(message);
+  }
+}
+
+function csrfToken(): string {
+  return /(?:^|; )csrftoken=([^;]+)/.exec(document.cookie)?.[1] ?? boot.csrfToken;
+}
+
+/** What an error answer says: `{"errors": [{"path", "message"}]}`, or a sentence for its status. */
+export function errorText(body: unknown, status: number): string {
+  const errors = body && typeof body === "object" ? (body as { errors?: unknown }).errors : undefined;
+  if (Array.isArray(errors) && errors.length) {
+    return errors.map((error: { path?: string; message?: string }) => (error.path ? `${error.path}: ${error.message}` : String(error.message))).join(" ");
+  }
+  if (status === 403) return "Your role does not permit this, or you signed out in another tab. Reload the page.";
+  if (status === 404) return "The server does not know this any more.";
+  return `The server answered ${status}.`;
+}
+
+async function call<T>(path: string, init: RequestInit = {}): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(BASE + path, { credentials: "same-origin", ...init, headers: { Accept: "application/json", ...init.headers } });
+  } catch {
+    throw new ApiError("The server cannot be reached.", 0);
+  }
+  const text = await response.text();
+  let body: unknown = text;
+  try {
+    body = text ? JSON.parse(text) : null;
+  } catch {
+    // An answer that is not JSON is shown as text.
+  }
+  if (response.status === 401 || (response.status === 403 && !boot.user)) {
+    location.assign(`/login/?next=${encodeURIComponent(location.pathname + location.search)}`);
+  }
+  if (!response.ok) throw new ApiError(errorText(body, response.status), response.status);
+  return body as T;
+}
+
+export const fetchSnapshot = (): Promise<Snapshot> => call<Snapshot>("snapshot/");
+
+/** The newest metrics events, for the sparklines of a page that has just been opened. */
+export async function fetchMetrics(limit: number): Promise<NumberedEvent[]> {
+  const answer = await call<{ results: NumberedEvent[] }>(`events/?kind=topology.metrics&newest=true&limit=${limit}`);
+  return answer.results;
+}
+
+export const fetchOperation = (id: string): Promise<Operation> => call<Operation>(`operations/${encodeURIComponent(id)}/`);
+
+export function newKey(): string {
+  // randomUUID exists in secure contexts only; a dashboard on plain HTTP is not one.
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Asks for an action; the same `key` never runs it twice. */
+export function act(path: string, body: Record<string, unknown>, key: string): Promise<Operation> {
+  return call<Operation>(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", "X-CSRFToken": csrfToken(), "Idempotency-Key": key },
+    body: JSON.stringify(body),
+  });
+}

@@ -1,0 +1,29 @@
+// What the server wrote into the page: who is signed in and how this installation is set up.
+
+export interface Boot {
+  user: string;
+  role: "viewer" | "operator" | "administrator" | null;
+  admin: boolean;
+  faultInjection: boolean;
+  theta: number;
+  heartbeatInterval: number;
+  sessionTimeout: number;
+  checkpointInterval: number;
+  version: string;
+  assets: string;
+  layoutWorker: string;
+  csrfToken: string;
+}
+
+const FALLBACK: Boot = {
+  user: "", role: null, admin: false, faultInjection: false, theta: 1.2, heartbeatInterval: 1, sessionTimeout: 4,
+  checkpointInterval: 10, version: "", assets: "/static/dashboard/", layoutWorker: "/static/dashboard/layout.js", csrfToken: "",
+};
+
+function read(): Boot {
+  const element = typeof document === "undefined" ? null : document.getElementById("boot");
+  return element?.textContent ? { ...FALLBACK, ...(JSON.parse(element.textContent) as Partial<Boot>) } : FALLBACK;
+}
+
+export const boot: Boot = read();
+export const mayAct = boot.role === "operator" || boot.role === "administrator";

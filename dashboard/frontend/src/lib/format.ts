@@ -1,0 +1,110 @@
+// Numbers and times as an operator reads them. A value that is not known is a dash, never a zero.
+
+export const DASH = "–";
+
+type Maybe<T> = T | null | undefined;
+
+function known(value: Maybe<number>): value is number {
+  return typeof value === "number" && Number.isFinite(value);
+}
+
+export function count(value: Maybe<number>): string {
+  return known(value) ? Math.round(value).toLocaleString("en-US") : DASH;
+}
+
+/** Tuples per second: 980, 12.4k, 1.2M. */
+export function rate(value: Maybe<number>): string {
+  if (!known(value)) return DASH;
+  if (value >= 999_500) return `${(value / 1e6).toFixed(value < 1e7 ? 2 : 1)}M`;
+  if (value >= 9_995) return `${(value / 1e3).toFixed(1)}k`;
+  return count(value);
+}
+
+/** The same in at most four signs, for the graph: 980, 1.0k, 12k, 1.2M. */
+export function rateShort(value: Maybe<number>): string {
+  if (!known(value)) return DASH;
+  if (value < 999.5) return String(Math.round(value));
+  if (value < 999_500) return `${(value / 1e3).toFixed(value < 9_950 ? 1 : 0)}k`;
+  return `${(value / 1e6).toFixed(value < 9.95e6 ? 1 : 0)}M`;
+}
+
+export function bytes(value: Maybe<number>): string {
+  if (!known(value)) return DASH;
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let size = value;
+  let unit = 0;
+  while (size >= 1000 && unit < units.length - 1) {
+    size /= 1000;
+    unit += 1;
+  }
+  return `${unit && size < 10 ? size.toFixed(1) : Math.round(size)} ${units[unit]}`;
+}
+
+/** A duration in seconds: 240 ms, 1.42 s, 42 s, 3 min 20 s, 2 h 5 min. */
+export function duration(seconds: Maybe<number>): string {
+  if (!known(seconds)) return DASH;
+  const value = Math.max(0, seconds);
+  if (value < 0.9995) return `${Math.round(value * 1000)} ms`;
+  if (value < 9.995) return `${value.toFixed(2)} s`;
+  if (value < 59.5) return `${Math.round(value)} s`;
+  if (value < 3570) return `${Math.floor(Math.round(value) / 60)} min ${Math.round(value) % 60} s`;
+  if (value < 172_800) return `${Math.floor(value / 3600)} h ${Math.floor((value % 3600) / 60)} min`;
+  return `${Math.floor(value / 86_400)} d ${Math.floor((value % 86_400) / 3600)} h`;
+}
+
+/** A clock of an incident: 0:42, 12:05, 1:03:20. */
+export function stopwatch(seconds: number): string {
+  const total = Math.max(0, Math.floor(seconds));
+  const two = (value: number) => String(value).padStart(2, "0");
+  const [h, m, s] = [Math.floor(total / 3600), Math.floor((total % 3600) / 60), total % 60];
+  return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+}
+
+export function age(seconds: Maybe<number>): string {
+  if (!known(seconds)) return DASH;
+  if (seconds < 1) return "now";
+  if (seconds < 60) return `${Math.floor(seconds)} s ago`;
+  return `${duration(seconds)} ago`;
+}
+
+export function relative(value: Maybe<number>): string {
+  if (!known(value)) return DASH;
+  if (value >= 1000) return ">999×";
+  if (value >= 100) return `${Math.round(value)}×`;
+  return `${value.toFixed(value >= 10 ? 1 : 2)}×`;
+}
+
+export function percent(share: Maybe<number>, digits = 0): string {
+  return known(share) ? `${(share * 100).toFixed(digits)} %` : DASH;
+}
+
+export function seconds(time: Maybe<string | number>): number | null {
+  if (time === null || time === undefined || time === "") return null;
+  const value = typeof time === "number" ? time : Date.parse(time) / 1000;
+  return Number.isFinite(value) ? value : null;
+}
+
+const clockFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const dayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+/** The time of day, with the date when it is not today. */
+export function clock(time: Maybe<string | number>, now = Date.now() / 1000): string {
+  const at = seconds(time);
+  if (at === null) return DASH;
+  const date = new Date(at * 1000);
+  return new Date(now * 1000).toDateString() === date.toDateString() ? clockFormat.format(date) : dayFormat.format(date);
+}
+
+export function plural(number: number, one: string, many = `${one}s`): string {
+  return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+/** O2[0] before O10[0]. */
+const collator = new Intl.Collator("en", { numeric: true });
+export const byName = (a: string, b: string): number => collator.compare(a, b);
+
+export function humanise(word: Maybe<string>): string {
+  if (!word) return DASH;
+  const text = word.replaceAll("_", " ").replaceAll(".", " ");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -1,0 +1,32 @@
+import { describe, expect, it } from "vitest";
+import { closure, neighbours, partitionEdges, queriesLost } from "./lineage";
+import type { OperatorNode, Query } from "./types";
+
+const operator = (name: string, parallelism: number, level: number, inputs: OperatorNode["inputs"], output = false): OperatorNode => ({
+  name, kind: "map", parallelism, level, inputs, output,
+});
+const operators = [
+  operator("Source", 2, 0, []),
+  operator("Parser", 2, 1, [{ from: "Source", partitioning: "one_to_one" }]),
+  operator("O0", 2, 2, [{ from: "Parser", partitioning: "full" }], true),
+  operator("O1", 4, 2, [{ from: "Parser", partitioning: "split" }], true),
+  operator("O2", 1, 3, [{ from: "O0", partitioning: "merge" }], true),
+];
+const query = (name: string): Query => ({ partition: name }) as Query;
+
+describe("lineage", () => {
+  it("finds what an operator depends on", () => {
+    expect([...closure(["O2"], neighbours(operators).upstream)].sort()).toEqual(["O0", "O2", "Parser", "Source"]);
+  });
+  it("follows each kind of partitioning", () => {
+    const edges = partitionEdges(operators);
+    expect(edges.get("Source[1]")).toEqual(["Parser[1]"]);
+    expect(edges.get("Parser[1]")).toEqual(["O0[0]", "O0[1]", "O1[2]", "O1[3]"]);
+    expect(edges.get("O0[1]")).toEqual(["O2[0]"]);
+  });
+  it("lists the queries lost with some partitions", () => {
+    const queries = ["O0[0]", "O0[1]", "O1[0]", "O1[3]", "O2[0]"].map(query);
+    expect(queriesLost(operators, ["O0[1]"], queries)).toEqual(["O0[1]", "O2[0]"]);
+    expect(queriesLost(operators, ["Parser[0]"], queries)).toEqual(["O0[0]", "O0[1]", "O1[0]", "O2[0]"]);
+  });
+});

@@ -1,0 +1,78 @@
+// Questions about a topology's operators: what feeds this, what depends on it, what is lost with a node.
+
+import { byName } from "./format";
+import type { OperatorNode, Partition, Query } from "./types";
+
+export interface Neighbours {
+  upstream: Map<string, string[]>;
+  downstream: Map<string, string[]>;
+}
+
+export function neighbours(operators: readonly OperatorNode[]): Neighbours {
+  const upstream = new Map<string, string[]>(operators.map((operator) => [operator.name, []]));
+  const downstream = new Map<string, string[]>(operators.map((operator) => [operator.name, []]));
+  for (const operator of operators) {
+    for (const input of operator.inputs) {
+      upstream.get(operator.name)?.push(input.from);
+      downstream.get(input.from)?.push(operator.name);
+    }
+  }
+  return { upstream, downstream };
+}
+
+/** Everything reachable from `start`, itself included. */
+export function closure(start: Iterable<string>, edges: Map<string, string[]>): Set<string> {
+  const seen = new Set(start);
+  const open = [...seen];
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    for (const next of edges.get(name) ?? []) {
+      if (!seen.has(next)) {
+        seen.add(next);
+        open.push(next);
+      }
+    }
+  }
+  return seen;
+}
+
+const partitionName = (operator: string, index: number): string => `${operator}[${index}]`;
+
+/** Indices of the partitions of a target that partition `index` of a source with `m` partitions feeds. */
+function targets(partitioning: string, index: number, m: number, n: number): number[] {
+  if (partitioning === "one_to_one") return [index];
+  if (partitioning === "split") {
+    const share = Math.floor(n / m);
+    return Array.from({ length: share }, (_, i) => index * share + i);
+  }
+  if (partitioning === "merge") return [Math.floor((index * n) / m)];
+  return Array.from({ length: n }, (_, i) => i);
+}
+
+export function partitionEdges(operators: readonly OperatorNode[]): Map<string, string[]> {
+  const parallelism = new Map(operators.map((operator) => [operator.name, operator.parallelism]));
+  const downstream = new Map<string, string[]>();
+  for (const operator of operators) {
+    for (const input of operator.inputs) {
+      const m = parallelism.get(input.from) ?? 1;
+      for (let index = 0; index < m; index += 1) {
+        const source = partitionName(input.from, index);
+        const list = downstream.get(source) ?? [];
+        for (const target of targets(input.partitioning, index, m, operator.parallelism)) list.push(partitionName(operator.name, target));
+        downstream.set(source, list);
+      }
+    }
+  }
+  return downstream;
+}
+
+/** The queries that stop when the given partitions are lost, by name. */
+export function queriesLost(operators: readonly OperatorNode[], lost: Iterable<string>, queries: readonly Query[]): string[] {
+  const affected = closure(lost, partitionEdges(operators));
+  return queries.map((query) => query.partition).filter((name) => affected.has(name)).sort(byName);
+}
+
+export function partitionsOn(node: string, partitions: Iterable<Partition>): Partition[] {
+  return [...partitions].filter((partition) => partition.node === node);
+}
+
+export { partitionName };

@@ -1,0 +1,55 @@
+// Views of the store's entities that several pages share.
+
+import { byName, seconds } from "./format";
+import { incidentIsOpen } from "./status";
+import { store } from "./store.svelte";
+import type { Checkpoint, Entry, Incident, Partition, Plan, Problem, Query, Sample } from "./types";
+
+const of = <T extends { topology: string | null }>(rows: ReadonlyMap<string, T>, topology: string): T[] =>
+  [...rows.values()].filter((row) => row.topology === topology);
+
+export const queriesOf = (topology: string): Query[] => of(store.entities.query, topology);
+export const partitionsOf = (topology: string): Partition[] => of(store.entities.partition, topology);
+export const checkpointsOf = (topology: string): Checkpoint[] => of(store.entities.checkpoint, topology).sort((a, b) => b.epoch - a.epoch);
+export const plansOf = (incident: number): Plan[] =>
+  [...store.entities.plan.values()].filter((plan) => plan.incident === incident).sort((a, b) => a.generation - b.generation);
+
+/** Of one topology, and those of the whole installation. */
+export function problemsOf(topology: string): [string, Problem][] {
+  return [...store.entities.problem.entries()]
+    .filter(([, problem]) => problem.topology === topology || !problem.topology)
+    .sort((a, b) => (a[1].at < b[1].at ? 1 : -1));
+}
+
+export function entriesOf(incident: number): [string, Entry][] {
+  return [...store.entities.entry.entries()]
+    .filter(([, entry]) => entry.incident === incident)
+    .sort((a, b) => (a[1].at === b[1].at ? byName(a[0], b[0]) : a[1].at < b[1].at ? -1 : 1));
+}
+
+export function samplesOf(topology: string, from = -Infinity, to = Infinity): Sample[] {
+  return of(store.entities.sample, topology)
+    .filter((sample) => {
+      const at = seconds(sample.at) ?? 0;
+      return at >= from && at <= to;
+    })
+    .sort((a, b) => (a.at < b.at ? -1 : 1));
+}
+
+export function incidentsNewestFirst(): Incident[] {
+  return [...store.entities.incident.values()].sort(
+    (a, b) => Number(incidentIsOpen(b.state)) - Number(incidentIsOpen(a.state)) || b.number - a.number,
+  );
+}
+
+/** The worst relative latency among queries that have one; null when none has. */
+export function worstLatency(queries: readonly Query[]): number | null {
+  const values = queries.map((query) => query.relative_latency).filter((value) => value !== null);
+  return values.length ? Math.max(...values) : null;
+}
+
+/** How many seconds ago, by the server's clock. */
+export function ago(time: string | null | undefined): number | null {
+  const at = seconds(time);
+  return at === null ? null : Math.max(0, store.now - at);
+}

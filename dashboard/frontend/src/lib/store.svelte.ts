@@ -1,0 +1,170 @@
+// The one store: snapshot over REST, numbered events over the websocket, and how fresh it all is.
+
+import { fetchMetrics, fetchSnapshot, ApiError } from "./api";
+import { Connection, type EventsMessage } from "./connection";
+import { seconds } from "./format";
+import { History } from "./history";
+import { applyEvents, emptyState, fromSnapshot, type Entities, type State } from "./reducer";
+import type { NumberedEvent } from "./types";
+
+export type Link = "connecting" | "live" | "lost" | "signed-out";
+
+const HISTORY_EVENTS = 150;
+/** Beyond this many waiting events a fresh snapshot is cheaper than applying them. */
+const MOST_WAITING = 3_000;
+
+class Store {
+  state = $state.raw<State>(emptyState());
+  loaded = $state(false);
+  problem = $state("");
+  link = $state<Link>("connecting");
+  retryAt = $state(0);
+  paused = $state(false);
+  /** Wall clock of the server, in seconds; stands still while updates are paused. */
+  now = $state(Date.now() / 1000);
+  /** Server time of the last thing heard, and of the last change shown. */
+  heardAt = $state(0);
+  changedAt = $state(0);
+  waiting = $state(0);
+  history = $state.raw(new History());
+  revision = $state(0);
+
+  private held: EventsMessage[] = [];
+  private offset = 0;
+  private fetching = false;
+  private again = false;
+  private connection: Connection | null = null;
+
+  get entities(): Entities {
+    return this.state.entities;
+  }
+
+  start(): void {
+    const scheme = location.protocol === "https:" ? "wss" : "ws";
+    this.connection = new Connection(`${scheme}://${location.host}/ws/v1/`, {
+      sequence: () => (this.loaded ? this.reached() : null),
+      events: (message) => this.receive(message),
+      resync: () => void this.refetch(),
+      heard: (time) => this.heard(time),
+      opened: () => (this.link = this.loaded ? "live" : "connecting"),
+      closed: (retryAt) => {
+        this.link = "lost";
+        this.retryAt = retryAt / 1000;
+      },
+      refused: () => (this.link = "signed-out"),
+    });
+    void this.refetch();
+    this.connection.open();
+    setInterval(() => this.tick(), 500);
+    addEventListener("online", () => this.connection?.retryNow());
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.connection?.retryNow());
+  }
+
+  retryNow(): void {
+    this.connection?.retryNow();
+    if (this.problem) void this.refetch();
+  }
+
+  setPaused(paused: boolean): void {
+    this.paused = paused;
+    if (paused) return;
+    const held = this.held;
+    this.held = [];
+    this.waiting = 0;
+    if (held.reduce((sum, message) => sum + message.events.length, 0) > MOST_WAITING) void this.refetch();
+    else for (const message of held) this.apply(message);
+    this.tick();
+  }
+
+  /** The local clock corrected to the server's, in seconds. */
+  serverNow(): number {
+    return Date.now() / 1000 + this.offset;
+  }
+
+  private reached(): number {
+    return this.held.at(-1)?.sequence ?? this.state.sequence;
+  }
+
+  private tick(): void {
+    if (!this.paused) this.now = this.serverNow();
+  }
+
+  private heard(time: number | null): void {
+    if (time !== null) this.offset = time - Date.now() / 1000;
+    this.heardAt = this.serverNow();
+    if (this.loaded) this.link = "live";
+  }
+
+  private receive(message: EventsMessage): void {
+    if (!this.loaded) return;
+    if (this.paused) {
+      if (message.after > this.reached()) return this.connection?.subscribe();
+      this.held.push(message);
+      this.waiting += message.events.length;
+      return;
+    }
+    this.apply(message);
+  }
+
+  private apply(message: EventsMessage): void {
+    const { state, gap } = applyEvents(this.state, message.events, message.after, message.sequence);
+    if (gap) {
+      void this.refetch();
+      return;
+    }
+    this.history.record(message.events);
+    this.state = state;
+    if (message.events.length) {
+      this.changedAt = this.serverNow();
+      this.revision += 1;
+    }
+  }
+
+  /** Loads the snapshot anew; tries again by itself, for ever, while the server is away. */
+  private async refetch(): Promise<void> {
+    if (this.fetching) {
+      this.again = true;
+      return;
+    }
+    this.fetching = true;
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        const snapshot = await fetchSnapshot();
+        const time = seconds(snapshot.server_time);
+        if (time !== null) this.offset = time - Date.now() / 1000;
+        this.state = fromSnapshot(snapshot);
+        this.held = [];
+        this.waiting = 0;
+        this.problem = "";
+        this.loaded = true;
+        this.heardAt = this.changedAt = this.now = this.serverNow();
+        this.revision += 1;
+        break;
+      } catch (error) {
+        this.problem = error instanceof ApiError ? error.message : String(error);
+        await new Promise((resolve) => setTimeout(resolve, Math.min(8_000, 500 * 2 ** attempt)));
+      }
+    }
+    this.fetching = false;
+    this.connection?.subscribe();
+    void this.fillHistory();
+    if (this.again) {
+      this.again = false;
+      void this.refetch();
+    }
+  }
+
+  private async fillHistory(): Promise<void> {
+    try {
+      const events: NumberedEvent[] = await fetchMetrics(HISTORY_EVENTS);
+      const filled = new History();
+      filled.record(events);
+      this.history = filled;
+      this.revision += 1;
+    } catch {
+      // Sparklines then start empty and fill as events arrive.
+    }
+  }
+}
+
+export const store = new Store();

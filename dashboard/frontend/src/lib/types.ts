@@ -1,0 +1,213 @@
+// What the snapshot and the events carry, as controlplane/events/representation.py builds it.
+
+export type Iso = string;
+
+export interface StreamInput {
+  from: string;
+  partitioning: "one_to_one" | "split" | "merge" | "full";
+  feedback?: boolean;
+}
+
+export interface OperatorNode {
+  name: string;
+  kind: string;
+  description?: string;
+  parallelism: number;
+  output: boolean;
+  level: number;
+  correlated?: boolean;
+  deterministic?: boolean;
+  inputs: StreamInput[];
+}
+
+export interface Topology {
+  name: string;
+  version: number;
+  status: string;
+  desired: string;
+  method: string;
+  error: string;
+  generation: number;
+  applied_generation: number;
+  head_epoch: number;
+  committed_epoch: number;
+  checkpoint_epoch: number;
+  input_rate: number;
+  description?: string;
+  deployed_at: Iso | null;
+  created_at: Iso | null;
+  graph?: { operators: OperatorNode[] };
+}
+
+export interface Partition {
+  topology: string;
+  partition: string;
+  operator: string;
+  index: number;
+  node: string | null;
+  state: string;
+  epoch: number;
+  cpu: number;
+  rows_in_rate: number;
+  rows_out_rate: number;
+  state_bytes: number;
+}
+
+export interface Query {
+  topology: string;
+  partition: string;
+  priority: number;
+  status: string;
+  latency: number | null;
+  baseline_latency: number | null;
+  relative_latency: number | null;
+  available: boolean;
+  epoch: number;
+}
+
+export interface Node {
+  name: string;
+  address: string;
+  rack: string;
+  slots: number;
+  capacity: number;
+  standby: boolean;
+  state: string;
+  registered_at: Iso | null;
+  last_heartbeat: Iso | null;
+  cpu_percent: number | null;
+  memory_bytes: number | null;
+  disk_free_bytes: number | null;
+}
+
+export interface Incident {
+  number: number;
+  state: string;
+  method: string;
+  trigger: string;
+  reason: string;
+  detected_at: Iso | null;
+  opened_at: Iso;
+  closed_at: Iso | null;
+  failed_nodes: string[];
+  topologies: string[];
+  checkpoints: Record<string, number>;
+  first_query_at: Iso | null;
+  half_queries_at: Iso | null;
+  all_queries_at: Iso | null;
+}
+
+export interface Entry {
+  incident: number;
+  at: Iso;
+  kind: "stimulus" | "evidence" | "decision" | "step" | "outcome";
+  text: string;
+  data: Record<string, unknown>;
+}
+
+export interface Plan {
+  topology: string;
+  incident: number | null;
+  wave: number;
+  generation: number;
+  kind: string;
+  method: string;
+  rollback: boolean;
+  checkpoint: number;
+  assignment: Record<string, string>;
+  restore: string[];
+  state: string;
+  reason: string;
+  explanation: Record<string, unknown>;
+  created_at: Iso;
+  published_at: Iso | null;
+  applied_at: Iso | null;
+  verified_at: Iso | null;
+}
+
+export interface Checkpoint {
+  topology: string;
+  epoch: number;
+  generation: number;
+  state: string;
+  acknowledged: number;
+  total: number;
+  size_bytes: number;
+  started_at: Iso;
+  ended_at: Iso | null;
+  restored_at: Iso | null;
+  cause: string;
+  requested_by: string;
+}
+
+export interface Problem {
+  topology: string | null;
+  at: Iso;
+  first_at: Iso;
+  severity: string;
+  where: string;
+  what: string;
+  hint: string;
+  count: number;
+}
+
+export interface Operation {
+  id: string;
+  kind: string;
+  target: string;
+  state: string;
+  requested_by: string;
+  reason: string;
+  created_at: Iso;
+  ended_at: Iso | null;
+  result: unknown;
+  error: string;
+}
+
+export interface Sample {
+  topology: string;
+  at: Iso;
+  available: number;
+  total: number;
+  weighted: number;
+}
+
+export interface EntityTypes {
+  topology: Topology;
+  partition: Partition;
+  query: Query;
+  node: Node;
+  incident: Incident;
+  entry: Entry;
+  plan: Plan;
+  checkpoint: Checkpoint;
+  problem: Problem;
+  operation: Operation;
+  sample: Sample;
+}
+
+export type EntityName = keyof EntityTypes;
+
+export interface Change {
+  entity: string;
+  key: string;
+  fields: Record<string, unknown> | null;
+}
+
+export interface NumberedEvent {
+  sequence: number;
+  at: Iso;
+  kind: string;
+  topology?: string | null;
+  node?: string | null;
+  incident?: number | null;
+  actor?: string;
+  reason?: string;
+  changes: Change[];
+}
+
+export interface Snapshot {
+  sequence: number;
+  server_time: Iso | number;
+  entities: Partial<Record<EntityName, Record<string, Record<string, unknown>>>>;
+}

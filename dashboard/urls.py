@@ -1,0 +1,15 @@
+"""Pages. The front end knows the same addresses (frontend/src/lib/router.svelte.ts)."""
+
+from __future__ import annotations
+
+from django.contrib.auth.views import LoginView, LogoutView
+from django.urls import path, re_path
+
+from dashboard.views import shell
+
+urlpatterns = [
+    path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("logout/", LogoutView.as_view(), name="logout"),
+    path("", shell, name="fleet"),
+    re_path(r"^(?P<path>(?:topologies|nodes|incidents)(?:/.*)?)$", shell, name="page"),
+]

@@ -1,0 +1,51 @@
+"""The page shell. Every page is the same document; the front end draws what the address names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import get_token
+from django.shortcuts import render
+from django.templatetags.static import static
+from django.utils.cache import patch_cache_control
+from django.views.decorators.http import require_safe
+
+from controlplane.accounts.roles import role_of
+from dashboard.assets import asset_version
+from dashboard.middleware import HEADER, POLICY
+
+
+def boot_data(request: HttpRequest) -> dict[str, Any]:
+    """What the front end must know before its first request."""
+    installation = settings.RESURGE
+    user = request.user
+    return {
+        "user": user.get_username(),
+        "role": role_of(user),
+        "admin": bool(getattr(user, "is_staff", False)),
+        "faultInjection": installation.fault_injection,
+        "theta": installation.theta,
+        "heartbeatInterval": installation.heartbeat_interval,
+        "sessionTimeout": installation.session_timeout,
+        "checkpointInterval": installation.checkpoint_interval,
+        "version": asset_version(),
+        "layoutWorker": f"{static('dashboard/layout.js')}?v={asset_version()}",
+        "csrfToken": get_token(request),
+    }
+
+
+@require_safe
+@login_required
+def shell(request: HttpRequest, path: str = "") -> HttpResponse:
+    response = render(
+        request,
+        "dashboard/shell.html",
+        {"boot": boot_data(request), "version": asset_version()},
+    )
+    response.headers[HEADER] = POLICY
+    # Holds the user's name and a CSRF token: never from a cache.
+    patch_cache_control(response, private=True, no_store=True)
+    return response
