@@ -63,6 +63,12 @@ def load_topology(data: Mapping[str, Any], catalogue: Catalogue) -> Topology:
 def _conversion_problem(error: msgspec.ValidationError, data: Mapping[str, Any]) -> Problem:
     message, _, where = str(error).partition(" - at `")
     path = where.rstrip("`").removeprefix("$").removeprefix(".")
+    if "matching regex" in message:
+        message = (
+            "an operator's name starts with a letter and has up to 64 letters, digits and underscores"
+            if path.startswith("operators")
+            else "a topology's name starts with a small letter and has small letters, digits and dashes"
+        )
     for index, operator in enumerate(data.get("operators") or ()):
         if path.startswith(f"operators[{index}]") and isinstance(operator, Mapping):
             message += f" (operator {operator.get('name', '?')!r})"

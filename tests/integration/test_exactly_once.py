@@ -1,0 +1,189 @@
+"""The main job on real processes and real tweets: whatever is killed, every query's output is the oracle's.
+
+One installation lives through all of it, one failure after the other, as installations do. After each the
+outputs so far are recomputed from the input and compared, row by row.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests.data import shared_data
+from tests.integration.stack import Stack
+
+pytestmark = pytest.mark.integration
+
+QUERIES = 15
+RATE = 1_000
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    tweets = shared_data("tweets.parquet")
+    with Stack(tmp_path_factory.mktemp("stack")) as made:
+        made.deploy("hashtags", input=tweets, rate=RATE)
+        healthy(made)
+        yield made
+
+
+def healthy(stack: Stack, *, timeout: float = 240.0) -> dict[str, Any]:
+    """Running, every query available, caught up, no incident open."""
+
+    def is_healthy() -> dict[str, Any] | None:
+        topology = stack.topology()
+        open_incidents = [row for row in stack.incidents() if row["state"] not in ("closed", "aborted")]
+        caught_up = topology["head_epoch"] - topology["committed_epoch"] <= 3
+        good = topology["status"] == "running" and topology["queries_available"] == QUERIES
+        return topology if good and caught_up and not open_incidents else None
+
+    found = stack.wait_for(is_healthy, "15 available queries and no open incident", timeout=timeout)
+    assert found is not None
+    return found
+
+
+def exact(stack: Stack) -> None:
+    """Nothing missing, nothing twice, nothing different, in any of the fifteen queries."""
+    result = json.loads(stack.manage("verify", "hashtags", "--json"))
+    queries = result["queries"]
+    assert len(queries) == QUERIES
+    for query in queries:
+        faults = {name: query[name] for name in ("missing", "duplicate", "unexpected", "different")}
+        assert faults == dict.fromkeys(faults, 0), query
+        assert query["found"] == query["expected"] > 0, query
+
+
+def advanced(stack: Stack, epochs: int) -> None:
+    """The job goes on: that many further epochs are committed."""
+    start = stack.topology()["committed_epoch"]
+    stack.wait_for(
+        lambda: stack.topology()["committed_epoch"] >= start + epochs, f"{epochs} more epochs", timeout=120
+    )
+
+
+def alive(stack: Stack) -> list[str]:
+    return sorted(stack.nodes("alive"))
+
+
+def incidents(stack: Stack) -> int:
+    return len(stack.incidents())
+
+
+def test_a_clean_run(stack: Stack) -> None:
+    advanced(stack, 30)
+    exact(stack)
+    assert incidents(stack) == 0
+
+
+def test_one_node_dies(stack: Stack) -> None:
+    before = incidents(stack)
+    at = stack.kill_nodes(alive(stack)[0])
+    stack.wait_for(lambda: incidents(stack) == before + 1, "an incident", timeout=30)
+    opened = stack.incidents()[-1]["opened_at"]
+    timeout = stack.installation.settings.session_timeout
+    assert seconds(opened) - at <= timeout + 1.0
+    healthy(stack)
+    exact(stack)
+
+
+def test_three_of_four_nodes_die_at_once(stack: Stack) -> None:
+    before = incidents(stack)
+    lost = alive(stack)[:3]
+    stack.kill_nodes(*lost)
+    stack.wait_for(lambda: incidents(stack) == before + 1, "an incident", timeout=30)
+    healthy(stack)
+    assert incidents(stack) == before + 1
+    assert sorted(stack.incidents()[-1]["failed_nodes"]) == lost
+    exact(stack)
+
+
+def test_two_nodes_die_one_after_the_other(stack: Stack) -> None:
+    """The second one while the first is being replayed."""
+    first, second = alive(stack)[:2]
+    stack.kill_nodes(first)
+    stack.wait_for(
+        lambda: stack.incidents()[-1]["state"] in ("restoring", "replaying", "verifying"),
+        "a recovery under way",
+        timeout=120,
+        pause=0.05,
+    )
+    stack.kill_nodes(second)
+    time.sleep(6)
+    healthy(stack)
+    exact(stack)
+
+
+def test_a_node_dies_in_the_middle_of_a_checkpoint(stack: Stack) -> None:
+    snapshots = stack.home / "nodes"
+    stack.wait_for(
+        lambda: any(snapshots.glob("*/snapshots/hashtags/*/*.json")),
+        "a checkpoint under way",
+        timeout=60,
+        pause=0.002,
+    )
+    stack.kill_nodes(alive(stack)[-1])
+    time.sleep(6)
+    healthy(stack)
+    exact(stack)
+
+
+def test_the_driver_dies(stack: Stack) -> None:
+    before = incidents(stack)
+    stack.kill_driver()
+    advanced(stack, 5)
+    healthy(stack)
+    exact(stack)
+    assert incidents(stack) == before
+
+
+@pytest.mark.parametrize("process", ["detection", "recovery", "beat", "launcher", "web"])
+def test_a_process_of_the_control_plane_dies(stack: Stack, process: str) -> None:
+    before = incidents(stack)
+    stack.kill(process)
+    advanced(stack, 3)
+    healthy(stack)
+    assert incidents(stack) == before
+
+
+@pytest.mark.parametrize("process", ["zookeeper", "redis"])
+def test_a_server_restarts(stack: Stack, process: str) -> None:
+    """No incident, and not a row is lost."""
+    before = incidents(stack)
+    stack.restart(process, pause=2.0)
+    advanced(stack, 12)
+    healthy(stack)
+    assert incidents(stack) == before
+    exact(stack)
+
+
+@pytest.mark.parametrize("process", ["recovery", "detection"])
+def test_a_worker_dies_while_it_recovers(stack: Stack, process: str) -> None:
+    before = incidents(stack)
+    stack.kill_nodes(alive(stack)[0])
+    stack.wait_for(lambda: incidents(stack) == before + 1, "an incident", timeout=30, pause=0.05)
+    stack.kill(process)
+    healthy(stack)
+    assert incidents(stack) == before + 1
+    exact(stack)
+
+
+def test_a_forced_checkpoint_and_the_end_of_the_input(stack: Stack) -> None:
+    """An operator asks for a checkpoint; undeploying and deploying again keeps the earlier outputs aside."""
+    before = stack.topology()["checkpoint_epoch"]
+    stack.rest.post("topologies/hashtags/checkpoint/", {"reason": "test"})
+    stack.wait_for(lambda: stack.topology()["checkpoint_epoch"] > before, "the checkpoint", timeout=30)
+    stack.rest.post("topologies/hashtags/undeploy/", {"reason": "test"})
+    stack.wait_for_status("stopped")
+    stack.deploy("hashtags", input=shared_data("tweets.parquet"), rate=5 * RATE, limit=100_000)
+    stack.wait_for_status("completed", timeout=180)
+    exact(stack)
+    assert list((stack.home / "outputs").glob("hashtags.until-*"))
+
+
+def seconds(instant: str) -> float:
+    return datetime.fromisoformat(instant).timestamp()
