@@ -245,7 +245,7 @@ class PlayedCluster:
 
 
 def drive(world: World, *, steps: int) -> str:
-    """One life of the driver: until it completes (the state), is killed ("killed") or its steps are used up."""
+    """One life of the driver, until it completes, is killed (then "killed") or has used up its steps."""
     log = EpochLog(world.root / "topologies" / "t" / "epochs.log")
     coordination: Any = PlayedCoordination(world)
     stop = threading.Event()

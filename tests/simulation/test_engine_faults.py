@@ -1,0 +1,86 @@
+"""What cannot be written is not lost: the partition waits and says why, the others go on, and when the fault
+is gone the outputs are those of a clean run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from controlplane.domain.coordination import CheckpointReport, DriverStatus, ProblemReport
+from tests.simulation.engine_world import World, drive
+from tests.simulation.test_engine import Rows, expected, new_world, outputs
+
+__all__ = ["expected"]  # the fixture
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    made = new_world(tmp_path, seed=1)
+    made.failing = False
+    return made
+
+
+def problems(world: World) -> list[ProblemReport]:
+    return [message for message in world.messages if isinstance(message, ProblemReport)]
+
+
+def in_the_way(path: Path) -> Path:
+    """A file where a directory must be: unwritable even for root."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("in the way")
+    return path
+
+
+def test_an_unwritable_state_directory(world: World, expected: Rows) -> None:
+    assert world.plan is not None
+    node = world.plan.assignment["A[0]"]
+    blocked = in_the_way(world.root / "nodes" / node / "state" / "t" / "A-0")
+    assert drive(world, steps=400) == "stopped"
+    found = problems(world)
+    assert [problem.where for problem in found] == ["A[0]"]
+    assert str(blocked) in found[0].what
+    assert found[0].hint
+    states = [message for message in world.messages if isinstance(message, DriverStatus)]
+    assert states[-2].state == "degraded"
+    assert str(blocked) in states[-2].error
+    blocked.unlink()
+    assert drive(world, steps=100_000) == "completed"
+    assert outputs(world.root) == expected
+
+
+def test_an_unwritable_output_directory(world: World, expected: Rows) -> None:
+    blocked = in_the_way(world.root / "outputs" / "t" / "V")
+    assert drive(world, steps=400) == "stopped"
+    found = problems(world)
+    assert {problem.where for problem in found} == {"V[0]"}
+    assert str(blocked) in found[0].what
+    assert "writable" in found[0].hint
+    blocked.unlink()
+    assert drive(world, steps=100_000) == "completed"
+    assert outputs(world.root) == expected
+
+
+def test_an_operator_that_fails_does_not_stop_its_neighbours(world: World) -> None:
+    in_the_way(world.root / "outputs" / "t" / "V")
+    drive(world, steps=400)
+    written = {path.name for path in (world.root / "outputs" / "t").iterdir() if path.is_dir()}
+    assert {"A", "W"} <= written  # W is fed by A as V is, in the same task
+
+
+def test_checkpoints_wait_while_a_partition_fails(world: World) -> None:
+    """A checkpoint that not every partition reached is none."""
+    in_the_way(world.root / "outputs" / "t" / "V")
+    drive(world, steps=400)
+    ended = [message for message in world.messages if isinstance(message, CheckpointReport)]
+    assert all(message.state != "completed" for message in ended)
+    assert world.latest is None
+
+
+def test_no_thread_is_left(world: World) -> None:
+    before = threading.active_count()
+    drive(world, steps=200)
+    assert threading.active_count() == before
