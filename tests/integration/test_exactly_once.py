@@ -60,7 +60,7 @@ def exact(stack: Stack) -> None:
 
 def advanced(stack: Stack, epochs: int) -> None:
     """The job goes on: that many further epochs are committed."""
-    start = stack.topology()["committed_epoch"]
+    start = stack.wait_for(stack.topology, "an answer")["committed_epoch"]
     stack.wait_for(
         lambda: stack.topology()["committed_epoch"] >= start + epochs, f"{epochs} more epochs", timeout=120
     )
@@ -145,7 +145,7 @@ def test_the_driver_dies(stack: Stack) -> None:
 def test_a_process_of_the_control_plane_dies(stack: Stack, process: str) -> None:
     before = incidents(stack)
     stack.kill(process)
-    advanced(stack, 3)
+    advanced(stack, 8)
     healthy(stack)
     assert incidents(stack) == before
 

@@ -81,7 +81,7 @@ def _dense_pairs(
     problem: RecoveryProblem, extension: GreedyExtension, covered: Flags, ranked: Integers, limit: int
 ) -> Integers:
     """The pairs of left-out queries with the highest joint density given the plan [B, 2]."""
-    head = ranked[: int(np.sqrt(4 * limit)) + 2]
+    head = ranked[: int(np.sqrt(4 * max(0, limit))) + 2]
     if limit < 1 or len(head) < 2:
         return np.zeros((0, 2), dtype=np.int64)
     needs = problem.needs[head]

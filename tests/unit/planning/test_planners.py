@@ -26,6 +26,7 @@ from controlplane.domain.planning import (
     planner_named,
     problem_from_sets,
 )
+from controlplane.domain.planning.adaptive_search import adaptive_search
 from tests.unit.planning import reference
 from tests.unit.planning.problems import PERCENT, problems, synthetic
 
@@ -192,6 +193,14 @@ def test_bounded_search_does_not_lose_against_all_pairs() -> None:
         ratios.append(BestDensity(exact_work=0).plan(problem).value / full)
     assert statistics.mean(ratios) >= 1.0
     assert min(ratios) >= 0.98
+
+
+@pytest.mark.parametrize("work", [1, 20_000, 200_000])
+def test_the_bounded_search_can_be_short(work: int) -> None:
+    problem = synthetic(5, fraction=0.2, queries=80, size=6)
+    proposal = BestDensity(exact_work=0).plan(problem)
+    assert proposal.value >= ProfitDensity().plan(problem).value
+    assert adaptive_search(problem, work).candidates <= proposal.candidates
 
 
 def test_a_thousand_queries_over_ten_thousand_partitions_in_a_second() -> None:

@@ -1,0 +1,79 @@
+"""Whether memory stays flat: resident memory of the driver, the executors and their Python workers over many
+epochs, compared between the second and the last fifth of the run."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from rich.table import Table
+
+from benchmarks.engine import NODES, advance, hashtags, running
+from benchmarks.runner import Report, Session, at_most, run
+
+RATE = 1_000
+EVERY = 20
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident(home: str) -> dict[str, int]:
+    """Bytes by kind of process, of all processes of this installation."""
+    found: dict[str, int] = defaultdict(int)
+    for directory in Path("/proc").iterdir():
+        if not directory.name.isdigit():
+            continue
+        try:
+            if f"RESURGE_HOME={home}".encode() not in (directory / "environ").read_bytes():
+                continue
+            command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            pages = int((directory / "statm").read_text().split()[1])
+        except OSError:
+            continue  # it ended meanwhile
+        found[kind(command)] += pages * PAGE
+    return found
+
+
+def kind(command: str) -> str:
+    if "CoarseGrainedExecutorBackend" in command:
+        return "executors"
+    if "pyspark.daemon" in command:
+        return "python workers"
+    if "SparkSubmit" in command:
+        return "driver JVM"
+    return "servers and agents"
+
+
+def measure(session: Session) -> Report:
+    samples = 10 if session.quick else 100
+    topology = hashtags(source={"rate": RATE, "pace": "fast"}, max_epoch_tuples=RATE)
+    series: dict[str, list[int]] = defaultdict(list)
+    with running(topology) as loop, session.progress(f"samples, {EVERY} epochs each", samples) as step:
+        home = os.environ["RESURGE_HOME"]
+        for _ in range(samples):
+            advance(loop, EVERY)
+            for name, size in resident(home).items():
+                series[name].append(size)
+            series["driver"].append(int(Path("/proc/self/statm").read_text().split()[1]) * PAGE)
+            step()
+    fifth = max(1, samples // 5)
+    table = Table(title=f"{samples * EVERY} epochs of {RATE} tweets on {NODES} nodes", title_justify="left")
+    for column in ("", "early MB", "late MB", "ratio"):
+        table.add_column(column, justify="right")
+    total = [sum(values) for values in zip(*series.values(), strict=False)]
+    for name, values in [*series.items(), ("all", total)]:
+        early, late = statistics.median(values[fifth : 2 * fifth]), statistics.median(values[-fifth:])
+        table.add_row(name, f"{early / 1e6:.0f}", f"{late / 1e6:.0f}", f"{late / early:.2f}")
+    early, late = statistics.median(total[fifth : 2 * fifth]), statistics.median(total[-fifth:])
+    return Report(
+        parameters={"nodes": NODES, "epochs": samples * EVERY, "rate": RATE},
+        results={"bytes": series},
+        criteria=[at_most("memory late / early", late / early, 1.1)],
+        tables=[table],
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run(name="memory", about=__doc__, measure=measure))

@@ -1,0 +1,1 @@
+"""Recovery planning: Figure 16 of incremental recovery, planning time, and look-ahead."""
