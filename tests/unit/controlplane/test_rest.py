@@ -70,7 +70,7 @@ def _broken(change: Any) -> dict[str, Any]:
         (lambda o, s: o[3].update(name="O0"), "operators[3].name", "already operators[2]"),
         (lambda o, s: o[3].update(inputs=[{"from": "Nobody"}]), "operators[3].inputs[0].from", "no operator"),
         (lambda o, s: o[0].update(params={"rate": -1}), "operators[0].params", "rate must be"),
-        (lambda o, s: s.update(name="Not A Name"), "name", "regex"),
+        (lambda o, s: s.update(name="Not A Name"), "name", "small letter"),
         (lambda o, s: s.update(operators=[]), "operators", "at least one"),
         (lambda o, s: s.update(surprise=1), "", "surprise"),
     ],
