@@ -56,7 +56,7 @@ class StateStore:
         return epoch == 0 or self._path(epoch).exists()
 
     def manifest(self, epoch: int) -> Manifest:
-        """The manifest of an epoch (epoch 0 is empty); raises `StateMissingError`, or ValueError if damaged."""
+        """The manifest of an epoch (0 is empty); raises `StateMissingError`, ValueError if damaged."""
         if epoch == 0:
             return EMPTY
         try:
