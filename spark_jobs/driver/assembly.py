@@ -48,6 +48,7 @@ def epoch_loop(
         cluster = Cluster(
             topology=topology.name,
             master=settings.spark_master,
+            host=settings.driver_host,
             executor_memory=executor_memory,
             local_dir=str(local),
         )

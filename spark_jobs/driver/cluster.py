@@ -14,11 +14,14 @@ from pyspark.serializers import CPickleSerializer
 from spark_jobs.cluster import application_conf
 from spark_jobs.driver.job import Job, Layout, TaskReport
 from spark_jobs.driver.task import REPORT, LevelTask, Message
+from supervision.java import class_archive_options
+
+SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 SETTINGS = {
     # A third of the time of a small Python task (DESIGN, section 3).
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    "spark.executor.extraJavaOptions": SMALL_JVM,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",
@@ -62,14 +65,17 @@ class Executor:
 
 
 class Cluster:
-    """One Spark application. `nodes` given to its methods are (node id, address) pairs."""
+    """One Spark application. `nodes` given to its methods are (node id, address) pairs; `host` is the
+    address at which executors find the driver."""
 
-    def __init__(self, *, topology: str, master: str, executor_memory: str, local_dir: str) -> None:
+    def __init__(
+        self, *, topology: str, master: str, host: str, executor_memory: str, local_dir: str
+    ) -> None:
         conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(f"resurge-{topology}")
         conf.set("spark.executor.memory", executor_memory).set("spark.driver.memory", "512m")
-        conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
+        conf.set("spark.driver.host", host).set("spark.driver.bindAddress", host)
         conf.set("spark.local.dir", local_dir)
-        conf.set("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
+        conf.set("spark.driver.extraJavaOptions", f"{SMALL_JVM} {class_archive_options()}".strip())
         for name, value in {**SETTINGS, **application_conf(topology)}.items():
             conf.set(name, value)
         self.context = SparkContext(conf=conf)

@@ -91,6 +91,10 @@ class EpochLog:
         if durable:
             os.fdatasync(self._file.fileno())
 
+    def holds(self, checkpoint: int) -> bool:
+        """Whether every epoch after `checkpoint` can be replayed."""
+        return checkpoint >= self.head or checkpoint + 1 in self.plans
+
     def start(self, *, at: float, origin_us: int) -> None:
         self.started_at, self.origin_us = at, origin_us
         self._append([{"t": "start", "at": at, "origin_us": origin_us}])

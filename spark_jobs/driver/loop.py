@@ -91,6 +91,7 @@ class EpochLoop:
         self._reported_at = 0.0
         self._waiting_since = clock()
         self._waited_for = 0
+        self._refused = 0
 
     # -- the loop --------------------------------------------------------------------------------------
 
@@ -152,6 +153,15 @@ class EpochLoop:
         if not self._nodes_ready(plan):
             return
         resumed = plan.generation <= self.log.generation
+        if not resumed and not self.log.holds(plan.checkpoint):
+            if self._refused != plan.generation:
+                self._refused = plan.generation
+                self._problem(
+                    f"plan {plan.generation}",
+                    f"checkpoint {plan.checkpoint} is older than the epoch log, which begins after it",
+                    f"Restore checkpoint {self.checkpoints.latest} or a later one instead.",
+                )
+            return
         self.plan = plan
         if not resumed or self.log.restoring:
             self._apply(plan)

@@ -80,6 +80,7 @@ def test_trimming_keeps_what_a_replay_needs(tmp_path: Path) -> None:
     log.close()
     again = EpochLog(path)
     assert sorted(again.plans) == [6, 7, 8, 9, 10]
+    assert [again.holds(checkpoint) for checkpoint in (4, 5, 9, 10)] == [False, True, True, True]
     assert (again.head, again.committed, again.generation, again.started_at) == (10, 8, 1, 5.0)
 
 
