@@ -70,7 +70,7 @@ class Server:
             self.process = None
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     port = free_port()
     home = tmp_path_factory.mktemp("redis")
@@ -88,19 +88,19 @@ def _server(home: Path, redis: str, scenario: str, *, still: bool) -> Iterator[S
     server.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def healthy(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Server]:
     """Two topologies that run well, and change each second."""
     yield from _server(tmp_path_factory.mktemp("healthy"), redis_url, "healthy", still=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def broken(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Server]:
     """An incident in the middle of its recovery; nothing changes by itself."""
     yield from _server(tmp_path_factory.mktemp("broken"), redis_url, "broken", still=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(**LAUNCH)
