@@ -8,6 +8,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from supervision.class_archive import archive_options, quoted, spark_class_path
+
 # A control plane's JVMs live long and idle: the C1 compiler, one collector thread and the shared
 # class archive start in half the time and take a third of the memory of the defaults.
 SMALL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xss512k")
@@ -77,15 +79,22 @@ def spark_variables(address: str) -> dict[str, str]:
     }
 
 
+def class_archive_options() -> str:
+    """Flags of the shared class archive as one string; empty while there is none."""
+    return quoted(archive_options(java_home() / "bin" / "java", spark_home()))
+
+
 def jvm_command(main: str, *, heap_mb: int, options: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Command line of a small JVM that runs `main` on Spark's class path."""
+    java, spark = java_home() / "bin" / "java", spark_home()
     return (
-        str(java_home() / "bin" / "java"),
+        str(java),
         *SMALL_JVM,
+        *archive_options(java, spark),
         f"-Xmx{heap_mb}m",
         *options,
         "-cp",
-        f"{spark_home() / 'jars'}/*",
+        spark_class_path(spark),
         main,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"", "0", "false", "no", "off"})
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
+_ANY_ADDRESS = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - refused, not bound
 
 
 class InvalidEnvironment(ValueError):  # noqa: N818 - named for what is the matter
@@ -69,6 +72,7 @@ class Environment:
     redis_url: str
     zookeeper: str
     spark_master: str
+    driver_host: str
     session_timeout: float
     heartbeat_interval: float
     fault_injection: bool
@@ -130,6 +134,17 @@ class _Reader:
             return False
         raise InvalidEnvironment(f"{name}={raw!r}: write 1 or 0")
 
+    def host(self, name: str, default: str) -> str:
+        """A host name or address that others can connect to, without a scheme or a port."""
+        value = self.text(name, default)
+        if not _HOST.fullmatch(value):
+            raise InvalidEnvironment(
+                f"{name}={value!r}: write a host name or an IP address (IPv6 in brackets), without a port"
+            )
+        if value in _ANY_ADDRESS:
+            raise InvalidEnvironment(f"{name}={value}: name one address that the nodes can connect to")
+        return value
+
     def names(self, name: str, default: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.text(name, default).split(",") if part.strip())
 
@@ -154,6 +169,8 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         redis_url=reader.text("RESURGE_REDIS_URL", "redis://127.0.0.1:6379/0"),
         zookeeper=reader.text("RESURGE_ZOOKEEPER", "127.0.0.1:2181"),
         spark_master=reader.text("RESURGE_SPARK_MASTER", "spark://127.0.0.1:7077"),
+        # Where executors reach the driver: an address of this host once nodes run on others.
+        driver_host=reader.host("RESURGE_DRIVER_HOST", "127.0.0.1"),
         session_timeout=reader.number("RESURGE_SESSION_TIMEOUT", 4.0, 0.5, 3600),
         heartbeat_interval=reader.number("RESURGE_HEARTBEAT_INTERVAL", 1.0, 0.05, 600),
         fault_injection=reader.flag("RESURGE_FAULT_INJECTION", False),

@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from spark_jobs.cluster import executor_resource
-from supervision.java import spark_daemon_command, spark_variables
+from supervision.java import class_archive_options, spark_daemon_command, spark_variables
 
 log = structlog.get_logger()
 
@@ -137,6 +137,8 @@ class SparkWorkers:
             **spark_variables(self._address),
             # Shuffle files and spills belong to the node and die with it.
             "SPARK_LOCAL_DIRS": str(self._node_home / "spark"),
+            # Read by every `java`: executors take this node's archive, wherever their driver runs.
+            "JDK_JAVA_OPTIONS": f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {class_archive_options()}".strip(),
             "NODE_ID": self._node,
             "NODE_HOME": str(self._node_home),
         }

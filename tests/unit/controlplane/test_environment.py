@@ -40,11 +40,22 @@ def test_home_moves_everything() -> None:
         ("RESURGE_REPLACEMENT_DELAY", "uniform:9:2"),
         ("RESURGE_DATABASE_URL", "mysql://somewhere/x"),
         ("RESURGE_LOG_LEVEL", "loud"),
+        ("RESURGE_DRIVER_HOST", "spark://10.0.0.5"),
+        ("RESURGE_DRIVER_HOST", "10.0.0.5:7078"),
+        ("RESURGE_DRIVER_HOST", "two hosts"),
+        ("RESURGE_DRIVER_HOST", "0.0.0.0"),  # noqa: S104 - refused
+        ("RESURGE_DRIVER_HOST", "[::]"),
     ],
 )
 def test_a_bad_value_is_named(name: str, value: str) -> None:
     with pytest.raises(InvalidEnvironment, match=name):
         read({name: value})
+
+
+@pytest.mark.parametrize("host", ["10.0.0.5", "driver-1.example.org", "localhost", "[2001:db8::7]"])
+def test_the_driver_is_found_at_the_address_given(host: str) -> None:
+    assert read({"RESURGE_DRIVER_HOST": host}).driver_host == host
+    assert read({}).driver_host == "127.0.0.1"
 
 
 def test_database_urls() -> None:

@@ -93,3 +93,22 @@ def test_every_locked_requirement_is_pinned_and_names_no_address() -> None:
                 assert name, path
                 assert version, f"{path.name}: {line}"
                 assert "//" not in line
+
+
+def test_the_class_archive_is_tried_once_and_may_fail(
+    commands: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "java-program"
+    java.touch()
+    stamp = {"java": str(java), "runtime": "digest"}
+
+    def refuse(command: Sequence[str], what: str) -> None:
+        commands.append(list(command))
+        raise bootstrap.InstallError("no room")
+
+    monkeypatch.setattr(bootstrap, "run", refuse)
+    bootstrap.class_archive_ensure(stamp, NoSystem())
+    bootstrap.class_archive_ensure(stamp, NoSystem())
+    assert len(commands) == 1
+    bootstrap.class_archive_ensure(stamp | {"runtime": "another"}, NoSystem())
+    assert len(commands) == 2
