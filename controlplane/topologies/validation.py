@@ -10,6 +10,8 @@ from typing import Any
 from controlplane.domain.topology import Problem, Topology, TopologyError, load_topology, load_yaml
 from controlplane.errors import Invalid
 from spark_jobs.operators.catalogue import catalogue
+from spark_jobs.sources.prepare import look
+from spark_jobs.sources.problems import SourceError
 
 PIPELINES = Path(__file__).resolve().parents[2] / "spark_jobs" / "pipelines"
 
@@ -89,13 +91,14 @@ def _absolute(path: str | None) -> str | None:
 
 
 def inputs_require(spec: Mapping[str, Any]) -> None:
-    """Check that the files the sources name are there and not empty; raises `Invalid`.
+    """Check that the files the sources name are there and begin as such a file must; raises `Invalid`.
 
-    Only local paths are looked at: a URL is the driver's business.
+    Only local paths are looked at: a URL, or a reader of the user's own, is the driver's business.
     """
     problems: list[Problem] = []
     for index, operator in enumerate(spec["operators"]):
-        path = operator.get("params", {}).get("path")
+        params = operator.get("params", {})
+        path = params.get("path")
         if operator.get("inputs") or not isinstance(path, str) or "://" in path:
             continue
         where = f"operators[{index}].params.path"
@@ -106,5 +109,11 @@ def inputs_require(spec: Mapping[str, Any]) -> None:
             problems.append(Problem(where, f"{path!r} cannot be read; check its permissions"))
         elif file.is_file() and file.stat().st_size == 0:
             problems.append(Problem(where, f"{path!r} is empty"))
+        elif params.get("reader") in (None, "file"):
+            options = {name: params[name] for name in ("text", "ts", "ts_unit") if params.get(name)}
+            try:
+                look(file, **options)
+            except SourceError as error:
+                problems.append(Problem(where, f"{error.what} {error.hint}"))
     if problems:
         raise Invalid.from_problems(problems)

@@ -77,6 +77,15 @@ def test_what_is_not_there_is_named(nodes: list[Node], tmp_path: Path) -> None:
     empty.touch()
     with pytest.raises(CommandError, match="is empty"):
         run("deploy", "hashtags", "--input", str(empty))
+    other = tmp_path / "other.csv"
+    other.write_text("id,words\n1,#a\n", encoding="utf-8")
+    with pytest.raises(CommandError, match="text"):
+        run("deploy", "hashtags", "--input", str(other))
+    garbage = tmp_path / "garbage.parquet"
+    garbage.write_bytes(b"no parquet at all")
+    with pytest.raises(CommandError, match="cannot be read"):
+        run("deploy", "hashtags", "--input", str(garbage))
+    assert not Topology.objects.exists()
     broken = tmp_path / "broken.yaml"
     broken.write_text("name: [", encoding="utf-8")
     with pytest.raises(CommandError, match=r"broken.yaml, line \d"):
