@@ -58,7 +58,7 @@ def epoch_loop(
         checkpoints = Checkpoints(
             topology=topology.name,
             partitions=topology.partitions,
-            interval=topology.spec.checkpoint_interval,
+            interval=topology.spec.checkpoint_interval or settings.checkpoint_interval,
             store=coordination,
             report=send,
             latest=latest,

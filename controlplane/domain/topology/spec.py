@@ -58,13 +58,14 @@ class OperatorSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A topology. Intervals are seconds; `max_epoch_tuples` bounds one epoch, `catch_up_epochs` how many
-    epochs one Spark job may replay after a recovery."""
+    """A topology. Intervals are seconds; without a `checkpoint_interval` that of the installation holds.
+    `max_epoch_tuples` bounds one epoch, `catch_up_epochs` how many epochs one Spark job may replay after a
+    recovery."""
 
     name: TopologyName
     operators: tuple[OperatorSpec, ...]
     description: str = ""
     epoch_interval: Seconds = 1.0
-    checkpoint_interval: Seconds = 10.0
+    checkpoint_interval: Seconds | None = None
     max_epoch_tuples: Annotated[int, msgspec.Meta(ge=1, le=100_000_000)] = 1_000_000
     catch_up_epochs: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 8
