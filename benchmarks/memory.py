@@ -47,7 +47,8 @@ def kind(command: str) -> str:
 
 
 def measure(session: Session) -> Report:
-    samples = 10 if session.quick else 100
+    # At one epoch a second, as in the demo, the full run stands for an hour.
+    samples = 40 if session.quick else 180
     topology = hashtags(source={"rate": RATE, "pace": "fast"}, max_epoch_tuples=RATE)
     series: dict[str, list[int]] = defaultdict(list)
     with running(topology) as loop, session.progress(f"samples, {EVERY} epochs each", samples) as step:
