@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -285,8 +286,10 @@ def test_drain_activate_and_their_errors(coordination: Coordination, deployed: T
 
 
 def test_node_is_failed_only_where_fault_injection_is_on(
-    coordination: Coordination, deployed: Topology, monkeypatch: pytest.MonkeyPatch
+    coordination: Coordination, deployed: Topology, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    # Never an installation of this checkout: its nodes have the same names.
+    monkeypatch.setenv("RESURGE_HOME", str(tmp_path))
     monkeypatch.setenv("RESURGE_FAULT_INJECTION", "0")
     assert "fault injection is off" in run(coordination, ask(OperationKind.NODE_FAIL, "node-1")).error
     monkeypatch.setenv("RESURGE_FAULT_INJECTION", "1")
