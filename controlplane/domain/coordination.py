@@ -124,7 +124,12 @@ class DeployedSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """`topologies/<t>/plan`: the whole truth a driver acts on. Only a higher generation replaces it."""
+    """`topologies/<t>/plan`: the whole truth a driver acts on. Only a higher generation replaces it.
+
+    `assignment` names the partitions that are to run; failed ones that no wave has restored yet are not in
+    it. With `rollback` all of them go back to cp(`checkpoint`), without it only those in `restore`, which
+    replay from their ancestors. `buffering`: outputs for partitions that do not follow are kept until the
+    next global checkpoint (adaptive buffering)."""
 
     generation: int
     kind: PlanKind
@@ -135,12 +140,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     rollback: bool = False
     checkpoint: int = 0
     restore: list[str] = []
+    buffering: bool = False
     reason: str = ""
 
 
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="driver"):
     """`topologies/<t>/driver`, ephemeral, and a telemetry message. `generation` is the plan applied;
-    `head` the newest epoch in the epoch log; `committed` the newest that every partition processed."""
+    `head` the newest epoch in the epoch log; `committed` the newest that every partition processed. `absent`
+    partitions do not run (their node is lost, or no plan places them); those `behind` run and have not caught
+    up with the ones furthest ahead."""
 
     topology: str
     pid: int
@@ -151,6 +159,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     committed: int
     checkpoint: int
     absent: list[str] = []
+    behind: list[str] = []
     error: str = ""
     at: float
 

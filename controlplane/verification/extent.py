@@ -43,10 +43,8 @@ def extent_read(log: Path) -> Extent:
                 origin = entry["origin_us"]
             elif kind == "plan":
                 plans[entry["epoch"]] = entry
-            elif kind == "commit":
+            elif kind in ("commit", "applied"):
                 committed = entry["epoch"]
-            elif kind == "applied" and entry["rollback"] is not None:
-                committed = entry["rollback"]
         except (msgspec.DecodeError, KeyError, TypeError) as error:
             raise VerificationError(
                 where=f"{log}, line {number}", what=f"the line is damaged: {error}", hint="Restore the log."

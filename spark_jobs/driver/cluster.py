@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from pyspark.serializers import CPickleSerializer
 from spark_jobs.cluster import application_conf
 from spark_jobs.driver.job import Job, Layout, TaskReport
 from spark_jobs.driver.task import REPORT, LevelTask, Message
+from spark_jobs.driver.warming import Warming
 from supervision.java import class_archive_options
 
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
@@ -83,6 +85,7 @@ class Cluster:
         self._tokens: RDD[Any] | None = None
         self._executor_ids: str | None = None
         self._executors: frozenset[Executor] = frozenset()
+        self._warming = Warming(self._warm)
 
     def executors(self) -> frozenset[Executor]:
         """Every registered executor. Asking is cheap while nothing changed: one call for the ids."""
@@ -97,6 +100,15 @@ class Cluster:
             self._executors = frozenset(Executor(i, by_id[i]) for i in wanted if by_id.get(i))
             self._executor_ids = ids if len(self._executors) == len(wanted) else None
         return self._executors
+
+    def ready_executors(self) -> frozenset[Executor]:
+        """Those that can work without delay; the others are being prepared from now on."""
+        executors = self.executors()
+        ready = self._warming.ready({(executor.id, executor.host) for executor in executors})
+        return frozenset(executor for executor in executors if (executor.id, executor.host) in ready)
+
+    def _warm(self, hosts: list[str]) -> None:
+        self._preferring(hosts).map(import_engine).count()
 
     def pin(self, addresses: list[str]) -> None:
         """Make one cached token per slot, on the host with that address (DESIGN, section 11)."""
@@ -143,12 +155,17 @@ class Cluster:
             # sent the most; the tokens, counted twice, outvote them.
             level = self.context.union([tokens, tokens, messages]).mapPartitionsWithIndex(stage)
         records: list[tuple[int, Message]] = level.collect()
-        return [
-            msgspec.json.decode(message[4], type=TaskReport) for _, message in records if message[0] == REPORT
-        ]
+        reports = [message[-1] for _, message in records if message[0] == REPORT]
+        return [msgspec.json.decode(report, type=TaskReport) for report in reports]
 
     def stop(self) -> None:
         self.context.stop()
+
+
+def import_engine(slot: int) -> int:
+    """Have this Python worker load whatever a task needs."""
+    importlib.import_module("spark_jobs.driver.task")
+    return slot
 
 
 def _token(slot: int) -> tuple[int, None]:

@@ -6,9 +6,11 @@ are replayed over the same slices. One JSON object per line, forced to disk befo
     {"t":"start","at":...,"origin_us":...}                  first start of the topology; its clock
     {"t":"plan","epoch":...,"slices":...,"watermark":...}   an epoch that will run
     {"t":"commit","epoch":...,"at":...}                     every partition has applied all epochs up to it
-    {"t":"applied","generation":...,"rollback":...}         a plan was adopted (rollback: to which checkpoint)
+    {"t":"applied","generation":...,"epoch":...}            a plan was adopted, and this is where it put us
 
-A line torn by a crash at the end of the file is cut off when the log is opened.
+The last two also say, where it is not nothing, which partitions are `ahead` of that epoch, what is still to
+`restore` from which checkpoint, and the newest `checkpoint`. A line torn by a crash at the end of the file is
+cut off when the log is opened.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import msgspec
 import structlog
 
 from spark_jobs.driver.job import EpochPlan
+from spark_jobs.runtime.conductor import Position
 
 log = structlog.get_logger()
 
@@ -31,8 +34,7 @@ class EpochLogError(RuntimeError):
 
 
 class EpochLog:
-    """Open with `EpochLog(path)`; the attributes are what the lines add up to. `restoring`: a plan was
-    adopted and no epoch was committed since, so its restoring may not have reached every partition."""
+    """Open with `EpochLog(path)`; the attributes are what the lines add up to."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -40,9 +42,8 @@ class EpochLog:
         self.origin_us: int | None = None
         self.plans: dict[int, EpochPlan] = {}
         self.head = 0
-        self.committed = 0
+        self.position = Position()
         self.generation = 0
-        self.restoring = False
         path.parent.mkdir(parents=True, exist_ok=True)
         self._load()
         self._file = open(path, "ab")  # noqa: SIM115 - kept open for the life of the driver
@@ -75,13 +76,10 @@ class EpochLog:
             self.plans[plan.epoch] = plan
             self.head = max(self.head, plan.epoch)
         elif kind == "commit":
-            self.committed = entry["epoch"]
-            self.restoring = False
+            self.position = _position(entry)
         elif kind == "applied":
             self.generation = entry["generation"]
-            if entry["rollback"] is not None:
-                self.committed = entry["rollback"]
-                self.restoring = True
+            self.position = _position(entry)
         elif kind == "head":
             self.head = max(self.head, entry["epoch"])
 
@@ -106,18 +104,19 @@ class EpochLog:
             self.plans[plan.epoch] = plan
             self.head = plan.epoch
 
-    def commit(self, epoch: int, at: float) -> None:
-        """Losing this line in a crash only means applying the epochs again."""
-        self.committed = epoch
-        self.restoring = False
-        self._append([{"t": "commit", "epoch": epoch, "at": at}], durable=False)
+    @property
+    def committed(self) -> int:
+        return self.position.committed
 
-    def applied(self, generation: int, rollback: int | None) -> None:
-        self.generation = generation
-        if rollback is not None:
-            self.committed = rollback
-            self.restoring = True
-        self._append([{"t": "applied", "generation": generation, "rollback": rollback}])
+    def commit(self, position: Position, at: float, *, durable: bool = False) -> None:
+        """Losing this line in a crash only means applying the epochs again, unless the position names a
+        new checkpoint."""
+        self.position = position
+        self._append([{"t": "commit", **_fields(position), "at": at}], durable=durable)
+
+    def applied(self, generation: int, position: Position) -> None:
+        self.generation, self.position = generation, position
+        self._append([{"t": "applied", "generation": generation, **_fields(position)}])
 
     def trim(self, below: int) -> None:
         """Forget epochs below `below`, which no replay can need any more; rewrites the file atomically.
@@ -130,12 +129,7 @@ class EpochLog:
             {"t": "start", "at": self.started_at, "origin_us": self.origin_us},
             {"t": "head", "epoch": self.head},
             *({"t": "plan", **msgspec.to_builtins(plan)} for plan in kept.values()),
-            {"t": "commit", "epoch": self.committed, "at": 0.0},
-            {
-                "t": "applied",
-                "generation": self.generation,
-                "rollback": self.committed if self.restoring else None,
-            },
+            {"t": "applied", "generation": self.generation, **_fields(self.position)},
         ]
         temporary = self.path.with_suffix(".new")
         with open(temporary, "wb") as file:
@@ -148,3 +142,25 @@ class EpochLog:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _fields(position: Position) -> dict[str, Any]:
+    fields: dict[str, Any] = {"epoch": position.committed}
+    if position.ahead:
+        fields["ahead"] = position.ahead
+    if position.restore:
+        fields["restore"] = position.restore
+    if position.checkpoint:
+        fields["checkpoint"] = position.checkpoint
+    return fields
+
+
+def _position(entry: dict[str, Any]) -> Position:
+    if not isinstance(entry["epoch"], int):
+        raise TypeError("`epoch` is not a number")
+    return Position(
+        entry["epoch"],
+        msgspec.convert(entry.get("ahead", {}), dict[str, int]),
+        msgspec.convert(entry.get("restore", {}), dict[str, int]),
+        msgspec.convert(entry.get("checkpoint", 0), int),
+    )

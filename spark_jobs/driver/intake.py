@@ -99,8 +99,9 @@ class Intake:
             return float("inf")
         return self.log.started_at + epoch * self.topology.spec.epoch_interval
 
-    def plan_due(self, *, ahead: int) -> list[EpochPlan]:
-        """Write the epochs that are due to the log; in `fast` pace, `ahead` epochs beyond the committed."""
+    def plan_due(self, *, ahead: int, reached: int) -> list[EpochPlan]:
+        """Write the epochs that are due to the log; in `fast` pace, `ahead` epochs beyond `reached`, where
+        the partitions furthest ahead are."""
         plans: list[EpochPlan] = []
         now = self.clock()
         if self.log.started_at is None:
@@ -109,7 +110,7 @@ class Intake:
             epoch = self.log.head + len(plans) + 1
             if self.realtime and self.due_at(epoch) > now:
                 break
-            if not self.realtime and epoch > self.log.committed + ahead:
+            if not self.realtime and epoch > reached + ahead:
                 break
             plans.append(self._plan(epoch, plans[-1] if plans else self.log.plans.get(self.log.head)))
             if len(plans) >= 1000:

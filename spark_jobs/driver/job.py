@@ -44,20 +44,33 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     final: bool = False
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One Spark job: run `epochs` in order. `progress` is the last epoch each partition applied; `restore`
-    maps partitions to the checkpoint they must be put back to first (0: empty)."""
+class LaneWork(msgspec.Struct, frozen=True, kw_only=True):
+    """`spark_jobs.runtime.lanes.Lane` for tasks: up to which epoch, from which state and which buffers."""
 
+    last: int
+    starts: dict[str, int]
+    serves: dict[str, list[str]] = {}
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One Spark job: run `lanes` over `epochs`. `progress` is the last epoch each partition applied;
+    `restore` maps partitions to the checkpoint they must be put back to first (0: empty). `checkpoint`: leave
+    a snapshot of this epoch. With `trim_below`, older manifests go, except those to `keep`."""
+
+    lanes: list[LaneWork]
     epochs: list[EpochPlan]
     progress: dict[str, int]
     restore: dict[str, int] = {}
     checkpoint: int = 0
     trim_below: int = 0
     keep: list[int] = []
+    buffering: bool = False
+    drop_buffers: bool = False
 
 
 class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a partition in this job. `error` says why it did not reach the last epoch."""
+    """What became of a partition in this job. `error` says why it did not reach the last epoch; `missing`:
+    because its node does not have the state it should start from."""
 
     epoch: int
     cpu_seconds: float = 0.0
@@ -66,17 +79,21 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     state_bytes: int = 0
     error: str = ""
     hint: str = ""
-    waiting: list[str] = []
+    missing: bool = False
 
 
 class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
-    """From one task: its slot and level, the node it ran on, and its partitions (none if misplaced)."""
+    """From one task: its slot and level, the node it ran on (misplaced: not the one it should), and those of
+    its partitions that advanced. `forks`: partitions that could not compute old epochs again, and why.
+    `unbuffered`: those whose buffers are not as complete as was thought."""
 
     slot: int
     level: int
     node: str
     misplaced: bool = False
     partitions: dict[str, PartitionReport] = {}
+    forks: dict[str, str] = {}
+    unbuffered: list[str] = []
 
 
 @lru_cache(maxsize=8)

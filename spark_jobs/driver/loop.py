@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
-from controlplane.domain.coordination import (
-    CheckpointReport,
-    DriverState,
-    DriverStatus,
-    Plan,
-    ProblemReport,
-    Telemetry,
-)
+from controlplane.domain.coordination import CheckpointReport, DriverState, Plan, Telemetry
 from controlplane.domain.topology import Topology
 from spark_jobs.driver.checkpoints import Checkpoints
-from spark_jobs.driver.cluster import Cluster, Executor
+from spark_jobs.driver.cluster import Cluster
 from spark_jobs.driver.coordination import Coordination
 from spark_jobs.driver.epoch_log import EpochLog
+from spark_jobs.driver.faults import Faults
 from spark_jobs.driver.intake import Intake
-from spark_jobs.driver.job import Job, Layout, TaskReport, operator_levels
+from spark_jobs.driver.job import Job, LaneWork, PartitionReport, TaskReport
 from spark_jobs.driver.measure import Measure
-from spark_jobs.driver.progress import blocked_partitions, next_range
+from spark_jobs.driver.pace import ReplayPace
+from spark_jobs.driver.placing import Placing
 from spark_jobs.driver.retention import Retention
+from spark_jobs.driver.status import Status
+from spark_jobs.runtime.conductor import Conductor
+from spark_jobs.runtime.lanes import Lane
 
 log = structlog.get_logger()
-STATUS_INTERVAL = 2.0
 REPORT_INTERVAL = 1.0
-RETRY_INTERVAL = 2.0
 FAST_AHEAD = 1
 MAX_JOB_FAILURES = 5
 # How long to wait for the executors of a plan before running without those that are missing, in seconds.
 START_PATIENCE = 45.0
 PLAN_PATIENCE = 60.0
+# How long a plan that could be adopted may wait for a moment between two epochs.
+CONVENIENCE = 3.0
 
 
 class EpochLoop:
     """Runs until the input ends, the topology is undeployed or `stop` is set.
 
-    `progress` is the last epoch each partition applied; `absent` the partitions whose node cannot be
-    reached; `errors` those whose operator, sink or state failed, with when to try again.
+    `conductor` knows how far each partition is and what to run next; the loop lets Spark run it. `faults`
+    are the partitions whose operator, sink or state failed.
     """
 
     def __init__(
@@ -71,27 +68,36 @@ class EpochLoop:
         self.send = send
         self.checkpoints = checkpoints
         self.retention = retention
-        self.outputs = outputs
-        self.checkpoint_url = checkpoint_url
-        self.modules = modules
         self.clock = clock
         self.stop = stop
         self.plan: Plan | None = None
-        self.layout: Layout | None = None
-        self.progress: dict[str, int] = dict.fromkeys(topology.partitions, epoch_log.committed)
-        self.restore: dict[str, int] = {}
-        self.absent: set[str] = set(topology.partitions)
-        self.errors: dict[str, tuple[float, str]] = {}
+        self.placing = Placing(
+            topology,
+            cluster=cluster,
+            coordination=coordination,
+            clock=clock,
+            outputs=outputs,
+            checkpoint_url=checkpoint_url,
+            modules=modules,
+        )
+        self.conductor = Conductor(topology, epoch_log.position)
+        self.pace = ReplayPace(topology.spec.epoch_interval, topology.spec.catch_up_epochs)
         self.measure = Measure(topology)
-        self.state: DriverState = "starting"
-        self._executors: frozenset[Executor] = frozenset()
+        self.status = Status(topology.name, coordination, send, clock)
+        self.faults = Faults(clock, self.status.problem)
         self._trim = False
+        # Files of a driver that died may be about.
+        self._drop_buffers = True
         self._job_failures = 0
-        self._published_at = 0.0
         self._reported_at = 0.0
         self._waiting_since = clock()
         self._waited_for = 0
         self._refused = 0
+        self._ready_since = 0.0
+
+    @property
+    def state(self) -> DriverState:
+        return self.status.state
 
     # -- the loop --------------------------------------------------------------------------------------
 
@@ -115,10 +121,10 @@ class EpochLoop:
             self._job_failed(error)
             return None
         if not self.coordination.control.paused:
-            self.intake.plan_due(ahead=FAST_AHEAD)
+            self.intake.plan_due(ahead=FAST_AHEAD, reached=self.conductor.front())
         worked = self._step()
-        if not worked and self.clock() - self._reported_at >= REPORT_INTERVAL and self._behind():
-            self._report(Job(epochs=[], progress=self.progress), [], self.clock(), self.progress)
+        if not worked and self.clock() - self._reported_at >= REPORT_INTERVAL and self._waiting():
+            self._report([], [], self.clock(), self.conductor.progress)
         self._follow_checkpoint()
         if self._completed():
             return "completed"
@@ -138,7 +144,7 @@ class EpochLoop:
     def _idle(self) -> None:
         """Sleep until the next epoch is due, waking early when ZooKeeper has news."""
         wait = self.intake.due_at(self.log.head + 1) - self.clock()
-        if self.checkpoints.pending is not None or self.absent or self.intake.finished:
+        if self.checkpoints.pending is not None or self.conductor.absent or self.intake.finished:
             wait = min(wait, 0.1) if wait > 0 else 0.1
         self.coordination.changed.wait(min(max(wait, 0.005), 0.5))
 
@@ -150,191 +156,180 @@ class EpochLoop:
             return
         if self._waited_for != plan.generation:
             self._waited_for, self._waiting_since = plan.generation, self.clock()
-        if not self._nodes_ready(plan):
+        if not (self._nodes_ready(plan) and self._convenient()):
             return
-        resumed = plan.generation <= self.log.generation
-        if not resumed and not self.log.holds(plan.checkpoint):
-            if self._refused != plan.generation:
-                self._refused = plan.generation
-                self._problem(
-                    f"plan {plan.generation}",
-                    f"checkpoint {plan.checkpoint} is older than the epoch log, which begins after it",
-                    f"Restore checkpoint {self.checkpoints.latest} or a later one instead.",
-                )
+        known = plan.generation <= self.log.generation
+        if not known and not self.log.holds(self.conductor.origin(plan)):
+            self._refuse(plan)
             return
-        self.plan = plan
-        if not resumed or self.log.restoring:
-            self._apply(plan)
+        self.plan, self._ready_since = plan, 0.0
+        self.conductor.adopt(plan, refresh=not known)
+        if not known:
+            self.log.applied(plan.generation, self.conductor.position)
+        elif self.coordination.latest and self.coordination.latest.generation >= plan.generation:
+            self.conductor.stop_buffering()
         self.intake.start()
-        self._executors = frozenset()
-        self.errors.clear()
+        self.placing.look_again()
+        self.faults.clear()
         self.checkpoints.fail(f"superseded by plan {plan.generation}")
         log.info("plan adopted", generation=plan.generation, kind=plan.kind, rollback=plan.rollback)
 
+    def _refuse(self, plan: Plan) -> None:
+        if self._refused != plan.generation:
+            self._refused = plan.generation
+            self.status.problem(
+                f"plan {plan.generation}",
+                f"checkpoint {plan.checkpoint} is older than the epoch log, which begins after it",
+                f"Restore checkpoint {self.checkpoints.latest} or a later one instead.",
+            )
+
     def _nodes_ready(self, plan: Plan) -> bool:
         """All nodes of the plan have an executor, or enough patience went by for those that have."""
-        hosts = {executor.host for executor in self.cluster.executors()}
-        nodes = set(plan.assignment.values())
-        ready = {node for node in nodes if self.coordination.addresses.get(node) in hosts}
+        ready, wanted = self.placing.ready(plan)
         patience = START_PATIENCE if self.plan is None else PLAN_PATIENCE
-        return bool(ready) and (ready == nodes or self.clock() - self._waiting_since > patience)
+        return ready > 0 and (ready == wanted or self.clock() - self._waiting_since > patience)
 
-    def _apply(self, plan: Plan) -> None:
-        """Algorithm 2 of incremental recovery: with rollback every partition returns to cp(P_k), without it
-        only those the plan restores."""
-        restored = self.topology.partitions if plan.rollback or plan.kind == "restore" else plan.restore
-        for partition in restored:
-            self.progress[partition] = plan.checkpoint
-            self.restore[partition] = plan.checkpoint
-        rollback = plan.checkpoint if restored else None
-        self.log.applied(plan.generation, rollback)
+    def _convenient(self) -> bool:
+        """Whether tokens can be placed before the next epoch is due, so that nobody waits for a plan that is
+        not for them; after a while it is done anyway."""
+        if self.plan is None or not self.intake.realtime or self.intake.finished:
+            return True
+        slack = self.intake.due_at(self.log.head + 1) - self.clock()
+        waited = self.clock() - self._ready_since if self._ready_since else 0.0
+        self._ready_since = self._ready_since or self.clock()
+        return slack > self.placing.pin_seconds or waited > CONVENIENCE
 
     def _follow_executors(self) -> None:
-        """Pin again when executors came or went; partitions on unreachable nodes are absent."""
-        if self.plan is None:
-            return
-        executors = self.cluster.executors()
-        if executors == self._executors:
-            return
-        self._executors = executors
-        hosts = {executor.host for executor in executors}
-        names = sorted(set(self.plan.assignment.values()))
-        nodes = [name for name in names if self.coordination.addresses.get(name) in hosts]
-        self._set_absent({p for p, node in self.plan.assignment.items() if node not in nodes})
-        if not nodes:
-            self.layout = None
-            return
-        self.cluster.pin([self.coordination.addresses[name] for name in nodes])
-        slot = {name: index for index, name in enumerate(nodes)}
-        self.layout = Layout(
-            spec=self.topology.spec,
-            generation=self.plan.generation,
-            nodes=nodes,
-            slots={p: slot[node] for p, node in self.plan.assignment.items() if node in slot},
-            levels=operator_levels(self.topology, self.plan.assignment),
-            outputs=self.outputs,
-            checkpoints=self.checkpoint_url,
-            readers=self.intake.options,
-            operator_modules=self.modules,
-        )
-
-    def _set_absent(self, absent: set[str]) -> None:
-        if absent == self.absent:
-            return
-        self.absent = absent
-        if absent:
+        absent = self.placing.follow(self.plan, self.intake.options) if self.plan is not None else None
+        if absent is not None and self.conductor.set_absent(absent) and absent:
             self.checkpoints.fail("nodes were lost before every partition acknowledged")
             log.warning("partitions absent", count=len(absent), partitions=sorted(absent)[:10])
 
     # -- one Spark job ---------------------------------------------------------------------------------
 
+    def _lanes(self) -> list[Lane]:
+        """What is due, and beside it what those behind have missed; in idle time only the latter."""
+        conductor, head = self.conductor, self.log.head
+        if self.faults.replay_held:
+            replay = 0
+        elif conductor.front() < head:
+            replay = self.pace.beside()
+        else:
+            idle = self.intake.finished or not self.intake.realtime or self.coordination.control.paused
+            due = float("inf") if idle else self.intake.due_at(head + 1)
+            replay = self.pace.alone(due - self.clock())
+        limit = self.topology.spec.catch_up_epochs
+        return conductor.lanes(head=head, held=self.faults.held, limit=limit, replay=replay)
+
     def _step(self) -> bool:
-        """Run the next range of epochs; False if there is nothing to run."""
-        if self.layout is None or self.plan is None:
+        """Run the next lanes; False if there is nothing to run."""
+        layout = self.placing.layout
+        if layout is None or self.plan is None:
             return False
-        now = self.clock()
-        held = {partition for partition, (retry_at, _) in self.errors.items() if retry_at > now}
-        work = next_range(
-            self.topology,
-            self.progress,
-            head=self.log.head,
-            absent=self.absent | held,
-            limit=self.topology.spec.catch_up_epochs,
-        )
+        lanes = self._lanes()
         finishing = self.intake.finished and self.checkpoints.latest < self.log.committed == self.log.head
-        if work is None and not (finishing and self.checkpoints.pending is None):
+        if not lanes and not (finishing and self.checkpoints.pending is None):
             return False
         request = self.coordination.control.checkpoint_request
-        last = work.last if work else self.log.head
-        punctuated = (finishing or self.checkpoints.wanted(request)) and not self.absent and not self.errors
-        punctuated = punctuated and last > self.checkpoints.latest
-        trim = self._trim
-        job = Job(
-            epochs=[self.log.plans[epoch] for epoch in range(work.first, work.last + 1)] if work else [],
-            progress=work.progress if work else self.progress,
-            restore=self.restore,
-            checkpoint=last if punctuated else 0,
-            trim_below=self.log.committed if trim else 0,
-            keep=[self.checkpoints.latest] if trim else [],
-        )
+        last = lanes[0].last if lanes else self.log.head
+        wanted = (finishing or self.checkpoints.wanted(request)) and not self.faults.errors
+        punctuated = wanted and last > self.checkpoints.latest and self.conductor.whole(lanes, last)
+        job = self._job(lanes, checkpoint=last if punctuated else 0)
         started = self.clock()
         try:
-            reports = self.cluster.run(self.layout, job)
+            reports = self.cluster.run(layout, job)
         except Exception as error:  # Spark's own failures: the job is repeatable, so try it again
             self._job_failed(error)
             return True
         self._job_failures = 0
-        if trim:
-            self._trim = False
-        self._take(job, reports, started)
+        self._drop_buffers = self._drop_buffers and not job.drop_buffers
+        self._trim = self._trim and not job.trim_below
+        self._take(lanes, reports, started)
         if punctuated:
             self._punctuated(last, request)
         return True
+
+    def _job(self, lanes: Sequence[Lane], *, checkpoint: int) -> Job:
+        conductor = self.conductor
+        running = {partition for lane in lanes for partition in lane.starts}
+        first = min((lane.first for lane in lanes), default=1)
+        last = max((lane.last for lane in lanes), default=0)
+        # Forks and restores start at the newest checkpoint or later, and need the epochs since.
+        keep = min(conductor.committed, conductor.checkpoint)
+        return Job(
+            lanes=[LaneWork(last=lane.last, starts=lane.starts, serves=lane.serves) for lane in lanes],
+            epochs=[self.log.plans[epoch] for epoch in range(first, last + 1) if _in_lanes(lanes, epoch)],
+            progress=conductor.progress,
+            restore={p: k for p, k in conductor.restore.items() if p in running or checkpoint},
+            checkpoint=checkpoint,
+            trim_below=keep if self._trim else 0,
+            keep=[self.checkpoints.latest] if self._trim else [],
+            buffering=conductor.buffering,
+            drop_buffers=self._drop_buffers,
+        )
 
     def _job_failed(self, error: Exception) -> None:
         self._job_failures += 1
         text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         log.exception("spark job failed", attempt=self._job_failures)
-        self._problem("Spark job", text, "It is repeated; see the driver's log if it goes on failing.")
+        self.status.problem("Spark job", text, "It is repeated; see the driver's log if it goes on failing.")
         if self._job_failures >= MAX_JOB_FAILURES:
             raise RuntimeError(
                 f"{MAX_JOB_FAILURES} Spark jobs in a row failed; the last one: {text}"
             ) from error
-        self._executors = frozenset()
+        self.placing.look_again()
         time.sleep(min(0.2 * 2**self._job_failures, 3.0))
 
-    def _take(self, job: Job, reports: list[TaskReport], started: float) -> None:
-        before = dict(self.progress)
+    def _take(self, lanes: list[Lane], reports: list[TaskReport], started: float) -> None:
+        conductor, before = self.conductor, dict(self.conductor.progress)
         now = self.clock()
+        results: dict[str, PartitionReport] = {}
         for report in reports:
             if report.misplaced:
                 log.warning("task misplaced", slot=report.slot, stage=report.level, ran_on=report.node)
-                self._executors = frozenset()  # a node went away during the job: look again
-            for partition, result in report.partitions.items():
-                reached = (
-                    max(result.epoch, before[partition]) if partition not in job.restore else result.epoch
-                )
-                self.progress[partition] = reached
-                if result.error:
-                    self._partition_failed(partition, result.error, result.hint)
-                else:
-                    self.restore.pop(partition, None)
-                    if self.errors.pop(partition, None):
-                        log.info("partition works again", partition=partition)
-        committed = min(self.progress.values())
-        if committed != self.log.committed:
-            self.log.commit(committed, now)
+                self.placing.look_again()  # a node went away during the job: look again
+            results.update(report.partitions)
+            self.faults.forks(report.forks)
+            conductor.coverage.forget(report.unbuffered)
+        reached = {p: r.epoch for p, r in results.items() if not r.error or r.epoch > before[p]}
+        conductor.take(lanes, reached, head=self.log.head)
+        self.faults.take(results)
+        missing = {p for p, r in results.items() if r.missing}
+        if missing:
+            conductor.lost_state(missing)
+            self.checkpoints.fail(f"{', '.join(sorted(missing)[:5])} had to be restored")
+        if conductor.position != self.log.position:
+            self.log.commit(conductor.position, now)
+        present = lanes[0].epochs if lanes and lanes[0].last == self.log.head else 0
+        self.pace.observe(
+            seconds=now - started, present=present, replayed=sum(lane.epochs for lane in lanes) - present
+        )
         self._set_state()
-        self._report(job, reports, started, before)
+        self._report(lanes, reports, started, before)
 
-    def _behind(self) -> bool:
+    def _waiting(self) -> bool:
         """Epochs wait that cannot run now; the age of what waits is the latency operators want to see."""
         return self.plan is not None and self.log.committed < self.log.head
 
-    def _report(self, job: Job, reports: list[TaskReport], started: float, before: dict[str, int]) -> None:
+    def _report(
+        self, lanes: Sequence[Lane], reports: list[TaskReport], started: float, before: dict[str, int]
+    ) -> None:
         self._reported_at = self.clock()
         self.send(
             self.measure.report(
-                job=job,
+                lanes=lanes,
                 reports=reports,
                 log=self.log,
                 generation=self.plan.generation if self.plan else 0,
                 before=before,
-                progress=self.progress,
+                progress=self.conductor.progress,
                 started=started,
                 ended=self._reported_at,
                 state=self.state,
-                absent=sorted(self.absent),
-                blocked=blocked_partitions(self.topology, self.absent | self.errors.keys()),
+                absent=self.conductor.absent,
+                failing=self.faults.errors.keys(),
             )
         )
-
-    def _partition_failed(self, partition: str, error: str, hint: str) -> None:
-        before = self.errors.get(partition)
-        self.errors[partition] = (self.clock() + RETRY_INTERVAL, error)
-        if before is None or before[1] != error:
-            log.error("partition failed", partition=partition, error=error)
-            self._problem(partition, error, hint or "It is tried again every few seconds; nothing is lost.")
 
     # -- checkpoints -----------------------------------------------------------------------------------
 
@@ -342,17 +337,23 @@ class EpochLoop:
         if self.plan is None:
             return
         self.checkpoints.started(checkpoint=epoch, generation=self.plan.generation, request=request)
-        behind = [partition for partition, reached in self.progress.items() if reached < epoch]
+        behind = [partition for partition, reached in self.conductor.progress.items() if reached < epoch]
         if behind:
             self.checkpoints.fail(f"{', '.join(sorted(behind)[:5])} did not reach epoch {epoch}")
 
     def _follow_checkpoint(self) -> None:
+        before = self.checkpoints.latest
         self.checkpoints.poll()
         if not self.checkpoints.ended:
             return
         self.checkpoints.ended = False
         self._trim = True
         latest = self.checkpoints.latest
+        if latest > before:
+            self._drop_buffers = self._drop_buffers or self.conductor.buffering
+            self.conductor.completed(latest)
+            # On disk before the manifests of older checkpoints go.
+            self.log.commit(self.conductor.position, self.clock(), durable=True)
         kept = self.retention.completed(latest)
         self.log.trim(min(kept, self.log.committed))
         self.coordination.forget_checkpoints(latest)
@@ -361,51 +362,38 @@ class EpochLoop:
     # -- what others see -------------------------------------------------------------------------------
 
     def _set_state(self) -> None:
-        if self.plan is None or (self.layout is None and not self.absent):
-            state: DriverState = "waiting_for_nodes"
+        conductor = self.conductor
+        state: DriverState
+        if self.plan is None or (self.placing.layout is None and not conductor.absent):
+            state = "waiting_for_nodes"
         elif self.coordination.control.paused:
             state = "paused"
-        elif self.restore and not self.absent:
-            state = "restoring"
-        elif self.absent or self.errors:
+        elif conductor.absent or self.faults.errors:
             state = "degraded"
-        elif self.state in ("restoring", "replaying", "starting", "waiting_for_nodes", "degraded"):
-            caught_up = self.log.head - self.log.committed <= 1
-            state = "running" if caught_up else "replaying"
+        elif conductor.restore:
+            state = "restoring"
+        elif conductor.behind(self.log.head):
+            state = "replaying"
         else:
             state = "running"
         self._enter(state)
 
     def _enter(self, state: DriverState) -> DriverState:
-        changed = state != self.state
-        self.state = state
-        now = self.clock()
-        if not changed and now - self._published_at < STATUS_INTERVAL:
-            return state
-        self._published_at = now
-        error = next(iter(self.errors.values()), (0.0, ""))[1]
-        status = DriverStatus(
-            topology=self.topology.name,
-            pid=os.getpid(),
-            session=self.coordination.session,
+        planned = self.plan is not None
+        return self.status.enter(
+            state,
             generation=self.plan.generation if self.plan else 0,
-            state=state,
-            head=self.log.head,
-            committed=self.log.committed,
+            log=self.log,
             checkpoint=self.checkpoints.latest,
-            absent=sorted(self.absent) if self.plan else [],
-            error=error,
-            at=now,
+            absent=sorted(self.conductor.absent) if planned else [],
+            behind=self.conductor.behind(self.log.head) if planned else [],
+            error=self.faults.first,
         )
-        self.coordination.publish(status)
-        if changed:
-            log.info("state", state=state, head=status.head, committed=status.committed)
-            self.send(status)
-        return state
 
     def report_checkpoint(self, report: CheckpointReport) -> None:
         log.info("checkpoint", checkpoint=report.checkpoint, state=report.state, cause=report.cause)
         self.send(report)
 
-    def _problem(self, where: str, what: str, hint: str) -> None:
-        self.send(ProblemReport(topology=self.topology.name, where=where, what=what, hint=hint))
+
+def _in_lanes(lanes: Sequence[Lane], epoch: int) -> bool:
+    return any(lane.first <= epoch <= lane.last for lane in lanes)

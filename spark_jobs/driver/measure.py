@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from controlplane.domain.coordination import DriverState, EpochReport, PartitionMetrics, QueryMetrics
 from controlplane.domain.topology import Topology
 from spark_jobs.driver.epoch_log import EpochLog
-from spark_jobs.driver.job import Job, PartitionReport, TaskReport
+from spark_jobs.driver.job import PartitionReport, TaskReport
+from spark_jobs.runtime.lanes import Lane, blocked_partitions
 
 SMOOTHING = 0.2
 
@@ -25,7 +26,7 @@ class Measure:
     def report(
         self,
         *,
-        job: Job,
+        lanes: Sequence[Lane],
         reports: list[TaskReport],
         log: EpochLog,
         generation: int,
@@ -34,12 +35,13 @@ class Measure:
         started: float,
         ended: float,
         state: DriverState,
-        absent: list[str],
-        blocked: Collection[str],
+        absent: Collection[str],
+        failing: Collection[str],
     ) -> EpochReport:
-        """The telemetry message of one job."""
+        """The telemetry message of one job. `failing`: those that cannot advance by a fault of theirs."""
         partitions: dict[str, PartitionMetrics] = {}
         results: dict[str, PartitionReport] = {}
+        blocked = blocked_partitions(self.topology, {*absent, *failing})
         for task in reports:
             for name, result in task.partitions.items():
                 results[name] = result
@@ -51,7 +53,7 @@ class Measure:
                     rows_out=result.rows_out,
                     state_bytes=result.state_bytes,
                 )
-                self._smooth(name, result.cpu_seconds, len(job.epochs))
+        self._costs(lanes, results, before)
         queries = {
             query: self._query(query, log, before, progress, ended, query in blocked, results.get(query))
             for query in self.topology.queries
@@ -60,13 +62,14 @@ class Measure:
         tuples = sum(
             metrics.rows_in for name, metrics in partitions.items() if name.partition("[")[0] in sources
         )
-        last = job.epochs[-1] if job.epochs else None
-        seconds = max(len(job.epochs), 1) * self.topology.spec.epoch_interval
+        present = lanes[0] if lanes else None
+        last = log.plans.get(present.last) if present else None
+        seconds = (present.epochs if present else 1) * self.topology.spec.epoch_interval
         return EpochReport(
             topology=self.topology.name,
             generation=generation,
-            first=job.epochs[0].epoch if job.epochs else log.committed,
-            last=last.epoch if last else log.committed,
+            first=present.first if present else log.committed,
+            last=present.last if present else log.committed,
             head=log.head,
             committed=log.committed,
             tuples=tuples,
@@ -75,7 +78,7 @@ class Measure:
             input_rate=tuples / seconds,
             watermark=last.watermark / 1e6 if last else 0.0,
             state=state,
-            absent=absent,
+            absent=sorted(absent),
             queries=queries,
             partitions=partitions,
         )
@@ -107,12 +110,20 @@ class Measure:
             stalled=blocked or (not applied and waiting is not None),
         )
 
-    def _smooth(self, partition: str, cpu_seconds: float, epochs: int) -> None:
-        if not epochs:
+    def _costs(
+        self, lanes: Sequence[Lane], results: Mapping[str, PartitionReport], before: Mapping[str, int]
+    ) -> None:
+        """What a partition costs is learnt from the present only: a replay is not its normal load."""
+        if not lanes:
             return
-        share = cpu_seconds / (epochs * self.topology.spec.epoch_interval)
-        before = self._cpu.get(partition, share)
-        self._cpu[partition] = before + SMOOTHING * (share - before)
+        present = lanes[0]
+        for name, result in results.items():
+            if present.starts.get(name) == before[name] and result.epoch == present.last:
+                share = result.cpu_seconds / (
+                    (present.last - before[name]) * self.topology.spec.epoch_interval
+                )
+                earlier = self._cpu.get(name, share)
+                self._cpu[name] = earlier + SMOOTHING * (share - earlier)
 
     def costs(self) -> dict[str, float]:
         """CPU seconds per second of each partition, smoothed."""

@@ -1,4 +1,4 @@
-"""Putting a partition back to a global checkpoint: from the node's own disk, else from storage."""
+"""Putting a partition back to a global checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from controlplane.domain.topology import partition_directory
 from spark_jobs.driver.job import Layout
-from spark_jobs.state.store import Manifest, StateStore
+from spark_jobs.state.store import Manifest, StateMissingError, StateStore
 
 
 class RestoreError(RuntimeError):
@@ -23,19 +23,25 @@ class RestoreError(RuntimeError):
 
 
 def restore_partition(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> None:
-    """Install cp(P_k), k = `checkpoint` (0: empty), and forget everything after it. Repeatable."""
-    if not store.has(checkpoint):
-        _download(store, layout, partition, checkpoint)
+    """Install cp(P_k), k = `checkpoint` (0: empty), and forget everything after it. Repeatable.
+
+    What is stored decides, not what the node may still have on its disk: that can stem from a run that was
+    rolled back, or from an earlier deployment. Files it has already are not fetched again.
+    """
+    if checkpoint:
+        _install(store, layout, partition, checkpoint)
     store.rollback(checkpoint)
 
 
-def _download(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> None:
+def _install(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> None:
     root = posixpath.join(layout.checkpoints, layout.spec.name)
     directory = partition_directory(partition)
     where = posixpath.join(root, "manifests", str(checkpoint), f"{directory}.json")
     try:
         filesystem, path = fsspec.core.url_to_fs(where)
         manifest = msgspec.json.decode(filesystem.cat_file(path), type=Manifest)
+        if _has(store, manifest):
+            return
         base = posixpath.join(fsspec.core.url_to_fs(root)[1], "files", directory)
         store.directory.mkdir(parents=True, exist_ok=True)
         for entry in manifest.files():
@@ -46,6 +52,14 @@ def _download(store: StateStore, layout: Layout, partition: str, checkpoint: int
             "Make the checkpoint storage readable, or restore the topology to another checkpoint.",
         ) from error
     store.install(manifest)
+
+
+def _has(store: StateStore, manifest: Manifest) -> bool:
+    """Whether the node's own disk holds this very state."""
+    try:
+        return store.manifest(manifest.epoch) == manifest
+    except (StateMissingError, ValueError):
+        return False
 
 
 def _fetch(filesystem: Any, source: str, store: StateStore, name: str, size: int) -> None:

@@ -112,7 +112,7 @@ class PartitionRuntime(Generic[Payload]):
         if last is None:
             raise ValueError(f"{self.partition} does not subscribe to {batch.source}")
         arrived = self._arrived.setdefault(batch.epoch, {})
-        if batch.epoch <= last or batch.source in arrived:
+        if batch.epoch <= last or batch.epoch == self._processing or batch.source in arrived:
             if not arrived:
                 del self._arrived[batch.epoch]
             return [DropDuplicate(batch.source, batch.epoch)]

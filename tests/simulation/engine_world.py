@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from controlplane.domain.coordination import (
     CheckpointAck,
     Control,
+    DriverStatus,
     LatestCheckpoint,
     Plan,
     Snapshot,
@@ -98,6 +99,8 @@ class World:
     count: int = 0
     jobs: int = 0
     failing: bool = True
+    applied: int = 0
+    reported: list[DriverStatus] = field(default_factory=list)
     messages: list[Telemetry] = field(default_factory=list)
 
     def join(self) -> str:
@@ -168,7 +171,9 @@ class PlayedCoordination:
     def refresh(self) -> bool:
         return True
 
-    def publish(self, status: Any) -> None: ...
+    def publish(self, status: DriverStatus) -> None:
+        self.world.applied = status.generation
+        self.world.reported.append(status)
 
     def forget_checkpoints(self, below: int) -> None: ...
 
@@ -198,6 +203,9 @@ class PlayedCluster:
     def executors(self) -> frozenset[Executor]:
         return frozenset(Executor(name, address) for name, address in self.world.nodes.items())
 
+    def ready_executors(self) -> frozenset[Executor]:
+        return self.executors()
+
     def pin(self, addresses: list[str]) -> None:
         self.pinned = addresses
 
@@ -217,7 +225,7 @@ class PlayedCluster:
                     out[target].append((node, message))
             records = {slot: self._arriving(sent_here) for slot, sent_here in out.items()}
         reports = [message for messages in records.values() for message in messages if message[0] == REPORT]
-        return [msgspec.json.decode(message[4], type=TaskReport) for message in reports]
+        return [msgspec.json.decode(message[-1], type=TaskReport) for message in reports]
 
     def _arriving(self, sent: list[tuple[str, Any]]) -> list[Any]:
         """Messages of a node that died since are lost with its shuffle files, unless fetched before."""

@@ -40,9 +40,16 @@ def new_world(root: Path, seed: int) -> World:
 
 
 def coordinate(world: World) -> None:
-    """The blocking method: replacements for what is lost, then one plan with rollback to cp(P_k)."""
+    """A coordinator that plans sometimes the blocking way, sometimes in waves: each restores some of what is
+    down on old nodes and new, with or without rollback, buffered or not."""
     assert world.plan is not None
+    if world.random.random() < 0.3:
+        wave(world)
+        return
     lost = sorted(set(world.plan.assignment.values()) - world.nodes.keys())
+    if world.plan.assignment.keys() < set(world.topology.partitions):
+        wave(world)
+        return
     if not lost or world.random.random() < 0.3:
         return
     replacement = {name: world.join() for name in lost}
@@ -53,6 +60,29 @@ def coordinate(world: World) -> None:
         rollback=True,
         checkpoint=world.latest.checkpoint if world.latest else 0,
         restore=[p for p, node in world.plan.assignment.items() if node in replacement],
+    )
+
+
+def wave(world: World) -> None:
+    plan = world.plan
+    assert plan is not None
+    running = {p: node for p, node in plan.assignment.items() if node in world.nodes}
+    down = [p for p in world.topology.partitions if p not in running]
+    if not down:
+        return
+    if world.random.random() < 0.5:
+        world.join()
+    chosen = down if not world.failing else world.random.sample(down, world.random.randint(1, len(down)))
+    homes = sorted(world.nodes)
+    unapplied = world.applied < plan.generation
+    world.plan = Plan(
+        generation=plan.generation + 1,
+        kind="recover",
+        assignment={**running, **{p: world.random.choice(homes) for p in chosen}},
+        rollback=world.random.random() < 0.2 or (unapplied and plan.rollback),
+        checkpoint=world.latest.checkpoint if world.latest else 0,
+        restore=[*chosen, *(p for p in plan.restore if unapplied and p in running and p not in chosen)],
+        buffering=world.random.random() < 0.7,
     )
 
 

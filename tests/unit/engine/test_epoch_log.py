@@ -8,6 +8,7 @@ import pytest
 
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
 from spark_jobs.driver.job import EpochPlan
+from spark_jobs.runtime.conductor import Position
 
 
 def plan(epoch: int) -> EpochPlan:
@@ -24,8 +25,8 @@ def written(path: Path, epochs: int, committed: int) -> EpochLog:
     log = EpochLog(path)
     log.start(at=5.0, origin_us=5_000_000)
     log.plan([plan(epoch) for epoch in range(1, epochs + 1)])
-    log.applied(1, None)
-    log.commit(committed, 6.0)
+    log.applied(1, Position())
+    log.commit(Position(committed), 6.0)
     return log
 
 
@@ -66,10 +67,32 @@ def test_damage_before_the_last_line_is_an_error_that_says_where(tmp_path: Path)
 def test_rollback_takes_the_commit_back(tmp_path: Path) -> None:
     path = tmp_path / "epochs.log"
     log = written(path, 9, 8)
-    log.applied(2, 4)
+    log.applied(2, Position(4))
     log.close()
     again = EpochLog(path)
     assert (again.committed, again.generation, again.head) == (4, 2, 9)
+
+
+@pytest.mark.parametrize("trimmed", [False, True])
+def test_who_is_ahead_and_what_is_to_be_restored_outlives_the_driver(tmp_path: Path, trimmed: bool) -> None:
+    path = tmp_path / "epochs.log"
+    log = written(path, 9, 8)
+    position = Position(4, {"A[0]": 9, "B[0]": 7}, {"C[0]": 4})
+    log.applied(2, position)
+    if trimmed:
+        log.trim(3)
+    log.close()
+    assert EpochLog(path).position == position
+
+
+@pytest.mark.parametrize("field", ['"epoch":"x"', '"epoch":1,"ahead":[]', '"epoch":1,"restore":{"A[0]":"k"}'])
+def test_a_damaged_position_is_an_error_that_says_where(tmp_path: Path, field: str) -> None:
+    path = tmp_path / "epochs.log"
+    written(path, 2, 2).close()
+    with open(path, "a", encoding="utf-8") as file:
+        file.write('{"t":"commit",' + field + "}\n")
+    with pytest.raises(EpochLogError, match="line 6"):
+        EpochLog(path)
 
 
 def test_trimming_keeps_what_a_replay_needs(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ class TestExtent:
         assert extent.tuples == {"Source": 10}
 
     def test_rollback_takes_back(self, tmp_path: Path) -> None:
-        applied = {"t": "applied", "generation": 2, "rollback": 1}
+        applied = {"t": "applied", "generation": 2, "epoch": 1}
         path = log(tmp_path / "epochs.log", START, plan(1), plan(2), {"t": "commit", "epoch": 2}, applied)
         assert extent_read(path).epoch == 1
 

@@ -92,7 +92,7 @@ class TestHashtags:
     def test_rows_after_the_committed_epoch_do_not_count(self, home: Path) -> None:
         log = home / "topologies" / "hashtags" / "epochs.log"
         with log.open("ab") as file:
-            file.write(b'{"t":"applied","generation":3,"rollback":20}\n{"t":"commit","epoch":4')
+            file.write(b'{"t":"applied","generation":3,"epoch":20}\n{"t":"commit","epoch":4')
         verification = verify(home, self.spec)
         assert verification.epoch == 20
         assert verification.clean

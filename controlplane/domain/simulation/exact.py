@@ -1,0 +1,377 @@
+# ruff: noqa: S101 - the assertions are what this module is for
+"""A topology run tuple for tuple without Spark or files: the real conductor and partition runtimes over nodes
+whose disks are dictionaries.
+
+Operators are symbolic. The state of a partition after an epoch is a digest of its state before and of all its
+inputs, and so is its output; hence a single batch that is missing, doubled, reordered or of another epoch
+makes every later output differ from that of a clean run, which is known (`expected`). Jobs are cut short by
+nodes that die in the middle, tasks run twice, and the driver forgets what it had not yet written down.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from controlplane.domain.coordination import DriverState, Plan
+from controlplane.domain.topology import Topology
+from spark_jobs.runtime.conductor import Conductor, Position
+from spark_jobs.runtime.lanes import Channel, Lane
+from spark_jobs.runtime.partition import Batch, PartitionRuntime, Process, Processed
+
+Digest = int
+
+
+class DriverKilledError(Exception):
+    """The driver dies here; nothing after it happens."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """What a node keeps of a topology: partition -> epoch -> state, and channel -> epoch -> what was sent."""
+
+    states: dict[str, dict[int, Digest]] = field(default_factory=dict)
+    buffers: dict[Channel, dict[int, Digest]] = field(default_factory=dict)
+
+
+class Disk(defaultdict[str, Kept]):
+    """What a node keeps, by topology."""
+
+    def __init__(self) -> None:
+        super().__init__(Kept)
+
+
+@dataclass(slots=True)
+class PendingCheckpoint:
+    epoch: int
+    generation: int
+    acknowledged: set[str] = field(default_factory=set)
+
+
+class ExactRun:
+    """One topology. `disks` holds the nodes alive, and is shared between runs. `interrupt` is called between
+    any two tasks: it may take nodes out of `disks` or raise `DriverKilledError`.
+
+    plan: the one in ZooKeeper. latest: epoch and generation of the newest complete checkpoint.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        disks: dict[str, Disk],
+        plan: Plan,
+        rng: random.Random,
+        interrupt: Callable[[], None] = lambda: None,
+        flaws: bool = True,
+    ) -> None:
+        self.topology, self.disks, self.plan, self.rng = topology, disks, plan, rng
+        self.interrupt, self.flaws = interrupt, flaws
+        self.head = 0
+        self.latest = (0, 0)
+        self.stored: dict[int, dict[str, Digest]] = {0: dict.fromkeys(topology.partitions, 0)}
+        self.outputs: dict[tuple[str, int], Digest] = {}
+        self.applied: list[int] = []
+        self.replayed = 0
+        self._positions = [Position()]
+        self.generation = 0
+        self.expected = lru_cache(maxsize=None)(self._expected)
+        self._start_driver()
+
+    def _expected(self, partition: str, epoch: int) -> tuple[Digest, Digest]:
+        """State and output of a partition after an epoch of a clean run."""
+        if epoch == 0:
+            return 0, 0
+        for earlier in range(1, epoch):
+            self.expected(partition, earlier)  # keeps the recursion shallow
+        inputs = [
+            (source, self.expected(source, epoch)[1]) for source in sorted(self.topology.upstream(partition))
+        ]
+        return _applied(partition, epoch, self.expected(partition, epoch - 1)[0], inputs)
+
+    # ---- the driver ------------------------------------------------------------------------------
+
+    def _start_driver(self) -> None:
+        self.conductor = Conductor(self.topology, self._positions[-1])
+        self.in_force: Plan | None = None
+        self.pending: PendingCheckpoint | None = None
+        self._drop = True
+        self._held: set[str] = set()
+        self.state: DriverState = "starting"
+
+    def kill_driver(self) -> None:
+        """SIGKILL. What it wrote since the last plan may not have reached the disk."""
+        del self._positions[max(1, len(self._positions) - self.rng.randrange(3)) :]
+        self._start_driver()
+
+    def turn(self, *, present: int = 1) -> None:
+        """One turn of the epoch loop; `present` new epochs fall due."""
+        try:
+            self._turn(present)
+        except DriverKilledError:
+            self.kill_driver()
+
+    def _turn(self, present: int) -> None:
+        self.head += present
+        self._adopt()
+        if self.in_force is None:
+            return
+        conductor = self.conductor
+        conductor.set_absent(self._unreachable())
+        if conductor.absent:
+            self.pending = None
+        replay = self.rng.choice([0, 1, 2, 3, 8])
+        lanes = conductor.lanes(head=self.head, held=self._held, limit=4, replay=replay)
+        self._held = set()
+        if not lanes:
+            self._set_state()
+            return
+        last = lanes[0].last
+        punctuated = self.pending is None and last > self.latest[0] + 2 and conductor.whole(lanes, last)
+        if self._drop:
+            for disk in self._my_disks():
+                disk.buffers.clear()
+        progress = dict(conductor.progress)
+        reached, missing, unbuffered, failed = self._job(lanes, progress)
+        if self.flaws and self.rng.random() < 0.02:
+            return  # Spark gave the job up after all; its effects stay
+        self._drop = False
+        conductor.coverage.forget(unbuffered)
+        conductor.take(lanes, reached, head=self.head)
+        conductor.lost_state(missing)
+        if missing:
+            self.pending = None
+        self._held = failed - missing
+        self._positions.append(conductor.position)
+        if punctuated and all(epoch == last for epoch in conductor.progress.values()):
+            self.pending = PendingCheckpoint(last, self.in_force.generation)
+        self._acknowledge()
+        self._set_state()
+
+    def _adopt(self) -> None:
+        plan = self.plan
+        if self.in_force is not None and plan.generation <= self.in_force.generation:
+            return
+        if not set(plan.assignment.values()) <= self.disks.keys() and self.rng.random() < 0.8:
+            return  # executors are missing; in the end patience runs out
+        known = plan.generation <= self.generation
+        self.in_force = plan
+        self.conductor.adopt(plan, refresh=not known)
+        if not known:
+            assert plan.generation not in self.applied, f"plan {plan.generation} was applied twice"
+            self.applied.append(plan.generation)
+            self.generation = plan.generation
+            self._positions = [self.conductor.position]
+        elif self.latest[1] >= plan.generation:
+            self.conductor.stop_buffering()
+        self.pending = None
+
+    def _unreachable(self) -> set[str]:
+        assert self.in_force is not None
+        assignment = self.in_force.assignment
+        return {p for p in self.topology.partitions if assignment.get(p) not in self.disks}
+
+    def _set_state(self) -> None:
+        conductor = self.conductor
+        if conductor.absent or self._held:
+            self.state = "degraded"
+        elif conductor.restore:
+            self.state = "restoring"
+        else:
+            self.state = "replaying" if conductor.behind(self.head) else "running"
+
+    # ---- a job -----------------------------------------------------------------------------------
+
+    def _job(
+        self, lanes: list[Lane], progress: dict[str, int]
+    ) -> tuple[dict[str, int], set[str], set[str], set[str]]:
+        """Run the lanes; what was reached, whose state was missing, whose buffers were, who failed."""
+        reached: dict[str, int] = {}
+        missing: set[str] = set()
+        unbuffered: set[str] = set()
+        failed: set[str] = set()
+        for lane in lanes:
+            arrived: dict[str, list[Batch[Digest]]] = {}
+            for partition in self.topology.partitions:
+                if partition not in lane.starts and partition not in lane.serves:
+                    continue
+                self.interrupt()
+                disk = self._disk(partition)
+                if disk is None:
+                    continue  # Spark ran the task elsewhere; it found itself misplaced
+                for _ in range(1 + (self.flaws and self.rng.random() < 0.05)):
+                    if partition in lane.serves and not self._serve(disk, lane, partition, progress, arrived):
+                        unbuffered.add(partition)
+                    if partition in lane.starts:
+                        try:
+                            epoch = self._task(disk, lane, partition, progress, arrived)
+                        except LookupError:
+                            if lane.last > progress[partition]:
+                                missing.add(partition)
+                            continue
+                        if lane.last > progress[partition]:
+                            reached[partition] = epoch
+                if partition in reached and self.flaws and self.rng.random() < 0.01:
+                    failed.add(partition)  # its sink could not be written after its last epoch
+        return reached, missing, unbuffered, failed
+
+    def _disk(self, partition: str) -> Kept | None:
+        """Where the partition runs; None if that node is dead or no plan places it."""
+        assert self.in_force is not None
+        disk = self.disks.get(self.in_force.assignment.get(partition, ""))
+        return None if disk is None else disk[self.topology.name]
+
+    def _serve(
+        self,
+        disk: Kept,
+        lane: Lane,
+        partition: str,
+        progress: dict[str, int],
+        arrived: dict[str, list[Batch[Digest]]],
+    ) -> bool:
+        for target in lane.serves[partition]:
+            kept = disk.buffers.get((partition, target), {})
+            for epoch in range(lane.starts[target] + 1, min(progress[partition], lane.last) + 1):
+                if epoch not in kept:
+                    return False
+                arrived.setdefault(target, []).append(Batch(partition, epoch, kept[epoch]))
+        return True
+
+    def _task(
+        self,
+        disk: Kept,
+        lane: Lane,
+        partition: str,
+        progress: dict[str, int],
+        arrived: dict[str, list[Batch[Digest]]],
+    ) -> int:
+        applied, start = progress[partition], lane.starts[partition]
+        if partition in self.conductor.restore:
+            self._install(disk, partition, self.conductor.restore[partition])
+        states = disk.states.setdefault(partition, {})
+        if start and start not in states:
+            raise LookupError(partition)
+        state = states.get(start, 0)
+        runtime: PartitionRuntime[Digest] = PartitionRuntime(
+            partition, self.topology.upstream(partition), start
+        )
+        events = sorted(arrived.get(partition, ()), key=lambda batch: batch.epoch)
+        work = [runtime.handle(batch) for batch in events] if runtime.inputs else []
+        if not runtime.inputs:
+            work = [runtime.start(start + 1)] if lane.last > start else []
+        queue = [instruction for group in work for instruction in group]
+        while queue:
+            instruction = queue.pop(0)
+            if not isinstance(instruction, Process):
+                continue
+            epoch = instruction.epoch
+            if epoch > lane.last:
+                break
+            inputs = [(batch.source, batch.payload) for batch in instruction.batches]
+            if epoch == applied + 1 and start < applied:
+                state = states[applied]  # the fork ends here
+            state, output = _applied(partition, epoch, state, inputs)
+            if epoch > applied:
+                states[epoch] = state
+                if partition in self.topology.query_partitions:
+                    self._write(partition, epoch, output)
+            else:
+                self.replayed += 1
+            self._emit(disk, lane, partition, epoch, output, progress, arrived)
+            queue += runtime.handle(Processed(epoch))
+            if not runtime.inputs and epoch < lane.last:
+                queue += runtime.start(epoch + 1)
+        runtime.validate_state()
+        return runtime.progress
+
+    def _emit(
+        self,
+        disk: Kept,
+        lane: Lane,
+        partition: str,
+        epoch: int,
+        output: Digest,
+        progress: dict[str, int],
+        arrived: dict[str, list[Batch[Digest]]],
+    ) -> None:
+        for target in self.topology.downstream(partition):
+            if epoch > lane.starts.get(target, epoch):
+                arrived.setdefault(target, []).append(Batch(partition, epoch, output))
+            elif (
+                self.conductor.buffering
+                and epoch > progress[partition]
+                and target not in lane.starts
+                and epoch > progress[target]
+            ):
+                disk.buffers.setdefault((partition, target), {})[epoch] = output
+
+    def _install(self, disk: Kept, partition: str, checkpoint: int) -> None:
+        stored = self.stored.get(checkpoint, {}).get(partition)
+        assert stored is not None, f"checkpoint {checkpoint} of {partition} was never stored"
+        disk.states[partition] = {checkpoint: stored}
+        for channel in [c for c in disk.buffers if c[0] == partition]:
+            del disk.buffers[channel]
+
+    def _write(self, query: str, epoch: int, output: Digest) -> None:
+        assert output == self.expected(query, epoch)[1], f"{query} wrote something else for epoch {epoch}"
+        self.outputs[query, epoch] = output
+
+    # ---- checkpoints -----------------------------------------------------------------------------
+
+    def _acknowledge(self) -> None:
+        """Some of the uploads under way arrive; with the last one the checkpoint is complete."""
+        pending = self.pending
+        if pending is None:
+            return
+        stored = self.stored.setdefault(pending.epoch, {})
+        for partition in self.topology.partitions:
+            disk = self._disk(partition)
+            if disk is not None and (not self.flaws or self.rng.random() < 0.7):
+                stored[partition] = disk.states[partition][pending.epoch]
+                pending.acknowledged.add(partition)
+        if len(pending.acknowledged) < len(self.topology.partitions):
+            return
+        self.latest, self.pending = (pending.epoch, pending.generation), None
+        self._drop = self._drop or self.conductor.buffering
+        self.conductor.completed(pending.epoch)
+        self._positions = [self.conductor.position]  # on disk before anything older is trimmed
+        self._trim()
+
+    def _trim(self) -> None:
+        below = min(self.conductor.committed, self.conductor.checkpoint)
+        for partition in self.topology.partitions:
+            disk = self._disk(partition)
+            states = disk.states.get(partition, {}) if disk is not None else {}
+            for epoch in [e for e in states if e < below]:
+                del states[epoch]
+
+    # ---- what must hold --------------------------------------------------------------------------
+
+    def _my_disks(self) -> Iterable[Kept]:
+        return [disk[self.topology.name] for disk in self.disks.values()]
+
+    def settled(self) -> bool:
+        return self.state == "running" and self.conductor.committed == self.head
+
+    def validate(self) -> None:
+        """Every query has one output, the right one, for every epoch; raises AssertionError."""
+        for query in self.topology.queries:
+            for epoch in range(1, self.conductor.committed + 1):
+                assert self.outputs.get((query, epoch)) == self.expected(query, epoch)[1], (
+                    f"{query} lacks epoch {epoch}"
+                )
+
+    def buffered(self) -> int:
+        """Epochs of channels that are buffered anywhere."""
+        return sum(len(kept) for disk in self._my_disks() for kept in disk.buffers.values())
+
+
+def _applied(
+    partition: str, epoch: int, state: Digest, inputs: list[tuple[str, Digest]]
+) -> tuple[Digest, Digest]:
+    """State and output after an epoch; stable within a process, which is all that is compared."""
+    after = hash((partition, epoch, state, tuple(inputs)))
+    return after, hash((after, "output"))

@@ -1,0 +1,83 @@
+"""From a plan to a layout: which of its nodes can be reached, and tasks pinned to those."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controlplane.domain.coordination import Plan
+from controlplane.domain.topology import Topology
+from spark_jobs.driver.cluster import Cluster, Executor
+from spark_jobs.driver.coordination import Coordination
+from spark_jobs.driver.job import Layout, operator_levels
+
+SMOOTHING = 0.3
+
+
+class Placing:
+    """`layout` is where the partitions are now, None while no node of the plan can be reached.
+    `pin_seconds` is about how long it takes to pin tasks to other nodes."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        cluster: Cluster,
+        coordination: Coordination,
+        clock: Callable[[], float],
+        outputs: str,
+        checkpoint_url: str,
+        modules: list[str],
+    ) -> None:
+        self.topology = topology
+        self.layout: Layout | None = None
+        self.pin_seconds = 0.3
+        self._cluster = cluster
+        self._coordination = coordination
+        self._clock = clock
+        self._outputs = outputs
+        self._checkpoint_url = checkpoint_url
+        self._modules = modules
+        self._executors: frozenset[Executor] | None = None
+
+    def ready(self, plan: Plan) -> tuple[int, int]:
+        """How many of the plan's nodes can work without delay, and how many it has."""
+        hosts = {executor.host for executor in self._cluster.ready_executors()}
+        nodes = set(plan.assignment.values())
+        return sum(self._coordination.addresses.get(node) in hosts for node in nodes), len(nodes)
+
+    def look_again(self) -> None:
+        """What is known of the executors may be wrong."""
+        self._executors = None
+
+    def follow(self, plan: Plan, readers: Mapping[str, dict[str, Any]]) -> set[str] | None:
+        """Pin again if executors of the plan's nodes came or went; returns the partitions that are absent
+        then, or None if nothing has changed. `readers`: options of the source operators."""
+        names = sorted(set(plan.assignment.values()))
+        homes = {self._coordination.addresses.get(name): name for name in names}
+        executors = frozenset(one for one in self._cluster.executors() if one.host in homes)
+        if executors == self._executors:
+            return None
+        self._executors = executors
+        nodes = sorted({homes[executor.host] for executor in executors})
+        slot = {name: index for index, name in enumerate(nodes)}
+        slots = {p: slot[node] for p, node in plan.assignment.items() if node in slot}
+        absent = {partition for partition in self.topology.partitions if partition not in slots}
+        if not nodes:
+            self.layout = None
+            return absent
+        started = self._clock()
+        self._cluster.pin([self._coordination.addresses[name] for name in nodes])
+        self.pin_seconds += SMOOTHING * (self._clock() - started - self.pin_seconds)
+        self.layout = Layout(
+            spec=self.topology.spec,
+            generation=plan.generation,
+            nodes=nodes,
+            slots=slots,
+            levels=operator_levels(self.topology, plan.assignment),
+            outputs=self._outputs,
+            checkpoints=self._checkpoint_url,
+            readers=dict(readers),
+            operator_modules=self._modules,
+        )
+        return absent

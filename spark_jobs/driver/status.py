@@ -1,0 +1,80 @@
+"""What the driver says of itself: its znode, which is the truth, and telemetry, which is quick."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import structlog
+
+from controlplane.domain.coordination import DriverState, DriverStatus, ProblemReport, Telemetry
+from spark_jobs.driver.coordination import Coordination
+from spark_jobs.driver.epoch_log import EpochLog
+
+log = structlog.get_logger()
+STATUS_INTERVAL = 2.0
+
+
+class Status:
+    """Publishes each change at once, and that nothing changed every two seconds."""
+
+    def __init__(
+        self,
+        topology: str,
+        coordination: Coordination,
+        send: Callable[[Telemetry], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.topology = topology
+        self.state: DriverState = "starting"
+        self._coordination = coordination
+        self._send = send
+        self._clock = clock
+        self._published_at = 0.0
+        self._said: tuple[object, ...] = ()
+
+    def enter(
+        self,
+        state: DriverState,
+        *,
+        generation: int,
+        log: EpochLog,
+        checkpoint: int,
+        absent: list[str],
+        behind: list[str],
+        error: str,
+    ) -> DriverState:
+        """Be in a state; tells the world if that, or who is absent or behind, is news."""
+        said = (state, generation, absent, behind)
+        changed, now = said != self._said, self._clock()
+        entered, self.state = state != self.state, state
+        if not changed and now - self._published_at < STATUS_INTERVAL:
+            return state
+        self._published_at, self._said = now, said
+        status = DriverStatus(
+            topology=self.topology,
+            pid=os.getpid(),
+            session=self._coordination.session,
+            generation=generation,
+            state=state,
+            head=log.head,
+            committed=log.committed,
+            checkpoint=checkpoint,
+            absent=absent,
+            behind=behind,
+            error=error,
+            at=now,
+        )
+        self._coordination.publish(status)
+        if changed:
+            self._send(status)
+        if entered:
+            _log_state(status)
+        return state
+
+    def problem(self, where: str, what: str, hint: str) -> None:
+        self._send(ProblemReport(topology=self.topology, where=where, what=what, hint=hint))
+
+
+def _log_state(status: DriverStatus) -> None:
+    log.info("state", state=status.state, head=status.head, committed=status.committed)

@@ -1,0 +1,46 @@
+"""New executors are warmed up before they get work.
+
+The first Python task on an executor starts an interpreter and imports what operators need: a second or two in
+which every query of the topology would wait for the newcomer. So that happens beside the running jobs, in a
+thread of its own, and a plan is adopted only when its nodes are ready.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+
+import structlog
+
+log = structlog.get_logger()
+
+
+class Warming:
+    """`warm(hosts)` runs one task on each host and returns when all have ended; it may raise."""
+
+    def __init__(self, warm: Callable[[list[str]], None]) -> None:
+        self._warm = warm
+        self._ready: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def ready(self, executors: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Those of `executors` (id, host) that are warm; the others are being warmed from now on."""
+        present = set(executors)
+        with self._lock:
+            self._ready &= present
+            ready = set(self._ready)
+        cold = present - ready
+        if cold and (self._thread is None or not self._thread.is_alive()):
+            self._thread = threading.Thread(target=self._run, args=(cold,), name="warming", daemon=True)
+            self._thread.start()
+        return ready
+
+    def _run(self, cold: set[tuple[str, str]]) -> None:
+        try:
+            self._warm(sorted({host for _, host in cold}))
+        except Exception as error:  # an executor is gone again; whoever still asks gets another try
+            log.warning("executors not warmed up", error=str(error).splitlines()[:1])
+            return
+        with self._lock:
+            self._ready |= cold

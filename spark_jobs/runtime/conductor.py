@@ -1,0 +1,180 @@
+"""Where a topology's run stands, and what a plan, a failure and a finished job do to it. Pure.
+
+This is Algorithm 2 of incremental recovery (EXECUTERECOVERYPLAN) and the bookkeeping around it, without Spark
+or files: the driver asks it what to run next and tells it what became of that. The same code runs in the
+simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from controlplane.domain.coordination import Plan
+from controlplane.domain.topology import Topology
+from spark_jobs.runtime.lanes import (
+    Coverage,
+    Lane,
+    blocked_partitions,
+    next_lanes,
+    reaches,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What must survive the driver: `committed` is the least epoch any partition applied, `ahead` are those
+    that applied more, `restore` those whose checkpoint has yet to be installed on their node. `checkpoint` is
+    the newest complete one since the topology was put back as a whole: later ones belong to another past."""
+
+    committed: int = 0
+    ahead: dict[str, int] = field(default_factory=dict)
+    restore: dict[str, int] = field(default_factory=dict)
+    checkpoint: int = 0
+
+
+class Conductor:
+    """`progress`: last epoch each partition applied. `restore`: partition -> checkpoint to install before it
+    runs. `absent`: partitions that do not run, because their node is lost or no plan places them.
+    `buffering`: outputs for partitions that do not follow are kept."""
+
+    def __init__(self, topology: Topology, position: Position) -> None:
+        self.topology = topology
+        self.progress: dict[str, int] = {
+            partition: position.ahead.get(partition, position.committed) for partition in topology.partitions
+        }
+        self.restore: dict[str, int] = dict(position.restore)
+        self.checkpoint = position.checkpoint
+        self.absent: set[str] = set(topology.partitions)
+        self.coverage = Coverage()
+        self.buffering = False
+        # Whether the partitions furthest ahead have reached the present since everybody was put back.
+        self.caught_up = False
+
+    @property
+    def committed(self) -> int:
+        """The newest epoch every partition has applied."""
+        return min(self.progress.values())
+
+    @property
+    def position(self) -> Position:
+        committed = self.committed
+        ahead = {partition: epoch for partition, epoch in self.progress.items() if epoch > committed}
+        return Position(committed, ahead, dict(self.restore), self.checkpoint)
+
+    def front(self) -> int:
+        """The epoch of the partitions furthest ahead that can go on; if nobody can, of those that were."""
+        reach = self._reach()
+        return max(reach.values(), default=max(self.progress.values()))
+
+    def behind(self, head: int) -> list[str]:
+        """Partitions that run and have not caught up with those furthest ahead, in topological order. While
+        these are themselves replaying, everybody is behind who has not reached the present."""
+        reach = self._reach()
+        front = max(reach.values(), default=0) if self.caught_up else head - 1
+        return [
+            partition
+            for partition in self.topology.partitions
+            if partition not in self.absent and reach.get(partition, -1) < front
+        ]
+
+    # ---- what happens ----------------------------------------------------------------------------
+
+    def origin(self, plan: Plan) -> int:
+        """The checkpoint a plan starts from: its own for all, the newest there is for some."""
+        whole = plan.rollback or plan.kind == "restore"
+        return plan.checkpoint if whole else self.checkpoint
+
+    def adopt(self, plan: Plan, *, refresh: bool = True) -> None:
+        """Apply a plan. `refresh`: False for a plan applied before the driver was restarted."""
+        self.buffering = plan.buffering
+        if not refresh:
+            return
+        if plan.rollback or plan.kind == "restore":
+            self.put_back(self.topology.partitions, plan.checkpoint)
+            self.checkpoint = plan.checkpoint
+        else:
+            self.put_back(plan.restore, self.checkpoint)
+
+    def put_back(self, partitions: Collection[str], checkpoint: int) -> None:
+        """These start again from cp(P_k); what they had buffered is void."""
+        for partition in partitions:
+            self.progress[partition] = self.restore[partition] = checkpoint
+        self.coverage.forget(partitions)
+        if len(partitions) == len(self.progress):
+            self.caught_up = False
+
+    def lost_state(self, partitions: Collection[str]) -> None:
+        """Nodes no longer have the state these partitions should start from. Only a deterministic topology
+        can let some of them replay alone."""
+        if partitions:
+            self.put_back(
+                partitions if self.topology.deterministic else self.topology.partitions, self.checkpoint
+            )
+
+    def set_absent(self, absent: Iterable[str]) -> bool:
+        """True if that is news. Buffers on nodes that cannot be reached do not count."""
+        gone = set(absent)
+        if gone == self.absent:
+            return False
+        self.coverage.forget(gone - self.absent)
+        self.absent = gone
+        return True
+
+    def everybody_follows(self, head: int) -> bool:
+        return not self.absent and not self.restore and not self.behind(head)
+
+    def completed(self, checkpoint: int) -> None:
+        """A global checkpoint is complete: nobody needs what was buffered any more (section 4.2.2)."""
+        self.checkpoint = checkpoint
+        self.stop_buffering()
+
+    def stop_buffering(self) -> None:
+        self.buffering = False
+        self.coverage.runs.clear()
+
+    # ---- jobs ------------------------------------------------------------------------------------
+
+    def lanes(self, *, head: int, held: Collection[str], limit: int, replay: int) -> list[Lane]:
+        """What to run next. `held`: partitions to leave alone for now, because they failed just before."""
+        return next_lanes(
+            self.topology,
+            self.progress,
+            absent=self.absent | set(held),
+            coverage=self.coverage,
+            head=head,
+            limit=limit,
+            replay=replay,
+        )
+
+    def whole(self, lanes: Sequence[Lane], epoch: int) -> bool:
+        """Whether after these lanes every partition stands at `epoch`, so that a checkpoint can be taken."""
+        if self.absent or len(lanes) > 1:
+            return False
+        running = lanes[0].starts.keys() if lanes else frozenset()
+        return all(
+            reached == epoch or (reached < epoch and partition in running)
+            for partition, reached in self.progress.items()
+        )
+
+    def take(self, lanes: Sequence[Lane], reached: Mapping[str, int], *, head: int) -> None:
+        """A job has ended. `reached`: last epoch applied by each partition that advanced without error."""
+        before = dict(self.progress)
+        for partition, epoch in reached.items():
+            self.progress[partition] = max(before[partition], epoch)
+            self.restore.pop(partition, None)
+        if self.buffering:
+            for lane in lanes:
+                self._buffered(lane, before)
+        if not self.caught_up and self.front() >= head - 1:
+            self.caught_up = True
+
+    def _buffered(self, lane: Lane, before: Mapping[str, int]) -> None:
+        for source in lane.starts:
+            for target in self.topology.downstream(source):
+                if target not in lane.starts:
+                    first = max(before[source], before[target]) + 1
+                    self.coverage.add((source, target), first, self.progress[source])
+
+    def _reach(self) -> dict[str, int]:
+        return reaches(self.topology, self.progress, blocked_partitions(self.topology, self.absent))

@@ -1,0 +1,133 @@
+"""Exactly once under random failures, plans and restarts: conductor and partition runtimes alone.
+
+The plans here are worse than any coordinator's: partitions are restored in any order and number, too early,
+too late, with and without rollback.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controlplane.domain.coordination import Plan
+from controlplane.domain.simulation.exact import Disk, DriverKilledError, ExactRun
+from controlplane.domain.topology import Topology
+from controlplane.domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
+
+
+def topology(deterministic: bool = True) -> Topology:
+    """Two sources; a shared, a private and a joining branch; chains, shuffles and a diamond."""
+
+    def operator(name: str, inputs: str, *, parallelism: int = 1, output: bool = False) -> OperatorSpec:
+        streams = tuple(
+            InputSpec(source=source, partitioning="one_to_one" if source.islower() else "full")
+            for source in inputs
+        )
+        return OperatorSpec(
+            name=name, kind="k", parallelism=parallelism, inputs=streams, output=output,
+            deterministic=deterministic,
+        )  # fmt: skip
+
+    return Topology(
+        TopologySpec(
+            name="t",
+            operators=(
+                operator("s", "", parallelism=2),
+                operator("R", ""),
+                operator("P", "s", parallelism=2),
+                operator("A", "P", output=True),
+                operator("B", "P", parallelism=2, output=True),
+                operator("C", "R", output=True),
+                operator("J", "AC", output=True),
+                operator("V", "A", output=True),
+                operator("D", "BV", output=True),
+            ),
+        )
+    )
+
+
+class Chaos:
+    """Kills, plans and restarts at random around one run."""
+
+    def __init__(self, seed: int, *, deterministic: bool = True) -> None:
+        self.rng = random.Random(seed)
+        self.graph = topology(deterministic)
+        self.disks = {f"n{i}": Disk() for i in range(4)}
+        self.count = 4
+        assignment = {p: f"n{self.rng.randrange(4)}" for p in self.graph.partitions}
+        plan = Plan(generation=1, kind="deploy", assignment=assignment)
+        self.calm = False
+        self.run = ExactRun(
+            self.graph, disks=self.disks, plan=plan, rng=self.rng, interrupt=self.interrupt
+        )  # fmt: skip
+
+    def interrupt(self) -> None:
+        if self.calm:
+            return
+        dice = self.rng.random()
+        if dice < 0.004 and len(self.disks) > 1:
+            del self.disks[self.rng.choice(sorted(self.disks))]
+        elif dice < 0.006:
+            raise DriverKilledError
+
+    def join(self) -> str:
+        self.count += 1
+        self.disks[f"n{self.count}"] = Disk()
+        return f"n{self.count}"
+
+    def coordinate(self) -> None:
+        """Some of what is down goes somewhere; all of it once the chaos is over."""
+        plan = self.run.plan
+        down = [p for p in self.graph.partitions if plan.assignment.get(p) not in self.disks]
+        if not down or (not self.calm and self.rng.random() < 0.6):
+            return
+        chosen = down if self.calm else self.rng.sample(down, self.rng.randint(1, len(down)))
+        alive = sorted(self.disks)
+        if self.rng.random() < 0.5:
+            alive.append(self.join())
+        rollback = not self.graph.deterministic or self.rng.random() < 0.2
+        running = {p: node for p, node in plan.assignment.items() if node in self.disks}
+        # What a plan that may never have been applied was to restore is restored again.
+        unapplied = [] if plan.generation in self.run.applied else [p for p in plan.restore if p in running]
+        self.run.plan = Plan(
+            generation=plan.generation + 1,
+            kind="recover",
+            assignment={**running, **{p: self.rng.choice(alive) for p in chosen}},
+            rollback=rollback or (plan.rollback and plan.generation not in self.run.applied),
+            checkpoint=self.run.latest[0],
+            restore=[*chosen, *unapplied],
+            buffering=self.rng.random() < 0.7,
+        )
+
+    def go(self) -> None:
+        for _ in range(60):
+            self.run.turn(present=self.rng.choice([0, 1, 1, 2]))
+            self.coordinate()
+        self.calm = True
+        self.run.flaws = False
+        for _ in range(80):
+            self.run.turn(present=1)
+            self.coordinate()
+        self.run.interrupt = lambda: None
+        for _ in range(40):
+            self.run.turn(present=0)
+        assert self.run.settled(), (self.run.state, self.run.conductor.progress, self.run.head)
+        self.run.validate()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_every_query_has_every_epoch_once(seed: int, deterministic: bool) -> None:
+    Chaos(seed, deterministic=deterministic).go()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_stays_buffered(seed: int) -> None:
+    chaos = Chaos(seed)
+    chaos.go()
+    for _ in range(20):
+        chaos.run.turn(present=1)
+    assert chaos.run.buffered() == 0
