@@ -242,7 +242,9 @@ class EpochLoop:
             self._job_failed(error)
             return True
         self._job_failures = 0
-        self._drop_buffers = self._drop_buffers and not job.drop_buffers
+        if job.drop_buffers:
+            self._drop_buffers = False
+            self.conductor.dropped()
         self._trim = self._trim and not job.trim_below
         self._take(lanes, reports, started)
         if punctuated:
@@ -350,7 +352,7 @@ class EpochLoop:
         self._trim = True
         latest = self.checkpoints.latest
         if latest > before:
-            self._drop_buffers = self._drop_buffers or self.conductor.buffering
+            self._drop_buffers = self._drop_buffers or self.conductor.buffers_kept
             self.conductor.completed(latest)
             # On disk before the manifests of older checkpoints go.
             self.log.commit(self.conductor.position, self.clock(), durable=True)

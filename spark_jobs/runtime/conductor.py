@@ -48,6 +48,8 @@ class Conductor:
         self.absent: set[str] = set(topology.partitions)
         self.coverage = Coverage()
         self.buffering = False
+        # Whether there may be buffers on any node, of partitions that have left it, too.
+        self.buffers_kept = True
         # Whether the partitions furthest ahead have reached the present since everybody was put back.
         self.caught_up = False
 
@@ -88,6 +90,7 @@ class Conductor:
     def adopt(self, plan: Plan, *, refresh: bool = True) -> None:
         """Apply a plan. `refresh`: False for a plan applied before the driver was restarted."""
         self.buffering = plan.buffering
+        self.buffers_kept = self.buffers_kept or plan.buffering
         if not refresh:
             return
         if plan.rollback or plan.kind == "restore":
@@ -128,6 +131,10 @@ class Conductor:
         """A global checkpoint is complete: nobody needs what was buffered any more (section 4.2.2)."""
         self.checkpoint = checkpoint
         self.stop_buffering()
+
+    def dropped(self) -> None:
+        """All nodes have been told to drop their buffers."""
+        self.buffers_kept = self.buffering
 
     def stop_buffering(self) -> None:
         self.buffering = False

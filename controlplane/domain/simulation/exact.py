@@ -138,7 +138,9 @@ class ExactRun:
         reached, missing, unbuffered, failed = self._job(lanes, progress)
         if self.flaws and self.rng.random() < 0.02:
             return  # Spark gave the job up after all; its effects stay
-        self._drop = False
+        if self._drop:
+            self._drop = False
+            conductor.dropped()
         conductor.coverage.forget(unbuffered)
         conductor.take(lanes, reached, head=self.head)
         conductor.lost_state(missing)
@@ -330,12 +332,15 @@ class ExactRun:
         for partition in self.topology.partitions:
             disk = self._disk(partition)
             if disk is not None and (not self.flaws or self.rng.random() < 0.7):
+                if pending.epoch not in disk.states.get(partition, {}):
+                    self.pending = None  # the disk is another one: this snapshot will never come
+                    return
                 stored[partition] = disk.states[partition][pending.epoch]
                 pending.acknowledged.add(partition)
         if len(pending.acknowledged) < len(self.topology.partitions):
             return
         self.latest, self.pending = (pending.epoch, pending.generation), None
-        self._drop = self._drop or self.conductor.buffering
+        self._drop = self._drop or self.conductor.buffers_kept
         self.conductor.completed(pending.epoch)
         self._positions = [self.conductor.position]  # on disk before anything older is trimmed
         self._trim()

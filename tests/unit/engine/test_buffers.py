@@ -1,0 +1,43 @@
+"""Output buffers: files that may be repeated, cleared and lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.state.buffers import OutputBuffers
+
+
+@pytest.fixture
+def buffers(tmp_path: Path) -> OutputBuffers:
+    made = OutputBuffers(tmp_path, "t")
+    for target in ("B[0]", "B[1]"):
+        made.append("A[0]", target, 7, target.encode())
+    made.append("C[0]", "B[0]", 7, b"")
+    return made
+
+
+def test_each_target_has_its_own_queue(buffers: OutputBuffers) -> None:
+    assert buffers.read("A[0]", "B[1]", 7) == b"B[1]"
+    assert buffers.read("C[0]", "B[0]", 7) == b""
+    with pytest.raises(FileNotFoundError):
+        buffers.read("A[0]", "B[0]", 8)
+
+
+def test_repeating_an_epoch_changes_nothing(buffers: OutputBuffers) -> None:
+    buffers.append("A[0]", "B[0]", 7, b"B[0]")
+    assert [path.name for path in (buffers.directory / "A-0" / "B-0").iterdir()] == ["7.arrow"]
+
+
+def test_who_goes_back_forgets_its_own_only(buffers: OutputBuffers) -> None:
+    buffers.clear("A[0]")
+    with pytest.raises(FileNotFoundError):
+        buffers.read("A[0]", "B[0]", 7)
+    assert buffers.read("C[0]", "B[0]", 7) == b""
+
+
+def test_dropping_leaves_nothing(buffers: OutputBuffers, tmp_path: Path) -> None:
+    buffers.drop()
+    assert list(tmp_path.rglob("*.arrow")) == []
+    buffers.drop()

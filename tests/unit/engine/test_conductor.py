@@ -1,0 +1,116 @@
+"""What plans, failures and finished jobs do to the position of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.domain.coordination import Plan
+from controlplane.domain.topology import Topology
+from controlplane.domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
+from spark_jobs.runtime.conductor import Conductor, Position
+
+
+def chain(deterministic: bool = True) -> Topology:
+    """S -> A -> V, and W beside V."""
+    streams = {"S": (), "A": ("S",), "V": ("A",), "W": ("A",)}
+    return Topology(
+        TopologySpec(
+            name="t",
+            operators=tuple(
+                OperatorSpec(
+                    name=name,
+                    kind="k",
+                    inputs=tuple(InputSpec(source=source) for source in sources),
+                    output=name in "VW",
+                    deterministic=deterministic,
+                )
+                for name, sources in streams.items()
+            ),
+        )
+    )
+
+
+def plan(generation: int, **changes: Any) -> Plan:
+    assignment = dict.fromkeys(chain().partitions, "n1")
+    return Plan(generation=generation, kind="recover", **{"assignment": assignment, **changes})
+
+
+@pytest.fixture
+def run() -> Conductor:
+    """Everybody at epoch 20, checkpoint 10 complete, V lost."""
+    conductor = Conductor(chain(), Position(20, checkpoint=10))
+    conductor.set_absent([])
+    conductor.take([], {}, head=20)
+    conductor.set_absent({"V[0]"})
+    return conductor
+
+
+def test_only_what_a_plan_restores_goes_back(run: Conductor) -> None:
+    run.adopt(plan(2, restore=["V[0]"], checkpoint=10))
+    run.set_absent([])
+    assert run.position == Position(10, {"S[0]": 20, "A[0]": 20, "W[0]": 20}, {"V[0]": 10}, 10)
+    assert run.behind(20) == ["V[0]"]
+
+
+def test_a_partition_starts_at_the_newest_checkpoint_whatever_the_plan_says(run: Conductor) -> None:
+    run.adopt(plan(2, restore=["V[0]"], checkpoint=5))
+    assert run.restore == {"V[0]": 10}
+
+
+def test_with_rollback_everybody_goes_back(run: Conductor) -> None:
+    run.adopt(plan(2, restore=["V[0]"], checkpoint=10, rollback=True))
+    run.set_absent([])
+    assert set(run.progress.values()) == {10}
+    assert run.behind(20) == chain().partitions
+
+
+def test_after_going_back_further_later_checkpoints_do_not_count(run: Conductor) -> None:
+    run.adopt(plan(2, checkpoint=3, rollback=True))
+    run.adopt(plan(3, restore=["V[0]"], checkpoint=10))
+    assert run.progress["V[0]"] == 3
+    run.completed(12)
+    run.adopt(plan(4, restore=["V[0]"], checkpoint=3))
+    assert run.progress["V[0]"] == 12
+
+
+def test_a_plan_applied_before_a_restart_is_not_applied_again(run: Conductor) -> None:
+    run.adopt(plan(2, restore=["V[0]"], checkpoint=10))
+    again = Conductor(chain(), run.position)
+    again.adopt(plan(2, restore=["V[0]"], checkpoint=10), refresh=False)
+    assert again.position == run.position
+
+
+def test_state_that_is_not_there_is_restored_alone_or_with_all() -> None:
+    for deterministic, expected in ((True, {"A[0]": 10}), (False, dict.fromkeys(chain().partitions, 10))):
+        conductor = Conductor(chain(deterministic), Position(20, checkpoint=10))
+        conductor.lost_state({"A[0]"})
+        assert conductor.restore == expected
+
+
+def test_buffers_fill_for_those_who_do_not_follow(run: Conductor) -> None:
+    run.adopt(plan(2, assignment={p: "n1" for p in chain().partitions if p != "V[0]"}, buffering=True))
+    lanes = run.lanes(head=22, held=(), limit=8, replay=4)
+    run.take(lanes, {"S[0]": 22, "A[0]": 22, "W[0]": 22}, head=22)
+    assert run.coverage.covers(("A[0]", "V[0]"), 21, 22)
+    assert not run.coverage.covers(("A[0]", "W[0]"), 21, 22)
+    run.completed(22)
+    assert not run.buffering
+    assert not run.coverage.covers(("A[0]", "V[0]"), 21, 22)
+
+
+def test_buffers_of_a_lost_node_do_not_count(run: Conductor) -> None:
+    run.coverage.add(("A[0]", "V[0]"), 11, 20)
+    run.set_absent({"A[0]", "V[0]"})
+    assert not run.coverage.covers(("A[0]", "V[0]"), 11, 20)
+
+
+def test_a_checkpoint_needs_everybody_at_the_same_epoch(run: Conductor) -> None:
+    lanes = run.lanes(head=21, held=(), limit=8, replay=4)
+    assert not run.whole(lanes, 21)
+    run.set_absent([])
+    assert run.whole(run.lanes(head=21, held=(), limit=8, replay=4), 21)
+    run.put_back(["V[0]"], 10)
+    assert not run.whole(run.lanes(head=21, held=(), limit=8, replay=4), 21)
+    assert run.whole(run.lanes(head=21, held=(), limit=8, replay=64), 21)

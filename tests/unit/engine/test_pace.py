@@ -1,0 +1,44 @@
+"""Replay takes what the present leaves over, and never so little that it does not arrive."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_jobs.driver.pace import LEAST, ReplayPace
+
+
+def learnt(*, base: float, each: float, most: int = 64) -> ReplayPace:
+    pace = ReplayPace(interval=1.0, most=most)
+    for _ in range(40):
+        pace.observe(seconds=base, present=1, replayed=0)
+        replayed = pace.beside()
+        pace.observe(seconds=base + replayed * each, present=1, replayed=replayed)
+    return pace
+
+
+def test_it_learns_what_an_epoch_costs() -> None:
+    pace = learnt(base=0.5, each=0.01)
+    assert pace.base == pytest.approx(0.5, rel=0.05)
+    assert pace.each == pytest.approx(0.01, rel=0.1)
+
+
+def test_a_job_gets_longer_by_a_share_of_the_interval_only() -> None:
+    pace = learnt(base=0.5, each=0.01)
+    assert 0.05 < pace.beside() * pace.each <= 0.13
+
+
+def test_replay_is_always_faster_than_the_present() -> None:
+    assert learnt(base=0.5, each=10.0).beside() == LEAST
+
+
+def test_idle_time_is_used_if_a_job_fits() -> None:
+    pace = learnt(base=0.5, each=0.01)
+    assert pace.alone(0.4) == 0
+    assert 10 < pace.alone(0.8) <= 22
+    assert pace.alone(-3.0) == 0
+
+
+def test_never_more_than_allowed() -> None:
+    pace = learnt(base=0.1, each=0.001, most=8)
+    assert pace.beside() == 8
+    assert pace.alone(float("inf")) == 8

@@ -1,0 +1,61 @@
+"""Executors get work when they are warm, and somebody who goes away is not waited for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from spark_jobs.driver.warming import Warming
+
+A, B = ("1", "127.0.1.1"), ("2", "127.0.1.2")
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if holds():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never came to hold")
+
+
+def test_a_new_executor_is_ready_once_it_was_warmed() -> None:
+    go, hosts = threading.Event(), []
+
+    def warm(asked: list[str]) -> None:
+        hosts.append(asked)
+        go.wait(5)
+
+    warming = Warming(warm)
+    assert warming.ready({A, B}) == set()
+    assert warming.ready({A, B}) == set()
+    go.set()
+    eventually(lambda: warming.ready({A, B}) == {A, B})
+    assert hosts == [["127.0.1.1", "127.0.1.2"]]
+
+
+def test_one_that_comes_later_does_not_make_the_others_cold() -> None:
+    warming = Warming(lambda hosts: None)
+    eventually(lambda: warming.ready({A}) == {A})
+    assert A in warming.ready({A, B})
+    eventually(lambda: warming.ready({A, B}) == {A, B})
+
+
+def test_an_executor_that_is_gone_must_be_warmed_again() -> None:
+    warming = Warming(lambda hosts: None)
+    eventually(lambda: warming.ready({A}) == {A})
+    assert warming.ready({B}) <= {B}
+    assert A not in warming.ready({A})
+
+
+def test_a_failure_is_tried_again() -> None:
+    attempts = []
+
+    def warm(hosts: list[str]) -> None:
+        attempts.append(hosts)
+        if len(attempts) == 1:
+            raise RuntimeError("the executor was lost")
+
+    warming = Warming(warm)
+    eventually(lambda: warming.ready({A}) == {A})
+    assert len(attempts) == 2
