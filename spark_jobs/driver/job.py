@@ -85,7 +85,8 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
 class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     """From one task: its slot and level, the node it ran on (misplaced: not the one it should), and those of
     its partitions that advanced. `forks`: partitions that could not compute old epochs again, and why.
-    `unbuffered`: those whose buffers are not as complete as was thought."""
+    `unbuffered`: those whose buffers are not as complete as was thought. `replaying`: seconds spent on lanes
+    other than the first."""
 
     slot: int
     level: int
@@ -94,6 +95,7 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     partitions: dict[str, PartitionReport] = {}
     forks: dict[str, str] = {}
     unbuffered: list[str] = []
+    replaying: float = 0.0
 
 
 @lru_cache(maxsize=8)

@@ -28,6 +28,8 @@ from spark_jobs.runtime.lanes import Lane
 log = structlog.get_logger()
 REPORT_INTERVAL = 1.0
 FAST_AHEAD = 1
+# What is buffered is cheap to replay: the pace allows more epochs than a catch-up of everybody, up to this.
+BESIDE = 4
 MAX_JOB_FAILURES = 5
 # How long to wait for the executors of a plan before running without those that are missing, in seconds.
 START_PATIENCE = 45.0
@@ -81,7 +83,7 @@ class EpochLoop:
             modules=modules,
         )
         self.conductor = Conductor(topology, epoch_log.position)
-        self.pace = ReplayPace(topology.spec.epoch_interval, topology.spec.catch_up_epochs)
+        self.pace = ReplayPace(topology.spec.epoch_interval, BESIDE * topology.spec.catch_up_epochs)
         self.measure = Measure(topology)
         self.status = Status(topology.name, coordination, send, clock)
         self.faults = Faults(clock, self.status.problem)
@@ -210,15 +212,17 @@ class EpochLoop:
     def _lanes(self) -> list[Lane]:
         """What is due, and beside it what those behind have missed; in idle time only the latter."""
         conductor, head = self.conductor, self.log.head
+        limit = self.topology.spec.catch_up_epochs
         if self.faults.replay_held:
             replay = 0
+        elif not conductor.answering():
+            replay = limit  # nobody's latency is at stake
         elif conductor.front() < head:
             replay = self.pace.beside()
         else:
             idle = self.intake.finished or not self.intake.realtime or self.coordination.control.paused
             due = float("inf") if idle else self.intake.due_at(head + 1)
             replay = self.pace.alone(due - self.clock())
-        limit = self.topology.spec.catch_up_epochs
         return conductor.lanes(head=head, held=self.faults.held, limit=limit, replay=replay)
 
     def _step(self) -> bool:
@@ -302,10 +306,12 @@ class EpochLoop:
             self.checkpoints.fail(f"{', '.join(sorted(missing)[:5])} had to be restored")
         if conductor.position != self.log.position:
             self.log.commit(conductor.position, now)
-        present = lanes[0].epochs if lanes and lanes[0].last == self.log.head else 0
-        self.pace.observe(
-            seconds=now - started, present=present, replayed=sum(lane.epochs for lane in lanes) - present
-        )
+        if len(lanes) == 2 or (lanes and lanes[0].epochs == 1):
+            self.pace.observe(
+                seconds=now - started,
+                replaying=_longest(reports),
+                replayed=sum(lane.epochs for lane in lanes[1:]),
+            )
         self._set_state()
         self._report(lanes, reports, started, before)
 
@@ -395,6 +401,14 @@ class EpochLoop:
     def report_checkpoint(self, report: CheckpointReport) -> None:
         log.info("checkpoint", checkpoint=report.checkpoint, state=report.state, cause=report.cause)
         self.send(report)
+
+
+def _longest(reports: Sequence[TaskReport]) -> float:
+    """Seconds that replay added to a job: in each stage, those of the task that spent most on it."""
+    stages: dict[int, float] = {}
+    for report in reports:
+        stages[report.level] = max(stages.get(report.level, 0.0), report.replaying)
+    return sum(stages.values())
 
 
 def _in_lanes(lanes: Sequence[Lane], epoch: int) -> bool:

@@ -10,6 +10,7 @@ SHARE = 0.12
 LEAST = 2
 """Replay must be faster than the present, or it never arrives."""
 CAUTION = 0.9
+QUICKEST = 0.0005
 
 
 @dataclass(slots=True)
@@ -22,7 +23,7 @@ class ReplayPace:
     interval: float
     most: int
     base: float = 0.4
-    each: float = 0.03
+    each: float = 0.02
 
     def beside(self) -> int:
         """Epochs to replay in a job that also runs the present."""
@@ -35,11 +36,8 @@ class ReplayPace:
     def _within(self, seconds: float, least: int) -> int:
         return max(least, int(min(float(self.most), max(0.0, seconds) / self.each)))
 
-    def observe(self, *, seconds: float, present: int, replayed: int) -> None:
-        """A job took `seconds` for so many epochs of the present and of replay."""
+    def observe(self, *, seconds: float, replaying: float, replayed: int) -> None:
+        """A job took `seconds`, of which `replaying` for as many epochs of replay."""
+        self.base += SMOOTHING * (seconds - replaying - self.base)
         if replayed:
-            added = max(seconds - (self.base if present <= 1 else seconds), 0.001 * replayed)
-            if present <= 1:
-                self.each += SMOOTHING * (added / replayed - self.each)
-        elif present == 1:
-            self.base += SMOOTHING * (seconds - self.base)
+            self.each += SMOOTHING * (max(replaying / replayed, QUICKEST) - self.each)

@@ -8,6 +8,7 @@ ever recovered without a plan.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,7 +112,9 @@ class Level:
         forks: dict[str, str] = {}
         unbuffered: list[str] = []
         # The lane of those furthest ahead comes first; what it needs of a partition's state stays untouched.
+        replaying = 0.0
         for number, lane in enumerate(self.job.lanes):
+            started = time.perf_counter()
             for partition in mine:
                 if partition in lane.serves and not self._serve(number, lane, partition):
                     unbuffered.append(partition)
@@ -124,6 +127,7 @@ class Level:
                         forks[partition] = report.error
                 yield from self.out
                 self.out.clear()
+            replaying += time.perf_counter() - started if number else 0.0
         for partition in mine:
             self._keep_house(partition, reports)
         yield _message(
@@ -134,6 +138,7 @@ class Level:
                 partitions=reports,
                 forks=forks,
                 unbuffered=unbuffered,
+                replaying=replaying,
             )
         )
 

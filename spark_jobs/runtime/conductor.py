@@ -124,8 +124,11 @@ class Conductor:
         self.absent = gone
         return True
 
-    def everybody_follows(self, head: int) -> bool:
-        return not self.absent and not self.restore and not self.behind(head)
+    def answering(self) -> bool:
+        """Whether any query is among those furthest ahead."""
+        reach = self._reach()
+        front = max(reach.values(), default=0)
+        return any(reach.get(query) == front for query in self.topology.queries)
 
     def completed(self, checkpoint: int) -> None:
         """A global checkpoint is complete: nobody needs what was buffered any more (section 4.2.2)."""

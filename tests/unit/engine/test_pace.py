@@ -10,9 +10,9 @@ from spark_jobs.driver.pace import LEAST, ReplayPace
 def learnt(*, base: float, each: float, most: int = 64) -> ReplayPace:
     pace = ReplayPace(interval=1.0, most=most)
     for _ in range(40):
-        pace.observe(seconds=base, present=1, replayed=0)
+        pace.observe(seconds=base, replaying=0.0, replayed=0)
         replayed = pace.beside()
-        pace.observe(seconds=base + replayed * each, present=1, replayed=replayed)
+        pace.observe(seconds=base + replayed * each, replaying=replayed * each, replayed=replayed)
     return pace
 
 
