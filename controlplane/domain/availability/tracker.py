@@ -111,15 +111,17 @@ class AvailabilityTracker:
         return self.health(query)
 
     def _verdict(self, track: _Track, at: float, baseline: float | None) -> bool:
+        full = track.recent_from is not None and at - track.recent_from >= self.policy.window
         if baseline is None:
-            # Nothing to compare with: output that flows is all that can be asked for.
+            # Nothing to compare with: output that flows is all that can be asked for. In peace it is normal
+            # output after a while, from which a baseline can be learnt.
+            track.disturbed = track.disturbed and (self.incident or not full)
             return True
         mean = fmean(value for _, value in track.recent)
         if not self.incident and not track.disturbed:
             return True
         if track.available:
             return mean <= self.policy.theta * self.policy.margin
-        full = track.recent_from is not None and at - track.recent_from >= self.policy.window
         if full and mean < self.policy.theta:
             track.disturbed = False
             return True

@@ -114,3 +114,15 @@ def test_area_under_the_step_curve() -> None:
     assert area([], 0, 1) == 1.0
     with pytest.raises(ValueError, match="no time"):
         area(curve, 3, 3)
+
+
+def test_a_baseline_is_learnt_after_a_failure_that_came_before_any() -> None:
+    tracker = AvailabilityTracker(Policy())
+    tracker.incident_set(True)
+    tracker.query_failed("Q", 0.0)
+    tracker.observe("Q", at=1.0, latency=9.0, stalled=True)
+    assert tracker.observe("Q", at=2.0, latency=9.0, stalled=False).available, "nothing to compare with"
+    tracker.incident_set(False)
+    for second in range(3, 20):
+        health = tracker.observe("Q", at=float(second), latency=1.0, stalled=False)
+    assert health.baseline == 1.0
