@@ -6,7 +6,7 @@ are replayed over the same slices. One JSON object per line, forced to disk befo
     {"t":"start","at":...,"origin_us":...}                  first start of the topology; its clock
     {"t":"plan","epoch":...,"slices":...,"watermark":...}   an epoch that will run
     {"t":"commit","epoch":...,"at":...}                     every partition has applied all epochs up to it
-    {"t":"applied","generation":...,"epoch":...}            a plan was adopted, and this is where it put us
+    {"t":"applied","generation":...,"epoch":...,"homes":...}   a plan was adopted, and where it put us
 
 The last two also say, where it is not nothing, which partitions are `ahead` of that epoch, what is still to
 `restore` from which checkpoint, and the newest `checkpoint`. A line torn by a crash at the end of the file is
@@ -44,6 +44,7 @@ class EpochLog:
         self.head = 0
         self.position = Position()
         self.generation = 0
+        self.homes: dict[str, str] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         self._load()
         self._file = open(path, "ab")  # noqa: SIM115 - kept open for the life of the driver
@@ -80,6 +81,7 @@ class EpochLog:
         elif kind == "applied":
             self.generation = entry["generation"]
             self.position = _position(entry)
+            self.homes = msgspec.convert(entry.get("homes", {}), dict[str, str])
         elif kind == "head":
             self.head = max(self.head, entry["epoch"])
 
@@ -114,9 +116,17 @@ class EpochLog:
         self.position = position
         self._append([{"t": "commit", **_fields(position), "at": at}], durable=durable)
 
-    def applied(self, generation: int, position: Position) -> None:
-        self.generation, self.position = generation, position
-        self._append([{"t": "applied", "generation": generation, **_fields(position)}])
+    def applied(self, generation: int, position: Position, homes: dict[str, str]) -> None:
+        self.generation, self.position, self.homes = generation, position, homes
+        self._append([self._applied()])
+
+    def _applied(self) -> dict[str, Any]:
+        return {
+            "t": "applied",
+            "generation": self.generation,
+            "homes": self.homes,
+            **_fields(self.position),
+        }
 
     def trim(self, below: int) -> None:
         """Forget epochs below `below`, which no replay can need any more; rewrites the file atomically.
@@ -129,7 +139,7 @@ class EpochLog:
             {"t": "start", "at": self.started_at, "origin_us": self.origin_us},
             {"t": "head", "epoch": self.head},
             *({"t": "plan", **msgspec.to_builtins(plan)} for plan in kept.values()),
-            {"t": "applied", "generation": self.generation, **_fields(self.position)},
+            self._applied(),
         ]
         temporary = self.path.with_suffix(".new")
         with open(temporary, "wb") as file:

@@ -82,7 +82,7 @@ class EpochLoop:
             checkpoint_url=checkpoint_url,
             modules=modules,
         )
-        self.conductor = Conductor(topology, epoch_log.position)
+        self.conductor = Conductor(topology, epoch_log.position, epoch_log.homes)
         self.pace = ReplayPace(topology.spec.epoch_interval, BESIDE * topology.spec.catch_up_epochs)
         self.measure = Measure(topology)
         self.status = Status(topology.name, coordination, send, clock)
@@ -167,7 +167,7 @@ class EpochLoop:
         self.plan, self._ready_since = plan, 0.0
         self.conductor.adopt(plan, refresh=not known)
         if not known:
-            self.log.applied(plan.generation, self.conductor.position)
+            self.log.applied(plan.generation, self.conductor.position, self.conductor.homes)
         elif self.coordination.latest and self.coordination.latest.generation >= plan.generation:
             self.conductor.stop_buffering()
         self.intake.start()
@@ -378,7 +378,7 @@ class EpochLoop:
             state = "paused"
         elif conductor.absent or self.faults.errors:
             state = "degraded"
-        elif conductor.restore:
+        elif conductor.restore and self.plan.kind != "deploy":
             state = "restoring"
         elif conductor.behind(self.log.head):
             state = "replaying"

@@ -36,15 +36,18 @@ class Position:
 class Conductor:
     """`progress`: last epoch each partition applied. `restore`: partition -> checkpoint to install before it
     runs. `absent`: partitions that do not run, because their node is lost or no plan places them.
-    `buffering`: outputs for partitions that do not follow are kept."""
+    `buffering`: outputs for partitions that do not follow are kept. `homes`: the assignment applied last."""
 
-    def __init__(self, topology: Topology, position: Position) -> None:
+    def __init__(
+        self, topology: Topology, position: Position, homes: Mapping[str, str] | None = None
+    ) -> None:
         self.topology = topology
         self.progress: dict[str, int] = {
             partition: position.ahead.get(partition, position.committed) for partition in topology.partitions
         }
         self.restore: dict[str, int] = dict(position.restore)
         self.checkpoint = position.checkpoint
+        self.homes = dict(homes or {})
         self.absent: set[str] = set(topology.partitions)
         self.coverage = Coverage()
         self.buffering = False
@@ -93,11 +96,15 @@ class Conductor:
         self.buffers_kept = self.buffers_kept or plan.buffering
         if not refresh:
             return
+        # Who moves has nothing on the new node that could be trusted, whether the plan says so or not: an
+        # earlier plan that moved it may have been superseded before anybody applied it.
+        moved = {p for p, node in plan.assignment.items() if self.homes.get(p) != node}
+        self.homes = dict(plan.assignment)
         if plan.rollback or plan.kind == "restore":
             self.put_back(self.topology.partitions, plan.checkpoint)
             self.checkpoint = plan.checkpoint
         else:
-            self.put_back(plan.restore, self.checkpoint)
+            self.put_back(moved.union(plan.restore), self.checkpoint)
 
     def put_back(self, partitions: Collection[str], checkpoint: int) -> None:
         """These start again from cp(P_k); what they had buffered is void."""

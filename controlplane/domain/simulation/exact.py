@@ -77,6 +77,7 @@ class ExactRun:
         self.applied: list[int] = []
         self.replayed = 0
         self._positions = [Position()]
+        self._homes: dict[str, str] = {}
         self.generation = 0
         self.expected = lru_cache(maxsize=None)(self._expected)
         self._start_driver()
@@ -95,7 +96,7 @@ class ExactRun:
     # ---- the driver ------------------------------------------------------------------------------
 
     def _start_driver(self) -> None:
-        self.conductor = Conductor(self.topology, self._positions[-1])
+        self.conductor = Conductor(self.topology, self._positions[-1], self._homes)
         self.in_force: Plan | None = None
         self.pending: PendingCheckpoint | None = None
         self._drop = True
@@ -166,7 +167,7 @@ class ExactRun:
             assert plan.generation not in self.applied, f"plan {plan.generation} was applied twice"
             self.applied.append(plan.generation)
             self.generation = plan.generation
-            self._positions = [self.conductor.position]
+            self._positions, self._homes = [self.conductor.position], self.conductor.homes
         elif self.latest[1] >= plan.generation:
             self.conductor.stop_buffering()
         self.pending = None

@@ -40,7 +40,7 @@ def plan(generation: int, **changes: Any) -> Plan:
 @pytest.fixture
 def run() -> Conductor:
     """Everybody at epoch 20, checkpoint 10 complete, V lost."""
-    conductor = Conductor(chain(), Position(20, checkpoint=10))
+    conductor = Conductor(chain(), Position(20, checkpoint=10), dict.fromkeys(chain().partitions, "n1"))
     conductor.set_absent([])
     conductor.take([], {}, head=20)
     conductor.set_absent({"V[0]"})
@@ -57,6 +57,18 @@ def test_only_what_a_plan_restores_goes_back(run: Conductor) -> None:
 def test_a_partition_starts_at_the_newest_checkpoint_whatever_the_plan_says(run: Conductor) -> None:
     run.adopt(plan(2, restore=["V[0]"], checkpoint=5))
     assert run.restore == {"V[0]": 10}
+
+
+def test_who_moves_starts_from_the_checkpoint_whatever_the_plan_says(run: Conductor) -> None:
+    """The plan that moved A may have been superseded before anybody applied it."""
+    run.adopt(plan(3, restore=["V[0]"], assignment={**dict.fromkeys(chain().partitions, "n1"), "A[0]": "n2"}))
+    assert run.restore == {"V[0]": 10, "A[0]": 10}
+
+
+def test_the_first_plan_finds_nothing_on_the_nodes() -> None:
+    conductor = Conductor(chain(), Position())
+    conductor.adopt(plan(1))
+    assert conductor.restore == dict.fromkeys(chain().partitions, 0)
 
 
 def test_with_rollback_everybody_goes_back(run: Conductor) -> None:

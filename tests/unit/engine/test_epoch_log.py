@@ -25,7 +25,7 @@ def written(path: Path, epochs: int, committed: int) -> EpochLog:
     log = EpochLog(path)
     log.start(at=5.0, origin_us=5_000_000)
     log.plan([plan(epoch) for epoch in range(1, epochs + 1)])
-    log.applied(1, Position())
+    log.applied(1, Position(), {"A[0]": "n1"})
     log.commit(Position(committed), 6.0)
     return log
 
@@ -67,7 +67,7 @@ def test_damage_before_the_last_line_is_an_error_that_says_where(tmp_path: Path)
 def test_rollback_takes_the_commit_back(tmp_path: Path) -> None:
     path = tmp_path / "epochs.log"
     log = written(path, 9, 8)
-    log.applied(2, Position(4))
+    log.applied(2, Position(4), {})
     log.close()
     again = EpochLog(path)
     assert (again.committed, again.generation, again.head) == (4, 2, 9)
@@ -78,11 +78,13 @@ def test_who_is_ahead_and_what_is_to_be_restored_outlives_the_driver(tmp_path: P
     path = tmp_path / "epochs.log"
     log = written(path, 9, 8)
     position = Position(4, {"A[0]": 9, "B[0]": 7}, {"C[0]": 4})
-    log.applied(2, position)
+    log.applied(2, position, {"A[0]": "n2"})
     if trimmed:
         log.trim(3)
     log.close()
-    assert EpochLog(path).position == position
+    again = EpochLog(path)
+    assert again.position == position
+    assert again.homes == {"A[0]": "n2"}
 
 
 @pytest.mark.parametrize("field", ['"epoch":"x"', '"epoch":1,"ahead":[]', '"epoch":1,"restore":{"A[0]":"k"}'])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.domain.topology import Topology, load_topology
@@ -74,6 +74,7 @@ def run(lane: Lane, progress: dict[str, int], coverage: Coverage) -> dict[str, i
     return after
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(TOPOLOGY.partitions), st.integers(0, 12)),
     partitions,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.runtime.partition import (
@@ -33,6 +33,7 @@ def drive(runtime: PartitionRuntime[str], events: list[Batch[str]]) -> list[tupl
     return done
 
 
+@settings(deadline=None)
 @given(st.permutations([(source, epoch) for source in INPUTS for epoch in range(1, 5)]), st.data())
 def test_any_order_with_repetitions_processes_each_epoch_once_in_order(
     order: list[tuple[str, int]], data: st.DataObject
@@ -46,6 +47,7 @@ def test_any_order_with_repetitions_processes_each_epoch_once_in_order(
     assert done == [(epoch, tuple(f"{source}@{epoch}" for source in sorted(INPUTS))) for epoch in range(1, 5)]
 
 
+@settings(deadline=None)
 @given(
     st.integers(0, 5),
     st.sets(st.tuples(st.sampled_from(INPUTS), st.integers(1, 6)), max_size=18),
