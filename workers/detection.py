@@ -23,7 +23,7 @@ from kazoo.protocol.states import KazooState
 from controlplane.domain.coordination import NodeStats
 from controlplane.domain.recovery.absence import AbsenceClock, nodes_seen
 from controlplane.domain.recovery.detector import FailureDetector
-from controlplane.domain.recovery.incident import PartitionsLost
+from controlplane.domain.recovery.events import PartitionsLost
 from controlplane.domain.recovery.liveness import (
     Doubt,
     DriverSaw,

@@ -30,7 +30,7 @@ from controlplane.domain.coordination import (
     Telemetry,
     decode_telemetry,
 )
-from controlplane.domain.recovery.machine import APPLIED_STATES
+from controlplane.domain.recovery.progress import APPLIED_STATES
 from controlplane.events.tasks import INCIDENT_STEP, task_send
 from controlplane.incidents.plans import plan_mark_applied
 from controlplane.incidents.selectors import incidents_open

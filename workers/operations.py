@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 import structlog
+from django.db import transaction
 
 from controlplane.config import environment
 from controlplane.domain.coordination import Control
@@ -13,7 +14,8 @@ from controlplane.errors import ServiceError
 from controlplane.events.choices import OPERATION_ENDED, OperationKind, OperationState
 from controlplane.events.models import Operation
 from controlplane.events.operations import operation_fail, operation_start, operation_succeed
-from controlplane.incidents.services import incident_abort, recover_now
+from controlplane.incidents.actions import incident_order
+from controlplane.incidents.services import recover_now
 from controlplane.nodes.selectors import node_get
 from controlplane.nodes.services import node_activate, node_drain
 from controlplane.topologies.models import Topology
@@ -110,6 +112,23 @@ def _fail(coordination: Coordination, operation: Operation) -> None:
     operation_succeed(operation=operation, result={"killed": killed})
 
 
+def _order(coordination: Coordination, operation: Operation) -> None:
+    """What an operator asked of an incident; the order and the note that it was given are one transaction."""
+    number = int(operation.target)
+    if "ordered" not in operation.result:
+        with transaction.atomic():
+            incident_order(
+                kind=OperationKind(operation.kind),
+                number=number,
+                actor=operation.requested_by,
+                reason=operation.reason,
+                proposals=operation.parameters.get("proposals", ()),
+            )
+            operation_start(operation=operation, result={"ordered": True})
+    incident_step(coordination, number)
+    operation_succeed(operation=operation, result={"incident": number})
+
+
 _ACTIONS: dict[OperationKind, Callable[[Coordination, Operation], None]] = {
     OperationKind.TOPOLOGY_DEPLOY: _reconcile,
     OperationKind.TOPOLOGY_UNDEPLOY: _reconcile,
@@ -120,10 +139,9 @@ _ACTIONS: dict[OperationKind, Callable[[Coordination, Operation], None]] = {
     OperationKind.NODE_DRAIN: _drain,
     OperationKind.NODE_ACTIVATE: _activate,
     OperationKind.NODE_FAIL: _fail,
-    OperationKind.INCIDENT_ABORT: lambda _, operation: _abort(operation),
+    OperationKind.INCIDENT_APPROVE: _order,
+    OperationKind.INCIDENT_PAUSE: _order,
+    OperationKind.INCIDENT_RESUME: _order,
+    OperationKind.INCIDENT_ABORT: _order,
+    OperationKind.INCIDENT_REPLAN: _order,
 }
-
-
-def _abort(operation: Operation) -> None:
-    incident_abort(number=int(operation.target), actor=operation.requested_by, reason=operation.reason)
-    operation_succeed(operation=operation)

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from controlplane.domain.coordination import Control, DeployedSpec, Paths, Plan
-from controlplane.domain.recovery.incident import (
+from controlplane.domain.recovery.events import (
     CheckpointCompleted,
     DriverReported,
     Event,
@@ -16,7 +16,7 @@ from controlplane.domain.recovery.incident import (
     PlanRefused,
     TopologyWithdrawn,
 )
-from controlplane.domain.recovery.machine import APPLIED_STATES
+from controlplane.domain.recovery.progress import APPLIED_STATES
 from controlplane.errors import Conflict
 from controlplane.events.choices import EventKind
 from controlplane.events.representation import topology_change
@@ -95,6 +95,7 @@ def observations(facts: dict[str, TopologyFacts]) -> list[Event]:
                     # The driver's own number may be of the plan it restored from; the pointer is the proof.
                     checkpoint=0,
                     absent=frozenset(fact.driver.absent),
+                    behind=frozenset(fact.driver.behind),
                 )
             )
     # Checkpoints come last: a driver that has just caught up may be verified by one that is complete.
@@ -187,6 +188,7 @@ def plan_of(row: RecoveryPlan) -> Plan:
         rollback=row.rollback,
         checkpoint=row.checkpoint,
         restore=row.restore,
+        buffering=row.buffering,
         reason=row.reason,
     )
 

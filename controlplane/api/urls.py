@@ -16,12 +16,14 @@ from controlplane.nodes.api.views import NodeRequestViewSet, NodeViewSet
 from controlplane.topologies.api.parts import (
     AvailabilityViewSet,
     PartitionViewSet,
+    PolicyViewSet,
     ProblemViewSet,
     QueryViewSet,
     TopologyProblemViewSet,
     VersionViewSet,
 )
 from controlplane.topologies.api.views import PipelineListView, TopologyViewSet
+from controlplane.whatif.api.views import WhatIfView
 
 router = SimpleRouter()
 router.register("topologies", TopologyViewSet, basename="topology")
@@ -41,6 +43,7 @@ of_topology: list[URLPattern | URLResolver] = [
         QueryViewSet.as_view({"get": "retrieve", "patch": "partial_update"}),
         name="query-detail",
     ),
+    path("policy/", PolicyViewSet.as_view({"get": "retrieve", "patch": "partial_update"}), name="policy"),
     path("partitions/", PartitionViewSet.as_view({"get": "list"}), name="partition-list"),
     path("checkpoints/", TopologyCheckpointViewSet.as_view({"get": "list"}), name="topology-checkpoints"),
     path("plans/", TopologyPlanViewSet.as_view({"get": "list"}), name="topology-plans"),
@@ -57,6 +60,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("snapshot/", SnapshotView.as_view(), name="snapshot"),
     path("events/", EventListView.as_view(), name="events"),
     path("pipelines/", PipelineListView.as_view(), name="pipelines"),
+    path("what-if/", WhatIfView.as_view(), name="what-if"),
     path("", include(router.urls)),
     re_path(r"^topologies/(?P<topology>[A-Za-z0-9_-]+)/", include(of_topology)),
     re_path(r"^[\s\S]*$", UnknownView.as_view()),

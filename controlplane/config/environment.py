@@ -76,6 +76,7 @@ class Environment:
     session_timeout: float
     heartbeat_interval: float
     fault_injection: bool
+    cpu_caps: bool
     replacement_delay: Delay
     correlation_window: float
     correlation_threshold: int
@@ -174,6 +175,8 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         session_timeout=reader.number("RESURGE_SESSION_TIMEOUT", 4.0, 0.5, 3600),
         heartbeat_interval=reader.number("RESURGE_HEARTBEAT_INTERVAL", 1.0, 0.05, 600),
         fault_injection=reader.flag("RESURGE_FAULT_INJECTION", False),
+        # Local nodes are held to their capacity where control groups can be written.
+        cpu_caps=reader.flag("RESURGE_CPU_CAPS", True),
         replacement_delay=Delay.parse(delay, "RESURGE_REPLACEMENT_DELAY"),
         correlation_window=reader.number("RESURGE_CORRELATION_WINDOW", 10.0, 0.0),
         correlation_threshold=reader.integer("RESURGE_CORRELATION_THRESHOLD", 2, 1, 100_000),

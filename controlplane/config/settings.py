@@ -178,6 +178,10 @@ SPECTACULAR_SETTINGS = {
         "OperationStateEnum": "controlplane.events.choices.OperationState",
         "OperationKindEnum": "controlplane.events.choices.OperationKind",
         "RecoveryMethodEnum": "controlplane.topologies.choices.RecoveryMethod",
+        "MethodPolicyEnum": "controlplane.topologies.choices.MethodPolicy",
+        "RollbackPolicyEnum": "controlplane.topologies.choices.RollbackPolicy",
+        "ApprovalPolicyEnum": "controlplane.topologies.choices.ApprovalPolicy",
+        "PlannerEnum": "controlplane.topologies.choices.PLANNER_CHOICES",
     },
 }
 

@@ -65,6 +65,16 @@ def removal(entity: EntityKind, key: str | int) -> Change:
     return {"entity": entity, "key": str(key), "fields": None}
 
 
+POLICY_FIELDS = (
+    "method",
+    "planner",
+    "rollback",
+    "approval",
+    "correlation_threshold",
+    "correlation_window",
+)
+"""How a topology is to be recovered; numbers may be None: those of the installation."""
+
 TOPOLOGY_METRICS = (
     "status",
     "error",
@@ -86,6 +96,7 @@ def topology_fields(topology: Topology) -> Fields:
         "desired": topology.desired,
         "error": topology.error,
         "method": topology.method,
+        "policy": {field: getattr(topology, field) for field in POLICY_FIELDS},
         "generation": topology.generation,
         "applied_generation": topology.applied_generation,
         "head_epoch": topology.head_epoch,
@@ -194,6 +205,9 @@ def incident_change(
             "topologies": sorted(topologies),
             "checkpoints": incident.checkpoints,
             "wanted_nodes": incident.wanted_nodes,
+            "paused": incident.paused,
+            "proposals": incident.proposals,
+            "availability_area": _rounded(incident.availability_area),
             "summary": incident.summary,
         },
     )
@@ -226,6 +240,7 @@ def plan_change(plan: RecoveryPlan, *, topology: str, incident: int | None) -> C
             "kind": plan.kind,
             "method": plan.method,
             "rollback": plan.rollback,
+            "buffering": plan.buffering,
             "checkpoint": plan.checkpoint,
             "assignment": plan.assignment,
             "restore": plan.restore,

@@ -138,7 +138,7 @@ def _newest(rows: Any, order: str, limit: int = HISTORY) -> Iterable[Any]:
 
 
 def _incidents() -> Iterator[Change]:
-    newest = Incident.objects.order_by("-number")[:INCIDENTS]
+    newest = Incident.objects.defer("costs").order_by("-number")[:INCIDENTS]
     incidents = newest.prefetch_related(
         Prefetch("failed_nodes", Node.objects.only("name")),
         Prefetch("topologies", Topology.objects.only("name")),

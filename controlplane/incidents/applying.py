@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from controlplane.domain.recovery.incident import (
+from controlplane.domain.recovery.incident import State
+from controlplane.domain.recovery.instructions import (
     AskForCheckpoint,
     AskForNode,
     CreatePlan,
@@ -18,9 +19,9 @@ from controlplane.domain.recovery.incident import (
     GiveUpRequest,
     Instruction,
     Involve,
+    KeepCosts,
     MarkPartitions,
     MarkPlan,
-    State,
     Tell,
 )
 from controlplane.errors import Conflict
@@ -36,10 +37,11 @@ from controlplane.events.representation import (
 from controlplane.events.services import event_publish
 from controlplane.incidents.choices import PLAN_CURRENT, IncidentState, PlanState
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.incidents.proposals import proposals_follow
 from controlplane.nodes.choices import NODE_REQUEST_OPEN, NodeRequestState, NodeState
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.selectors import node_name_next
-from controlplane.topologies.choices import PartitionState, TopologyStatus
+from controlplane.topologies.choices import PartitionState, RecoveryMethod, TopologyStatus
 from controlplane.topologies.failures import partitions_assign, partitions_failed, topology_status_set
 from controlplane.topologies.models import Topology
 
@@ -146,15 +148,15 @@ class Application:
             self.incident.reason = self.incident.reason or told.text
         if told.kind in ("stimulus", "decision", "outcome"):
             self.reason = told.text[:500]
-        if told.fact.get("fact") == "caught_up":
-            plan = RecoveryPlan.objects.filter(
-                topology__name=told.fact["topology"], generation=told.fact["generation"]
-            )
-            plan.update(caught_up_at=self.at)
+        proposals_follow(self.incident, told.fact)
         self.add(entry_change(entry, incident=self.incident.number))
 
     def _involve(self, involve: Involve) -> None:
         self.incident.topologies.add(self.topology(involve.topology))
+
+    def _keep_costs(self, keep: KeepCosts) -> None:
+        fixed = {name: dict(costs) for name, costs in keep.costs.items()}
+        self.incident.costs = {**self.incident.costs, **fixed}
 
     def _ask_for_node(self, asked: AskForNode) -> None:
         lost = Node.objects.filter(name=asked.lost_node).first()
@@ -217,20 +219,25 @@ class Application:
             generation=plan.generation,
             wave=plan.wave,
             kind=plan.kind,
-            method=self.incident.method,
+            method=plan.method,
             rollback=plan.rollback,
+            buffering=plan.buffering,
             checkpoint=plan.checkpoint,
             assignment=dict(plan.assignment),
             restore=list(plan.restore),
             reason=plan.reason,
             explanation=dict(plan.explanation),
         )
+        if plan.method == RecoveryMethod.INCREMENTAL:
+            self.incident.method = RecoveryMethod.INCREMENTAL
+        self.incident.proposals = {k: v for k, v in self.incident.proposals.items() if k != plan.topology}
         self.incident.checkpoints = {**self.incident.checkpoints, plan.topology: plan.checkpoint}
         self.add(
             *partitions_assign(
                 topology=topology,
                 assignment=plan.assignment,
                 states=dict.fromkeys(plan.restore, PartitionState.RESTORING),
+                whole=True,
             ),
             topology_status_set(topology=topology, status=TopologyStatus.RECOVERING),
             topology_change(topology, only=("generation",)),
@@ -244,14 +251,20 @@ class Application:
             self._move(row, mark.state)
 
     def _move(self, row: RecoveryPlan, to: str) -> None:
-        allowed, state, moment, kind = _PLAN_MOVES[to]
-        if row.state not in allowed:
-            return
-        row.state = state
-        if moment:
-            setattr(row, moment, self.at)
-        row.save()
-        self.kinds.add(kind)
+        if to == "caught_up":
+            if row.caught_up_at is not None:
+                return
+            row.caught_up_at = self.at
+            row.save(update_fields=["caught_up_at"])
+        else:
+            allowed, state, moment, kind = _PLAN_MOVES[to]
+            if row.state not in allowed:
+                return
+            row.state = state
+            if moment:
+                setattr(row, moment, self.at)
+            row.save()
+            self.kinds.add(kind)
         incident = row.incident.number if row.incident is not None else None
         self.add(plan_change(row, topology=row.topology.name, incident=incident))
 
@@ -275,11 +288,13 @@ class Application:
         self.incident.state = IncidentState(entered.state)
         if entered.state in (State.CLOSED, State.ABORTED):
             self.incident.closed_at = self.at
+            self.incident.paused, self.incident.proposals = False, {}
             self.kinds.add(EventKind.INCIDENT_CLOSED)
 
     _ACTIONS: dict[type, Callable[..., None]] = {  # noqa: RUF012
         Tell: _tell,
         Involve: _involve,
+        KeepCosts: _keep_costs,
         AskForNode: _ask_for_node,
         GiveUpRequest: _give_up_request,
         CreatePlan: _create_plan,

@@ -8,10 +8,10 @@ from django.db.models.functions import RowNumber
 
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
+from controlplane.domain.planning import UniformDelay
 from controlplane.domain.recovery.incident import Deployment, NodeView, Request, State, TopologyCase
 from controlplane.domain.recovery.machine import IncidentMachine
 from controlplane.domain.recovery.memory import Memory, PlanRecord, case_rebuild
-from controlplane.domain.recovery.method import Blocking
 from controlplane.incidents.choices import PlanKind
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.nodes.choices import NODE_PRESENT, NODE_USABLE
@@ -19,6 +19,7 @@ from controlplane.nodes.models import Node, NodeRequest
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Partition, Query, Topology
+from controlplane.topologies.policies import policy_of
 
 PERCENT = 100.0
 """Stored costs are CPU seconds per second; planning counts percent of one core."""
@@ -35,8 +36,8 @@ def machine_load(incident: Incident, *, may_plan: bool) -> IncidentMachine:
     """The machine as the last step left it. `may_plan` is for callers that looked at ZooKeeper first."""
     newest = plans_newest()
     facts = IncidentEntry.objects.filter(incident=incident).order_by("id").values_list("data", flat=True)
-    memory = Memory.recall(facts)
-    deployments = deployments_load(newest)
+    memory = Memory.recall(facts, incident.costs)
+    deployments = deployments_load(newest, incident)
     cases: dict[str, TopologyCase] = {}
     for topology in incident.topologies.all():
         plan = newest.get(topology.name)
@@ -46,12 +47,22 @@ def machine_load(incident: Incident, *, may_plan: bool) -> IncidentMachine:
             ours=plan is not None and plan.incident_id == incident.pk,
             wave=plan.wave if plan else 0,
             checkpoint=plan.checkpoint if plan else 0,
+            rollback=plan is not None and plan.rollback,
+            method=plan.method if plan else "",
             restore=frozenset(plan.restore if plan else ()),
         )
-        cases[topology.name] = case_rebuild(topology.name, record, topology.generation, memory)
+        deployment = deployments.get(topology.name)
+        cases[topology.name] = case_rebuild(
+            topology.name,
+            record,
+            topology.generation,
+            memory,
+            left_out=deployment.left_out if deployment else (),
+            before=deployment.before if deployment else 0,
+        )
+    delay = settings.RESURGE.replacement_delay
     return IncidentMachine(
         number=incident.number,
-        method=Blocking(),
         deployments=deployments,
         nodes=nodes_load(),
         state=State(incident.state),
@@ -61,25 +72,52 @@ def machine_load(incident: Incident, *, may_plan: bool) -> IncidentMachine:
         max_utilisation=settings.RESURGE.max_utilisation,
         opened_at=incident.opened_at.timestamp(),
         may_plan=may_plan,
+        delay=UniformDelay(delay.low, delay.high),
     )
 
 
-def plans_newest() -> dict[str, RecoveryPlan]:
-    """Topology name -> its plan of the highest generation."""
-    ranked = RecoveryPlan.objects.annotate(
+def _homes(plan: RecoveryPlan | None) -> dict[str, str]:
+    """Where each partition ran under this plan; an aborted incident can have left some out of it, and then
+    older plans of the same run tell."""
+    homes: dict[str, str] = {}
+    while plan is not None:
+        homes = {**plan.assignment, **homes}
+        if plan.kind == PlanKind.DEPLOY or len(homes) == len(graph_of(plan.topology.spec).partitions):
+            break
+        older = RecoveryPlan.objects.filter(topology=plan.topology, generation__lt=plan.generation)
+        plan = older.select_related("topology").order_by("-generation").first()
+    return homes
+
+
+def plans_newest(*, other_than: Incident | None = None) -> dict[str, RecoveryPlan]:
+    """Topology name -> its plan of the highest generation. other_than: leave out those of this incident."""
+    plans = RecoveryPlan.objects.all()
+    if other_than is not None:
+        plans = plans.exclude(incident=other_than)
+    ranked = plans.annotate(
         rank=Window(RowNumber(), partition_by=F("topology_id"), order_by=F("generation").desc())
     )
-    return {plan.topology.name: plan for plan in ranked.filter(rank=1).select_related("topology")}
+    newest = ranked.filter(rank=1).select_related("topology").defer("explanation")
+    return {plan.topology.name: plan for plan in newest}
 
 
-def deployments_load(newest: dict[str, RecoveryPlan]) -> dict[str, Deployment]:
-    """What recovery must know of each deployed topology; five queries whatever their number."""
+def deployments_load(
+    newest: dict[str, RecoveryPlan], incident: Incident | None = None
+) -> dict[str, Deployment]:
+    """What recovery must know of each deployed topology; six queries whatever their number.
+
+    incident: the one to be recovered; what its own plans did is not where a partition is at home.
+    """
     topologies = {topology.pk: topology for topology in deployed_topologies() if topology.name in newest}
+    before = plans_newest(other_than=incident) if incident is not None else newest
     deployments = {
         pk: Deployment(
             topology=graph_of(topology.spec),
             generation=topology.generation,
             assignment=dict(newest[topology.name].assignment),
+            policy=policy_of(topology),
+            homes=_homes(before.get(topology.name)),
+            before=before[topology.name].generation if topology.name in before else 0,
         )
         for pk, topology in topologies.items()
     }
@@ -124,6 +162,8 @@ def requests_load(incident: Incident) -> list[Request]:
             state=row.state,
             node=row.node_name,
             started_at=row.started_at.timestamp() if row.started_at else None,
+            requested_at=row.requested_at.timestamp(),
+            capacity=row.capacity,
         )
         for row in NodeRequest.objects.filter(incident=incident).order_by("id")
         if row.key.count("/") == 2

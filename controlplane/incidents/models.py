@@ -37,6 +37,20 @@ class Incident(models.Model):
     checkpoints = models.JSONField(
         default=dict, blank=True, help_text="topology name -> checkpoint rolled back to"
     )
+    paused = models.BooleanField(default=False, help_text="nothing new is planned until resumed")
+    proposals = models.JSONField(
+        default=dict, blank=True, help_text="topology name -> plan that waits for a confirmation"
+    )
+    costs = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="topology name -> partition id -> CPU percent it counts for in this incident",
+    )
+    availability_area = models.FloatField(
+        null=True,
+        blank=True,
+        help_text="mean priority-weighted availability from detection until all queries are back, 0 to 1",
+    )
     wanted_nodes = models.PositiveIntegerField(default=0, help_text="replacements asked for")
     summary = models.JSONField(default=dict, blank=True)
 
@@ -80,6 +94,7 @@ class RecoveryPlan(models.Model):
     kind = models.CharField(max_length=16, choices=PlanKind.choices)
     method = models.CharField(max_length=16, choices=RecoveryMethod.choices, default=RecoveryMethod.BLOCKING)
     rollback = models.BooleanField(default=False)
+    buffering = models.BooleanField(default=False, help_text="outputs are kept for what is not restored yet")
     checkpoint = models.PositiveBigIntegerField(default=0)
     assignment = models.JSONField(default=dict, help_text="partition id -> node name")
     restore = models.JSONField(default=list, help_text="partition ids to restore")

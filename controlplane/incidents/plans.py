@@ -58,6 +58,7 @@ def plan_adopt(*, topology: str, plan: Plan) -> None:
         checkpoint=plan.checkpoint,
         assignment=plan.assignment,
         restore=plan.restore,
+        buffering=plan.buffering,
         state=PlanState.PUBLISHED,
         published_at=timezone.now(),
         reason="found in ZooKeeper, ahead of the database",

@@ -17,8 +17,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from controlplane.domain.availability import milestones
-from controlplane.domain.recovery.incident import (
-    AbortAsked,
+from controlplane.domain.recovery.events import (
     DrainAsked,
     Event,
     Looked,
@@ -33,6 +32,7 @@ from controlplane.events.representation import entry_change
 from controlplane.events.services import event_publish
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
 from controlplane.incidents.applying import Application, Applied
+from controlplane.incidents.area import availability_area
 from controlplane.incidents.choices import (
     INCIDENT_ENDED,
     IncidentTrigger,
@@ -191,6 +191,7 @@ def _note_returned_queries(incident: Incident, application: Application) -> bool
     incident.first_query_at = _moment(reached.first)
     incident.half_queries_at = _moment(reached.half)
     incident.all_queries_at = _moment(reached.all)
+    incident.availability_area = availability_area(incident, failed)
     incident.summary = {**incident.summary, "returned": returned}
     return True
 
@@ -228,17 +229,6 @@ def drain_record(*, node: str, actor: str, reason: str) -> Incident:
         at=now,
         trigger=IncidentTrigger.MANUAL,
     )
-
-
-def incident_abort(*, number: int, actor: str, reason: str) -> None:
-    """End an incident as it is. What is down stays down until somebody asks for a recovery."""
-    incident = Incident.objects.filter(number=number).first()
-    if incident is None:
-        raise Missing(f"there is no incident {number}")
-    if incident.state in INCIDENT_ENDED:
-        raise Conflict(f"incident {number} is {incident.state} already")
-    now = timezone.now().timestamp()
-    incident_advance(number=number, events=[AbortAsked(at=now, actor=actor, reason=reason)], may_plan=False)
 
 
 @transaction.atomic

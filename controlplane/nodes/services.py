@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from controlplane.domain.coordination import NodeRegistration, NodeStats
-from controlplane.domain.recovery.incident import Event, NodeArrived, NodeReturned, NodesLost
+from controlplane.domain.recovery.events import Event, NodeArrived, NodeReturned, NodesLost
 from controlplane.errors import Conflict
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Door, EventKind

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from controlplane.accounts.roles import OPERATOR, has_role
 from controlplane.errors import ServiceError
 from controlplane.events.choices import Door, OperationKind
+from controlplane.events.representation import POLICY_FIELDS
 from controlplane.system_admin import OperatorActionsMixin, SystemOwnedAdmin
 from controlplane.topologies.lifecycle import topology_action, topology_deploy, topology_undeploy
 from controlplane.topologies.models import (
@@ -22,13 +23,31 @@ from controlplane.topologies.models import (
     Topology,
     TopologyVersion,
 )
+from controlplane.topologies.policies import topology_policy_set
 from controlplane.topologies.services import query_priorities_set
 
 REASON = "from the admin site"
 
 
+class PolicyForm(forms.ModelForm):
+    reason = forms.CharField(max_length=1000, help_text="Why; kept in the audit trail.")
+
+    class Meta:
+        model = Topology
+        fields = POLICY_FIELDS
+
+
 @admin.register(Topology)
 class TopologyAdmin(OperatorActionsMixin, SystemOwnedAdmin):
+    """How it is to be recovered is an operator's to choose; the rest follows from specifications and runs."""
+
+    form = PolicyForm
+    fields = (
+        "name", *POLICY_FIELDS, "reason", "version", "status", "desired", "error", "generation",
+        "applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch", "input_rate",
+        "deployed_at", "created_at", "updated_at", "spec",
+    )  # fmt: skip
+    readonly_fields = tuple(name for name in fields if name not in (*POLICY_FIELDS, "reason"))
     list_display = (
         "name",
         "status",
@@ -43,6 +62,21 @@ class TopologyAdmin(OperatorActionsMixin, SystemOwnedAdmin):
     list_filter = ("status", "desired", "method")
     search_fields = ("name", "error")
     actions = ("deploy", "undeploy", "checkpoint", "recover")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return has_role(request.user, OPERATOR)
+
+    def save_model(self, request: HttpRequest, obj: Topology, form: Any, change: bool) -> None:
+        try:
+            topology_policy_set(
+                name=obj.name,
+                changes={field: form.cleaned_data[field] for field in POLICY_FIELDS},
+                actor=request.user.get_username(),
+                reason=form.cleaned_data["reason"],
+                door=Door.ADMIN,
+            )
+        except ServiceError as error:
+            self.message_user(request, str(error), messages.ERROR)
 
     @admin.action(description="Deploy the newest version")
     def deploy(self, request: HttpRequest, rows: Any) -> None:

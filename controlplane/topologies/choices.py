@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controlplane.choices import Choices, ColouredChoices
+from controlplane.domain.planning import PLANNERS
 
 
 class TopologyStatus(ColouredChoices):
@@ -48,6 +49,26 @@ class Desired(Choices):
 class RecoveryMethod(Choices):
     BLOCKING = "blocking", "Blocking"
     INCREMENTAL = "incremental", "Incremental"
+
+
+class MethodPolicy(Choices):
+    AUTO = "auto", "By the failure"
+    BLOCKING = "blocking", "Blocking"
+    INCREMENTAL = "incremental", "Incremental"
+
+
+class RollbackPolicy(Choices):
+    ANCESTORS = "ancestors", "Only what failed replays"
+    GLOBAL = "global", "Everything goes back"
+
+
+class ApprovalPolicy(Choices):
+    AUTOMATIC = "automatic", "Automatic"
+    APPROVE = "approve", "An operator confirms each plan"
+
+
+PLANNER_CHOICES = [(name, name.replace("_", " ").capitalize()) for name in sorted(PLANNERS)]
+"""Who chooses what returns first."""
 
 
 class PartitionState(ColouredChoices):

@@ -63,7 +63,6 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
         topology=topology,
         generation=topology.generation,
         kind=PlanKind.DEPLOY,
-        method=topology.method,
         assignment=placement.assignment,
         reason=reason,
         explanation={"load": placement.load},

@@ -48,13 +48,19 @@ def partitions_assign(
     topology: Topology,
     assignment: Mapping[str, str],
     states: Mapping[str, PartitionState] | None = None,
+    whole: bool = False,
 ) -> list[Change]:
-    """Put partitions on the nodes (names) a plan gives them, with new `states` where given."""
+    """Put partitions on the nodes (names) a plan gives them, with new `states` where given.
+
+    whole: the assignment is that of a plan, so that what it leaves out is to run nowhere and has failed.
+    """
     rows = Rows.load(topology)
     touched: list[str] = []
     for label, partition in rows.partitions.items():
         node = rows.nodes.ids.get(assignment.get(label, ""), partition.node_id)
         state = (states or {}).get(label, partition.state)
+        if whole and label not in assignment:
+            node, state = None, PartitionState.FAILED
         if (node, state) != (partition.node_id, partition.state):
             partition.node_id, partition.state = node, state
             touched.append(label)

@@ -7,10 +7,13 @@ from django.db import models
 
 from controlplane.domain.topology.spec import TOPOLOGY_NAME_PATTERN
 from controlplane.topologies.choices import (
+    PLANNER_CHOICES,
+    ApprovalPolicy,
     Desired,
+    MethodPolicy,
     PartitionState,
     QueryStatus,
-    RecoveryMethod,
+    RollbackPolicy,
     Severity,
     TopologyStatus,
 )
@@ -33,7 +36,42 @@ class Topology(models.Model):
     desired = models.CharField(max_length=8, choices=Desired.choices, default=Desired.STOPPED, db_index=True)
     spec = models.JSONField(default=dict)
     error = models.TextField(blank=True, default="")
-    method = models.CharField(max_length=16, choices=RecoveryMethod.choices, default=RecoveryMethod.BLOCKING)
+    method = models.CharField(
+        max_length=16,
+        choices=MethodPolicy.choices,
+        default=MethodPolicy.AUTO,
+        help_text="auto: incremental for a correlated failure, otherwise blocking",
+    )
+    planner = models.CharField(
+        max_length=32,
+        choices=PLANNER_CHOICES,
+        default="best_density",
+        help_text="who chooses what returns first",
+    )
+    rollback = models.CharField(
+        max_length=16,
+        choices=RollbackPolicy.choices,
+        default=RollbackPolicy.ANCESTORS,
+        help_text="what incremental recovery undoes of what still runs",
+    )
+    approval = models.CharField(
+        max_length=16,
+        choices=ApprovalPolicy.choices,
+        default=ApprovalPolicy.AUTOMATIC,
+        help_text="whether recovery plans wait for an operator",
+    )
+    correlation_threshold = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="so many lost nodes are a correlated failure; empty: the installation's number",
+    )
+    correlation_window = models.FloatField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.0)],
+        help_text="seconds from one loss to the next; empty: the installation's number",
+    )
     generation = models.PositiveIntegerField(default=0)
     applied_generation = models.PositiveIntegerField(
         default=0, help_text="generation of the plan the driver reported last"

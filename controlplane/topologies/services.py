@@ -17,6 +17,7 @@ from controlplane.events.choices import Door, EventKind
 from controlplane.events.operations import reason_require
 from controlplane.events.representation import Change, query_change, removal, topology_change
 from controlplane.events.services import event_publish
+from controlplane.incidents.stepping import incidents_step_on_commit
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.lifecycle import at_rest_require
 from controlplane.topologies.models import (
@@ -158,6 +159,8 @@ def query_priorities_set(
         after={label: row.priority for label, row in changed.items()},
         reason=reason,
     )
+    # What is not restored yet is planned by the new priorities.
+    incidents_step_on_commit(target)
     event_publish(
         kind=EventKind.QUERY_UPDATED,
         topology=target.name,

@@ -21,6 +21,7 @@ _TOPOLOGY: dict[DriverState, TopologyStatus] = {
 _UNCHANGING: frozenset[DriverState] = frozenset(
     {"starting", "waiting_for_nodes", "paused", "completed", "failed"}
 )
+_CATCHING_UP: frozenset[DriverState] = frozenset({"restoring", "replaying", "degraded"})
 _FINAL = frozenset({TopologyStatus.COMPLETED, TopologyStatus.FAILED, TopologyStatus.STOPPED})
 
 
@@ -50,8 +51,10 @@ def partition_states(
     state: DriverState,
     failed: Collection[str],
     previous: Mapping[str, str],
+    behind: Collection[str] | None = None,
 ) -> dict[str, PartitionState]:
-    """The state of every partition, given those without a node or absent (`failed`).
+    """The state of every partition, given those without a node or absent (`failed`) and those that run and
+    have not caught up (`behind`, None where the message does not say: then they stay as they were).
 
     Whatever is downstream of a failed partition is stalled while the driver is degraded.
     """
@@ -62,12 +65,11 @@ def partition_states(
         before = PartitionState(previous.get(partition, PartitionState.STARTING))
         if partition in lost:
             states[partition] = PartitionState.FAILED
+        elif state in _CATCHING_UP and _is_behind(partition, state, before, behind):
+            restoring = state == "restoring" or (before is PartitionState.RESTORING and behind is None)
+            states[partition] = PartitionState.RESTORING if restoring else PartitionState.REPLAYING
         elif partition in stalled:
             states[partition] = PartitionState.STALLED
-        elif state == "restoring":
-            states[partition] = PartitionState.RESTORING
-        elif state == "replaying":
-            states[partition] = PartitionState.REPLAYING
         elif state == "stopped":
             states[partition] = PartitionState.STARTING
         elif state in _UNCHANGING:
@@ -75,6 +77,19 @@ def partition_states(
         else:
             states[partition] = PartitionState.RUNNING
     return states
+
+
+def _is_behind(
+    partition: str, state: DriverState, before: PartitionState, behind: Collection[str] | None
+) -> bool:
+    """Whether a partition that runs has yet to catch up. A driver that restores or replays and names nobody
+    means everybody."""
+    if behind:
+        return partition in behind
+    if behind is None:
+        unknown = state != "degraded" and before not in (PartitionState.RUNNING, PartitionState.STALLED)
+        return unknown or before in (PartitionState.RESTORING, PartitionState.REPLAYING)
+    return state != "degraded"
 
 
 def downstream(graph: TopologyGraph, origins: Iterable[str]) -> set[str]:

@@ -7,7 +7,7 @@ A call makes a constant number of database queries and publishes at most one eve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -27,6 +27,7 @@ from controlplane.events.representation import (
 from controlplane.events.services import event_publish
 from controlplane.topologies.choices import (
     Desired,
+    PartitionState,
     Severity,
     TopologyStatus,
 )
@@ -123,7 +124,7 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     topology.committed_epoch = status.committed
     topology.checkpoint_epoch = status.checkpoint
     topology.error = status.error
-    _states_apply(topology, rows, status.state, status.absent, {})
+    _states_apply(topology, rows, status.state, status.absent, {}, behind=status.behind)
     after = topology_change(topology)
     rows_after = [row for row, old in zip(rows.changes(), rows_before, strict=True) if row != old]
     if rows_after:
@@ -246,6 +247,7 @@ def _states_apply(
     state: DriverState,
     absent: list[str],
     health: Mapping[str, QueryHealth],
+    behind: Collection[str] | None = None,
 ) -> bool:
     """Derive all states; returns whether any of them changed."""
     graph = graph_of(topology.spec)
@@ -260,11 +262,18 @@ def _states_apply(
     # The driver may not have noticed yet what the heartbeats have shown.
     failed = {label for label, row in rows.partitions.items() if row.node_id in rows.nodes.gone}
     failed.update(label for label in absent if label in rows.partitions)
+    # Nor has it applied the plan that leaves these out.
+    failed.update(
+        label
+        for label, row in rows.partitions.items()
+        if row.node_id is None and row.state == PartitionState.FAILED
+    )
     states = partition_states(
         graph,
         state=state,
         failed=failed,
         previous={label: row.state for label, row in rows.partitions.items()},
+        behind=behind,
     )
     for label, partition in rows.partitions.items():
         if label in states and partition.state != states[label]:

@@ -2,49 +2,40 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.recovery.incident import ENDED_STATES
+from tests.simulation.incident_schedules import ACTIONS, check, check_ended, run_schedule, world_of
 from tests.simulation.incident_world import World
-
-ACTIONS = (
-    "kill", "kill", "detect", "return", "arrive", "arrive", "reuse_name", "request_start", "request_fail",
-    "time", "publish", "step", "step", "deliver", "deliver", "deliver", "drive", "drive", "restart_driver",
-    "checkpoint", "recover_now", "redeploy",
-)  # fmt: skip
 
 schedules = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 10_000)), max_size=50)
 
 
-def check(world: World) -> None:
-    """What must hold at any moment."""
-    for name, run in world.runs.items():
-        assert run.generations_seen == sorted(set(run.generations_seen)), "generation in force went back"
-        assert run.driver.applied == sorted(set(run.driver.applied)), "a generation was applied twice"
-        generations = [plan.generation for plan in world.plans if plan.topology == name]
-        assert len(generations) == len(set(generations)), "two plans of one generation"
-        current = [p for p in world.plans if p.topology == name and p.state in ("planned", "published")]
-        assert len(current) <= 1, "two plans under way for one topology"
-
-
-@settings(max_examples=300, deadline=None)
-@given(schedules)
-def test_every_incident_ends_and_everything_runs_again(schedule: list[tuple[str, int]]) -> None:
-    world = World()
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), schedules)
+def test_every_incident_ends_and_everything_runs_again(seed: int, schedule: list[tuple[str, int]]) -> None:
+    world = world_of(seed)
     for action, choice in schedule:
         world.act(action, choice)
         check(world)
     world.settle()
     check(world)
-    assert all(state in ENDED_STATES for state in world.incidents.values()), world.incidents
-    for name, run in world.runs.items():
-        assert not world.absent(name), f"{name} still has absent partitions"
-        assert run.in_force is not None
-        assert set(run.in_force.assignment) == set(run.graph.partitions)
+    check_ended(world)
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.parametrize("seed", [164, 1834])
+def test_schedules_that_once_failed(seed: int) -> None:
+    """164: one node more was asked for in place of a node that had come back, given up and asked for again,
+    for ever. 1834: what was left did not fit on a node like its home, so such nodes were asked for without
+    end (somebody had deployed it there anew in the middle of the incident)."""
+    run_schedule(seed)
+
+
+@settings(max_examples=40, deadline=None)
 @given(schedules)
 def test_repeating_a_step_changes_nothing(schedule: list[tuple[str, int]]) -> None:
     world = World()
@@ -54,6 +45,17 @@ def test_repeating_a_step_changes_nothing(schedule: list[tuple[str, int]]) -> No
     plans = [(p.topology, p.generation, p.state) for p in world.plans]
     requests = {key: r.state for rs in world.requests.values() for key, r in rs.items()}
     for _ in range(3):
-        world.do_step(None)  # type: ignore[arg-type]
+        world.do_step(random.Random(0))
     assert plans == [(p.topology, p.generation, p.state) for p in world.plans]
     assert requests == {key: r.state for rs in world.requests.values() for key, r in rs.items()}
+
+
+def test_schedules_by_seed_exercise_what_they_are_for() -> None:
+    """Waves really are partial, plans really are confirmed, and both methods are used."""
+    counts: Counter[str] = Counter()
+    for seed in range(100):
+        world = run_schedule(seed)
+        counts.update(world.counts)
+    for what in ("partial plans", "full plans", "later waves", "blocking plans", "incremental plans"):
+        assert counts[what] > 30, counts
+    assert counts["proposals"] > counts["approvals"] > 30, counts

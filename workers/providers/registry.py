@@ -11,5 +11,8 @@ def provider_create(environment: Environment) -> NodeProvider:
     """The provider of this installation; the delays of its requests are seeded with the secret key, so
     that they differ between installations but never between two processes of one."""
     return LocalNodeProvider(
-        home=environment.home, delay=environment.replacement_delay, seed=environment.secret_key[:8]
+        home=environment.home,
+        delay=environment.replacement_delay,
+        seed=environment.secret_key[:8],
+        cpu_cap=environment.cpu_caps,
     )

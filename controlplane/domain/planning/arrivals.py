@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -45,7 +46,9 @@ class UniformDelay:
     def share(self, seconds: float) -> float:
         if seconds >= self.longest:
             return 1.0
-        return max(0.0, (seconds - self.shortest) / (self.longest - self.shortest))
+        if seconds <= self.shortest:
+            return 0.0
+        return (seconds - self.shortest) / (self.longest - self.shortest)
 
 
 class ObservedDelay:
@@ -101,24 +104,28 @@ def expected_arrivals(
     pending = [(age, offer) for age, offer in ranked if delay.share(age) < 1.0]
     arrivals = [Arrival(max(1e-3, OVERDUE_SHARE * age), offer) for age, offer in overdue]
     ages = [age for age, _ in pending]
+    # Requests are mostly made together: hundreds of lost nodes have few different ages.
+    groups = [(age, count, delay.share(age)) for age, count in Counter(ages).items()]
     arrivals += [
-        Arrival(_when(delay, ages, (k + 1) * len(pending) / (len(pending) + 1)), offer)
+        Arrival(_when(delay, groups, (k + 1) * len(pending) / (len(pending) + 1)), offer)
         for k, (_, offer) in enumerate(pending)
     ]
     return tuple(sorted(arrivals))
 
 
-def _when(delay: Delay, ages: Sequence[float], expected: float) -> float:
-    """Seconds from now until this many of the pending requests are expected to have arrived."""
+def _when(delay: Delay, groups: Sequence[tuple[float, int, float]], expected: float) -> float:
+    """Seconds from now until this many of the pending requests are expected to have arrived.
+
+    groups: age, number and share of the delays up to that age, of requests of equal age.
+    """
 
     def come(after: float) -> float:
         total = 0.0
-        for age in ages:
-            before = delay.share(age)
-            total += (delay.share(age + after) - before) / (1.0 - before)
+        for age, count, before in groups:
+            total += count * (delay.share(age + after) - before) / (1.0 - before)
         return total
 
-    low, high = 0.0, max(0.0, delay.longest - min(ages))
+    low, high = 0.0, max(0.0, delay.longest - min(age for age, _, _ in groups))
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         low, high = (low, middle) if come(middle) >= expected else (middle, high)

@@ -109,6 +109,7 @@ def replacement_placement(
     *,
     partitions: Iterable[str] | None = None,
     max_utilisation: float = MAX_UTILISATION,
+    unmeasured: Collection[str] | None = None,
 ) -> Placement:
     """Put the partitions of lost nodes on the offered `nodes`; healthy ones stay where they are.
 
@@ -117,6 +118,7 @@ def replacement_placement(
     nodes: where failed partitions may go. Offer live nodes as well as new ones to use their free room;
         their own partitions are accounted for by `assignment`, other topologies by `NodeSpace.load`.
     partitions: restore only these now (a wave of an incremental recovery); default all that are lost.
+    unmeasured: see `place`.
 
     Spreading by size can fail to pack what the lost nodes once held together. Where the offered nodes
     are as many and as large, each then takes over the partitions of one lost node as they were.
@@ -139,6 +141,7 @@ def replacement_placement(
         max_utilisation=max_utilisation,
         affinity=chains(topology),
         levels=partition_levels(topology),
+        unmeasured=unmeasured,
     )
     if not placement.unplaced:
         return placement

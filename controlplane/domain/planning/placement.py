@@ -108,6 +108,7 @@ def place(
     max_utilisation: float = MAX_UTILISATION,
     affinity: Iterable[Sequence[str]] = (),
     levels: Mapping[str, int] | None = None,
+    unmeasured: Collection[str] | None = None,
 ) -> Placement:
     """Give every partition a node, most free capacity first, none above `max_utilisation`.
 
@@ -117,6 +118,7 @@ def place(
     affinity: groups to keep together. A group with members already on an offered node joins them
         if it fits there.
     levels: level of each partition in the operator graph, for spreading unmeasured partitions.
+    unmeasured: those whose cost is an assumption; default all without a cost.
     """
     assigned = dict(assigned or {})
     wanted = sorted({name for name in partitions if name not in assigned}, key=natural_key)
@@ -130,7 +132,9 @@ def place(
         max_utilisation=max_utilisation,
         affinity=affinity,
         levels=levels or {},
-        unmeasured={name for name in wanted if costs.get(name, 0.0) <= 0.0},
+        unmeasured={name for name in wanted if costs.get(name, 0.0) <= 0.0}
+        if unmeasured is None
+        else unmeasured,
     )
     unplaced = placer.add(wanted)
     return placer.placement(unplaced)

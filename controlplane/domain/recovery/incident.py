@@ -1,8 +1,9 @@
-"""The vocabulary of an incident: its state, what can happen to it, and what must be done.
+"""The vocabulary of an incident: where it and its topologies stand, and what recovery sees of the world.
 
 An incident covers several topologies. For each there is a `TopologyCase`, whose phase says how far its
 present wave is; the state of the incident is that of its least advanced case. Incremental recovery adds
-waves to a case (a plan that covers some of `failed` and leaves the rest), not other phases.
+waves to a case (a plan that covers some of `failed` and leaves the rest), not other phases. What can happen
+is in `events`, what must be done about it in `instructions`.
 
 The story of an incident is also its memory: what cannot be read from plans and nodes (which partitions
 were lost, which node came back, who asked for what) is a `Tell` with a `fact`, stored with the sentence
@@ -11,21 +12,21 @@ that tells it and recalled when a coordinator starts again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
+from controlplane.domain.recovery.policy import RecoveryPolicy
 from controlplane.domain.topology.graph import Topology
 
 
 class Phase(StrEnum):
     """Where a topology stands in an incident."""
 
-    FAILED = "failed"  # partitions are down and no plan covers them
+    FAILED = "failed"  # partitions are down, and no plan is under way
     PLANNED = "planned"  # a plan is recorded, not yet in ZooKeeper
     PUBLISHED = "published"  # the plan is in ZooKeeper; the driver has not applied it
-    REPLAYING = "replaying"  # applied; the driver works through what was missed
+    REPLAYING = "replaying"  # applied; the driver catches up, or the next wave is awaited
     VERIFYING = "verifying"  # caught up; the next global checkpoint is awaited
     VERIFIED = "verified"  # that checkpoint is complete
     DROPPED = "dropped"  # nothing left to recover here: undeployed, redeployed, or the nodes came back
@@ -63,6 +64,9 @@ class NodeView:
 class Deployment:
     """A deployed topology and the newest plan recorded for it, of whatever kind.
 
+    assignment: what that plan runs; partitions that no wave has restored yet are missing.
+    homes: where each partition ran before the incident, default `assignment`.
+    before: generation of the newest plan that is not of this incident, default `generation`.
     costs: CPU percent of each measured partition. latest: newest complete checkpoint, 0 if none.
     """
 
@@ -72,29 +76,62 @@ class Deployment:
     costs: dict[str, float] = field(default_factory=dict)
     latest: int = 0
     priorities: dict[str, int] = field(default_factory=dict)
+    policy: RecoveryPolicy = field(default_factory=RecoveryPolicy)
+    homes: dict[str, str] = field(default_factory=dict)
+    before: int = -1
+
+    def __post_init__(self) -> None:
+        self.homes = self.homes or dict(self.assignment)
+        if self.before < 0:
+            self.before = self.generation
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Partitions the newest plan does not run."""
+        return frozenset(self.topology.partitions) - self.assignment.keys()
+
+    def home(self, partition: str) -> str | None:
+        """Where it is to run now, or ran before the incident."""
+        return self.assignment.get(partition) or self.homes.get(partition)
 
 
 @dataclass(slots=True, kw_only=True)
 class TopologyCase:
-    """One topology in an incident. `failed`: partitions down and covered by no plan; `forced`: plan even
-    if nothing is down (an operator asked). `restore`: what its plan is to restore; `unrestored`: those of
-    `failed` that a superseded plan was to restore. `generation`, `wave`, `checkpoint` are its last plan's."""
+    """One topology in an incident.
+
+    failed: partitions that are down (or are to move) and that no plan under way covers.
+    forced: plan even if nothing is down, because an operator asked. restore: what its last plan is to
+    restore. unrestored: those of `failed` that a plan was to restore which was thrown away.
+    generation, wave, checkpoint, rollback, method: of its last plan; the method is empty before the first.
+    applied: a plan of this incident is known to be applied. owed: a plan that carried a rollback was
+    thrown away, so the next one must carry it.
+    """
 
     name: str
     phase: Phase = Phase.FAILED
     generation: int = 0
     wave: int = 0
     checkpoint: int = 0
+    rollback: bool = False
+    method: str = ""
     failed: set[str] = field(default_factory=set)
     restore: frozenset[str] = frozenset()
     unrestored: set[str] = field(default_factory=set)
     forced: bool = False
+    applied: bool = False
+    owed: bool = False
     story: list[tuple[float, str, str]] = field(default_factory=list)
+
+    @property
+    def awaits_wave(self) -> bool:
+        """Whether the next thing to do here is a plan."""
+        return self.phase is Phase.FAILED or (self.phase is Phase.REPLAYING and bool(self.failed))
 
 
 @dataclass(slots=True, kw_only=True)
 class Request:
-    """A replacement asked of the provider for `lost_node`; `attempt` counts from 1."""
+    """A replacement asked of the provider for `lost_node`; `attempt` counts from 1.
+    capacity: what it is to offer, in CPU percent."""
 
     key: str
     lost_node: str
@@ -102,236 +139,5 @@ class Request:
     state: Literal["pending", "started", "joined", "failed"] = "pending"
     node: str = ""
     started_at: float | None = None
-
-
-# ---- events --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodesLost:
-    """Nodes were given up; node name -> evidence."""
-
-    at: float
-    nodes: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionsLost:
-    """A driver keeps reporting partitions absent although their nodes live."""
-
-    at: float
-    topology: str
-    generation: int
-    partitions: frozenset[str]
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeReturned:
-    """A lost node is back under a new session and its processes never stopped."""
-
-    at: float
-    node: str
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeArrived:
-    """A node registered that has nothing to run yet."""
-
-    at: float
-    node: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanPublished:
-    at: float
-    topology: str
-    generation: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRefused:
-    """ZooKeeper already holds a plan of a higher generation."""
-
-    at: float
-    topology: str
-    generation: int
-    in_force: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverReported:
-    """The driver's present status; repeated and late reports do no harm."""
-
-    at: float
-    topology: str
-    generation: int
-    state: str
-    head: int
-    committed: int
-    checkpoint: int
-    absent: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointCompleted:
-    at: float
-    topology: str
-    checkpoint: int
-    generation: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryAsked:
-    """An operator wants a topology recovered now, with the nodes there are."""
-
-    at: float
-    topology: str
-    actor: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainAsked:
-    """An operator wants a living node emptied."""
-
-    at: float
-    node: str
-    actor: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbortAsked:
-    at: float
-    actor: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopologyWithdrawn:
-    """The topology is no longer to run, or somebody deployed a newer plan."""
-
-    at: float
-    topology: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """Time passed; look again at what can be done."""
-
-    at: float
-
-
-Event = (
-    NodesLost
-    | PartitionsLost
-    | NodeReturned
-    | NodeArrived
-    | PlanPublished
-    | PlanRefused
-    | DriverReported
-    | CheckpointCompleted
-    | RecoveryAsked
-    | DrainAsked
-    | AbortAsked
-    | TopologyWithdrawn
-    | Looked
-)
-
-
-# ---- instructions --------------------------------------------------------------------------------
-
-EntryKind = Literal["stimulus", "evidence", "decision", "step", "outcome"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tell:
-    """Add a sentence to the story. `fact`, if any, is what a restarted coordinator must remember."""
-
-    kind: EntryKind
-    text: str
-    fact: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Involve:
-    """The incident now concerns this topology."""
-
-    topology: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskForNode:
-    key: str
-    lost_node: str
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GiveUpRequest:
-    """The asked node did not come, or is not needed any more."""
-
-    key: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePlan:
-    """Record a plan if the topology's newest generation is still `expected`; publish it after the commit."""
-
-    topology: str
-    expected: int
-    generation: int
-    wave: int
-    kind: Literal["recover", "restore"]
-    rollback: bool
-    checkpoint: int
-    assignment: Mapping[str, str]
-    restore: tuple[str, ...]
-    reason: str
-    explanation: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkPlan:
-    topology: str
-    generation: int
-    state: Literal["published", "applied", "verified", "superseded"]
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkPartitions:
-    """Partitions of the topology (all, if None) are now in this state."""
-
-    topology: str
-    state: Literal["failed", "restoring", "replaying", "running"]
-    partitions: frozenset[str] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskForCheckpoint:
-    """Have the driver take a global checkpoint now: it ends the incident sooner."""
-
-    topology: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnterState:
-    state: State
-
-
-Instruction = (
-    Tell
-    | Involve
-    | AskForNode
-    | GiveUpRequest
-    | CreatePlan
-    | MarkPlan
-    | MarkPartitions
-    | AskForCheckpoint
-    | EnterState
-)
+    requested_at: float | None = None
+    capacity: float = 100.0

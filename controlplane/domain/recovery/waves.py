@@ -1,29 +1,30 @@
-"""The decisions taken whenever something has changed: plans, requests for nodes, the incident's state."""
+"""The decisions taken whenever something has changed: methods, plans, proposals, the incident's state."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from controlplane.domain.planning import natural_key
+from controlplane.domain.planning import LookAhead
 from controlplane.domain.recovery import wording
+from controlplane.domain.recovery.costs import costs_fix
 from controlplane.domain.recovery.incident import (
     ENDED_PHASES,
     ENDED_STATES,
-    AskForNode,
-    CreatePlan,
-    EnterState,
-    GiveUpRequest,
-    Instruction,
-    MarkPartitions,
     Phase,
-    Request,
     State,
     TopologyCase,
 )
+from controlplane.domain.recovery.instructions import (
+    CreatePlan,
+    EnterState,
+    Instruction,
+    KeepCosts,
+    MarkPartitions,
+)
 from controlplane.domain.recovery.method import Situation, Waiting, Wave
-from controlplane.domain.recovery.transitions import Transitions
-
-JOIN_LIMIT = 120.0  # seconds a started replacement may take to register before another is asked for
+from controlplane.domain.recovery.policy import INCREMENTAL, method_choose
+from controlplane.domain.recovery.proposals import Proposals
 
 _STATE_OF_PHASE = {
     Phase.FAILED: State.ACQUIRING,
@@ -34,40 +35,76 @@ _STATE_OF_PHASE = {
 }
 
 
-class Waves(Transitions):
+class Waves(Proposals):
     """What follows from the present state of an incident."""
 
     def _look_again(self) -> list[Instruction]:
-        """What follows from the present state: plans, requests for nodes, the state of the incident."""
+        """What follows from the present state: requests for nodes, plans, the state of the incident."""
         if self.state in ENDED_STATES:
             return []
-        instructions = self._ask_for_nodes()
-        for name in sorted(self.cases):
-            case = self.cases[name]
-            if case.phase is Phase.FAILED:
-                instructions += self._decide(case)
+        instructions = self._keep_costs()
+        if not self.memory.paused:
+            instructions += self._ask_for_nodes()
+        if self.may_plan:
+            instructions += self._look_at_cases()
         return [*instructions, *self._enter(self._derived_state())]
 
-    def _decide(self, case: TopologyCase) -> list[Instruction]:
-        if not self.may_plan:
+    def _keep_costs(self) -> list[Instruction]:
+        if all(case.phase in ENDED_PHASES for case in self.cases.values()):
             return []
+        fixed = costs_fix(self.deployments, self.nodes, self.memory.costs, self.max_utilisation)
+        if not fixed:
+            return []
+        self.memory.costs.update(fixed)
+        return [KeepCosts(costs=fixed)]
+
+    def _look_at_cases(self) -> list[Instruction]:
+        instructions: list[Instruction] = []
+        for name in sorted(self.cases):
+            if self.cases[name].awaits_wave:
+                instructions += self._check(self.cases[name])
+        if self.memory.paused:
+            return instructions
+        waiting = [case for _, case in sorted(self.cases.items()) if case.awaits_wave]
+        joint: list[TopologyCase] = []
+        for case in waiting:
+            method, told = self._method(case)
+            instructions += told
+            # Where nothing is down and all is to go back all the same, there is nothing to choose from.
+            if method == INCREMENTAL and case.failed:
+                joint.append(case)
+        # Queries come before whole topologies: what blocks can wait a little longer for its room.
+        instructions += self._decide(self.incremental.next_waves(joint, self._situation()))
+        for case in waiting:
+            if case not in joint:
+                instructions += self._decide(self.blocking.next_waves([case], self._situation()))
+        return instructions
+
+    def _check(self, case: TopologyCase) -> list[Instruction]:
+        """Whether there is anything to plan at all."""
         if case.name not in self.deployments:
             return self._transition(case, Phase.DROPPED, "it is not deployed any more")
-        instructions: list[Instruction] = []
-        if not case.failed and not case.forced:
-            down = self._down(case.name)
-            if not down:
-                return self._transition(case, Phase.DROPPED, "a newer plan has replaced what was lost")
-            fact = {"fact": "lost", "nodes": [], "failed": self._failed_fact({case.name: down})}
-            told = f"The plan now in force has partitions on lost nodes: {wording.listed(down)}."
-            instructions += [*self._fail(case.name, down, "still down"), *self._tell("evidence", told, fact)]
-        decision = self.method.next_wave(case, self._situation())
-        if isinstance(decision, Wave):
-            return [*instructions, *self._plan(case, decision)]
-        instructions += self._wait(case, decision)
-        if decision.short:
-            instructions += self._ask_for_one_more(case)
-        return instructions
+        if case.failed or case.forced:
+            return []
+        down = self._down(case.name)
+        if not down:
+            return self._transition(case, Phase.DROPPED, "a newer plan has replaced what was lost")
+        told = f"The plan now in force has partitions on lost nodes: {wording.listed(down)}."
+        fact = self._lost_fact((), {case.name: down})
+        return [*self._fail(case.name, down, "still down"), *self._tell("evidence", told, fact)]
+
+    def _method(self, case: TopologyCase) -> tuple[str, list[Instruction]]:
+        situation = self._situation()
+        method, why = method_choose(
+            self.deployments[case.name].policy,
+            so_far=case.method,
+            down=situation.down(case.name),
+            moments=[moment for moment, _ in self.memory.loss_times],
+        )
+        if self.memory.method.get(case.name) == method:
+            return method, []
+        fact = {"fact": "method", "topology": case.name, "method": method}
+        return method, self._tell("decision", wording.method_chosen(case.name, method, why), fact)
 
     def _situation(self) -> Situation:
         asked = {t for t, generation in self.memory.asked.items() if generation == self._generation(t)}
@@ -85,17 +122,39 @@ class Waves(Transitions):
                 name: replace(node, usable=node.usable and name not in self.memory.avoided)
                 for name, node in self.nodes.items()
             },
+            costs=self.memory.costs,
             lost=frozenset(self.memory.lost),
-            expected=sum(request.state in ("pending", "started") for request in self.requests.values()),
+            expected=len(self._expected()),
             expedited=frozenset(asked | drained),
             max_utilisation=self.max_utilisation,
+            arrivals=self._arrivals() if self._looks_ahead() else (),
+            drained=frozenset(self.memory.drained),
         )
 
+    def _looks_ahead(self) -> bool:
+        """Whether any planner wants to know when nodes are expected, which takes a while to work out."""
+        cases = (self.deployments[name] for name in self.cases if name in self.deployments)
+        return any(deployment.policy.planner == LookAhead.name for deployment in cases)
+
+    def _decide(self, decisions: Mapping[str, Wave | Waiting]) -> list[Instruction]:
+        instructions: list[Instruction] = []
+        for name, decision in decisions.items():
+            case = self.cases[name]
+            if isinstance(decision, Waiting):
+                instructions += self._wait(case, decision)
+                if decision.short:
+                    instructions += self._ask_for_one_more(case)
+                continue
+            unconfirmed = self._propose(case, decision)
+            instructions += self._plan(case, decision) if unconfirmed is None else unconfirmed
+        return instructions
+
     def _wait(self, case: TopologyCase, waiting: Waiting) -> list[Instruction]:
+        instructions = self._withdraw(case, waiting.reason)
         if self.memory.waiting.get(case.name) == waiting.reason:
-            return []
+            return instructions
         fact = {"fact": "waiting", "topology": case.name, "reason": waiting.reason}
-        return self._tell("decision", f"{case.name}: {waiting.reason}", fact)
+        return [*instructions, *self._tell("decision", f"{case.name}: {waiting.reason}", fact)]
 
     def _plan(self, case: TopologyCase, wave: Wave) -> list[Instruction]:
         deployment = self.deployments[case.name]
@@ -106,7 +165,9 @@ class Waves(Transitions):
             generation=generation,
             wave=case.wave + 1,
             kind="recover" if wave.restore else "restore",
+            method=wave.method,
             rollback=wave.rollback,
+            buffering=wave.buffering,
             checkpoint=wave.checkpoint,
             assignment=dict(wave.assignment),
             restore=wave.restore,
@@ -116,76 +177,42 @@ class Waves(Transitions):
         case.failed -= set(wave.restore)
         case.restore, case.unrestored, case.forced = frozenset(wave.restore), set(), False
         case.generation, case.wave, case.checkpoint = generation, plan.wave, wave.checkpoint
+        case.method, case.rollback, case.owed = wave.method, wave.rollback, False
         deployment.generation, deployment.assignment = generation, dict(wave.assignment)
         text = f"Plan {generation}, wave {plan.wave}: {wave.reason}"
-        told = self._tell("decision", text, dict(wave.explanation))
+        # Query by query the plan itself explains; the story needs the outline.
+        outline = {name: value for name, value in wave.explanation.items() if name != "explanations"}
+        told = self._tell("decision", text, outline)
+        # Rebuilding knows what a plan leaves out, but not what still runs and is yet to move.
+        moving = case.failed & wave.assignment.keys()
+        if moving:
+            fact = {"fact": "still_failed", "failed": self._failed_fact({case.name: moving})}
+            told += self._tell("step", f"Still to move: {wording.listed(moving)}.", fact)
         restored: list[Instruction] = [
             MarkPartitions(topology=case.name, state="restoring", partitions=frozenset(wave.restore))
         ]
         return [plan, *told, *restored, *self._transition(case, Phase.PLANNED, "planned")]
 
-    def _ask_for_nodes(self) -> list[Instruction]:
-        """One request for each lost node; another where the one before failed or its node was lost too."""
-        instructions: list[Instruction] = []
-        for request in self.requests.values():
-            overdue = (
-                request.state == "started"
-                and request.started_at is not None
-                and self.now - request.started_at > JOIN_LIMIT
-            )
-            unneeded = request.state == "pending" and request.lost_node in self.memory.returned
-            if overdue or unneeded:
-                request.state = "failed"
-                reason = (
-                    f"it did not register within {JOIN_LIMIT:.0f} s of its start"
-                    if overdue
-                    else f"not needed any more: {request.lost_node} came back"
-                )
-                instructions.append(GiveUpRequest(key=request.key, reason=reason))
-                instructions += self._tell("step", f"Request {request.key} given up: {reason}.")
-        asked: list[str] = []
-        for node in sorted(self.memory.losses, key=natural_key):
-            mine = [request for request in self.requests.values() if request.lost_node == node]
-            good = sum(request.state != "failed" for request in mine)
-            for attempt in range(len(mine) + 1, len(mine) + 1 + max(0, self.memory.losses[node] - good)):
-                key = f"incident-{self.number}/{node}/{attempt}"
-                self.requests[key] = Request(key=key, lost_node=node, attempt=attempt)
-                instructions.append(AskForNode(key=key, lost_node=node, attempt=attempt))
-                asked.append(node)
-        if asked:
-            instructions += self._tell(
-                "step",
-                f"Asked the provider for {wording.counted(len(asked), 'replacement node')}, "
-                f"in place of {wording.listed(asked)}.",
-            )
-        return instructions
-
-    def _ask_for_one_more(self, case: TopologyCase) -> list[Instruction]:
-        """Everything asked for is here and does not suffice: a node on top of the replacements."""
-        assignment = self.deployments[case.name].assignment
-        homes = sorted({assignment[p] for p in case.failed if p in assignment}, key=natural_key)
-        node = homes[0] if homes else "capacity"
-        attempt = 1 + sum(request.lost_node == node for request in self.requests.values())
-        key = f"incident-{self.number}/{node}/{attempt}"
-        self.requests[key] = Request(key=key, lost_node=node, attempt=attempt)
-        return [
-            AskForNode(key=key, lost_node=node, attempt=attempt),
-            *self._tell("step", f"Asked the provider for one node more, because {case.name} needs the room."),
-        ]
-
     # ---- the state of the incident ---------------------------------------------------------------
 
     def _derived_state(self) -> State:
         """That of the least advanced case; without cases, the wait for spare capacity."""
-        active = [case.phase for case in self.cases.values() if case.phase not in ENDED_PHASES]
+        active = [case for case in self.cases.values() if case.phase not in ENDED_PHASES]
         if active:
-            return _STATE_OF_PHASE[min(active, key=list(Phase).index)]
+            return min((self._state_of(case) for case in active), key=list(State).index)
         if not self.cases and any(
             request.state in ("pending", "started") and self.memory.losses[request.lost_node] > 0
             for request in self.requests.values()
         ):
             return State.ACQUIRING
         return State.CLOSED
+
+    def _state_of(self, case: TopologyCase) -> State:
+        """What is still failed waits for a node: behind a wave that has caught up, or for all at once."""
+        caught_up = self.memory.caught_up.get(case.name) == case.generation
+        if case.phase is Phase.REPLAYING and case.failed and (caught_up or case.method != INCREMENTAL):
+            return State.ACQUIRING
+        return _STATE_OF_PHASE[case.phase]
 
     def _enter(self, state: State) -> list[Instruction]:
         if state is self.state:

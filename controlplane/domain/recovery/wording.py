@@ -19,8 +19,8 @@ def listed(names: Collection[str]) -> str:
     return f"{', '.join(ordered[:-1])} and {ordered[-1]}"
 
 
-def counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+def counted(number: int, thing: str, things: str = "") -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {things or thing + 's'}"
 
 
 def nodes_lost(nodes: Sequence[str], affected: Mapping[str, Collection[str]], grown: bool) -> str:
@@ -49,6 +49,14 @@ def node_returned(node: str, evidence: str, kept: Mapping[str, Collection[str]])
     return f"{start} Its partitions already have another home, so it counts as an empty node."
 
 
+def method_chosen(topology: str, method: str, why: str) -> str:
+    return f"{topology} is recovered by the {method} method, because {why}."
+
+
+def proposed(topology: str, proposal: str, reason: str) -> str:
+    return f"Plan proposed for {topology}, to be confirmed as {proposal}: {reason}"
+
+
 def recovery_asked(topology: str, actor: str, reason: str, forced: bool) -> str:
     start = f"{actor} asked to recover {topology} now: {reason}."
     if forced:
@@ -73,3 +81,8 @@ def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+
+
+def wave_caught_up(topology: str, wave: int, partitions: Collection[str], left: int) -> str:
+    text = f"{topology}: wave {wave} has caught up, {listed(partitions)} work live"
+    return f"{text}; {counted(left, 'partition')} still down." if left else f"{text}."

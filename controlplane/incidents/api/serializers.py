@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from controlplane.api.requests import ReasonSerializer
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 
 
@@ -18,11 +19,36 @@ class NamesField(serializers.ListField):
         return sorted(row.name for row in data.all())
 
 
+class ProposalSerializer(serializers.Serializer):
+    """A plan that waits for a confirmation; see `approve`."""
+
+    proposal = serializers.CharField(help_text="id, for `approve`")
+    generation = serializers.IntegerField(help_text="of the topology when it was proposed")
+    wave = serializers.IntegerField()
+    method = serializers.CharField()
+    rollback = serializers.BooleanField()
+    restore = serializers.ListField(child=serializers.CharField())
+    queries = serializers.ListField(child=serializers.CharField())
+    reason = serializers.CharField()
+
+
+class ApproveSerializer(ReasonSerializer):
+    proposal = serializers.CharField(
+        required=False,
+        max_length=200,
+        help_text="id of the proposal; without it all that are proposed now. One that is not proposed any "
+        "more is refused (409)",
+    )
+
+
 class IncidentSerializer(serializers.ModelSerializer):
     failed_nodes = NamesField(read_only=True)
     topologies = NamesField(read_only=True)
     checkpoints = serializers.DictField(child=serializers.IntegerField(), read_only=True)
     summary = serializers.DictField(read_only=True)
+    proposals = serializers.DictField(
+        child=ProposalSerializer(), read_only=True, help_text="topology name to the plan that waits"
+    )
 
     class Meta:
         model = Incident
@@ -42,6 +68,9 @@ class IncidentSerializer(serializers.ModelSerializer):
             "topologies",
             "checkpoints",
             "wanted_nodes",
+            "paused",
+            "proposals",
+            "availability_area",
             "summary",
         )
         read_only_fields: tuple[str, ...] = fields
@@ -84,6 +113,7 @@ class RecoveryPlanSerializer(serializers.ModelSerializer):
             "kind",
             "method",
             "rollback",
+            "buffering",
             "checkpoint",
             "assignment",
             "restore",

@@ -10,40 +10,29 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.requests import (
-    IDEMPOTENCY_KEY,
-    ErrorsSerializer,
-    ReasonSerializer,
-    accepted,
-    caller,
-    idempotency_key,
-    reason_of,
-)
-from controlplane.errors import Conflict, Missing
-from controlplane.events.api.serializers import OperationSerializer
+from controlplane.api.actions import ActionsMixin, action_schema
 from controlplane.events.choices import OperationKind
-from controlplane.events.operations import operation_find, operation_request
+from controlplane.incidents.actions import incident_action
 from controlplane.incidents.api.serializers import (
+    ApproveSerializer,
     IncidentDetailSerializer,
     IncidentSerializer,
     RecoveryPlanSerializer,
 )
-from controlplane.incidents.choices import INCIDENT_ENDED
 from controlplane.incidents.models import Incident, RecoveryPlan
+from controlplane.incidents.selectors import incident_get
 from controlplane.topologies.api.parts import OfTopology
 
-ACTION = extend_schema(
-    request=ReasonSerializer,
-    parameters=[IDEMPOTENCY_KEY],
-    responses={202: OperationSerializer, 400: ErrorsSerializer, 404: ErrorsSerializer, 409: ErrorsSerializer},
-)
+ACTION = action_schema()
 
 
 @extend_schema_view(
     list=extend_schema(responses=IncidentSerializer(many=True)),
     retrieve=extend_schema(responses=IncidentDetailSerializer),
 )
-class IncidentViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+class IncidentViewSet(
+    ActionsMixin, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet
+):
     """Incidents by number, newest first."""
 
     queryset = Incident.objects.none()
@@ -53,7 +42,8 @@ class IncidentViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     ordering_fields = ("number", "opened_at", "closed_at", "state")
 
     def get_queryset(self) -> Any:
-        rows = Incident.objects.prefetch_related("failed_nodes", "topologies").order_by("-number")
+        rows = Incident.objects.defer("costs").order_by("-number")
+        rows = rows.prefetch_related("failed_nodes", "topologies")
         return rows.prefetch_related("entries") if self.action == "retrieve" else rows
 
     def get_serializer_class(self) -> Any:
@@ -63,60 +53,49 @@ class IncidentViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @action(detail=True, methods=["get"])
     def plans(self, request: Request, number: str) -> Response:
         """The recovery plans of the incident, in order."""
-        incident = self._incident(number)
+        incident = incident_get(int(number))
         rows = RecoveryPlan.objects.filter(incident=incident).select_related("topology", "incident")
         page = self.paginate_queryset(rows.order_by("topology__name", "generation"))
         return self.get_paginated_response(RecoveryPlanSerializer(page, many=True).data)
 
-    @ACTION
+    @action_schema(ApproveSerializer)
     @action(detail=True, methods=["post"])
     def approve(self, request: Request, number: str) -> Response:
-        """Let the prepared plan be published."""
-        return self._act(OperationKind.INCIDENT_APPROVE, request, number)
+        """Have a proposed plan carried out: the one given, or all that are proposed now."""
+        serializer = ApproveSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        given = serializer.validated_data.get("proposal", "")
+        return self.act(
+            request,
+            incident_action,
+            kind=OperationKind.INCIDENT_APPROVE,
+            number=int(number),
+            proposal=given,
+        )
 
     @ACTION
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, number: str) -> Response:
-        """Publish no further plan until resumed."""
-        return self._act(OperationKind.INCIDENT_PAUSE, request, number)
+        """Plan nothing further and ask for no nodes until resumed; what is under way goes on."""
+        return self.act(request, incident_action, kind=OperationKind.INCIDENT_PAUSE, number=int(number))
 
     @ACTION
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, number: str) -> Response:
         """Go on with a paused recovery."""
-        return self._act(OperationKind.INCIDENT_RESUME, request, number)
+        return self.act(request, incident_action, kind=OperationKind.INCIDENT_RESUME, number=int(number))
 
     @ACTION
     @action(detail=True, methods=["post"])
     def abort(self, request: Request, number: str) -> Response:
-        """Stop recovering; the topology stays as it is."""
-        return self._act(OperationKind.INCIDENT_ABORT, request, number)
+        """Stop recovering; what is down stays down until somebody asks for a recovery."""
+        return self.act(request, incident_action, kind=OperationKind.INCIDENT_ABORT, number=int(number))
 
     @ACTION
     @action(detail=True, methods=["post"])
     def replan(self, request: Request, number: str) -> Response:
-        """Make the next plan anew from what is known now."""
-        return self._act(OperationKind.INCIDENT_REPLAN, request, number)
-
-    @staticmethod
-    def _incident(number: str) -> Incident:
-        incident = Incident.objects.filter(number=int(number)).first()
-        if incident is None:
-            raise Missing(f"there is no incident {number}")
-        return incident
-
-    def _act(self, kind: OperationKind, request: Request, number: str) -> Response:
-        reason, key, by = reason_of(request), idempotency_key(request), caller(request)
-        earlier = operation_find(kind=kind, target=number, actor=by["actor"], idempotency_key=key)
-        if earlier is not None:
-            return accepted(earlier, request)
-        incident = self._incident(number)
-        if incident.state in INCIDENT_ENDED:
-            raise Conflict(f"incident {number} is {incident.state}; nothing more can be done about it")
-        operation, _ = operation_request(
-            kind=kind, target=str(incident.number), reason=reason, idempotency_key=key, **by
-        )
-        return accepted(operation, request)
+        """Throw away what is not applied yet and plan anew, with the nodes there are now."""
+        return self.act(request, incident_action, kind=OperationKind.INCIDENT_REPLAN, number=int(number))
 
 
 class TopologyPlanViewSet(OfTopology, mixins.ListModelMixin):

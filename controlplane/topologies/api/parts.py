@@ -17,6 +17,8 @@ from controlplane.errors import Missing
 from controlplane.topologies.api.serializers import (
     AvailabilitySampleSerializer,
     PartitionSerializer,
+    PolicySerializer,
+    PolicyUpdateSerializer,
     ProblemSerializer,
     QueryPrioritiesSerializer,
     QuerySerializer,
@@ -28,8 +30,10 @@ from controlplane.topologies.models import (
     Partition,
     Problem,
     Query,
+    Topology,
     TopologyVersion,
 )
+from controlplane.topologies.policies import topology_policy_set
 from controlplane.topologies.selectors import (
     availability_series,
     partition_list,
@@ -110,6 +114,33 @@ class QueryViewSet(OfTopology, mixins.ListModelMixin):
             if row.partition.label == label:
                 return row
         raise Missing(f"topology {self.topology!r} has no query {label!r}")
+
+
+class PolicyViewSet(OfTopology):
+    """How the topology is recovered: method, planner, rollback, approval, correlation of failures."""
+
+    queryset = Topology.objects.none()
+    serializer_class = PolicySerializer
+
+    @extend_schema(
+        operation_id="topologies_policy_retrieve", responses={200: PolicySerializer, 404: ErrorsSerializer}
+    )
+    def retrieve(self, request: Request, topology: str) -> Response:
+        return Response(PolicySerializer(topology_get(topology)).data)
+
+    @extend_schema(
+        operation_id="topologies_policy_update",
+        request=PolicyUpdateSerializer,
+        responses={200: PolicySerializer, 400: ErrorsSerializer, 404: ErrorsSerializer},
+    )
+    def partial_update(self, request: Request, topology: str) -> Response:
+        """Change some of it, also in the middle of an incident."""
+        serializer = PolicyUpdateSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        given = dict(serializer.validated_data)
+        reason = given.pop("reason")
+        row = topology_policy_set(name=topology, changes=given, reason=reason, **caller(request))
+        return Response(PolicySerializer(row).data)
 
 
 class PartitionViewSet(OfTopology, mixins.ListModelMixin):

@@ -8,6 +8,8 @@ from rest_framework import serializers
 
 from controlplane.api.requests import ReasonSerializer
 from controlplane.events.drawing import topology_graph
+from controlplane.events.representation import POLICY_FIELDS
+from controlplane.topologies.choices import PLANNER_CHOICES, ApprovalPolicy, MethodPolicy, RollbackPolicy
 from controlplane.topologies.models import (
     PRIORITY_HIGH,
     PRIORITY_LOW,
@@ -18,11 +20,22 @@ from controlplane.topologies.models import (
     Topology,
     TopologyVersion,
 )
+from controlplane.topologies.policies import HIGHEST_THRESHOLD
+
+
+class PolicySerializer(serializers.ModelSerializer):
+    """How the topology is recovered. Numbers that are null are those of the installation (`settings/`)."""
+
+    class Meta:
+        model = Topology
+        fields: tuple[str, ...] = POLICY_FIELDS
+        read_only_fields: tuple[str, ...] = fields
 
 
 class TopologySerializer(serializers.ModelSerializer):
     """One row of the fleet. Latencies are relative to before the failure."""
 
+    policy = PolicySerializer(source="*", read_only=True)
     queries_total = serializers.IntegerField(read_only=True)
     queries_available = serializers.IntegerField(read_only=True)
     worst_relative_latency = serializers.FloatField(read_only=True, allow_null=True)
@@ -36,6 +49,7 @@ class TopologySerializer(serializers.ModelSerializer):
             "desired",
             "error",
             "method",
+            "policy",
             "generation",
             "applied_generation",
             "head_epoch",
@@ -84,6 +98,31 @@ class TopologyCreateSerializer(ReasonSerializer):
 
 class TopologyUpdateSerializer(ReasonSerializer):
     spec = serializers.JSONField(help_text="the whole new specification, or YAML text")
+
+
+class PolicyUpdateSerializer(ReasonSerializer):
+    """What is not given stays; null puts a number back to that of the installation."""
+
+    method = serializers.ChoiceField(MethodPolicy.choices, required=False)
+    planner = serializers.ChoiceField(PLANNER_CHOICES, required=False)
+    rollback = serializers.ChoiceField(RollbackPolicy.choices, required=False)
+    approval = serializers.ChoiceField(ApprovalPolicy.choices, required=False)
+    correlation_threshold = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, max_value=HIGHEST_THRESHOLD
+    )
+    correlation_window = serializers.FloatField(
+        required=False, allow_null=True, min_value=0.0, help_text="seconds"
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        unknown = set(self.initial_data) - set(self.fields)
+        if unknown:
+            raise serializers.ValidationError(
+                dict.fromkeys(unknown, f"a policy has no such field; it has {', '.join(POLICY_FIELDS)}")
+            )
+        if not attrs.keys() & set(POLICY_FIELDS):
+            raise serializers.ValidationError(f"give at least one of {', '.join(POLICY_FIELDS)}")
+        return attrs
 
 
 class TopologyVersionSerializer(serializers.ModelSerializer):

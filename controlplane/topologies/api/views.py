@@ -11,20 +11,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from controlplane.api.requests import (
-    IDEMPOTENCY_KEY,
-    REASON,
-    ErrorsSerializer,
-    ReasonSerializer,
-    accepted,
-    caller,
-    idempotency_key,
-    reason_of,
-)
+from controlplane.api.actions import ActionsMixin, action_schema
+from controlplane.api.requests import REASON, ErrorsSerializer, caller, reason_of
 from controlplane.errors import Missing
-from controlplane.events.api.serializers import OperationSerializer
 from controlplane.events.choices import OperationKind
-from controlplane.events.models import Operation
 from controlplane.topologies.api.serializers import (
     PipelineSerializer,
     TopologyCreateSerializer,
@@ -43,18 +33,16 @@ from controlplane.topologies.validation import (
     spec_read,
 )
 
-ACTION = extend_schema(
-    request=ReasonSerializer,
-    parameters=[IDEMPOTENCY_KEY],
-    responses={202: OperationSerializer, 400: ErrorsSerializer, 404: ErrorsSerializer, 409: ErrorsSerializer},
-)
+ACTION = action_schema()
 
 
 @extend_schema_view(
     list=extend_schema(responses=TopologySerializer(many=True)),
     retrieve=extend_schema(responses=TopologyDetailSerializer),
 )
-class TopologyViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+class TopologyViewSet(
+    ActionsMixin, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet
+):
     """Topologies by name."""
 
     queryset = Topology.objects.none()
@@ -118,58 +106,37 @@ class TopologyViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @action(detail=True, methods=["post"])
     def deploy(self, request: Request, name: str) -> Response:
         """Start the newest version from nothing."""
-        operation = topology_deploy(
-            name=name,
-            reason=reason_of(request),
-            idempotency_key=idempotency_key(request),
-            **caller(request),
-        )
-        return accepted(operation, request)
+        return self.act(request, topology_deploy, name=name)
 
     @ACTION
     @action(detail=True, methods=["post"])
     def undeploy(self, request: Request, name: str) -> Response:
         """Stop at the next epoch boundary."""
-        operation = topology_undeploy(
-            name=name,
-            reason=reason_of(request),
-            idempotency_key=idempotency_key(request),
-            **caller(request),
-        )
-        return accepted(operation, request)
+        return self.act(request, topology_undeploy, name=name)
 
     @ACTION
     @action(detail=True, methods=["post"])
     def checkpoint(self, request: Request, name: str) -> Response:
         """Take a global checkpoint at the next epoch boundary."""
-        return accepted(self._act(OperationKind.TOPOLOGY_CHECKPOINT, request, name), request)
+        return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_CHECKPOINT, name=name)
 
     @ACTION
     @action(detail=True, methods=["post"])
     def recover(self, request: Request, name: str) -> Response:
         """Recover now, without waiting for detection."""
-        return accepted(self._act(OperationKind.TOPOLOGY_RECOVER, request, name), request)
+        return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_RECOVER, name=name)
 
     @ACTION
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, name: str) -> Response:
         """Take no new input until resumed."""
-        return accepted(self._act(OperationKind.TOPOLOGY_PAUSE, request, name), request)
+        return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_PAUSE, name=name)
 
     @ACTION
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, name: str) -> Response:
         """Go on after a pause."""
-        return accepted(self._act(OperationKind.TOPOLOGY_RESUME, request, name), request)
-
-    def _act(self, kind: OperationKind, request: Request, name: str) -> Operation:
-        return topology_action(
-            kind=kind,
-            name=name,
-            reason=reason_of(request),
-            idempotency_key=idempotency_key(request),
-            **caller(request),
-        )
+        return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_RESUME, name=name)
 
     @staticmethod
     def _detail(name: str) -> Any:

@@ -55,6 +55,7 @@ class Driver:
         self.since_running = 0
         self.state: DriverState = "starting"
         self.claimed = ""
+        self.partitions: set[str] = set()
 
     def run(self) -> None:
         while True:
@@ -69,11 +70,13 @@ class Driver:
         except NoNodeError:
             return
         alive = set(self.zookeeper.get_children(Paths.NODES))
-        absent = sorted(p for p, node in plan.assignment.items() if node not in alive)
+        self.partitions |= plan.assignment.keys()
+        absent = sorted(p for p in self.partitions if plan.assignment.get(p) not in alive)
         if plan.generation > self.generation:
             print("applied", plan.generation, plan.checkpoint, flush=True)
             self.generation, self.state = plan.generation, "restoring"
-            self.epoch = self.checkpoint = plan.checkpoint
+            if plan.rollback or not self.epoch:
+                self.epoch = self.checkpoint = plan.checkpoint
         elif self.state == "restoring":
             self.state = "replaying"
         elif absent:

@@ -19,7 +19,7 @@ from controlplane.domain.coordination import (
     Plan,
     encode,
 )
-from controlplane.domain.recovery.incident import Looked
+from controlplane.domain.recovery.events import Looked
 from controlplane.events.choices import Door, OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import operation_request
@@ -29,7 +29,7 @@ from controlplane.incidents.services import incident_advance
 from controlplane.nodes.models import Node
 from controlplane.nodes.services import node_register, nodes_lost
 from controlplane.topologies.lifecycle import topology_deploy, topology_undeploy
-from controlplane.topologies.models import Topology
+from controlplane.topologies.models import Partition, Topology
 from controlplane.topologies.services import topology_create
 from tests.unit.controlplane.specs import spec_of
 from tests.unit.workers.places import now, registration
@@ -296,11 +296,31 @@ def test_node_is_failed_only_where_fault_injection_is_on(
     assert "runs no such node" in run(coordination, ask(OperationKind.NODE_FAIL, "node-1")).error
 
 
-def test_action_of_a_later_version_says_so(coordination: Coordination, deployed: Topology) -> None:
+def test_orders_to_an_incident(coordination: Coordination, deployed: Topology) -> None:
     nodes_lost(evidence={"node-1": "gone"}, at=now())
-    operation = run(coordination, ask(OperationKind.INCIDENT_PAUSE, "1"))
-    assert operation.error == "incident.pause is not available in this version"
+    assert run(coordination, ask(OperationKind.INCIDENT_PAUSE, "1")).state == "succeeded"
+    assert run(coordination, ask(OperationKind.INCIDENT_REPLAN, "1")).state == "succeeded"
+    assert RecoveryPlan.objects.count() == 1, "paused"
+    assert run(coordination, ask(OperationKind.INCIDENT_RESUME, "1")).state == "succeeded"
+    published = coordination.get(Paths.plan("counts"), Plan)
+    assert published is not None
+    assert published.value.generation == 2, "planning anew does not wait for a replacement"
     assert run(coordination, ask(OperationKind.INCIDENT_ABORT, "1")).state == "succeeded"
+    late = run(coordination, ask(OperationKind.INCIDENT_PAUSE, "1"))
+    assert late.error == "incident 1 is aborted already"
+
+
+def test_a_partial_plan_in_zookeeper(coordination: Coordination, deployed: Topology) -> None:
+    Partition.objects.update(cpu=0.25)
+    nodes_lost(evidence=dict.fromkeys(["node-1", "node-2", "node-3"], "gone"), at=now())
+    node_register(registration=registration("node-5"), at=now())
+    reconciliation.incident_step(coordination, 1)
+    published = coordination.get(Paths.plan("counts"), Plan)
+    assert published is not None
+    plan = published.value
+    assert (plan.method, plan.buffering, plan.rollback) == ("incremental", True, False)
+    assert set(plan.restore) <= set(plan.assignment)
+    assert len(plan.assignment) < Partition.objects.count(), "what is not restored yet is to run nowhere"
 
 
 def _complete(coordination: Coordination, checkpoint: int, generation: int) -> None:

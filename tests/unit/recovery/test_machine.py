@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.domain.recovery.incident import (
+from controlplane.domain.recovery.events import (
     AbortAsked,
-    AskForCheckpoint,
-    AskForNode,
     CheckpointCompleted,
-    CreatePlan,
-    Deployment,
     DrainAsked,
     DriverReported,
-    EnterState,
-    GiveUpRequest,
-    Instruction,
     Looked,
-    MarkPlan,
     NodeArrived,
     NodeReturned,
     NodesLost,
-    NodeView,
     PartitionsLost,
-    Phase,
     PlanPublished,
     PlanRefused,
     RecoveryAsked,
-    Request,
-    State,
-    Tell,
     TopologyWithdrawn,
+)
+from controlplane.domain.recovery.incident import Deployment, NodeView, Phase, Request, State
+from controlplane.domain.recovery.instructions import (
+    AskForCheckpoint,
+    AskForNode,
+    CreatePlan,
+    EnterState,
+    GiveUpRequest,
+    Instruction,
+    MarkPlan,
+    Tell,
 )
 from controlplane.domain.recovery.liveness import ImpossibleTransitionError
 from controlplane.domain.recovery.machine import IncidentMachine
-from controlplane.domain.recovery.method import Blocking
-from controlplane.domain.recovery.waves import JOIN_LIMIT
-from tests.simulation.incident_world import topology
+from controlplane.domain.recovery.policy import RecoveryPolicy
+from controlplane.domain.recovery.replacements import JOIN_LIMIT
+from tests.simulation.incident_graphs import topology
 
 
 def machine(nodes: int = 4, *, costs: float = 0.0, may_plan: bool = True) -> IncidentMachine:
@@ -45,7 +43,6 @@ def machine(nodes: int = 4, *, costs: float = 0.0, may_plan: bool = True) -> Inc
     assignment = {p: f"node-{1 + i % nodes}" for i, p in enumerate(graph.partitions)}
     return IncidentMachine(
         number=7,
-        method=Blocking(),
         deployments={
             "t0": Deployment(
                 topology=graph,
@@ -53,6 +50,7 @@ def machine(nodes: int = 4, *, costs: float = 0.0, may_plan: bool = True) -> Inc
                 assignment=assignment,
                 latest=10,
                 costs=dict.fromkeys(graph.partitions, costs) if costs else {},
+                policy=RecoveryPolicy(method="blocking"),
             )
         },
         nodes={f"node-{i}": NodeView(name=f"node-{i}", alive=True, usable=True) for i in range(1, nodes + 1)},
@@ -156,18 +154,42 @@ def test_driver_may_be_ahead_of_the_record() -> None:
     assert [one.state for one in only(said, MarkPlan)] == ["published", "applied"]
 
 
-def test_failure_during_recovery_supersedes_the_plan() -> None:
+def test_failure_during_replay_touches_only_what_failed_newly() -> None:
     subject = machine()
     lose(subject, "node-2")
     arrive(subject, "node-5")
     report(subject, "replaying")
     said = lose(subject, "node-5", at=12.0)
-    assert MarkPlan(topology="t0", generation=4, state="superseded", reason="lost node-5") in said
+    assert not only(said, MarkPlan), "the plan stays in force until another replaces it"
     assert "while the recovery was under way" in story(said)
     assert state(subject) is State.ACQUIRING
     (plan,) = only(arrive(subject, "node-6", at=15.0), CreatePlan)
     assert (plan.expected, plan.generation, plan.wave) == (4, 5, 2)
     assert set(plan.restore) == {p for p, n in plan.assignment.items() if n == "node-6"}
+
+
+def test_failure_before_the_plan_is_applied_throws_it_away() -> None:
+    subject = machine()
+    lose(subject, "node-2")
+    (first,) = only(arrive(subject, "node-5"), CreatePlan)
+    said = lose(subject, "node-3", at=12.0)
+    assert MarkPlan(topology="t0", generation=4, state="superseded", reason="lost node-3") in said
+    assert subject.cases["t0"].failed >= set(first.restore)
+    (plan,) = only(arrive(subject, "node-6", at=15.0), CreatePlan)
+    assert (plan.expected, plan.generation, plan.wave) == (4, 5, 2)
+    assert set(first.restore) < set(plan.restore)
+
+
+def test_failure_while_verifying_goes_back_to_replaying() -> None:
+    subject = machine()
+    lose(subject, "node-2")
+    arrive(subject, "node-5")
+    report(subject, "running")
+    assert state(subject) is State.VERIFYING
+    said = lose(subject, "node-3", at=12.0)
+    assert "no checkpoint is awaited any more" in story(said)
+    subject.handle_stimulus(CheckpointCompleted(at=13.0, topology="t0", checkpoint=31, generation=4))
+    assert state(subject) is State.ACQUIRING
 
 
 def test_returned_node_keeps_what_no_plan_has_moved() -> None:

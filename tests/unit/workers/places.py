@@ -7,7 +7,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from controlplane.domain.coordination import NodeRegistration
-from controlplane.domain.recovery.incident import CheckpointCompleted, DriverReported, Event
+from controlplane.domain.recovery.events import CheckpointCompleted, DriverReported, Event
 from controlplane.incidents.models import RecoveryPlan
 
 

@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.recovery.incident import (
-    Looked,
-    PartitionsLost,
-    PlanPublished,
-)
+from controlplane.domain.recovery.events import Looked, PartitionsLost, PlanPublished
 from controlplane.errors import Conflict, Missing
+from controlplane.events.choices import OperationKind
 from controlplane.events.models import AuditEntry, Event
 from controlplane.incidents import loading
+from controlplane.incidents.actions import incident_order
 from controlplane.incidents.applying import StalePlan
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.incidents.selectors import (
@@ -25,7 +23,6 @@ from controlplane.incidents.selectors import (
     plan_list,
 )
 from controlplane.incidents.services import (
-    incident_abort,
     incident_advance,
     incident_queries_note,
     partitions_lost,
@@ -60,6 +57,7 @@ def look(incident: Incident, *events: Any) -> Any:
 
 
 def test_whole_recovery_is_told_and_followed(deployed: Topology) -> None:
+    Topology.objects.update(method="blocking")
     follower = Follower()
     incident = lose("node-1", "node-2")
     follower.check()
@@ -260,10 +258,11 @@ def test_absent_partitions_of_living_nodes(deployed: Topology) -> None:
 
 def test_abort(deployed: Topology) -> None:
     lose("node-1")
-    incident_abort(number=1, actor="kim", reason="maintenance")
+    order: dict[str, Any] = {"kind": OperationKind.INCIDENT_ABORT, "number": 1, "actor": "kim"}
+    incident_order(**order, reason="maintenance")
     assert incident_get(1).state == "aborted"
     with pytest.raises(Conflict, match="aborted already"):
-        incident_abort(number=1, actor="kim", reason="again")
+        incident_order(**order, reason="again")
     # What is down stays down until somebody asks.
     incident = recover_now(topology="counts", actor="kim", reason="maintenance is over")
     assert incident.number == 2

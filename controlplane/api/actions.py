@@ -1,0 +1,45 @@
+"""What all POST actions have in common: a reason, an idempotency key, and 202 with an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api.requests import (
+    IDEMPOTENCY_KEY,
+    ErrorsSerializer,
+    ReasonSerializer,
+    accepted,
+    caller,
+    idempotency_key,
+    reason_of,
+)
+from controlplane.events.api.serializers import OperationSerializer
+from controlplane.events.models import Operation
+
+
+def action_schema(body: type[serializers.Serializer] = ReasonSerializer) -> Any:
+    """How an action with this body looks in the OpenAPI document."""
+    refused = dict.fromkeys((400, 403, 404, 409), ErrorsSerializer)
+    return extend_schema(
+        request=body, parameters=[IDEMPOTENCY_KEY], responses={202: OperationSerializer, **refused}
+    )
+
+
+class ActionsMixin:
+    """Gives a view `act`: the service decides whether the action is possible and records the operation."""
+
+    @staticmethod
+    def act(request: Request, service: Callable[..., Operation], **given: Any) -> Response:
+        operation = service(
+            reason=reason_of(request),
+            idempotency_key=idempotency_key(request),
+            **caller(request),
+            **given,
+        )
+        return accepted(operation, request)

@@ -1,0 +1,182 @@
+"""What can happen to an incident. Events are facts: they may be repeated, late or out of order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesLost:
+    """Nodes were given up; node name -> evidence."""
+
+    at: float
+    nodes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsLost:
+    """A driver keeps reporting partitions absent although their nodes live."""
+
+    at: float
+    topology: str
+    generation: int
+    partitions: frozenset[str]
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReturned:
+    """A lost node is back under a new session and its processes never stopped."""
+
+    at: float
+    node: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeArrived:
+    """A node registered that has nothing to run yet."""
+
+    at: float
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPublished:
+    at: float
+    topology: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRefused:
+    """ZooKeeper already holds a plan of a higher generation."""
+
+    at: float
+    topology: str
+    generation: int
+    in_force: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverReported:
+    """The driver's present status; repeated and late reports do no harm. `absent` partitions do not run,
+    those `behind` run and have not caught up with the ones furthest ahead."""
+
+    at: float
+    topology: str
+    generation: int
+    state: str
+    head: int
+    committed: int
+    checkpoint: int
+    absent: frozenset[str] = frozenset()
+    behind: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointCompleted:
+    at: float
+    topology: str
+    checkpoint: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryAsked:
+    """An operator wants a topology recovered now, with the nodes there are."""
+
+    at: float
+    topology: str
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainAsked:
+    """An operator wants a living node emptied."""
+
+    at: float
+    node: str
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproveAsked:
+    """An operator confirms a plan that was proposed; `proposal` names exactly one."""
+
+    at: float
+    actor: str
+    reason: str
+    proposal: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseAsked:
+    """No new plans and no requests for nodes until resumed; what is under way goes on."""
+
+    at: float
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeAsked:
+    at: float
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplanAsked:
+    """Throw away what is planned and not applied, and look again now, with the nodes there are."""
+
+    at: float
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortAsked:
+    at: float
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyWithdrawn:
+    """The topology is no longer to run, or somebody deployed a newer plan."""
+
+    at: float
+    topology: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """Time passed; look again at what can be done."""
+
+    at: float
+
+
+Event = (
+    NodesLost
+    | PartitionsLost
+    | NodeReturned
+    | NodeArrived
+    | PlanPublished
+    | PlanRefused
+    | DriverReported
+    | CheckpointCompleted
+    | RecoveryAsked
+    | DrainAsked
+    | ApproveAsked
+    | PauseAsked
+    | ResumeAsked
+    | ReplanAsked
+    | AbortAsked
+    | TopologyWithdrawn
+    | Looked
+)

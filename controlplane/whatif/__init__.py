@@ -1,0 +1,1 @@
+"""What would happen if nodes died now: the simulator, asked about the live system. Changes nothing."""

@@ -1,0 +1,98 @@
+"""Asking the simulator, and its answer as plain data."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from controlplane.domain.availability import Milestones
+from controlplane.domain.simulation.comparison import Comparison, TookTooLongError, compare
+from controlplane.domain.simulation.outcome import Outcome, curve_data
+from controlplane.domain.simulation.scenario import Scenario
+from controlplane.errors import Conflict, Invalid
+from controlplane.whatif.request import AT_ONCE, SECONDS, WhatIf
+from controlplane.whatif.selectors import scenario_load
+
+_places = threading.BoundedSemaphore(AT_ONCE)
+
+
+def what_if_answer(asked: WhatIf) -> dict[str, Any]:
+    """What each algorithm would make of the failure. Reads the database and writes nothing.
+
+    Raises `Invalid` (a question that cannot be answered, or not within `SECONDS`) and `Conflict`.
+    """
+    scenario = scenario_load(asked)
+    if not _places.acquire(blocking=False):
+        raise Conflict(f"{AT_ONCE} other questions are being answered; ask again in a few seconds")
+    try:
+        comparison = compare(scenario, asked.algorithms, seconds=SECONDS)
+    except TookTooLongError as error:
+        advice = "ask about fewer or faster algorithms, or fewer nodes"
+        raise Invalid("algorithms", f"{error}; {advice}") from None
+    finally:
+        _places.release()
+    return _answer(asked, scenario, comparison)
+
+
+def _answer(asked: WhatIf, scenario: Scenario, comparison: Comparison) -> dict[str, Any]:
+    outcomes, reference, horizon = comparison.outcomes, comparison.reference, comparison.horizon
+    any_outcome = next(iter(outcomes.values()))
+    best = None if reference is None else reference.area(horizon)
+    longest = max(outcomes.values(), key=lambda outcome: len(outcome.arrivals))
+    return {
+        "failed_nodes": [name for failure in scenario.failures for name in scenario.victims(failure)],
+        "topologies": [one.topology.name for one in scenario.topologies],
+        "queries": len(any_outcome.queries),
+        "failed_queries": [query.name for query in any_outcome.failed],
+        "horizon": round(horizon, 3),
+        "arrivals": [
+            {"at": round(node.at - scenario.first_failure, 3), "capacity": node.capacity, "rack": node.rack}
+            for node in longest.arrivals
+        ],
+        "algorithms": [
+            {
+                "algorithm": name,
+                "ended": outcome.ended,
+                "waves": _waves(outcome),
+                "curve": list(curve_data(outcome.curve, outcome.started_at, asked.points)),
+                **_milestones(outcome.milestones),
+                "area": round(outcome.area(horizon), 6),
+                "share_of_best": round(outcome.area(horizon) / best, 6) if best else None,
+            }
+            for name, outcome in outcomes.items()
+        ],
+        "best": None
+        if reference is None
+        else {
+            "curve": list(curve_data(reference.curve, reference.started_at, asked.points)),
+            **_milestones(reference.milestones),
+            "area": round(reference.area(horizon), 6),
+            "placed": reference.placed,
+            "proven": reference.proven,
+        },
+    }
+
+
+def _milestones(found: Milestones) -> dict[str, float | None]:
+    return {
+        name: None if value is None else round(value, 3)
+        for name, value in (("first", found.first), ("half", found.half), ("all", found.all))
+    }
+
+
+def _waves(outcome: Outcome) -> list[dict[str, Any]]:
+    start = outcome.started_at
+    return [
+        {
+            "number": wave.number,
+            "at": round(wave.decided_at - start, 3),
+            "restored_at": None if wave.restored_at is None else round(wave.restored_at - start, 3),
+            "rollback": wave.rollback,
+            "nodes": list(wave.nodes),
+            "partitions": wave.partitions,
+            "queries": list(wave.queries),
+            "cost": round(wave.cost, 2),
+            "capacity": round(wave.capacity, 2),
+        }
+        for wave in outcome.waves
+    ]

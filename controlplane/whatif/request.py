@@ -1,0 +1,87 @@
+"""What a what-if asks for, and how its texts are read. All bounds are here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controlplane.config.environment import Delay
+from controlplane.domain.planning import UniformDelay, parse_delay
+from controlplane.domain.simulation.comparison import ALGORITHMS
+from controlplane.domain.simulation.scenario import Rollback
+from controlplane.domain.topology import Problem
+from controlplane.errors import Invalid
+
+AS_PROVIDER = "as provider"
+DEFAULT_ALGORITHMS = ("best_density", "operator_centric", "blocking")
+
+MOST_POINTS = 300
+MOST_ALGORITHMS = 8
+MOST_ARRIVALS = 1_000
+MOST_PARTITIONS = 20_000
+LONGEST_WAIT = 86_400.0
+SECONDS = 20.0
+AT_ONCE = 2
+"""Real time that one request may take, and how many a server process answers at once: simulating keeps a
+processor busy, and anybody who may look may ask."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """The question. Names are those of the live system; priorities are by topology and query. rollback:
+    None is what each topology's policy says."""
+
+    nodes: tuple[str, ...] = ()
+    racks: tuple[str, ...] = ()
+    arrivals: str | tuple[float, ...] = AS_PROVIDER
+    seed: int = 0
+    algorithms: tuple[str, ...] = DEFAULT_ALGORITHMS
+    priorities: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    rollback: Rollback | None = None
+    replay_speed: float = 4.0
+    points: int = MOST_POINTS
+
+    def __post_init__(self) -> None:
+        """Raises `Invalid` with everything that can be found wrong without the database."""
+        problems = []
+        if not self.nodes and not self.racks:
+            problems.append(Problem("nodes", "name the nodes or racks that fail"))
+        if not self.algorithms:
+            problems.append(Problem("algorithms", f"name at least one of {', '.join(ALGORITHMS)}"))
+        if len(self.algorithms) > MOST_ALGORITHMS:
+            problems.append(Problem("algorithms", f"at most {MOST_ALGORITHMS} are compared at once"))
+        for index, name in enumerate(self.algorithms):
+            if name not in ALGORITHMS:
+                known = ", ".join(ALGORITHMS)
+                problems.append(
+                    Problem(f"algorithms[{index}]", f"there is no planner {name!r}; known: {known}")
+                )
+            elif name in self.algorithms[:index]:
+                problems.append(Problem(f"algorithms[{index}]", f"{name!r} is named twice"))
+        if not isinstance(self.arrivals, str):
+            if len(self.arrivals) > MOST_ARRIVALS:
+                problems.append(Problem("arrivals", f"at most {MOST_ARRIVALS} nodes can come"))
+            for index, seconds in enumerate(self.arrivals):
+                if not (math.isfinite(seconds) and 0 <= seconds <= LONGEST_WAIT):
+                    problems.append(Problem(f"arrivals[{index}]", f"{_BETWEEN}, not {seconds:g}"))
+        if problems:
+            raise Invalid.from_problems(problems)
+
+    def arrivals_read(self, provider: Delay) -> UniformDelay | tuple[float, ...]:
+        """The arrivals in the simulator's terms. `provider`: how long the configured one takes."""
+        if not isinstance(self.arrivals, str):
+            return self.arrivals
+        if self.arrivals == AS_PROVIDER:
+            return UniformDelay(provider.low, provider.high)
+        try:
+            delay = parse_delay(self.arrivals)
+        except ValueError as error:
+            accepted = f"`uniform:<low>:<high>`, a number of seconds, a list of them or `{AS_PROVIDER}`"
+            raise Invalid("arrivals", f"{error}; write {accepted}") from None
+        if not delay.longest <= LONGEST_WAIT:
+            raise Invalid("arrivals", f"{_BETWEEN}, not {delay.longest:g}")
+        return delay
+
+
+_BETWEEN = f"nodes come between 0 and {LONGEST_WAIT:g} seconds after the failure"

@@ -1,0 +1,128 @@
+"""The live system as a scenario of the simulator (read side)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import median
+from typing import Any
+
+from django.conf import settings
+
+from controlplane.domain.availability import Policy
+from controlplane.domain.recovery.incident import Deployment, NodeView
+from controlplane.domain.simulation.scenario import (
+    Failure,
+    Scenario,
+    ScenarioError,
+    SimulatedNode,
+    SimulatedTopology,
+)
+from controlplane.domain.topology import Problem
+from controlplane.errors import Conflict, Invalid
+from controlplane.incidents.loading import deployments_load, nodes_load, plans_newest
+from controlplane.topologies.models import Query
+from controlplane.whatif.request import MOST_PARTITIONS, WhatIf
+
+
+def scenario_load(asked: WhatIf) -> Scenario:
+    """What runs now, and the failure asked about. The number of queries does not depend on how much runs.
+
+    Raises `Invalid` for anything the live system has not got, and `Conflict` while there is nothing that
+    could fail: no topology deployed, or one that is being recovered at this moment.
+    """
+    arrivals = asked.arrivals_read(settings.RESURGE.replacement_delay)
+    deployments, nodes = deployments_load(plans_newest()), nodes_load()
+    _refuse_unfit(deployments, nodes)
+    problems = [*_failure_problems(asked, nodes), *_priority_problems(asked, deployments)]
+    if problems:
+        raise Invalid.from_problems(problems)
+    latencies = _latencies()
+    hosts = {node for deployment in deployments.values() for node in deployment.assignment.values()}
+    try:
+        return Scenario(
+            topologies=tuple(
+                SimulatedTopology(
+                    topology=deployment.topology,
+                    assignment=deployment.assignment,
+                    costs=deployment.costs,
+                    priorities={**deployment.priorities, **asked.priorities.get(name, {})},
+                    latency=latencies.get(name, deployment.topology.spec.epoch_interval),
+                    rollback=asked.rollback or deployment.policy.rollback,
+                )
+                for name, deployment in sorted(deployments.items())
+            ),
+            nodes=tuple(
+                SimulatedNode(name=node.name, capacity=node.capacity, rack=node.rack, usable=node.usable)
+                for node in nodes.values()
+                if node.alive or node.name in hosts
+            ),
+            failures=(Failure(nodes=asked.nodes, racks=asked.racks),),
+            arrivals=arrivals,
+            seed=asked.seed,
+            replay_speed=asked.replay_speed,
+            checkpoint_interval=settings.RESURGE.checkpoint_interval,
+            checkpoint_age=settings.RESURGE.checkpoint_interval / 2,
+            policy=Policy(theta=settings.RESURGE.theta),
+            max_utilisation=settings.RESURGE.max_utilisation,
+        )
+    except ScenarioError as error:
+        raise Invalid.from_problems(error.problems) from None
+
+
+def _refuse_unfit(deployments: dict[str, Deployment], nodes: dict[str, NodeView]) -> None:
+    if not deployments:
+        raise Invalid("", "no topology is deployed, so nothing can fail; deploy one first")
+    count = sum(len(deployment.topology.partitions) for deployment in deployments.values())
+    if count > MOST_PARTITIONS:
+        raise Invalid("", f"{count} partitions run; at most {MOST_PARTITIONS} can be simulated in a request")
+    for name, deployment in sorted(deployments.items()):
+        down = [
+            partition
+            for partition in deployment.topology.partitions
+            if (host := nodes.get(deployment.assignment.get(partition, ""))) is None or not host.alive
+        ]
+        if down:
+            raise Conflict(
+                f"{len(down)} partitions of {name} are down now; ask again when they have been recovered"
+            )
+
+
+def _failure_problems(asked: WhatIf, nodes: dict[str, NodeView]) -> list[Problem]:
+    problems = []
+    for index, name in enumerate(asked.nodes):
+        if name not in nodes:
+            problems.append(Problem(f"nodes[{index}]", f"there is no node {name!r}"))
+        elif not nodes[name].alive:
+            problems.append(Problem(f"nodes[{index}]", f"{name!r} is not alive, so it cannot fail"))
+    racks = {node.rack for node in nodes.values() if node.alive and node.rack}
+    for index, rack in enumerate(asked.racks):
+        if rack not in racks:
+            known = ", ".join(sorted(racks)) or "none"
+            problems.append(
+                Problem(f"racks[{index}]", f"no node that is alive stands in rack {rack!r}; known: {known}")
+            )
+    return problems
+
+
+def _priority_problems(asked: WhatIf, deployments: dict[str, Deployment]) -> list[Problem]:
+    problems = []
+    for name, queries in asked.priorities.items():
+        if name not in deployments:
+            problems.append(Problem(f"priorities.{name}", f"no topology {name!r} is deployed"))
+            continue
+        known = set(deployments[name].topology.queries)
+        problems += [
+            Problem(f"priorities.{name}.{query}", f"{name} has no query {query!r}")
+            for query in queries
+            if query not in known
+        ]
+    return problems
+
+
+def _latencies() -> dict[str, float]:
+    """Median latency in peace of each topology's queries, where it was measured."""
+    measured: defaultdict[str, list[float]] = defaultdict(list)
+    rows: Any = Query.objects.filter(baseline_latency__gt=0).values_list("topology__name", "baseline_latency")
+    for topology, latency in rows:
+        measured[topology].append(latency)
+    return {topology: max(0.05, median(values)) for topology, values in measured.items()}

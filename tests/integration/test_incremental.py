@@ -1,0 +1,203 @@
+"""Incremental recovery on real processes: waves, in every policy, under the loss of anything that takes part.
+
+Nodes have so little capacity that a survivor cannot take over everything: queries come back wave by wave.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from supervision.rest import RestError
+from tests.data import shared_data
+from tests.integration.stack import Stack
+from tests.integration.test_exactly_once import exact, healthy, incidents
+
+pytestmark = pytest.mark.integration
+
+ADOPTED = re.compile(r"event=.plan adopted. generation=(\d+)")
+CAPACITY = 1  # CPU percent; the fifteen queries need about two and a half in all
+TIGHT = {"RESURGE_REPLACEMENT_DELAY": "uniform:3:14", "RESURGE_CPU_CAPS": "0"}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    tweets = shared_data("tweets.parquet")
+    with Stack(tmp_path_factory.mktemp("tight"), capacity=CAPACITY, variables=TIGHT) as made:
+        made.deploy("hashtags", input=tweets, rate=1000)
+        healthy(made)
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def ready(stack: Stack) -> None:
+    """Each test starts from a healthy system whose costs are known, with the default policy."""
+    policy(stack)
+    healthy(stack)
+    stack.wait_for(lambda: measured(stack), "measured costs", timeout=60)
+    return
+
+
+def policy(stack: Stack, **changes: Any) -> None:
+    wanted = {"method": "auto", "rollback": "ancestors", "approval": "automatic", **changes}
+    stack.rest.patch("topologies/hashtags/policy/", {**wanted, "reason": "a test"})
+
+
+def measured(stack: Stack) -> bool:
+    """What partitions cost and how late queries normally are is known."""
+    partitions = stack.rest.listing("topologies/hashtags/partitions/?page_size=100")
+    queries = stack.rest.listing("topologies/hashtags/queries/?page_size=100")
+    known = [row["cpu"] > 0 for row in partitions] + [bool(row["baseline_latency"]) for row in queries]
+    return all(known)
+
+
+def plans(stack: Stack, number: int) -> list[dict[str, Any]]:
+    return sorted(stack.rest.listing(f"incidents/{number}/plans/"), key=lambda plan: plan["generation"])
+
+
+def story(stack: Stack, number: int) -> list[dict[str, Any]]:
+    return list(stack.rest.get(f"incidents/{number}/")["entries"])
+
+
+def lose_three(stack: Stack) -> int:
+    """Kill three of the four nodes that carry the topology; returns the number of the incident."""
+    before = incidents(stack)
+    used = sorted(set(stack.plan()["assignment"].values()))
+    stack.kill_nodes(*used[:3])
+    stack.wait_for(lambda: incidents(stack) == before + 1, "an incident", timeout=30)
+    return int(stack.incidents()[-1]["number"])
+
+
+def applied_once(stack: Stack, generations: list[int]) -> None:
+    """The driver's own log names each generation it adopted."""
+    adopted = [int(found) for found in ADOPTED.findall(stack.log("driver.hashtags"))]
+    assert adopted, "the driver's log names no plan"
+    for generation in generations:
+        assert adopted.count(generation) <= 1, (generation, adopted)
+    assert adopted == sorted(adopted), adopted
+
+
+def buffered(stack: Stack) -> list[str]:
+    return [str(path) for path in stack.home.glob("nodes/*/buffers/*/*/*/*.arrow")]
+
+
+def test_queries_return_wave_by_wave(stack: Stack) -> None:
+    number = lose_three(stack)
+    healthy(stack)
+    exact(stack)
+    waves = plans(stack, number)
+    assert [plan["wave"] for plan in waves] == list(range(1, len(waves) + 1))
+    assert len(waves) >= 2, waves
+    assert {plan["method"] for plan in waves} == {"incremental"}
+    assert not any(plan["rollback"] for plan in waves)
+    restored = [partition for plan in waves for partition in plan["restore"]]
+    assert len(restored) == len(set(restored)), "a partition was restored twice"
+    incident = stack.rest.get(f"incidents/{number}/")
+    assert incident["first_query_at"] < incident["all_queries_at"]
+    applied_once(stack, [plan["generation"] for plan in waves])
+    stack.wait_for(lambda: not buffered(stack), "dropped buffers", timeout=30)
+
+
+def test_waves_after_a_global_rollback(stack: Stack) -> None:
+    policy(stack, rollback="global")
+    number = lose_three(stack)
+    healthy(stack)
+    exact(stack)
+    first, *later = [plan["rollback"] for plan in plans(stack, number)]
+    assert first
+    assert not any(later)
+
+
+def test_a_restored_node_is_lost_again_during_the_recovery(stack: Stack) -> None:
+    number = lose_three(stack)
+    first = stack.wait_for(
+        lambda: [plan for plan in plans(stack, number) if plan["state"] in ("applied", "verified")],
+        "a first wave",
+        timeout=60,
+    )
+    used = sorted(set(first[-1]["assignment"].values()))
+    stack.kill_nodes(used[-1])
+    time.sleep(6)
+    healthy(stack)
+    exact(stack)
+    assert stack.incidents()[-1]["number"] == number
+
+
+def test_the_driver_is_lost_between_two_waves(stack: Stack) -> None:
+    number = lose_three(stack)
+    stack.wait_for(
+        lambda: any(plan["state"] == "applied" for plan in plans(stack, number)), "a first wave", timeout=60
+    )
+    stack.kill_driver()
+    healthy(stack)
+    exact(stack)
+
+
+def test_nothing_is_restored_before_it_is_confirmed(stack: Stack) -> None:
+    policy(stack, approval="approve")
+    number = lose_three(stack)
+
+    def proposed() -> dict[str, Any]:
+        return dict(stack.rest.get(f"incidents/{number}/")["proposals"])
+
+    stack.wait_for(proposed, "a proposal", timeout=60)
+    assert plans(stack, number) == []
+    with pytest.raises(RestError, match="409"):
+        stack.rest.post(f"incidents/{number}/approve/", {"reason": "old news", "proposal": "no-such-one"})
+    deadline = time.monotonic() + 150
+    while stack.incidents()[-1]["state"] not in ("closed", "aborted"):
+        assert time.monotonic() < deadline, stack.incidents()[-1]
+        for proposal in proposed().values():
+            # A node that has just arrived makes another proposal: then this one is refused.
+            with contextlib.suppress(RestError):
+                confirmed = {"reason": "as it is", "proposal": proposal["proposal"]}
+                stack.rest.post(f"incidents/{number}/approve/", confirmed)
+        time.sleep(0.5)
+    healthy(stack)
+    exact(stack)
+
+
+def test_a_paused_recovery_waits(stack: Stack) -> None:
+    number = lose_three(stack)
+    stack.rest.post(f"incidents/{number}/pause/", {"reason": "look first"})
+    stack.wait_for(lambda: stack.rest.get(f"incidents/{number}/")["paused"], "a pause", timeout=20)
+    time.sleep(3)
+    count = len(plans(stack, number))
+    time.sleep(8)
+    assert len(plans(stack, number)) == count
+    stack.rest.post(f"incidents/{number}/resume/", {"reason": "go on"})
+    healthy(stack)
+    exact(stack)
+
+
+def test_the_coordinator_is_killed_at_every_step(stack: Stack) -> None:
+    """Both workers get SIGKILL whenever the story has got on."""
+    number = lose_three(stack)
+    seen, kills = 0, 0
+    deadline = time.monotonic() + 300
+    while stack.incidents()[-1]["state"] != "closed":
+        assert time.monotonic() < deadline, stack.incidents()[-1]
+        entries = len(story(stack, number))
+        if entries > seen and kills < 15:
+            seen, kills = entries, kills + 1
+            for worker in ("recovery", "detection"):
+                os.kill(stack._supervisor.pid(worker), signal.SIGKILL)
+            stack.wait_for(lambda: _up(stack), "workers again", timeout=60)
+        time.sleep(0.1)
+    assert kills >= 3
+    healthy(stack)
+    exact(stack)
+    waves = plans(stack, number)
+    assert [plan["wave"] for plan in waves] == list(range(1, len(waves) + 1)), "a wave was planned twice"
+    applied_once(stack, [plan["generation"] for plan in waves])
+
+
+def _up(stack: Stack) -> bool:
+    return all(stack._supervisor.pid(worker) for worker in ("recovery", "detection"))

@@ -1,0 +1,211 @@
+"""The incident world with a data plane that is real tuple for tuple: coordinator, planners, conductor and
+partition runtimes are those of production; nodes, network and ZooKeeper are played.
+
+    python -m tests.simulation.exact_world --count 10000
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+import traceback
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import Any
+
+from rich.progress import track
+
+from controlplane.domain import coordination
+from controlplane.domain.recovery.events import CheckpointCompleted, DriverReported
+from controlplane.domain.simulation.exact import Disk, DriverKilledError, ExactRun
+from tests.simulation.incident_rows import Plan
+from tests.simulation.incident_schedules import run_schedule
+from tests.simulation.incident_world import World
+
+
+class ExactWorld(World):
+    """`exact` holds one run per topology; `disks` those of the nodes alive, `shelf` those of the dead."""
+
+    def __init__(self, *positional: Any, **named: Any) -> None:
+        super().__init__(*positional, **named)
+        self.disks: dict[str, Disk] = {}
+        self.shelf: dict[str, Disk] = {}
+        self.dice = random.Random(named.get("seed", 0))
+        self.exact: dict[str, ExactRun] = {}
+        self.calm = True
+        for name, run in self.runs.items():
+            assert run.in_force is not None
+            run.latest = run.latest_generation = 0
+            self.exact[name] = ExactRun(
+                run.graph,
+                disks=self.disks,
+                plan=wire_plan(run.in_force),
+                rng=self.dice,
+                interrupt=self.interrupt,
+            )
+        self.follow_nodes()
+        for exact in self.exact.values():
+            for _ in range(12):  # up to a first checkpoint, undisturbed
+                exact.flaws = False
+                exact.turn()
+            exact.flaws = True
+            assert exact.latest[0] > 0
+        self.calm = False
+        self.follow_runs()
+
+    def interrupt(self) -> None:
+        """Between two tasks: a node dies, or the driver."""
+        if self.calm:
+            return
+        throw = self.dice.random()
+        if throw < 0.001 and len(self.disks) > 1:
+            node = self.dice.choice(sorted(self.disks))
+            self.nodes[node] = False
+            self.shelf[node] = self.disks.pop(node)
+        elif throw < 0.002:
+            raise DriverKilledError
+
+    def follow_nodes(self) -> None:
+        """Disks come and go with their nodes; who returns under an old name may have kept its disk."""
+        for node, up in self.nodes.items():
+            if up and node not in self.disks:
+                kept = self.shelf.pop(node, None) if self.dice.random() < 0.7 else None
+                self.disks[node] = kept or Disk()
+            elif not up and node in self.disks:
+                self.shelf[node] = self.disks.pop(node)
+
+    def follow_runs(self) -> None:
+        for name, exact in self.exact.items():
+            run = self.runs[name]
+            if exact.latest[0] > run.latest:
+                self.inbox.append(
+                    CheckpointCompleted(
+                        at=self.now, topology=name, checkpoint=exact.latest[0], generation=exact.latest[1]
+                    )
+                )
+            run.latest, run.latest_generation = max(exact.latest[0], run.latest), exact.latest[1]
+            run.driver.generation = exact.generation
+            run.driver.applied = exact.applied
+            run.driver.behind = set(exact.conductor.behind(exact.head))
+
+    # ---- what the played drivers of the incident world do ------------------------------------------
+
+    def do_drive(self, rng: random.Random) -> None:
+        self.follow_nodes()
+        for name, run in self.runs.items():
+            assert run.in_force is not None
+            exact = self.exact[name]
+            if run.in_force.generation > exact.plan.generation:
+                exact.plan = wire_plan(run.in_force)
+            exact.turn(present=rng.choice([0, 1, 1, 2]))
+            self.inbox.append(self.report(name))
+        self.follow_runs()
+
+    def do_checkpoint(self, rng: random.Random) -> None:
+        self.do_drive(rng)
+
+    def do_restart_driver(self, rng: random.Random) -> None:
+        self.exact[rng.choice(sorted(self.exact))].kill_driver()
+
+    def absent(self, name: str) -> set[str]:
+        exact = self.exact[name]
+        if exact.in_force is None:
+            return set(exact.topology.partitions)
+        assignment = exact.in_force.assignment
+        return {p for p in exact.topology.partitions if not self.nodes.get(assignment.get(p, ""), False)}
+
+    def state(self, name: str) -> str:
+        return self.exact[name].state
+
+    def report(self, name: str) -> DriverReported:
+        exact = self.exact[name]
+        conductor = exact.conductor
+        started = exact.in_force is not None
+        return DriverReported(
+            at=self.now,
+            topology=name,
+            generation=exact.in_force.generation if exact.in_force is not None else 0,
+            state=exact.state,
+            head=exact.head,
+            committed=conductor.committed,
+            checkpoint=0,
+            absent=frozenset(conductor.absent) if started else frozenset(),
+            behind=frozenset(conductor.behind(exact.head)) if started else frozenset(),
+        )
+
+    def settle(self, rounds: int = 200) -> None:
+        self.calm = True
+        for exact in self.exact.values():
+            exact.flaws = False
+        super().settle(rounds)
+        self.follow_runs()
+        for name, exact in self.exact.items():
+            for _ in range(60):
+                exact.turn(present=0)
+            assert exact.settled(), (name, exact.state, exact.conductor.progress, exact.head)
+            exact.validate()
+            for _ in range(8):
+                exact.turn(present=1)
+            assert not exact.buffered(), f"{name}: buffers are left after the incident"
+            self.count("topologies verified")
+        self.counts["epochs verified"] = sum(len(exact.outputs) for exact in self.exact.values())
+        self.counts["epochs replayed in forks"] = sum(exact.replayed for exact in self.exact.values())
+
+
+def wire_plan(plan: Plan) -> coordination.Plan:
+    """As the driver reads it in ZooKeeper."""
+    return coordination.Plan(
+        generation=plan.generation,
+        kind="recover" if plan.incident is not None else "deploy",
+        assignment=dict(plan.assignment),
+        wave=plan.wave,
+        method=plan.method,
+        rollback=plan.rollback,
+        checkpoint=plan.checkpoint,
+        restore=list(plan.restore),
+        buffering=plan.method == "incremental",
+    )
+
+
+def attempt(seed: int, *, length: int) -> tuple[int, dict[str, int], str]:
+    """Seed, what was counted, and what went wrong, if anything did."""
+    try:
+        world = run_schedule(seed, length=length, kind=ExactWorld)
+    except Exception:  # the point is to go on and list them all
+        return seed, {}, traceback.format_exc(limit=-6)
+    return seed, {**world.counts, "incidents": len(world.incidents)}, ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--length", type=int, default=60, help="most actions in a schedule")
+    parser.add_argument("--processes", type=int, default=1)
+    given = parser.parse_args()
+    totals: Counter[str] = Counter()
+    failing: list[int] = []
+    started = time.monotonic()
+    seeds = range(given.first, given.first + given.count)
+    with ProcessPoolExecutor(given.processes) as pool:
+        results = pool.map(partial(attempt, length=given.length), seeds, chunksize=10)
+        for seed, counts, problem in track(results, total=given.count, description="schedules"):
+            totals.update(counts)
+            if problem:
+                failing.append(seed)
+                if len(failing) <= 3:
+                    print(f"seed {seed}\n{problem}")
+    seconds = time.monotonic() - started
+    print(
+        f"{given.count} schedules from seed {given.first} in {seconds:.0f} s: {len(failing)} fail {failing}"
+    )
+    for what, number in sorted(totals.items()):
+        print(f"  {number:>9,} {what}")
+    return 1 if failing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""Topologies of the incident world."""
+
+from __future__ import annotations
+
+from controlplane.domain.topology import Topology, TopologySpec
+from controlplane.domain.topology.spec import InputSpec, OperatorSpec
+
+
+def topology(name: str, width: int) -> Topology:
+    """Source -> keyed operator -> output, `width` partitions each."""
+    return Topology(
+        TopologySpec(
+            name=name,
+            operators=(
+                OperatorSpec(name="Source", kind="file", parallelism=width),
+                OperatorSpec(
+                    name="Count", kind="count", parallelism=width,
+                    inputs=(InputSpec(source="Source", partitioning="full"),),
+                ),
+                OperatorSpec(
+                    name="Top", kind="top", parallelism=width, output=True,
+                    inputs=(InputSpec(source="Count", partitioning="one_to_one"),),
+                ),
+            ),
+        )
+    )  # fmt: skip
+
+
+def branches(name: str, width: int, *, deterministic: bool = True) -> Topology:
+    """`width` independent chains Source -> A (an output) -> B (an output), and one output over all of them:
+    some queries can return without the others. An operator that nothing needs hangs on the first chain."""
+
+    def one_to_one(source: str) -> tuple[InputSpec, ...]:
+        return (InputSpec(source=source, partitioning="one_to_one"),)
+
+    return Topology(
+        TopologySpec(
+            name=name,
+            operators=(
+                OperatorSpec(name="Source", kind="file", parallelism=width),
+                OperatorSpec(
+                    name="A", kind="map", parallelism=width, output=True, priority=3,
+                    inputs=one_to_one("Source"), deterministic=deterministic,
+                ),
+                OperatorSpec(name="B", kind="map", parallelism=width, output=True, inputs=one_to_one("A")),
+                OperatorSpec(
+                    name="All", kind="count", output=True, priority=7,
+                    inputs=(InputSpec(source="A", partitioning="full"),),
+                ),
+                OperatorSpec(
+                    name="Unused", kind="map", parallelism=width, inputs=one_to_one("Source"),
+                ),
+            ),
+        )
+    )  # fmt: skip

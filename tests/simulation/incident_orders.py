@@ -1,0 +1,95 @@
+"""What operators do in the incident world, at any moment and in any order."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from controlplane.domain.recovery.events import (
+    AbortAsked,
+    ApproveAsked,
+    DrainAsked,
+    PartitionsLost,
+    PauseAsked,
+    RecoveryAsked,
+    ReplanAsked,
+    ResumeAsked,
+)
+from tests.simulation.incident_rows import CURRENT, Plan
+from tests.simulation.incident_store import Store
+
+
+class Orders(Store):
+    """Each `do_...` is one action of a schedule."""
+
+    def do_recover_now(self, rng: random.Random) -> None:
+        self.recover_now(rng.choice(sorted(self.runs)))
+
+    def recover_now(self, name: str) -> None:
+        event = RecoveryAsked(at=self.now, topology=name, actor="operator", reason="impatient")
+        self.feed(event, may_plan=False, new=True)
+
+    def do_redeploy(self, rng: random.Random) -> None:
+        """An operator deploys the topology anew while whatever goes on goes on."""
+        name = rng.choice(sorted(self.runs))
+        run = self.runs[name]
+        alive = [node for node in self.nodes if node not in self.recorded_lost]
+        if not alive:
+            return
+        run.generation += 1
+        for plan in self.plans:
+            if plan.topology == name and plan.state in CURRENT:
+                plan.state = "superseded"
+        assignment = {p: alive[i % len(alive)] for i, p in enumerate(run.graph.partitions)}
+        self.plans.append(Plan(name, run.generation, assignment, "planned", rollback=True))
+
+    def do_drain(self, rng: random.Random) -> None:
+        alive = [node for node in self.nodes if node not in self.recorded_lost and node not in self.draining]
+        if len(alive) > 1:
+            node = rng.choice(alive)
+            self.draining.add(node)
+            event = DrainAsked(at=self.now, node=node, actor="operator", reason="new kernel")
+            self.feed(event, may_plan=False, new=True)
+
+    def do_partitions_lost(self, rng: random.Random) -> None:
+        """Partitions are absent on a node that lives; sometimes the report is about an older plan."""
+        name = rng.choice(sorted(self.runs))
+        run = self.runs[name]
+        there = sorted(p for p, node in run.driver.running.items() if node not in self.recorded_lost)
+        if there:
+            event = PartitionsLost(
+                at=self.now, topology=name, generation=run.driver.generation,
+                partitions=frozenset(rng.sample(there, min(2, len(there)))), evidence="absent for 45 s",
+            )  # fmt: skip
+            self.feed(event, may_plan=False, new=True)
+
+    def do_pause(self, rng: random.Random) -> None:
+        self.feed(PauseAsked(at=self.now, actor="operator", reason="wait"), may_plan=False)
+
+    def do_resume(self, rng: random.Random) -> None:
+        self.feed(ResumeAsked(at=self.now, actor="operator", reason="go on"), may_plan=False)
+
+    def do_replan(self, rng: random.Random) -> None:
+        self.feed(ReplanAsked(at=self.now, actor="operator", reason="try again"), may_plan=False)
+
+    def do_abort(self, rng: random.Random) -> None:
+        self.feed(AbortAsked(at=self.now, actor="operator", reason="maintenance"), may_plan=False)
+
+    def do_approve(self, rng: random.Random) -> None:
+        """A confirmation of any proposal there ever was: most are stale."""
+        if self.proposed:
+            names = list(self.proposed)
+            self.approve(rng.choice([names[-1], rng.choice(names)]))
+
+    def approve(self, proposal: str) -> None:
+        event = ApproveAsked(at=self.now, actor="operator", reason="fine", proposal=proposal)
+        self.feed(event, may_plan=False)
+
+    def do_priorities(self, rng: random.Random) -> None:
+        run = self.runs[rng.choice(sorted(self.runs))]
+        run.priorities[rng.choice(run.graph.queries)] = rng.randint(1, 10)
+
+    def do_policy(self, rng: random.Random) -> None:
+        """Policies may change in the middle of an incident."""
+        run = self.runs[rng.choice(sorted(self.runs))]
+        run.policy = replace(run.policy, approval=rng.choice(["automatic", "approve"]))

@@ -1,0 +1,106 @@
+"""What the incident world remembers: nodes, runs of topologies, plans, and the rows of a store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from controlplane.domain.recovery.incident import ENDED_STATES, Deployment, Request, State
+from controlplane.domain.recovery.policy import RecoveryPolicy
+from controlplane.domain.topology import Topology
+
+CURRENT = ("planned", "published", "applied")
+
+
+@dataclass(slots=True)
+class Plan:
+    topology: str
+    generation: int
+    assignment: dict[str, str]
+    state: str
+    wave: int = 0
+    checkpoint: int = 0
+    incident: int | None = None
+    restore: tuple[str, ...] = ()
+    rollback: bool = False
+    method: str = "blocking"
+    caught_up: bool = False
+
+
+@dataclass(slots=True)
+class Driver:
+    """running: partition -> node under the applied plan. behind: run and have not caught up."""
+
+    generation: int
+    running: dict[str, str]
+    epoch: int = 20
+    starting: bool = False
+    fresh: bool = False
+    behind: set[str] = field(default_factory=set)
+    applied: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Run:
+    graph: Topology
+    generation: int
+    driver: Driver
+    policy: RecoveryPolicy
+    costs: dict[str, float]
+    priorities: dict[str, int] = field(default_factory=dict)
+    latest: int = 10
+    latest_generation: int = 1
+    in_force: Plan | None = None
+    generations_seen: list[int] = field(default_factory=list)
+
+
+class Rows:
+    """nodes: name -> whether it really lives. recorded_lost: what detection has written down."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.nodes: dict[str, bool] = {}
+        self.capacity: dict[str, float] = {}
+        self.recorded_lost: set[str] = set()
+        self.draining: set[str] = set()
+        self.runs: dict[str, Run] = {}
+        self.plans: list[Plan] = []
+        self.entries: dict[int, list[dict[str, Any]]] = {}
+        self.requests: dict[int, dict[str, Request]] = {}
+        self.incidents: dict[int, State] = {}
+        self.involved: dict[int, set[str]] = {}
+        self.costs: dict[int, dict[str, dict[str, float]]] = {}
+        self.paused: set[int] = set()
+        self.proposed: dict[str, dict[str, Any]] = {}
+        self.approved: set[str] = set()
+        self.counts: dict[str, int] = {}
+
+    def count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def newest(self, name: str) -> Plan:
+        return max((plan for plan in self.plans if plan.topology == name), key=lambda plan: plan.generation)
+
+    def open_incident(self) -> int | None:
+        return next((n for n, state in self.incidents.items() if state not in ENDED_STATES), None)
+
+    def deployment(self, name: str, number: int) -> Deployment:
+        run = self.runs[name]
+        others = sorted(
+            (p for p in self.plans if p.topology == name and p.incident != number),
+            key=lambda plan: plan.generation,
+        )
+        homes: dict[str, str] = {}
+        for plan in others:
+            homes.update(plan.assignment)
+        return Deployment(
+            topology=run.graph,
+            generation=run.generation,
+            assignment=dict(self.newest(name).assignment),
+            costs=dict(run.costs),
+            latest=run.latest,
+            priorities=dict(run.priorities),
+            policy=run.policy,
+            homes=homes,
+            before=others[-1].generation,
+        )

@@ -1,0 +1,101 @@
+"""What must hold of every step of an incident."""
+
+from __future__ import annotations
+
+from controlplane.domain.recovery.events import DriverReported
+from controlplane.domain.recovery.instructions import CreatePlan
+from controlplane.domain.recovery.machine import IncidentMachine
+from tests.simulation.incident_rows import Plan, Rows
+
+BOUND = 0.8
+ROUNDING = 1e-3
+
+
+class Rules(Rows):
+    """Raises AssertionError where something does not hold."""
+
+    def check_costs(self, number: int) -> None:
+        """No node was entitled to more than its bound before the incident, nor anything to more than it
+        took."""
+        load: dict[str, float] = {}
+        for name, costs in self.costs[number].items():
+            deployment = self.deployment(name, number)
+            for partition, cost in costs.items():
+                measured = deployment.costs.get(partition, 0.0)
+                assert 0 < cost <= (measured or 100.0) + ROUNDING
+                home = deployment.homes[partition]
+                load[home] = load.get(home, 0.0) + cost
+        for node, total in load.items():
+            room = self.capacity[node] * BOUND
+            # A redeployment during the incident may put more there than is left; those count next to nothing.
+            assert total <= room * (1 + 1e-3) + 0.1, (node, total, room)
+
+    def check_plan(self, number: int, new: CreatePlan, machine: IncidentMachine) -> None:
+        run = self.runs[new.topology]
+        assert run.generation == new.expected, "compare and set failed"
+        assert new.generation > run.generation, "generations only grow"
+        assert number not in self.paused, "planned while paused"
+        if run.policy.approval == "approve":
+            confirmed = [self.proposed[one] for one in self.approved]
+            assert any(
+                (fact["topology"], fact["generation"], tuple(fact["restore"]))
+                == (new.topology, new.expected, new.restore)
+                for fact in confirmed
+            ), "planned without a confirmation"
+        dead = {node for node in new.assignment.values() if node in self.recorded_lost}
+        assert not dead, f"planned on lost nodes {dead}"
+        assert set(new.assignment) <= set(run.graph.partitions)
+        assert set(new.restore) <= set(new.assignment), "to be restored, but nowhere"
+        whole = run.graph.query_partitions
+        for query in new.explanation.get("queries", ()):
+            assert whole[query] <= new.assignment.keys(), f"{query} is not whole with this plan"
+        left_out = set(run.graph.partitions) - set(new.assignment)
+        assert left_out <= machine.cases[new.topology].failed | machine.deployments[new.topology].left_out
+        self.count(f"{new.method} plans")
+        self.count("partial plans" if left_out else "full plans")
+        if new.wave > 1:
+            self.count("later waves")
+        self.check_rollback(number, new)
+
+    def check_rollback(self, number: int, new: CreatePlan) -> None:
+        run = self.runs[new.topology]
+        if new.method == "blocking":
+            assert new.rollback, "blocking undoes everything"
+            assert not new.buffering
+            assert set(new.assignment) == set(run.graph.partitions), "blocking restores everything"
+            return
+        assert new.buffering
+        if not run.graph.deterministic:
+            assert new.rollback, "replays of this topology differ: everything goes back"
+        ours = {p.generation for p in self.plans if p.topology == new.topology and p.incident == number}
+        if run.policy.rollback == "global" and not ours & set(run.driver.applied):
+            assert new.rollback, "no plan of the incident is applied"
+
+    def check_load(self, number: int, new: CreatePlan, machine: IncidentMachine) -> None:
+        """Nodes that got something are within their bound, and so is the plan within what was free."""
+        costs = self.costs[number]
+        load: dict[str, float] = {}
+        for name in self.runs:
+            failed = machine.cases[name].failed if name in machine.cases else set()
+            for partition, node in self.newest(name).assignment.items():
+                if name == new.topology or partition not in failed:
+                    load[node] = load.get(node, 0.0) + costs[name][partition]
+        for node in {new.assignment[p] for p in new.restore}:
+            assert load[node] <= self.capacity[node] * BOUND + ROUNDING, (node, load[node], new)
+        if new.method == "incremental":
+            told = new.explanation
+            assert told["cost_percent"] <= told["capacity_percent"] + ROUNDING
+            mine = sum(costs[new.topology][p] for p in new.restore)
+            assert mine <= told["cost_percent"] + ROUNDING
+
+    def check_caught_up(self, plan: Plan, machine: IncidentMachine, reports: list[DriverReported]) -> None:
+        wave = set(plan.assignment if plan.rollback else plan.restore)
+        wave -= machine.cases[plan.topology].failed
+        mine = [r for r in reports if r.topology == plan.topology and r.generation >= plan.generation]
+        assert any(not wave & (r.absent | r.behind) for r in mine), "told to have caught up, and has not"
+
+    def check_closed(self, machine: IncidentMachine) -> None:
+        """Recovered means: every partition of every query."""
+        for name, case in machine.cases.items():
+            if case.phase == "verified":
+                assert set(self.newest(name).assignment) == set(self.runs[name].graph.partitions), name

@@ -1,0 +1,196 @@
+"""The store of the incident world: a machine is loaded from it, fed, and its instructions carried out, as
+the database does it. Every step checks what must hold of every step."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from controlplane.domain.planning import Arrival, LookAhead, Planner, UniformDelay, planner_named
+from controlplane.domain.recovery.events import DriverReported, Event
+from controlplane.domain.recovery.incident import NodeView, Request, State
+from controlplane.domain.recovery.incremental import Incremental
+from controlplane.domain.recovery.instructions import (
+    AskForNode,
+    CreatePlan,
+    EnterState,
+    GiveUpRequest,
+    Instruction,
+    Involve,
+    KeepCosts,
+    MarkPlan,
+    Tell,
+)
+from controlplane.domain.recovery.machine import IncidentMachine
+from controlplane.domain.recovery.memory import Memory, PlanRecord, case_rebuild
+from tests.simulation.incident_rows import CURRENT, Plan
+from tests.simulation.incident_rules import BOUND, Rules
+
+
+def steady_planner(name: str, arrivals: Any) -> Planner:
+    """Planners whose limits are in work, not in seconds: the same plan on every machine."""
+    known: tuple[Arrival, ...] = tuple(arrivals)
+    if name == LookAhead.name:
+        return LookAhead(arrivals=known, time_limit=float("inf"), program_limit=0)
+    return planner_named(name)
+
+
+class Store(Rules):
+    """Feeds one fresh machine per step."""
+
+    def load(self, number: int, may_plan: bool) -> IncidentMachine:
+        memory = Memory.recall(self.entries[number], self.costs[number])
+        deployments = {name: self.deployment(name, number) for name in self.runs}
+        cases = {}
+        for name in self.involved[number]:
+            plan = self.newest(name)
+            record = PlanRecord(
+                generation=plan.generation, state=plan.state, ours=plan.incident == number,
+                wave=plan.wave, checkpoint=plan.checkpoint, rollback=plan.rollback, method=plan.method,
+                restore=frozenset(plan.restore),
+            )  # fmt: skip
+            cases[name] = case_rebuild(
+                name, record, self.runs[name].generation, memory,
+                left_out=deployments[name].left_out, before=deployments[name].before,
+            )  # fmt: skip
+        return IncidentMachine(
+            number=number,
+            deployments=deployments,
+            nodes={
+                name: NodeView(
+                    name=name, alive=name not in self.recorded_lost,
+                    usable=name not in self.recorded_lost and name not in self.draining,
+                    capacity=self.capacity[name],
+                )
+                for name in self.nodes
+            },
+            state=self.incidents[number],
+            cases=cases,
+            requests=[
+                Request(
+                    key=r.key, lost_node=r.lost_node, attempt=r.attempt, state=r.state, node=r.node,
+                    started_at=r.started_at, requested_at=r.requested_at, capacity=r.capacity,
+                )
+                for r in self.requests[number].values()
+            ],
+            memory=memory,
+            max_utilisation=BOUND,
+            may_plan=may_plan,
+            opened_at=0.0,
+            delay=UniformDelay(5.0, 30.0),
+            incremental=Incremental(planner_of=steady_planner),
+        )  # fmt: skip
+
+    # ---- one step --------------------------------------------------------------------------------
+
+    def feed(self, *events: Event, may_plan: bool = True, new: bool = False) -> None:
+        """One transaction: load, handle, store. A fresh machine each time is a restart each time."""
+        number = self.open_incident()
+        if number is None:
+            if not new:
+                return
+            number = len(self.incidents) + 1
+            self.incidents[number] = State.OPEN
+            self.entries[number], self.requests[number], self.involved[number] = [], {}, set()
+            self.costs[number] = {}
+        machine = self.load(number, may_plan)
+        instructions = machine.handle_stimulus(*events)
+        machine.validate_state()
+        reports = [event for event in events if isinstance(event, DriverReported)]
+        for instruction in instructions:
+            self.store(number, instruction, machine, reports)
+        for instruction in instructions:
+            if isinstance(instruction, CreatePlan):
+                self.check_load(number, instruction, machine)
+        self.check_rebuilt(machine, self.load(number, may_plan))
+
+    def check_rebuilt(self, machine: IncidentMachine, again: IncidentMachine) -> None:
+        """Nothing that matters is only in the machine."""
+        for name, case in machine.cases.items():
+            rebuilt = again.cases[name]
+            assert rebuilt.phase == case.phase, (name, case, rebuilt)
+            if case.phase in ("verified", "dropped"):
+                continue
+            for what in (
+                "failed", "unrestored", "forced", "generation", "wave", "rollback", "method", "restore",
+                "applied", "owed",
+            ):  # fmt: skip
+                assert getattr(rebuilt, what) == getattr(case, what), (what, case, rebuilt)
+        for what in (
+            "paused", "approved", "proposals", "costs", "lost", "avoided", "drained", "loss_times",
+            "caught_up", "method",
+        ):  # fmt: skip
+            assert getattr(again.memory, what) == getattr(machine.memory, what), what
+
+    def store(
+        self,
+        number: int,
+        instruction: Instruction,
+        machine: IncidentMachine,
+        reports: list[DriverReported],
+    ) -> None:
+        match instruction:
+            case Tell(fact=fact):
+                # Facts go through JSON as in the database.
+                entry = json.loads(json.dumps(dict(fact)))
+                self.entries[number].append(entry)
+                self.note(number, entry)
+            case KeepCosts(costs=costs):
+                assert not self.costs[number].keys() & costs.keys(), "costs are fixed once"
+                self.costs[number].update(json.loads(json.dumps(costs)))
+                self.check_costs(number)
+            case AskForNode(key=key, lost_node=lost, attempt=attempt):
+                assert key not in self.requests[number], f"asked twice: {key}"
+                assert number not in self.paused, "asked for a node while paused"
+                self.requests[number][key] = Request(
+                    key=key, lost_node=lost, attempt=attempt, requested_at=self.now,
+                    capacity=self.capacity.get(lost, 100.0),
+                )  # fmt: skip
+            case GiveUpRequest(key=key):
+                self.requests[number][key].state = "failed"
+            case CreatePlan():
+                self.check_plan(number, instruction, machine)
+                self.store_plan(number, instruction)
+            case MarkPlan(topology=name, generation=generation, state=state):
+                for plan in self.plans:
+                    ours = (plan.topology, plan.generation, plan.incident) == (name, generation, number)
+                    if ours and state == "caught_up":
+                        assert not plan.caught_up, "told twice to have caught up"
+                        self.check_caught_up(plan, machine, reports)
+                        plan.caught_up = True
+                    elif ours and plan.state in CURRENT:
+                        plan.state = state
+            case EnterState(state=entered):
+                self.incidents[number] = entered
+                if entered is State.CLOSED:
+                    self.check_closed(machine)
+            case Involve(topology=name):
+                self.involved[number].add(name)
+            case _:
+                pass
+
+    def note(self, number: int, fact: dict[str, Any]) -> None:
+        match fact.get("fact"):
+            case "paused":
+                self.paused.add(number)
+            case "resumed":
+                self.paused.discard(number)
+            case "proposed":
+                self.proposed[fact["proposal"]] = fact
+                self.count("proposals")
+            case "approved":
+                self.approved.add(fact["proposal"])
+                self.count("approvals")
+
+    def store_plan(self, number: int, new: CreatePlan) -> None:
+        run = self.runs[new.topology]
+        run.generation = new.generation
+        for plan in self.plans:
+            if plan.topology == new.topology and plan.state in CURRENT:
+                plan.state = "superseded"
+        self.plans.append(
+            Plan(
+                new.topology, new.generation, dict(new.assignment), "planned", new.wave, new.checkpoint,
+                number, new.restore, new.rollback, new.method,
+            )
+        )  # fmt: skip
