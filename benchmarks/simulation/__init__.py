@@ -1,0 +1,1 @@
+"""Recoveries in simulated time: the papers' experiment, scale, and rollback policies."""
