@@ -71,11 +71,13 @@ class Report:
 
 
 class Session:
-    """A run of a benchmark: `quick` asks for a smaller one, `progress` draws the bar."""
+    """A run of a benchmark: `quick` asks for a smaller one, `progress` draws the bar, `options` are those of
+    its own."""
 
-    def __init__(self, *, quick: bool, console: Console) -> None:
+    def __init__(self, *, quick: bool, console: Console, options: argparse.Namespace | None = None) -> None:
         self.quick = quick
         self.console = console
+        self.options = options or argparse.Namespace()
 
     @contextmanager
     def progress(self, label: str, total: int) -> Iterator[Callable[[], None]]:
@@ -156,19 +158,22 @@ def run(
     about: str | None,
     measure: Callable[[Session], Report],
     draw: Callable[[dict[str, Any]], Figure] | None = None,
+    arguments: Callable[[argparse.ArgumentParser], None] | None = None,
     argv: Sequence[str] | None = None,
 ) -> int:
-    """Measure, show, write what was asked for. 0 if all criteria hold."""
+    """Measure, show, write what was asked for. 0 if all criteria hold. `arguments` adds options."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=about)
     parser.add_argument("--quick", action="store_true", help="a smaller run, for a first impression")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report here")
     if draw is not None:
         parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the results (SVG)")
+    if arguments is not None:
+        arguments(parser)
     options = parser.parse_args(argv)
     console = Console(stderr=False)
     where = machine()
     started, clock = datetime.now(UTC), time.perf_counter()
-    report = measure(Session(quick=options.quick, console=console))
+    report = measure(Session(quick=options.quick, console=console, options=options))
     for table in [*report.tables, _criteria_table(report.criteria)]:
         console.print(table)
     document = {

@@ -1,0 +1,186 @@
+"""Randomised kill schedules on real processes: nodes, the driver, Celery workers and servers die or restart
+at random moments, also during recoveries and checkpoints, while the recovery policy changes. After each
+schedule everything must be back and every row of every query exactly right (`manage.py verify`).
+
+INPUT=<file> reads real tweets. A failed schedule prints its seed; `--seed` and `--first` repeat it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from benchmarks.runner import Report, Session, at_least, run
+from benchmarks.schedules import Schedule, Step, schedule_draw, victims_draw
+from benchmarks.stack import (
+    BenchmarkStack,
+    StackError,
+    input_file,
+    pipeline_spec,
+    running_stack,
+    stopping_in_order,
+)
+
+NODES = 5
+# Low, so that recomputing everything after each schedule stays quick.
+RATE = 300
+DELAY = "uniform:1:6"
+RECOVERY_TIMEOUT = 300.0
+ASKED_FOR = 30
+
+
+def carry_out(stack: BenchmarkStack, schedule: Schedule) -> list[str]:
+    """Do what the schedule says; returns what was done."""
+    done: list[str] = []
+    for number, step in enumerate(schedule.steps):
+        time.sleep(step.after)
+        done.append(f"{step}{_act(stack, schedule, number, step)}")
+    return done
+
+
+def _act(stack: BenchmarkStack, schedule: Schedule, number: int, step: Step) -> str:
+    """One step; what was not known before, for the record."""
+    match step.kind:
+        case "kill":
+            alive = [name for name in stack.nodes("alive") if stack.node_runs(name)]
+            victims = victims_draw(schedule.seed, number, alive, step.count)
+            if victims:
+                stack.kill_nodes(*victims)
+            return f" ({', '.join(victims) or 'none was alive'})"
+        case "driver":
+            stack.kill_driver()
+        case "worker":
+            stack.kill(step.target)
+        case "restart":
+            stack.restart(step.target, pause=1.0)
+        case "policy":
+            stack.patiently(
+                lambda: stack.policy_set(method=step.method, rollback=step.rollback, approval="automatic")
+            )
+    return ""
+
+
+def schedule_run(stack: BenchmarkStack, schedule: Schedule) -> dict[str, Any]:
+    """One schedule on a healthy stack. Raises `StackError` when it does not recover."""
+    before = len(stack.incidents())
+    started = time.monotonic()
+    done = carry_out(stack, schedule)
+    # A kill just before must have been noticed, or the stack would still look healthy.
+    time.sleep(2 * stack.installation.settings.session_timeout)
+    stack.healthy(timeout=RECOVERY_TIMEOUT)
+    recovered = time.monotonic() - started
+    new = stack.incidents()[before:]
+    plans = [plan for incident in new for plan in stack.plans(incident["number"])]
+    verdict = stack.verify()
+    return {
+        "done": done,
+        "seconds": round(recovered, 1),
+        "incidents": [incident["number"] for incident in new],
+        "states": sorted({incident["state"] for incident in new}),
+        "waves": len(plans),
+        "methods": dict(Counter(plan["method"] for plan in plans)),
+        "verified": verdict.clean,
+        "rows": verdict.rows,
+        "faults": verdict.faults,
+    }
+
+
+def measure(session: Session) -> Report:
+    options = session.options
+    count = min(options.count, 3) if session.quick else options.count
+    waiting = deque(range(options.first, options.first + count))
+    rows: list[dict[str, Any]] = []
+    try:
+        with stopping_in_order(), session.progress("schedules", count) as step:
+            while waiting:
+                _on_one_stack(session, waiting, rows, step)
+    except KeyboardInterrupt:
+        # What was under way says nothing; what is done counts.
+        rows = [row for row in rows if row["verified"] or row["problem"]]
+        session.note(f"interrupted after {len(rows)} schedules")
+    return _report(rows, seed=options.seed, first=options.first)
+
+
+def _on_one_stack(
+    session: Session, waiting: deque[int], rows: list[dict[str, Any]], step: Callable[[], None]
+) -> None:
+    """Run schedules until none is left or one fails. What is broken stays broken: the rest gets a stack of
+    its own."""
+    options = session.options
+    done_before = len(rows)
+    logs = options.logs / f"kill-schedule-{options.seed}-{waiting[0]}"
+    variables = {
+        "RESURGE_REPLACEMENT_DELAY": DELAY,
+        "RESURGE_CHECKPOINT_INTERVAL": "5",
+        # About what a node is loaded with, so that survivors have no room for all and waves follow waves.
+        "RESURGE_MAX_UTILISATION": "0.01",
+    }
+    try:
+        with running_stack(nodes=NODES, variables=variables, keep_logs=logs) as stack:
+            stack.deploy_spec(pipeline_spec(rate=RATE, epoch_interval=1.0), input=input_file())
+            stack.healthy()
+            while waiting:
+                schedule = schedule_draw(f"{options.seed}/{waiting.popleft()}", nodes=NODES)
+                row: dict[str, Any] = {"seed": schedule.seed, "verified": False, "problem": ""}
+                rows.append({**row, "done": [str(one) for one in schedule.steps]})
+                rows[-1].update(schedule_run(stack, schedule))
+                step()
+                if not rows[-1]["verified"]:
+                    raise StackError(f"wrong rows: {rows[-1]['faults']}")
+                session.note(_line(rows[-1]))
+    except StackError as error:
+        if len(rows) == done_before:
+            raise  # nothing ran at all
+        rows[-1]["problem"] = str(error)
+        session.note(f"{_line(rows[-1])}\n{error}\nthe logs of its stack are kept in {logs}")
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    verdict = "clean" if row["verified"] else "FAILED"
+    return f"{row['seed']}: {', '.join(row['done'])}: {row.get('seconds', '-')} s, {verdict}"
+
+
+def _report(rows: list[dict[str, Any]], *, seed: int, first: int) -> Report:
+    table = Table(title=f"{len(rows)} schedules, {NODES} nodes, {RATE} tweets/s", title_justify="left")
+    for column in ("seed", "what", "seconds", "incidents", "waves", "verify"):
+        table.add_column(column, justify="left" if column in ("seed", "what") else "right")
+    for row in rows:
+        table.add_row(
+            row["seed"],
+            ", ".join(row["done"]),
+            str(row.get("seconds", "-")),
+            str(len(row.get("incidents", ()))),
+            str(row.get("waves", "-")),
+            "clean" if row["verified"] else f"FAILED: {row['problem'][:80]}",
+        )
+    clean = sum(row["verified"] for row in rows)
+    kills = sum(done.split(" ", 1)[1].startswith("kill ") for row in rows for done in row["done"])
+    return Report(
+        parameters={"nodes": NODES, "rate": RATE, "delay": DELAY, "seed": seed, "first": first},
+        results={"schedules": rows, "kills": kills},
+        criteria=[
+            at_least("schedules verified clean / schedules", clean / max(1, len(rows)), 1.0),
+            at_least("schedules", len(rows), ASKED_FOR),
+        ],
+        tables=[table],
+    )
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--count", type=int, default=ASKED_FOR, help="how many schedules (default 30)")
+    parser.add_argument("--seed", type=int, default=1, help="what they are drawn from (default 1)")
+    parser.add_argument("--first", type=int, default=1, help="number of the first, to repeat one of a seed")
+    parser.add_argument(
+        "--logs", type=Path, default=Path("failed-schedules"), help="where logs of failed ones are kept"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run(name="kill_schedules", about=__doc__, measure=measure, arguments=arguments))

@@ -1,0 +1,265 @@
+"""What order-preserving processing and adaptive buffering cost (Figure 18): latency and throughput with every
+output of every channel buffered to disk, as for targets that do not follow, and with none, in turn on the
+same cluster; and what the bookkeeping of Algorithm 1 takes by itself.
+
+The topology is that of Figure 17 (one source, four parsers, two windows of four partitions), checkpoints
+every 20 s. INPUT=<file> reads real tweets.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+from rich.table import Table
+
+from benchmarks.engine import NODES, advance, running
+from benchmarks.recovery.course import percentile
+from benchmarks.runner import COLOURS, Report, Session, at_least, figure, ratio_of_medians, run
+from controlplane.domain.coordination import EpochReport
+from controlplane.domain.topology import Topology, load_topology
+from spark_jobs.driver.exchange import encode_table, route
+from spark_jobs.driver.job import Job, Layout, TaskReport
+from spark_jobs.driver.loop import EpochLoop
+from spark_jobs.driver.task import Level, LevelTask, Message
+from spark_jobs.operators.catalogue import catalogue
+from spark_jobs.runtime.partition import Batch, PartitionRuntime, Process, Processed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CHECKPOINT_INTERVAL = 20.0
+RATES = (1_000, 10_000, 50_000, 100_000)
+QUICK_RATES = (1_000, 20_000)
+FAST_EPOCH = 100_000
+VARIANTS = ("off", "on")
+P = ("p50", "p99")
+
+
+class BufferingLevel(Level):
+    """Buffers what every partition sends to every neighbour, although these follow."""
+
+    def emit(self, number: int, partition: str, epoch: int, table: pa.Table | None) -> None:
+        starts = self.job.lanes[number].starts
+        for targets, rows in route(self.topology, partition, table, self.operators):
+            following = [target for target in targets if epoch > starts.get(target, epoch)]
+            nearby = [target for target in following if self._is_here(target)]
+            for target in nearby:
+                self.arrived.setdefault((number, target), []).append(Batch(partition, epoch, rows))
+            payload = encode_table(rows)
+            self._send(number, [t for t in following if t not in nearby], partition, epoch, payload)
+            for target in targets:
+                self.buffers.append(partition, target, epoch, payload)
+
+
+class BufferingTask(LevelTask):
+    def __call__(
+        self, slot: int, records: Iterator[tuple[int, Message | None]]
+    ) -> Iterator[tuple[int, Message]]:
+        level = BufferingLevel(self.level, slot, self.layout, self.job)
+        for _, message in records:
+            if message is None:
+                continue
+            if message[0] == self.level:
+                level.deliver(message)
+            else:
+                yield slot, message
+        yield from level.run()
+
+
+class Switch:
+    """Turns forced buffering of a running loop on and off. The loop believes to be recovering while it is on,
+    so that buffers are dropped at the next global checkpoint as after a recovery."""
+
+    def __init__(self, loop: EpochLoop) -> None:
+        self.loop = loop
+        self._plain = loop.cluster.run
+        loop.cluster.run = self._run  # type: ignore[method-assign]
+        self.on = False
+
+    def _run(self, layout: Layout, job: Job) -> list[TaskReport]:
+        if not self.on:
+            return self._plain(layout, job)
+        layout_bytes, job_bytes = msgspec.json.encode(layout), msgspec.json.encode(job)
+        stages = [BufferingTask(level, layout_bytes, job_bytes) for level in range(layout.level_count)]
+        return self.loop.cluster.exchange(stages)
+
+    def advance(self, epochs: int) -> int:
+        """As `engine.advance`, one epoch after the other; returns the tuples in them."""
+        tuples = 0
+        for _ in range(epochs):
+            self.loop.conductor.buffering = self.on
+            tuples += advance(self.loop, 1)
+        return tuples
+
+
+def topology_of(*, rate: int, pace: str, epoch_tuples: int = 1_000_000) -> Topology:
+    """Figure 17."""
+    window = {"kind": "sliding_window", "parallelism": 4, "output": True}
+    data = {
+        "name": "order",
+        "epoch_interval": 1.0,
+        "checkpoint_interval": CHECKPOINT_INTERVAL,
+        "max_epoch_tuples": epoch_tuples,
+        "operators": [
+            {
+                "name": "Source",
+                "kind": "source",
+                "parallelism": 1,
+                "params": {
+                    "reader": "file", "rate": rate, "pace": pace, "path": os.environ.get("INPUT") or None,
+                },
+            },
+            {
+                "name": "Parser",
+                "kind": "flat_map_regex",
+                "parallelism": 4,
+                "inputs": [{"from": "Source", "partitioning": "full", "key": "text"}],
+                "params": {"pattern": r"#(\w+)", "field": "text", "group": 1, "fold": "lower"},
+            },
+            *(
+                {
+                    **window,
+                    "name": name,
+                    "inputs": [{"from": "Parser", "partitioning": "full", "key": "key"}],
+                    "params": {"size_s": size, "slide_s": slide},
+                }
+                for name, size, slide in (("Win1", 10, 5), ("Win2", 30, 10))
+            ),
+        ],
+    }  # fmt: skip
+    return load_topology(data, catalogue)
+
+
+def latency_at(session: Session, rate: int, *, blocks: int, epochs: int) -> dict[str, Any]:
+    """At a rate of real time: latencies of all queries and tuples per second, for both variants in turn."""
+    latencies: dict[str, list[float]] = {name: [] for name in VARIANTS}
+    throughput: dict[str, list[float]] = {name: [] for name in VARIANTS}
+    label = f"{rate:,} tweets/s"
+    with (
+        running(topology_of(rate=rate, pace="realtime")) as loop,
+        session.progress(label, 2 * blocks) as step,
+    ):
+        switch = Switch(loop)
+        reports: list[EpochReport] = []
+        loop.send = lambda message: reports.append(message) if isinstance(message, EpochReport) else None
+        switch.advance(20)
+        for block in range(blocks):
+            # Turned about, so that a slow drift of the machine hits both alike.
+            for name in VARIANTS if block % 2 == 0 else VARIANTS[::-1]:
+                switch.on = name == "on"
+                switch.advance(2)
+                reports.clear()
+                started = time.perf_counter()
+                tuples = switch.advance(epochs)
+                throughput[name].append(tuples / (time.perf_counter() - started))
+                latencies[name] += [q.latency for one in reports for q in one.queries.values()]
+                step()
+    return {
+        "rate": rate,
+        "tweets_per_second": throughput,
+        "latency": {
+            name: {"p50": percentile(values, 0.5), "p99": percentile(values, 0.99)}
+            for name, values in latencies.items()
+        },
+    }
+
+
+def fastest(session: Session, *, blocks: int, epochs: int) -> dict[str, list[float]]:
+    """Tweets per second as fast as the engine can."""
+    rates: dict[str, list[float]] = {name: [] for name in VARIANTS}
+    topology = topology_of(rate=FAST_EPOCH, pace="fast", epoch_tuples=FAST_EPOCH)
+    with running(topology) as loop, session.progress("as fast as possible", 2 * blocks) as step:
+        switch = Switch(loop)
+        switch.advance(15)
+        for block in range(blocks):
+            for name in VARIANTS if block % 2 == 0 else VARIANTS[::-1]:
+                switch.on = name == "on"
+                switch.advance(1)
+                started = time.perf_counter()
+                tuples = switch.advance(epochs)
+                rates[name].append(tuples / (time.perf_counter() - started))
+                step()
+    return rates
+
+
+def bookkeeping(*, inputs: int = 4, epochs: int = 2_000) -> float:
+    """Seconds that Algorithm 1 takes for one partition and epoch: order, sequence numbers, duplicates."""
+    names = [f"Parser[{index}]" for index in range(inputs)]
+    runtime: PartitionRuntime[None] = PartitionRuntime("Win1[0]", names, 0)
+    started = time.perf_counter()
+    for epoch in range(1, epochs + 1):
+        for name in reversed(names):
+            for instruction in runtime.handle(Batch(name, epoch, None)):
+                if isinstance(instruction, Process):
+                    runtime.handle(Processed(instruction.epoch))
+    return (time.perf_counter() - started) / epochs
+
+
+def measure(session: Session) -> Report:
+    rates = QUICK_RATES if session.quick else RATES
+    blocks, epochs = (2, 8) if session.quick else (6, 20)
+    at_rates = [latency_at(session, rate, blocks=blocks, epochs=epochs) for rate in rates]
+    fast = fastest(session, blocks=blocks, epochs=6 if session.quick else 12)
+    order = bookkeeping()
+    ratio = ratio_of_medians(fast["on"], fast["off"])
+    table = Table(title=f"Figure 17 on {NODES} nodes; buffering off / on", title_justify="left")
+    for column in ("input rate", "tweets/s", "latency p50 s", "latency p99 s"):
+        table.add_column(column, justify="right")
+    for row in at_rates:
+        done = [statistics.median(row["tweets_per_second"][name]) for name in VARIANTS]
+        table.add_row(
+            f"{row['rate']:,}",
+            " / ".join(f"{value:,.0f}" for value in done),
+            *(" / ".join(f"{row['latency'][name][share]:.2f}" for name in VARIANTS) for share in P),
+        )
+    done = [statistics.median(fast[name]) for name in VARIANTS]
+    table.add_row("as fast as possible", " / ".join(f"{value:,.0f}" for value in done), "", "")
+    return Report(
+        parameters={
+            "nodes": NODES,
+            "rates": list(rates),
+            "blocks": blocks,
+            "epochs": epochs,
+            "fast_epoch_tuples": FAST_EPOCH,
+            "checkpoint_interval": CHECKPOINT_INTERVAL,
+        },
+        results={
+            "rates": at_rates,
+            "fastest": fast,
+            "throughput_ratio": ratio,
+            "bookkeeping_us_per_partition_and_epoch": round(1e6 * order, 1),
+        },
+        # The paper: "both can achieve a maximal throughput of 12,000 tuples per second".
+        criteria=[at_least("throughput with buffering / without, ratio of medians", ratio, 0.9)],
+        tables=[table],
+    )
+
+
+def draw(results: dict[str, Any]) -> Figure:
+    """Median latency against throughput, as Figure 18."""
+    drawn, axes = figure(2)
+    for number, name in enumerate(VARIANTS):
+        label = f"buffering {name}"
+        done = [statistics.median(row["tweets_per_second"][name]) for row in results["rates"]]
+        for axis, share in zip(axes.flat, P, strict=True):
+            latency = [row["latency"][name][share] for row in results["rates"]]
+            axis.plot(done, latency, "o-", color=COLOURS[number], linewidth=1.2, markersize=4, label=label)
+    for axis, share in zip(axes.flat, P, strict=True):
+        axis.set_title(f"latency, {share}", loc="left")
+        axis.set_xlabel("tweets/s")
+        axis.set_ylabel("seconds")
+        axis.set_xscale("log")
+        axis.set_ylim(bottom=0)
+        axis.legend(fontsize=7, frameon=False)
+    return drawn
+
+
+if __name__ == "__main__":
+    sys.exit(run(name="order_preserving", about=__doc__, measure=measure, draw=draw))
