@@ -213,12 +213,13 @@ class EpochLoop:
         """What is due, and beside it what those behind have missed; in idle time only the latter."""
         conductor, head = self.conductor, self.log.head
         limit = self.topology.spec.catch_up_epochs
+        live, untouched = conductor.answering()
         if self.faults.replay_held:
             replay = 0
-        elif not conductor.answering():
+        elif not live:
             replay = limit  # nobody's latency is at stake
         elif conductor.front() < head:
-            replay = self.pace.beside()
+            replay = self.pace.beside(untouched=untouched)
         else:
             idle = self.intake.finished or not self.intake.realtime or self.coordination.control.paused
             due = float("inf") if idle else self.intake.due_at(head + 1)

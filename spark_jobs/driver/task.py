@@ -169,10 +169,10 @@ class Level:
     def emit(self, number: int, partition: str, epoch: int, table: pa.Table | None) -> None:
         """One epoch's output: to those in the lane who need it; to a buffer for those who will."""
         lane, progress = self.job.lanes[number], self.job.progress
-        is_new = self.job.buffering and epoch > progress[partition]
         for targets, rows in route(self.topology, partition, table, self.operators):
             following = [t for t in targets if epoch > lane.starts.get(t, epoch)]
-            waiting = [t for t in targets if is_new and t not in lane.starts and epoch > progress[t]]
+            waiting = [t for t in targets if t not in lane.starts and epoch > progress[t]]
+            waiting = waiting if self.job.buffering else []
             if not following and not waiting:
                 continue
             nearby = [t for t in following if self._is_here(t)]

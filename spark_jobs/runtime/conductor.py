@@ -53,6 +53,8 @@ class Conductor:
         self.buffering = False
         # Whether there may be buffers on any node, of partitions that have left it, too.
         self.buffers_kept = True
+        # Partitions put back since the newest checkpoint.
+        self.touched: set[str] = set(position.restore)
         # Whether the partitions furthest ahead have reached the present since everybody was put back.
         self.caught_up = False
 
@@ -104,12 +106,15 @@ class Conductor:
             self.put_back(self.topology.partitions, plan.checkpoint)
             self.checkpoint = plan.checkpoint
         else:
-            self.put_back(moved.union(plan.restore), self.checkpoint)
+            # Who is left out will start there, too: what it will need is buffered from now on.
+            left_out = {p for p in self.topology.partitions if p not in plan.assignment}
+            self.put_back(moved.union(plan.restore, left_out), self.checkpoint)
 
     def put_back(self, partitions: Collection[str], checkpoint: int) -> None:
         """These start again from cp(P_k); what they had buffered is void."""
         for partition in partitions:
             self.progress[partition] = self.restore[partition] = checkpoint
+        self.touched.update(partitions)
         self.coverage.forget(partitions)
         if len(partitions) == len(self.progress):
             self.caught_up = False
@@ -131,15 +136,18 @@ class Conductor:
         self.absent = gone
         return True
 
-    def answering(self) -> bool:
-        """Whether any query is among those furthest ahead."""
+    def answering(self) -> tuple[bool, bool]:
+        """Whether any query is among those furthest ahead, and whether any of these was never put back."""
         reach = self._reach()
         front = max(reach.values(), default=0)
-        return any(reach.get(query) == front for query in self.topology.queries)
+        live = [query for query in self.topology.queries if reach.get(query) == front]
+        whole = self.topology.query_partitions
+        return bool(live), any(self.touched.isdisjoint(whole[query]) for query in live)
 
     def completed(self, checkpoint: int) -> None:
         """A global checkpoint is complete: nobody needs what was buffered any more (section 4.2.2)."""
         self.checkpoint = checkpoint
+        self.touched.clear()
         self.stop_buffering()
 
     def dropped(self) -> None:
@@ -187,11 +195,12 @@ class Conductor:
             self.caught_up = True
 
     def _buffered(self, lane: Lane, before: Mapping[str, int]) -> None:
-        for source in lane.starts:
+        for source, start in lane.starts.items():
             for target in self.topology.downstream(source):
                 if target not in lane.starts:
-                    first = max(before[source], before[target]) + 1
-                    self.coverage.add((source, target), first, self.progress[source])
+                    first = max(start, before[target]) + 1
+                    last = min(lane.last, self.progress[source])
+                    self.coverage.add((source, target), first, last)
 
     def _reach(self) -> dict[str, int]:
         return reaches(self.topology, self.progress, blocked_partitions(self.topology, self.absent))

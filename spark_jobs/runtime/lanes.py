@@ -43,22 +43,25 @@ class Lane:
 
 @dataclass(slots=True)
 class Coverage:
-    """Which epochs of which channels are buffered at the source partition: one run of epochs for each."""
+    """Which epochs of which channels are buffered at the source partition, as runs in ascending order. The
+    present fills one end while forks fill the other."""
 
-    runs: dict[Channel, tuple[int, int]] = field(default_factory=dict)
+    runs: dict[Channel, list[tuple[int, int]]] = field(default_factory=dict)
 
     def add(self, channel: Channel, first: int, last: int) -> None:
-        """Epochs first..last are buffered now; what does not join them is of no use any more."""
+        """Epochs first..last are buffered now."""
         if first > last:
             return
-        known = self.runs.get(channel)
-        if known is not None and known[0] <= first <= known[1] + 1:
-            first, last = known[0], max(known[1], last)
-        self.runs[channel] = (first, last)
+        apart: list[tuple[int, int]] = []
+        for low, high in self.runs.get(channel, ()):
+            if high + 1 < first or last + 1 < low:
+                apart.append((low, high))
+            else:
+                first, last = min(first, low), max(last, high)
+        self.runs[channel] = sorted([*apart, (first, last)])
 
     def covers(self, channel: Channel, first: int, last: int) -> bool:
-        known = self.runs.get(channel)
-        return known is not None and known[0] <= first and last <= known[1]
+        return any(low <= first and last <= high for low, high in self.runs.get(channel, ()))
 
     def forget(self, partitions: Collection[str]) -> None:
         """The buffers of these partitions are gone or void."""

@@ -150,11 +150,15 @@ def _worth_a_wave(proposal: RecoveryPlanProposal) -> bool:
 def _all_wait(
     cases: Sequence[TopologyCase], situation: Situation, reason: str
 ) -> Mapping[str, Wave | Waiting]:
-    """Nothing can be done now. One node more is asked for, once, if none is on its way."""
-    return {
-        case.name: Waiting(reason, short=not situation.expected and position == 0)
-        for position, case in enumerate(cases)
-    }
+    """Nothing can be done now. One node more is asked for, once, if none is on its way: for whoever has the
+    largest partition down, because what is large enough for that is large enough for all."""
+
+    def largest(case: TopologyCase) -> float:
+        costs = situation.costs.get(case.name, {})
+        return max((costs.get(partition, 0.0) for partition in case.failed), default=0.0)
+
+    neediest = max(cases, key=largest)
+    return {case.name: Waiting(reason, short=not situation.expected and case is neediest) for case in cases}
 
 
 def _no_room(proposal: RecoveryPlanProposal, nodes: int) -> str:

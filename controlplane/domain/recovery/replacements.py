@@ -11,6 +11,7 @@ from controlplane.domain.recovery.instructions import AskForNode, GiveUpRequest,
 from controlplane.domain.recovery.transitions import Transitions
 
 JOIN_LIMIT = 120.0  # seconds a started replacement may take to register before another is asked for
+FRUITLESS = 10  # further nodes on top of one for every partition, before no more are asked for
 STANDARD_CAPACITY = 100.0  # CPU percent of a replacement for a node nobody knows
 
 
@@ -57,8 +58,8 @@ class Replacements(Transitions):
         mine = [request for request in self.requests.values() if request.lost_node == node]
         attempt = 1 + len(mine)
         came = sum(request.state == "joined" for request in mine)
-        if came > self.memory.losses[node] + len(case.failed):
-            return []  # a node for every partition did not help: more of them will not either
+        if came > self.memory.losses[node] + len(case.failed) + FRUITLESS:
+            return []  # that many nodes did not help: more of them will not either
         key = f"incident-{self.number}/{node}/{attempt}"
         return [
             self._ask(key, node, attempt),

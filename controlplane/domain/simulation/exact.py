@@ -303,12 +303,7 @@ class ExactRun:
         for target in self.topology.downstream(partition):
             if epoch > lane.starts.get(target, epoch):
                 arrived.setdefault(target, []).append(Batch(partition, epoch, output))
-            elif (
-                self.conductor.buffering
-                and epoch > progress[partition]
-                and target not in lane.starts
-                and epoch > progress[target]
-            ):
+            elif self.conductor.buffering and target not in lane.starts and epoch > progress[target]:
                 disk.buffers.setdefault((partition, target), {})[epoch] = output
 
     def _install(self, disk: Kept, partition: str, checkpoint: int) -> None:

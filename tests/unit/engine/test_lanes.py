@@ -91,7 +91,7 @@ def test_everything_that_can_advance_reaches_the_head(
 ) -> None:
     """Whatever anybody's progress is: restored partitions stand anywhere behind those they feed."""
     progress = {partition: behind.get(partition, 6) for partition in TOPOLOGY.partitions}
-    coverage = Coverage({channel: run for channel, run in runs.items() if run[0] <= run[1]})
+    coverage = Coverage({channel: [run] for channel, run in runs.items() if run[0] <= run[1]})
     blocked = blocked_partitions(TOPOLOGY, absent)
     for _ in range(80):
         lanes = next_lanes(
@@ -114,7 +114,7 @@ def standing(**epochs: int) -> dict[str, int]:
 
 
 def lanes(progress: dict[str, int], *, replay: int = 3, **runs: tuple[int, int]) -> list[Lane]:
-    coverage = Coverage({(f"{name[0]}[0]", f"{name[1]}[0]"): run for name, run in runs.items()})
+    coverage = Coverage({(f"{name[0]}[0]", f"{name[1]}[0]"): [run] for name, run in runs.items()})
     return next_lanes(TOPOLOGY, progress, absent=set(), coverage=coverage, head=11, limit=8, replay=replay)
 
 
@@ -158,13 +158,28 @@ def test_nothing_to_do_at_the_head() -> None:
     assert lanes(dict.fromkeys(TOPOLOGY.partitions, 11)) == []
 
 
-def test_coverage_is_one_run_of_epochs() -> None:
-    coverage = Coverage()
-    coverage.add(("a", "b"), 3, 5)
-    coverage.add(("a", "b"), 6, 6)
-    assert coverage.covers(("a", "b"), 3, 6)
-    coverage.add(("a", "b"), 9, 9)
-    assert not coverage.covers(("a", "b"), 3, 6)
-    assert coverage.covers(("a", "b"), 9, 9)
+def test_coverage_is_runs_of_epochs_that_grow_together() -> None:
+    coverage, channel = Coverage(), ("a", "b")
+    coverage.add(channel, 3, 5)
+    coverage.add(channel, 9, 9)
+    coverage.add(channel, 10, 10)
+    assert coverage.covers(channel, 3, 5)
+    assert coverage.covers(channel, 9, 10)
+    assert not coverage.covers(channel, 5, 9)
+    coverage.add(channel, 6, 8)
+    assert coverage.runs[channel] == [(3, 10)]
     coverage.forget({"a"})
-    assert not coverage.covers(("a", "b"), 9, 9)
+    assert not coverage.covers(channel, 3, 3)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30))), st.integers(0, 30), st.integers(0, 30))
+def test_coverage_knows_exactly_the_epochs_it_was_given(
+    given_runs: list[tuple[int, int]], first: int, last: int
+) -> None:
+    coverage = Coverage()
+    known: set[int] = set()
+    for low, high in given_runs:
+        coverage.add(("a", "b"), low, high)
+        known.update(range(low, high + 1))
+    if first <= last:
+        assert coverage.covers(("a", "b"), first, last) == known.issuperset(range(first, last + 1))
