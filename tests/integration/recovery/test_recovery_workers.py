@@ -100,6 +100,20 @@ def healthy(stack: Stack) -> None:
     assert applied == sorted(set(applied)), f"a generation was applied twice or out of order: {applied}"
 
 
+def test_node_that_lost_only_its_session_is_taken_back(stack: Stack) -> None:
+    """The first test: later on there are spare nodes, and a plan would move its partitions at once."""
+    before = len(stack.incidents())
+    generation = stack.plans("demo")[-1]["generation"]
+    name = hosting(stack)[0]
+    stack.kill_signal(name, signal.SIGSTOP)
+    stack.wait("an incident", lambda: len(stack.incidents()) > before, 10)
+    stack.kill_signal(name, signal.SIGCONT)
+    stack.wait(f"{name} alive again", lambda: name in alive(stack), 15)
+    stack.wait("the incident closed", lambda: stack.incidents()[-1]["state"] == "closed", 15)
+    assert stack.plans("demo")[-1]["generation"] == generation, "nothing had to be moved"
+    assert "No plan had moved these partitions yet" in "\n".join(stack.story())
+
+
 def test_killed_node_is_recorded_in_time_and_recovered(stack: Stack) -> None:
     before = len(stack.incidents())
     victim = hosting(stack)[0]
@@ -230,19 +244,6 @@ def test_failure_during_recovery_grows_the_incident(stack: Stack) -> None:
     assert len(stack.incidents()) == before + 1
     assert plan_states(stack)[-2:] == ["superseded", "verified"]
     assert stack.plans("demo")[-1]["generation"] == generation + 2
-
-
-def test_node_that_lost_only_its_session_is_taken_back(stack: Stack) -> None:
-    before = len(stack.incidents())
-    generation = stack.plans("demo")[-1]["generation"]
-    name = hosting(stack)[0]
-    stack.kill_signal(name, signal.SIGSTOP)
-    stack.wait("an incident", lambda: len(stack.incidents()) > before, 10)
-    stack.kill_signal(name, signal.SIGCONT)
-    stack.wait(f"{name} alive again", lambda: name in alive(stack), 15)
-    stack.wait("the incident closed", lambda: stack.incidents()[-1]["state"] == "closed", 15)
-    assert stack.plans("demo")[-1]["generation"] == generation, "nothing had to be moved"
-    assert "No plan had moved these partitions yet" in "\n".join(stack.story())
 
 
 def test_new_process_under_an_old_name_is_an_empty_node(stack: Stack) -> None:
