@@ -79,11 +79,14 @@ def planned_curve(
     priorities: Mapping[str, int],
 ) -> list[Sample]:
     """The availability the plans meant: a query counts from the moment the wave that completes it was
-    planned. What is between this curve and the measured one is starting, restoring and replaying."""
+    planned. What is between this curve and the measured one is starting, restoring and replaying. Plans that
+    were replaced before the driver applied them do not count."""
     left = set(failed)
     queries = topology.failed_queries(left)
     moments = [(0.0, frozenset(left))]
     for wave in waves:
+        if wave.applied is None:
+            continue
         left.difference_update(wave.restored)
         moments.append((wave.created, frozenset(left)))
     curve: list[Sample] = []

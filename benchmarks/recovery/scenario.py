@@ -214,6 +214,7 @@ def described(topology: Topology, outcome: Outcome, *, horizon: float) -> dict[s
         "failed_partitions": outcome.failed_partitions,
         "failed_queries": list(course.failed),
         "priorities": course.priorities,
+        "baseline_seconds": {query: round(value, 3) for query, value in sorted(course.baselines.items())},
         "homes": outcome.homes,
         "measured_percent": {name: round(cost, 4) for name, cost in outcome.measured.items()},
         "counted_percent": {name: round(cost, 4) for name, cost in outcome.costs.items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
@@ -158,6 +159,11 @@ def test_a_measured_course_is_a_share_of_the_optimum(course: Course, topology: T
         topology, failed=["A[0]", "B[0]"], waves=course.waves, priorities=course.priorities
     )
     # B from 5 on, A from 15 on.
+    replaced = dataclasses.replace(course.waves[0], created=1.0, applied=None, restored=("A[0]", "B[0]"))
+    waves = [replaced, *course.waves]
+    assert planned == planned_curve(
+        topology, failed=["A[0]", "B[0]"], waves=waves, priorities=course.priorities
+    )
     assert area(planned, 0, 25) == pytest.approx((20 * 1 + 10 * 3) / (25 * 4))
     schedule = clairvoyant(
         topology,

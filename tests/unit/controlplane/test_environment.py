@@ -36,6 +36,7 @@ def test_home_moves_everything() -> None:
         ("RESURGE_THETA", "0.5"),
         ("RESURGE_MAX_UTILISATION", "1.5"),
         ("RESURGE_FAULT_INJECTION", "maybe"),
+        ("RESURGE_CPU_CAPS", "sometimes"),
         ("RESURGE_REPLACEMENT_DELAY", "normal:1:2"),
         ("RESURGE_REPLACEMENT_DELAY", "uniform:9:2"),
         ("RESURGE_DATABASE_URL", "mysql://somewhere/x"),

@@ -87,6 +87,15 @@ def test_metrics_reach_rows_sample_and_one_event(running: Topology) -> None:
     follower.check()
 
 
+def test_what_a_partition_costs_is_a_moving_average(running: Topology) -> None:
+    """A window costs many times more when it closes; plans need what it costs on average."""
+    topology_metrics_apply(report=epoch_report(running), health=healthy(running))
+    Partition.objects.filter(operator="Parser", index=0).update(cpu=0.15)
+    topology_metrics_apply(report=epoch_report(running), health=healthy(running))
+    parser = Partition.objects.get(operator="Parser", index=0)
+    assert parser.cpu == pytest.approx(0.15 + 0.1 * (0.05 - 0.15))
+
+
 def test_at_most_one_metrics_event_a_second(running: Topology) -> None:
     health = healthy(running)
     for epoch in (5, 6, 7):
