@@ -11,5 +11,5 @@ urlpatterns = [
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("", shell, name="fleet"),
-    re_path(r"^(?P<path>(?:topologies|nodes|incidents)(?:/.*)?)$", shell, name="page"),
+    re_path(r"^(?P<path>(?:topologies|nodes|incidents|what-if)(?:/.*)?)$", shell, name="page"),
 ]

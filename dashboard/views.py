@@ -14,6 +14,11 @@ from django.utils.cache import patch_cache_control
 from django.views.decorators.http import require_safe
 
 from controlplane.accounts.roles import role_of
+from controlplane.domain.simulation.comparison import ALGORITHMS
+from controlplane.events.representation import POLICY_FIELDS
+from controlplane.topologies.choices import PLANNER_CHOICES
+from controlplane.topologies.models import Topology
+from controlplane.whatif.request import DEFAULT_ALGORITHMS, MOST_ALGORITHMS
 from dashboard.assets import asset_version
 from dashboard.middleware import HEADER, POLICY
 
@@ -31,10 +36,28 @@ def boot_data(request: HttpRequest) -> dict[str, Any]:
         "heartbeatInterval": installation.heartbeat_interval,
         "sessionTimeout": installation.session_timeout,
         "checkpointInterval": installation.checkpoint_interval,
+        "maxUtilisation": installation.max_utilisation,
+        "replacementDelay": [installation.replacement_delay.low, installation.replacement_delay.high],
+        "policyDefaults": policy_defaults(),
+        "planners": [name for name, _ in PLANNER_CHOICES],
+        "algorithms": list(ALGORITHMS),
+        "defaultAlgorithms": list(DEFAULT_ALGORITHMS),
+        "mostAlgorithms": MOST_ALGORITHMS,
         "version": asset_version(),
         "layoutWorker": f"{static('dashboard/layout.js')}?v={asset_version()}",
         "csrfToken": get_token(request),
     }
+
+
+def policy_defaults() -> dict[str, Any]:
+    """What a topology's policy is when nobody has set it; numbers are the installation's."""
+    installation = settings.RESURGE
+    numbers = {
+        "correlation_threshold": installation.correlation_threshold,
+        "correlation_window": installation.correlation_window,
+    }
+    defaults = {field: Topology._meta.get_field(field).get_default() for field in POLICY_FIELDS}
+    return {**defaults, **numbers}
 
 
 @require_safe

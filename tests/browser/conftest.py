@@ -101,6 +101,30 @@ def broken(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator
 
 
 @pytest.fixture(scope="package")
+def waves(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Server]:
+    """Two waves have caught up, the third one replays, and some partitions are in no plan."""
+    yield from _server(tmp_path_factory.mktemp("waves"), redis_url, "waves", still=True)
+
+
+@pytest.fixture(scope="package")
+def recovered(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Server]:
+    """The same, 50 minutes after it was over."""
+    yield from _server(tmp_path_factory.mktemp("recovered"), redis_url, "recovered", still=True)
+
+
+@pytest.fixture
+def proposed(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Server]:
+    """The second wave waits for an approval; each test has one of its own."""
+    yield from _server(tmp_path_factory.mktemp("proposed"), redis_url, "proposed", still=True)
+
+
+@pytest.fixture(scope="package")
+def empty(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Server]:
+    """An installation on its first day."""
+    yield from _server(tmp_path_factory.mktemp("empty"), redis_url, "empty", still=True)
+
+
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(**LAUNCH)
@@ -116,8 +140,8 @@ def page(browser: Any) -> Iterator[Any]:
     context.close()
 
 
-def enter(page: Any, server: Server, path: str = "/") -> None:
+def enter(page: Any, server: Server, path: str = "/", *, user: str = USER) -> None:
     """Sign in and open a page; returns once it shows state and is live."""
-    sign_in(page, server.url, USER, PASSWORD)
+    sign_in(page, server.url, user, PASSWORD)
     page.goto(server.url + path)
     page.wait_for_selector(".freshness.good")

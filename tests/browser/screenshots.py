@@ -40,12 +40,20 @@ def addresses(snapshot: dict[str, Any]) -> dict[str, str]:
         operators = live[0]["graph"]["operators"]
         outputs = [operator["name"] for operator in operators if operator["output"]]
         found["topology"] = f"/topologies/{name}/"
-        for tab in ("operators", "nodes", "checkpoints", "errors"):
+        for tab in ("operators", "nodes", "checkpoints", "recovery", "errors"):
             found[f"topology-{tab}"] = f"/topologies/{name}/?tab={tab}"
         if outputs:
             found["topology-operator"] = f"/topologies/{name}/?operator={outputs[-1]}"
     if entities["incident"]:
-        found["incident"] = f"/incidents/{max(map(int, entities['incident']))}/"
+        newest = max(map(int, entities["incident"]))
+        found["incident"] = f"/incidents/{newest}/"
+        waves = [key for key, plan in entities["plan"].items() if plan["incident"] == newest]
+        if waves:
+            found["incident-wave"] = f"/incidents/{newest}/?wave={waves[0]}"
+    found["what-if"] = "/what-if/"
+    racks = sorted({node["rack"] for node in entities["node"].values() if node["state"] == "alive"})
+    if racks:
+        found["what-if-answer"] = f"/what-if/?racks={racks[-1]}&arrivals=at:30,45,60,90&show=best_density"
     return found
 
 
@@ -81,6 +89,8 @@ def picture(url: str, user: str, password: str, out: Path, only: str | None = No
                 page.wait_for_selector("main:not(:has(.skeleton))")
                 if name.startswith("topology"):
                     page.wait_for_selector(".graph .box", timeout=10_000)
+                if name == "what-if-answer":
+                    page.wait_for_selector(".answer, .empty.bad", timeout=30_000)
                 page.wait_for_timeout(700)
                 page.screenshot(path=out / f"{name}-{look}.png", full_page=True)
             if not only:

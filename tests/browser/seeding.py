@@ -1,14 +1,17 @@
 """Rows as a running system leaves them, for looking at the dashboard without one.
 
-`seed(scenario)` fills an empty database: "empty" (nothing), "healthy" (two topologies on eight nodes)
-or "broken" (three nodes of a rack lost, recovery in the middle of its replay). `Pulse` then publishes
-a metrics event for each topology, as ingestion does once a second.
+`seed(scenario)` fills an empty database: "empty" (nothing), "healthy" (two topologies on eight nodes),
+"broken" (three nodes of a rack lost, recovery in the middle of its replay), and three incidents recovered in
+waves by the coordinator's own code (`recovering.py`): "waves" (the third one replays), "proposed" (the second
+one waits for an approval), "recovered" (it is over). `Pulse` then publishes a metrics event for each
+topology, as ingestion does once a second.
 """
 
 from __future__ import annotations
 
 import math
 import random
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -28,15 +31,18 @@ from controlplane.events.representation import (
     topology_change,
 )
 from controlplane.events.services import event_publish
+from controlplane.incidents.area import availability_area
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.nodes.models import Node
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import AvailabilitySample, Partition, Problem, Query, Topology
+from tests.browser.recovering import deployed, recovery_play, samples_write
 
-Scenario = Literal["empty", "healthy", "broken"]
+Scenario = Literal["empty", "healthy", "broken", "waves", "proposed", "recovered"]
 PIPELINES = Path(__file__).resolve().parents[2] / "spark_jobs" / "pipelines"
 NODES = 8
 LOST = ("node-2", "node-4", "node-6")
+UNTIL: dict[Scenario, str] = {"waves": "replaying", "proposed": "proposed", "recovered": "closed"}
 REPLACEMENTS = ("node-9", "node-10", "node-11")
 
 
@@ -48,16 +54,24 @@ def seed(scenario: Scenario) -> None:
     with transaction.atomic():
         nodes = _nodes(now, broken=scenario == "broken")
         main = _topology("hashtags", nodes, now, priorities=True)
-        side = _topology("trending", nodes, now)
+        _weigh(main)
+        # What is recovered in waves is one topology: the other one stays out of the rack that is lost, and
+        # without a plan out of the coordinator's sight.
+        racks = ("rack-a",) if scenario in UNTIL else ("rack-a", "rack-b")
+        side = _topology("trending", nodes, now, racks=racks)
         _topology("mentions", {}, now, status="completed")
         for topology in (main, side):
             _checkpoints(topology, now)
+            if topology is main or scenario not in UNTIL:
+                deployed(topology, now - timedelta(minutes=89))
         _samples(main, now, broken=scenario == "broken")
         _samples(side, now, broken=False)
         _closed_incident(main, nodes, now - timedelta(hours=3))
         if scenario == "broken":
             _open_incident(main, nodes, now - timedelta(seconds=42))
             _problems(main, now)
+        if scenario in UNTIL:
+            _in_waves(main, now, UNTIL[scenario])
         event_publish(kind="topology.updated", changes=[], topology="hashtags")
 
 
@@ -95,6 +109,7 @@ def _topology(
     *,
     status: str = "running",
     priorities: bool = False,
+    racks: Collection[str] = ("rack-a", "rack-b"),
 ) -> Topology:
     spec, graph = _graph(pipeline)
     topology = Topology.objects.create(
@@ -109,7 +124,7 @@ def _topology(
         input_rate=1000.0 if status == "running" else 0.0,
         deployed_at=now - timedelta(minutes=89),
     )
-    hosts = [node for node in nodes.values() if node.name not in REPLACEMENTS]
+    hosts = [node for node in nodes.values() if node.name not in REPLACEMENTS and node.rack in racks]
     rows = {}
     for i, label in enumerate(graph.partitions):
         operator, _, index = label.rstrip("]").partition("[")
@@ -121,7 +136,7 @@ def _topology(
             node=hosts[i % len(hosts)] if hosts else None,
             state="running",
             epoch=5320,
-            cpu=round(0.02 + 0.011 * ((i * 7) % 9), 3),
+            cpu=round(0.004 + 0.001 * (i % 5), 3),
             rows_in_rate=0 if level == 0 else 250 if level == 1 else 1310,
             rows_out_rate=(250, 327, 212, 164, 80)[min(level, 4)],
             state_bytes=0 if level < 2 else 184_000 + i * 41_000,
@@ -140,6 +155,13 @@ def _topology(
             epoch=5320,
         )
     return topology
+
+
+def _weigh(topology: Topology) -> None:
+    """Partitions so heavy that a rack of four nodes is more than the other four have room for."""
+    for i, partition in enumerate(Partition.objects.filter(topology=topology)):
+        partition.cpu = round(0.1 + 0.03 * ((i * 7) % 9), 3)
+        partition.save(update_fields=["cpu"])
 
 
 def _checkpoints(topology: Topology, now: datetime) -> None:
@@ -286,6 +308,19 @@ def _open_incident(topology: Topology, nodes: dict[str, Node], at: datetime) -> 
         query.relative_latency = query.latency / (query.baseline_latency or 1)
         query.epoch = 5286
         query.save()
+
+
+def _in_waves(topology: Topology, now: datetime, until: str) -> None:
+    # Long enough ago for the snapshot's samples to reach no further back than the end of it.
+    end = now - timedelta(minutes=50) if until == "closed" else now
+    rack = [f"node-{i}" for i in range(2, NODES + 1, 2)]
+    recovery_play(end, number=2, lost=rack, rack="rack-b", until=until)
+    incident = Incident.objects.get(number=2)
+    samples_write(topology, incident, end)
+    if until == "closed":
+        incident.availability_area = availability_area(incident, [topology.name])
+        incident.save()
+        Topology.objects.filter(pk=topology.pk).update(status="running")
 
 
 def _story(incident: Incident, at: datetime, lines: list[tuple[float, str, str, dict[str, Any]]]) -> None:

@@ -2,7 +2,8 @@
 
 Needs neither ZooKeeper nor Spark. Without `--redis` events reach the browser by the feed's polling alone. The
 database is kept in `--home` (default a new temporary directory) and seeded when there is none yet.
-User `admin`, password `resurge-demo`.
+What operators ask of incidents is carried out by the coordinator's own code, without ZooKeeper: plans are
+made and published, and no driver answers. Users `admin`, `operator` and `viewer`, password `resurge-demo`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import tempfile
 import threading
 import time
 
+SCENARIOS = ("empty", "healthy", "broken", "waves", "proposed", "recovered")
 USER, PASSWORD = "admin", "resurge-demo"
+OTHERS = ("operator", "viewer")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scenario", choices=("empty", "healthy", "broken"), default="healthy")
+    parser.add_argument("--scenario", choices=SCENARIOS, default="healthy")
     parser.add_argument("--port", type=int, default=8123)
     parser.add_argument("--still", action="store_true", help="publish nothing after the seeding")
     parser.add_argument("--home", help="directory of the database")
@@ -37,15 +40,20 @@ def main() -> None:
 
     django.setup()
     from django.contrib.auth import get_user_model
+    from django.contrib.auth.models import Group
     from django.core.management import call_command
     from django.db import connection
 
+    from tests.browser.coordinating import operations_run
     from tests.browser.seeding import Pulse, seed
 
     call_command("migrate", verbosity=0)
     pulse = Pulse()
     if not get_user_model().objects.exists():
         get_user_model().objects.create_superuser(USER, password=PASSWORD)
+        for name in OTHERS:
+            user = get_user_model().objects.create_user(name, password=PASSWORD)
+            user.groups.add(Group.objects.get(name=name))
         seed(arguments.scenario)
         if arguments.scenario != "empty":
             for _ in range(60):
@@ -59,6 +67,7 @@ def main() -> None:
 
     if not arguments.still and arguments.scenario != "empty":
         threading.Thread(target=beat, daemon=True).start()
+    threading.Thread(target=operations_run, daemon=True).start()
     import uvicorn
 
     uvicorn.run(

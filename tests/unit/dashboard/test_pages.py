@@ -37,7 +37,14 @@ def test_the_lock_file_names_no_registry() -> None:
     assert "http" not in re.sub(r'"(url|funding)": "[^"]*"', "", lock)
 
 
-PAGES = ["/", "/topologies/hashtags/", "/topologies/x/?tab=errors", "/nodes/", "/incidents/3/"]
+PAGES = [
+    "/",
+    "/topologies/hashtags/",
+    "/topologies/x/?tab=errors",
+    "/nodes/",
+    "/incidents/3/",
+    "/what-if/?racks=b",
+]
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -1,6 +1,6 @@
 // Actions an operator takes: a dialog asks for the reason, the call is made once, and its outcome is followed.
 
-import { act, ApiError, fetchOperation, newKey } from "./api";
+import { act, ApiError, change, fetchOperation, newKey } from "./api";
 import { boot, mayAct } from "./boot";
 import { store } from "./store.svelte";
 import type { Operation } from "./types";
@@ -21,6 +21,8 @@ export interface Action {
   danger?: boolean;
   suggestion?: string;
   body?: Record<string, unknown>;
+  /** An edit, done when the server has answered; otherwise an operation is followed to its end. */
+  edit?: boolean;
 }
 
 export interface Notice {
@@ -57,9 +59,16 @@ class Actions {
     this.busy = true;
     this.error = "";
     try {
-      const operation = await act(action.path, { ...action.body, reason }, this.key);
-      this.asked = null;
-      void this.follow(action, operation);
+      const body = { ...action.body, reason };
+      if (action.edit) {
+        await change(action.path, body, this.key);
+        this.asked = null;
+        this.done(action);
+      } else {
+        const operation = await act(action.path, body, this.key);
+        this.asked = null;
+        void this.follow(action, operation);
+      }
     } catch (error) {
       // The key stays: pressing again after a lost answer repeats the question, not the action.
       this.error = error instanceof ApiError ? error.message : String(error);
@@ -71,6 +80,12 @@ class Actions {
 
   dismiss(id: string): void {
     this.notices = this.notices.filter((notice) => notice.id !== id);
+  }
+
+  private done(action: Action): void {
+    const id = newKey();
+    this.show({ id, title: action.title, state: "succeeded", text: "", at: Date.now() });
+    setTimeout(() => this.dismiss(id), 8_000);
   }
 
   private async follow(action: Action, first: Operation): Promise<void> {

@@ -1,7 +1,8 @@
 // REST calls with the session's cookie. Errors carry a sentence an operator can act on.
 
 import { boot } from "./boot";
-import type { NumberedEvent, Operation, Snapshot } from "./types";
+import type { NumberedEvent, Operation, Sample, Snapshot } from "./types";
+import type { Prediction } from "./whatif";
 
 const BASE = "/api/v1/";
 
@@ -55,6 +56,16 @@ export async function fetchMetrics(limit: number): Promise<NumberedEvent[]> {
   return answer.results;
 }
 
+/** Availability samples that are older than what the snapshot brings, oldest first. */
+export async function fetchSamples(topology: string, since: number, until: number): Promise<Omit<Sample, "topology">[]> {
+  const time = (at: number): string => encodeURIComponent(new Date(at * 1000).toISOString());
+  const path = `topologies/${encodeURIComponent(topology)}/availability/?since=${time(since)}&until=${time(until)}&limit=1000`;
+  return (await call<{ results: Omit<Sample, "topology">[] }>(path)).results;
+}
+
+/** Asks the simulator. Changes nothing. */
+export const predict = (question: Record<string, unknown>): Promise<Prediction> => send<Prediction>("POST", "what-if/", question);
+
 export const fetchOperation = (id: string): Promise<Operation> => call<Operation>(`operations/${encodeURIComponent(id)}/`);
 
 export function newKey(): string {
@@ -63,11 +74,18 @@ export function newKey(): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Asks for an action; the same `key` never runs it twice. */
-export function act(path: string, body: Record<string, unknown>, key: string): Promise<Operation> {
-  return call<Operation>(path, {
-    method: "POST",
-    headers: { "Content-Type": "application/json", "X-CSRFToken": csrfToken(), "Idempotency-Key": key },
+function send<T>(method: "POST" | "PATCH", path: string, body: Record<string, unknown>, headers: Record<string, string> = {}): Promise<T> {
+  return call<T>(path, {
+    method,
+    headers: { "Content-Type": "application/json", "X-CSRFToken": csrfToken(), ...headers },
     body: JSON.stringify(body),
   });
 }
+
+/** Asks for an action; the same `key` never runs it twice. */
+export const act = (path: string, body: Record<string, unknown>, key: string): Promise<Operation> =>
+  send<Operation>("POST", path, body, { "Idempotency-Key": key });
+
+/** Changes what is done at once: the answer is the new state, no operation. */
+export const change = (path: string, body: Record<string, unknown>, key: string): Promise<unknown> =>
+  send<unknown>("PATCH", path, body, { "Idempotency-Key": key });

@@ -1,5 +1,7 @@
 // What the server wrote into the page: who is signed in and how this installation is set up.
 
+import type { Policy } from "./types";
+
 export interface Boot {
   user: string;
   role: "viewer" | "operator" | "administrator" | null;
@@ -9,6 +11,14 @@ export interface Boot {
   heartbeatInterval: number;
   sessionTimeout: number;
   checkpointInterval: number;
+  maxUtilisation: number;
+  /** Seconds until a replacement node comes, from and to. */
+  replacementDelay: [number, number];
+  policyDefaults: Policy;
+  planners: string[];
+  algorithms: string[];
+  defaultAlgorithms: string[];
+  mostAlgorithms: number;
   version: string;
   assets: string;
   layoutWorker: string;
@@ -17,7 +27,9 @@ export interface Boot {
 
 const FALLBACK: Boot = {
   user: "", role: null, admin: false, faultInjection: false, theta: 1.2, heartbeatInterval: 1, sessionTimeout: 4,
-  checkpointInterval: 10, version: "", assets: "/static/dashboard/", layoutWorker: "/static/dashboard/layout.js", csrfToken: "",
+  checkpointInterval: 10, maxUtilisation: 0.8, replacementDelay: [0, 0], planners: [], algorithms: [], defaultAlgorithms: [], mostAlgorithms: 8,
+  policyDefaults: { method: "auto", planner: "best_density", rollback: "ancestors", approval: "automatic", correlation_threshold: 2, correlation_window: 10 },
+  version: "", assets: "/static/dashboard/", layoutWorker: "/static/dashboard/layout.js", csrfToken: "",
 };
 
 function read(): Boot {

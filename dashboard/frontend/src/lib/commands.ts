@@ -2,6 +2,7 @@
 
 import { byName } from "./format";
 import { failNode, recoverTopology, takeCheckpoint } from "./deeds";
+import { abort, pauseRecovery, replan, resumeRecovery } from "./incidentDeeds";
 import { boot, mayAct } from "./boot";
 import { paths, router } from "./router.svelte";
 import { incidentIsOpen, status } from "./status";
@@ -30,6 +31,7 @@ export function commands(help: () => void): Command[] {
     go("Page", "Fleet", paths.fleet(), "g f"),
     go("Page", "Nodes", paths.nodes(), "g n"),
     go("Page", "Incidents", paths.incidents(), "g i"),
+    go("Page", "What if nodes were lost", paths.whatIf(), "g w"),
     ...topologies.map((row) => go("Topology", row.name, paths.topology(row.name), status("topology", row.status).label)),
     ...sorted(query.values(), (row) => `${row.topology}/${row.partition}`).map((row) =>
       go("Query", `${row.topology} ${row.partition}`, paths.topology(row.topology, { operator: row.partition.replace(/\[\d+\]$/, "") }), status("query", row.status).label)),
@@ -44,6 +46,11 @@ export function commands(help: () => void): Command[] {
     ...(mayAct ? topologies.flatMap((row): Command[] => [
       { group: "Do", label: `Take a checkpoint of ${row.name}`, run: () => takeCheckpoint(row) },
       { group: "Do", label: `Recover ${row.name} now`, run: () => recoverTopology(row) },
+    ]) : []),
+    ...(mayAct ? [...incident.values()].filter((row) => incidentIsOpen(row.state)).flatMap((row): Command[] => [
+      row.paused ? { group: "Do", label: `Resume the recovery of incident ${row.number}`, run: () => resumeRecovery(row) } : { group: "Do", label: `Pause the recovery of incident ${row.number}`, run: () => pauseRecovery(row) },
+      { group: "Do", label: `Plan incident ${row.number} anew`, run: () => replan(row) },
+      { group: "Do", label: `Abort incident ${row.number}`, run: () => abort(row) },
     ]) : []),
     ...(mayAct && boot.faultInjection ? alive.map((row): Command => ({ group: "Do", label: `Fail ${row.name}`, run: () => failNode(row) })) : []),
     { group: "Do", label: "Keyboard help", note: "?", run: help },

@@ -1,9 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { age, byName, bytes, duration, rate, rateShort, relative, stopwatch } from "./format";
+import { age, byName, bytes, duration, rate, rateShort, relative, stopwatch, tidy } from "./format";
 
 describe("format", () => {
   it("shows what is not known as a dash", () => {
     for (const format of [rate, bytes, duration, relative, age]) expect(format(null)).toBe("–");
+  });
+  it("rounds percentages inside sentences and nothing else", () => {
+    expect(tidy("With 65.452 of 80 % free CPU; 14.548 % stay, at 1.25.333 and O3[0]")).toBe("With 65.5 of 80 % free CPU; 14.5 % stay, at 1.25.333 and O3[0]");
   });
   it("keeps durations short", () => {
     expect([0.24, 1.419, 42.2, 59.7, 200, 7500, 200_000].map(duration)).toEqual([

@@ -103,6 +103,12 @@ export function plural(number: number, one: string, many = `${one}s`): string {
 const collator = new Intl.Collator("en", { numeric: true });
 export const byName = (a: string, b: string): number => collator.compare(a, b);
 
+/** Sentences of the planner give percentages with all their digits: one decimal is enough to read. */
+export const tidy = (text: string): string => text.replace(/\d+\.\d{2,}(?= ?%| of )/g, (number) => String(Math.round(Number(number) * 10) / 10));
+
+/** With a capital: parts of sentences that stand alone. */
+export const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
 export function humanise(word: Maybe<string>): string {
   if (!word) return DASH;
   const text = word.replaceAll("_", " ").replaceAll(".", " ");

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { closure, neighbours, partitionEdges, queriesLost } from "./lineage";
+import { closure, neighbours, partitionEdges, partitionSources, queriesLost } from "./lineage";
 import type { OperatorNode, Query } from "./types";
 
 const operator = (name: string, parallelism: number, level: number, inputs: OperatorNode["inputs"], output = false): OperatorNode => ({
@@ -23,6 +23,11 @@ describe("lineage", () => {
     expect(edges.get("Source[1]")).toEqual(["Parser[1]"]);
     expect(edges.get("Parser[1]")).toEqual(["O0[0]", "O0[1]", "O1[2]", "O1[3]"]);
     expect(edges.get("O0[1]")).toEqual(["O2[0]"]);
+  });
+  it("finds what a partition depends on", () => {
+    expect([...closure(["O2[0]"], partitionSources(operators))].sort()).toEqual(["O0[0]", "O0[1]", "O2[0]", "Parser[0]", "Parser[1]", "Source[0]", "Source[1]"]);
+    expect([...closure(["O1[3]"], partitionSources(operators))].sort()).toEqual(["O1[3]", "Parser[1]", "Source[1]"]);
+    expect(partitionSources(operators)).toBe(partitionSources(operators));
   });
   it("lists the queries lost with some partitions", () => {
     const queries = ["O0[0]", "O0[1]", "O1[0]", "O1[3]", "O2[0]"].map(query);

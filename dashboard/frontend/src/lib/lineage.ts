@@ -65,6 +65,25 @@ export function partitionEdges(operators: readonly OperatorNode[]): Map<string, 
   return downstream;
 }
 
+const feeders = new WeakMap<readonly OperatorNode[], Map<string, string[]>>();
+
+/** Partitions that feed each partition; worked out once for each graph. */
+export function partitionSources(operators: readonly OperatorNode[]): Map<string, string[]> {
+  let upstream = feeders.get(operators);
+  if (!upstream) {
+    upstream = new Map();
+    for (const [source, fed] of partitionEdges(operators)) {
+      for (const target of fed) {
+        const list = upstream.get(target);
+        if (list) list.push(source);
+        else upstream.set(target, [source]);
+      }
+    }
+    feeders.set(operators, upstream);
+  }
+  return upstream;
+}
+
 /** The queries that stop when the given partitions are lost, by name. */
 export function queriesLost(operators: readonly OperatorNode[], lost: Iterable<string>, queries: readonly Query[]): string[] {
   const affected = closure(lost, partitionEdges(operators));

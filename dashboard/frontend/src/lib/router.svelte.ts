@@ -6,6 +6,7 @@ export type Page =
   | { name: "nodes" }
   | { name: "incidents" }
   | { name: "incident"; number: number }
+  | { name: "what-if" }
   | { name: "missing"; path: string };
 
 export function parse(path: string): Page {
@@ -17,6 +18,7 @@ export function parse(path: string): Page {
   if (first === "nodes" && parts.length === 1) return { name: "nodes" };
   if (first === "incidents" && parts.length === 1) return { name: "incidents" };
   if (first === "incidents" && second && /^\d+$/.test(second) && parts.length === 2) return { name: "incident", number: Number(second) };
+  if (first === "what-if" && parts.length === 1) return { name: "what-if" };
   return { name: "missing", path };
 }
 
@@ -26,6 +28,7 @@ export const paths = {
   nodes: (query: Record<string, string> = {}) => withQuery("/nodes/", query),
   incidents: () => "/incidents/",
   incident: (number: number) => `/incidents/${number}/`,
+  whatIf: (query: Record<string, string> = {}) => withQuery("/what-if/", query),
 };
 
 function withQuery(path: string, query: Record<string, string>): string {

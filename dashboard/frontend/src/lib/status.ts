@@ -35,7 +35,7 @@ const VOCABULARY: Record<string, Record<string, Partial<Status>>> = {
     open: bad("Opened"), acquiring: busy("Acquiring nodes"), restoring: busy(), replaying: busy(), verifying: busy(),
     closed: done("Recovered"), aborted: { ...idle(), shape: "square" },
   },
-  plan: { planned: idle(), published: busy(), applied: busy(), verified: done(), superseded: { ...idle(), shape: "square" }, failed: bad() },
+  plan: { proposed: warn("Waits for approval"), planned: idle(), published: busy(), applied: busy("Replaying"), caught_up: good(), verified: done(), superseded: { ...idle(), shape: "square" }, failed: bad() },
   checkpoint: { started: busy("In progress"), acknowledged: busy(), completed: good(), failed: bad() },
   operation: { pending: idle(), running: busy(), succeeded: done(), failed: bad() },
   problem: { warning: warn(), error: bad() },

@@ -26,6 +26,7 @@ export interface Topology {
   status: string;
   desired: string;
   method: string;
+  policy: Policy;
   error: string;
   generation: number;
   applied_generation: number;
@@ -37,6 +38,16 @@ export interface Topology {
   deployed_at: Iso | null;
   created_at: Iso | null;
   graph?: { operators: OperatorNode[] };
+}
+
+/** How a topology is to be recovered; null numbers are those of the installation. */
+export interface Policy {
+  method: string;
+  planner: string;
+  rollback: string;
+  approval: string;
+  correlation_threshold: number | null;
+  correlation_window: number | null;
 }
 
 export interface Partition {
@@ -95,6 +106,23 @@ export interface Incident {
   first_query_at: Iso | null;
   half_queries_at: Iso | null;
   all_queries_at: Iso | null;
+  wanted_nodes: number;
+  paused: boolean;
+  /** Topology to the plan that waits for a confirmation. */
+  proposals: Record<string, Proposal>;
+  availability_area: number | null;
+  summary: { failed_queries?: Record<string, string[]>; returned?: Record<string, string> };
+}
+
+export interface Proposal {
+  proposal: string;
+  generation: number;
+  wave: number;
+  method: string;
+  rollback: boolean;
+  restore: string[];
+  queries: string[];
+  reason: string;
 }
 
 export interface Entry {
@@ -113,6 +141,7 @@ export interface Plan {
   kind: string;
   method: string;
   rollback: boolean;
+  buffering: boolean;
   checkpoint: number;
   assignment: Record<string, string>;
   restore: string[];
@@ -122,6 +151,7 @@ export interface Plan {
   created_at: Iso;
   published_at: Iso | null;
   applied_at: Iso | null;
+  caught_up_at: Iso | null;
   verified_at: Iso | null;
 }
 

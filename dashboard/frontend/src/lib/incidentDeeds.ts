@@ -1,0 +1,120 @@
+// What an operator can do about an incident, each with what it will do and why it may not be possible now.
+
+import { actions, type Consequence } from "./actions.svelte";
+import { count, percent, plural } from "./format";
+import { incidentIsOpen, status } from "./status";
+import { store } from "./store.svelte";
+import type { Incident } from "./types";
+import type { Wave } from "./waves";
+
+const path = (incident: Incident, verb: string): string => `incidents/${incident.number}/${verb}/`;
+
+export function whyOver(incident: Incident): string {
+  return incidentIsOpen(incident.state) ? "" : `Incident ${incident.number} is over (${status("incident", incident.state).label.toLowerCase()}); nothing more can be done about it.`;
+}
+
+export const whyNoPause = (incident: Incident): string => whyOver(incident) || (incident.paused ? "It is paused already." : "");
+export const whyNoResume = (incident: Incident): string => whyOver(incident) || (incident.paused ? "" : "It is not paused.");
+
+export function whyNoApproval(incident: Incident): string {
+  if (whyOver(incident)) return whyOver(incident);
+  return incident.paused ? "The recovery is paused: resume it first, then the plan is proposed anew." : "";
+}
+
+export function loadWords(wave: Wave): string {
+  const { cost, capacity } = wave.explanation;
+  return cost === null || capacity === null ? "" : `${count(cost)} of ${count(capacity)} % CPU that is free`;
+}
+
+/** What a wave would do, as the dialog and the proposal tell it. */
+export function effects(wave: Wave): Consequence[] {
+  const { value, total, left } = wave.explanation;
+  const found: Consequence[] = [
+    wave.queries.length
+      ? { title: `${plural(wave.queries.length, "query returns", "queries return")}${value !== null && total ? `: priority ${value} of ${total} (${percent(value / total)})` : ""}`, items: wave.queries }
+      : { title: "No query returns with this wave; it prepares for the next one." },
+    { title: `${plural(wave.restore.length, "partition")} restored on ${wave.nodes.join(", ") || "the nodes there are"}${loadWords(wave) ? `, taking ${loadWords(wave)}` : ""}`, items: wave.restore },
+    wave.rollback
+      ? { title: `Everything of ${wave.topology} that runs goes back to ${wave.checkpoint === null ? "its checkpoint" : `the checkpoint at epoch ${count(wave.checkpoint)}`} and is replayed.`, tone: "warn" }
+      : { title: "What runs is not touched." },
+  ];
+  if (left.length) found.push({ title: `${plural(left.length, "partition")} stay down until further nodes come`, items: left, tone: "warn" });
+  return found;
+}
+
+export function approve(incident: Incident, wave: Wave): void {
+  actions.ask({
+    title: `Approve wave ${wave.wave} of ${wave.topology}`,
+    verb: "Approve",
+    path: path(incident, "approve"),
+    body: { proposal: wave.proposal },
+    explain: `Proposal ${wave.proposal} is carried out as it is. If a node comes or dies first, that is another proposal, and this one is refused.`,
+    consequences: effects(wave),
+  });
+}
+
+export function pauseRecovery(incident: Incident): void {
+  actions.ask({
+    title: `Pause the recovery of incident ${incident.number}`,
+    verb: "Pause",
+    path: path(incident, "pause"),
+    explain: "Nothing new is planned and no node is asked for until somebody resumes it. What is under way goes on.",
+    consequences: [...downNow(incident, "stay down meanwhile"), ...underWay(incident)],
+  });
+}
+
+export function resumeRecovery(incident: Incident): void {
+  actions.ask({
+    title: `Resume the recovery of incident ${incident.number}`,
+    verb: "Resume",
+    path: path(incident, "resume"),
+    explain: "The recovery looks at the nodes there are now and plans the next wave; missing nodes are asked for again.",
+    consequences: downNow(incident, "can be planned again"),
+  });
+}
+
+export function replan(incident: Incident): void {
+  actions.ask({
+    title: `Plan incident ${incident.number} anew`,
+    verb: "Replan",
+    path: path(incident, "replan"),
+    explain: "Throws away what is planned and not applied yet, ends a wait for replacements, and looks again with the nodes and priorities of now.",
+    consequences: [...thrownAway(incident), ...downNow(incident, "are planned again")],
+  });
+}
+
+export function abort(incident: Incident): void {
+  actions.ask({
+    title: `Abort incident ${incident.number}`,
+    verb: "Abort the recovery",
+    path: path(incident, "abort"),
+    explain: "Ends the incident as it is. It cannot be opened again; whoever wants the rest back asks for a recovery of the topology.",
+    consequences: [...downNow(incident, "stay down"), ...underWay(incident)],
+    danger: true,
+  });
+}
+
+function downNow(incident: Incident, what: string): Consequence[] {
+  const rows = [...store.entities.partition.values()].filter((row) => row.state === "failed" && incident.topologies.includes(row.topology));
+  const queries = [...store.entities.query.values()].filter((row) => !row.available && incident.topologies.includes(row.topology));
+  const name = (row: { topology: string; partition: string }): string => (incident.topologies.length > 1 ? `${row.topology} ${row.partition}` : row.partition);
+  if (!rows.length) return [{ title: "No partition is without a plan." }];
+  return [
+    { title: `${plural(rows.length, "partition")} ${what}`, items: rows.map(name), tone: "warn" },
+    ...(queries.length ? [{ title: `${plural(queries.length, "query is", "queries are")} not available now`, items: queries.map(name) }] : []),
+  ];
+}
+
+function underWay(incident: Incident): Consequence[] {
+  const plans = [...store.entities.plan.values()].filter((plan) => plan.incident === incident.number && ["published", "applied"].includes(plan.state) && !plan.caught_up_at);
+  return plans.map((plan) => ({ title: `Wave ${plan.wave} of ${plan.topology} (generation ${plan.generation}) goes on: ${plural(plan.restore.length, "partition")}.` }));
+}
+
+function thrownAway(incident: Incident): Consequence[] {
+  const plans = [...store.entities.plan.values()].filter((plan) => plan.incident === incident.number && ["planned", "published"].includes(plan.state));
+  const proposals = Object.values(incident.proposals ?? {});
+  return [
+    ...plans.map((plan): Consequence => ({ title: `Wave ${plan.wave} of ${plan.topology} (generation ${plan.generation}) is thrown away`, items: plan.restore, tone: "warn" })),
+    ...proposals.map((one): Consequence => ({ title: `Proposal ${one.proposal} is withdrawn and made anew.` })),
+  ];
+}

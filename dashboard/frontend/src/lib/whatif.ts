@@ -1,0 +1,141 @@
+// A what-if question and its address: everything that is asked stands in the query string, so that a link asks it again.
+
+import { byName } from "./format";
+import type { Node } from "./types";
+
+export type Arrivals = { kind: "provider" } | { kind: "uniform"; low: number; high: number } | { kind: "at"; seconds: number[] };
+
+export interface Question {
+  nodes: string[];
+  racks: string[];
+  arrivals: Arrivals;
+  seed: number;
+  algorithms: string[];
+  rollback: "" | "ancestors" | "global";
+}
+
+export interface CurvePoint {
+  at: number;
+  available: number;
+  total: number;
+  weighted: number;
+}
+
+export interface PredictedWave {
+  number: number;
+  at: number;
+  restored_at: number | null;
+  rollback: boolean;
+  nodes: string[];
+  partitions: number;
+  queries: string[];
+  cost: number;
+  capacity: number;
+}
+
+interface Course {
+  curve: CurvePoint[];
+  first: number | null;
+  half: number | null;
+  all: number | null;
+  area: number;
+}
+
+export interface Predicted extends Course {
+  algorithm: string;
+  ended: boolean;
+  waves: PredictedWave[];
+  share_of_best: number | null;
+}
+
+export interface Prediction {
+  failed_nodes: string[];
+  topologies: string[];
+  queries: number;
+  failed_queries: string[];
+  horizon: number;
+  arrivals: { at: number; capacity: number; rack: string }[];
+  algorithms: Predicted[];
+  best: (Course & { placed: boolean; proven: boolean }) | null;
+}
+
+const list = (text: string | null): string[] => [...new Set((text ?? "").split(",").map((one) => one.trim()).filter(Boolean))];
+
+/** Reads `30, 60 90`; null where something is not a number of seconds. */
+export function readSeconds(text: string): number[] | null {
+  const parts = text.split(/[\s,;]+/).filter(Boolean);
+  const found = parts.map(Number);
+  return found.some((one) => !Number.isFinite(one) || one < 0) ? null : found;
+}
+
+function readArrivals(text: string | null): Arrivals {
+  const uniform = /^uniform:([\d.]+):([\d.]+)$/.exec(text ?? "");
+  if (uniform) return { kind: "uniform", low: Number(uniform[1]), high: Number(uniform[2]) };
+  if (text?.startsWith("at:")) return { kind: "at", seconds: readSeconds(text.slice(3)) ?? [] };
+  return { kind: "provider" };
+}
+
+function writeArrivals(arrivals: Arrivals): string | null {
+  if (arrivals.kind === "uniform") return `uniform:${arrivals.low}:${arrivals.high}`;
+  return arrivals.kind === "at" ? `at:${arrivals.seconds.join(",")}` : null;
+}
+
+export function questionFrom(query: URLSearchParams, algorithms: readonly string[]): Question {
+  const rollback = query.get("rollback");
+  const seed = Number(query.get("seed"));
+  const chosen = list(query.get("planners"));
+  return {
+    nodes: list(query.get("nodes")),
+    racks: list(query.get("racks")),
+    arrivals: readArrivals(query.get("arrivals")),
+    seed: Number.isInteger(seed) && seed > 0 ? seed : 0,
+    algorithms: chosen.length ? chosen : [...algorithms],
+    rollback: rollback === "ancestors" || rollback === "global" ? rollback : "",
+  };
+}
+
+/** Changes of the query string that make it say `question`. What is as always is left out. */
+export function addressOf(question: Question, algorithms: readonly string[]): Record<string, string | null> {
+  const usual = question.algorithms.length === algorithms.length && question.algorithms.every((one) => algorithms.includes(one));
+  return {
+    nodes: [...question.nodes].sort(byName).join(",") || null,
+    racks: [...question.racks].sort(byName).join(",") || null,
+    arrivals: writeArrivals(question.arrivals),
+    seed: question.seed ? String(question.seed) : null,
+    planners: usual ? null : question.algorithms.join(","),
+    rollback: question.rollback || null,
+  };
+}
+
+/** As the server wants it. */
+export function bodyOf(question: Question): Record<string, unknown> {
+  const { arrivals } = question;
+  return {
+    nodes: question.nodes,
+    racks: question.racks,
+    algorithms: question.algorithms,
+    ...(question.seed ? { seed: question.seed } : {}),
+    ...(question.rollback ? { rollback: question.rollback } : {}),
+    ...(arrivals.kind === "provider" ? {} : { arrivals: arrivals.kind === "at" ? arrivals.seconds : `uniform:${arrivals.low}:${arrivals.high}` }),
+  };
+}
+
+/** Names of the nodes that would be lost, each once. */
+export function victims(question: Question, nodes: readonly Node[]): string[] {
+  const hit = nodes.filter((node) => question.nodes.includes(node.name) || question.racks.includes(node.rack));
+  return hit.map((node) => node.name).sort(byName);
+}
+
+/** Step curves over common moments: one array of values for each curve, null before its beginning. */
+export function align(curves: readonly (readonly CurvePoint[])[], horizon: number): { times: number[]; values: (number | null)[][] } {
+  const moments = [...new Set([...curves.flatMap((curve) => curve.map((point) => point.at)), horizon])].filter((at) => at <= horizon).sort((a, b) => a - b);
+  const values = curves.map((curve) => {
+    let next = 0;
+    let level: number | null = null;
+    return moments.map((at) => {
+      while (next < curve.length && curve[next]!.at <= at) level = curve[next++]!.weighted;
+      return level;
+    });
+  });
+  return { times: moments, values };
+}

@@ -1,0 +1,50 @@
+"""Carrying out what operators ask for on seeded rows, where neither ZooKeeper nor a driver is."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import structlog
+from django.db import connection
+
+from controlplane.domain.coordination import Control
+from controlplane.events.choices import OperationKind, OperationState
+from controlplane.events.models import Operation
+from workers.operations import operation_run
+from workers.zookeeper import TopologyFacts
+
+log = structlog.get_logger(__name__)
+
+POLL = 0.3
+OF_INCIDENTS = tuple(kind for kind in OperationKind if kind.startswith("incident."))
+
+
+class Alone:
+    """A ZooKeeper in which nobody else is: every plan is taken, and no driver answers."""
+
+    def topology_facts(self, names: Any) -> dict[str, TopologyFacts]:
+        return {
+            name: TopologyFacts(name=name, spec=None, driver=None, latest=None, plan=None) for name in names
+        }
+
+    def plan_publish(self, name: str, plan: Any) -> Any:
+        return plan
+
+    def control_change(self, name: str, change: Any) -> Any:
+        return change(Control())
+
+
+def operations_run() -> None:
+    """For ever: run the operations on incidents that are pending, as the recovery worker does."""
+    alone: Any = Alone()
+    while True:
+        time.sleep(POLL)
+        try:
+            waiting = Operation.objects.filter(state=OperationState.PENDING, kind__in=OF_INCIDENTS)
+            for pk in waiting.order_by("created_at").values_list("pk", flat=True):
+                operation_run(alone, str(pk))
+        except Exception as error:  # the pages are to be looked at, whatever this does
+            log.warning("operations not run", error=f"{type(error).__name__}: {error}")
+        finally:
+            connection.close()

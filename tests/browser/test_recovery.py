@@ -1,0 +1,294 @@
+"""The pages about recovery in a real browser: incidents in waves, proposals, policies, priorities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Server, enter
+from tests.browser.screenshots import listen
+
+pytestmark = pytest.mark.browser
+
+INCIDENT = "/incidents/2/"
+RECOVERY = "/topologies/hashtags/?tab=recovery"
+
+
+def confirm(page: Any, reason: str) -> None:
+    """Fill in the dialog that is open and send it."""
+    dialog = page.locator("dialog[open]")
+    dialog.locator("textarea").fill(reason)
+    dialog.locator("button[type=submit]").click()
+
+
+def requests_of(page: Any, method: str) -> list[Any]:
+    """What the page sends from now on."""
+    sent: list[Any] = []
+    page.on("request", lambda request: sent.append(request) if request.method == method else None)
+    return sent
+
+
+def act(page: Any, button: str, reason: str) -> Any:
+    """Press, give a reason, and follow the operation to its end; returns the request."""
+    sent = requests_of(page, "POST")
+    page.click(f"main button:text-is('{button}')")
+    confirm(page, reason)
+    page.wait_for_selector(".notice:has-text('Succeeded')")
+    page.click(".notice button")
+    assert len(sent) == 1
+    assert sent[0].headers["idempotency-key"]
+    return sent[0]
+
+
+def audited(page: Any, server: Server, action: str) -> list[tuple[str, str]]:
+    rows = page.request.get(f"{server.url}/api/v1/audit/?action={action}").json()["results"]
+    return [(row["actor"], row["reason"]) for row in rows]
+
+
+def waves_shown(page: Any) -> list[tuple[str, str]]:
+    rows = page.locator("section[aria-label=Waves] > .wrap tbody tr")
+    return [
+        (row.locator("td").nth(0).inner_text().split()[0], row.locator("td").nth(1).inner_text())
+        for row in rows.all()
+    ]
+
+
+def test_an_incident_shows_its_waves_and_why(waves: Server, page: Any) -> None:
+    complaints: list[str] = []
+    listen(page, complaints)
+    enter(page, waves, INCIDENT)
+    assert waves_shown(page) == [("1", "Caught up"), ("2", "Caught up"), ("3", "Replaying")]
+    plans = page.request.get(f"{waves.url}/api/v1/incidents/2/plans/").json()["results"]
+    third = page.locator("section[aria-label=Waves] tbody tr").nth(2).inner_text()
+    cost = plans[2]["explanation"]["cost_percent"]
+    assert f"{round(cost)}/" in third
+    assert "+0:41" in third
+
+    page.click("section[aria-label=Waves] tbody tr >> nth=0 >> button:has-text('Why')")
+    details = page.locator("section.details")
+    text = details.inner_text()
+    reasons = plans[0]["explanation"]["explanations"]
+    taken = [one for one in reasons if one["selected"]]
+    assert 0 < len(taken) < len(reasons)
+    assert text.count("in, taken") == len(taken)
+    assert details.locator("tbody tr").count() == len(reasons)
+    assert "Planned load by node" in text
+    assert "left down" in text
+    assert "wave=hashtags%2F5" in page.url
+    page.goto(page.url)
+    page.wait_for_selector("section.details")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("section.details", state="detached")
+    assert "wave=" not in page.url
+    assert complaints == []
+
+
+def test_what_is_still_down_stands_in_the_order_of_priority(waves: Server, page: Any) -> None:
+    enter(page, waves, INCIDENT)
+    down = page.locator("section[aria-label='Still down'] li")
+    entities = page.request.get(f"{waves.url}/api/v1/snapshot/").json()["entities"]
+    missing = [row for row in entities["query"].values() if not row["available"]]
+    assert down.count() == len(missing) > 0
+    shown = [int(row.locator("b").inner_text()) for row in down.all()]
+    assert shown == sorted((row["priority"] for row in missing), reverse=True)
+    text = page.locator("section[aria-label='Still down']").inner_text()
+    assert "cannot be restored yet" in text
+    assert "on the way" in text
+
+
+def test_an_incident_long_ago_has_its_curve(recovered: Server, page: Any) -> None:
+    """The snapshot's samples do not reach back so far: the page asks for them."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    enter(page, recovered, INCIDENT)
+    page.wait_for_selector("section[aria-label=Availability] canvas")
+    assert [url for url in asked if "/topologies/hashtags/availability/?since=" in url]
+    incident = page.request.get(f"{recovered.url}/api/v1/incidents/2/").json()
+    text = page.locator("section[aria-label=Availability]").inner_text()
+    assert f"area {incident['availability_area'] * 100:.1f} %" in text
+    assert "so far" not in text
+    strip = page.locator(".strip").inner_text()
+    assert "15/15" in strip.replace("\n", "")
+    for label in ("First back", "Half back", "All back", "Verified after"):
+        assert label in strip
+    assert waves_shown(page)[-1] == ("4", "Verified")
+    for name in ("Pause", "Replan", "Abort"):
+        button = page.locator(f"main button:text-is('{name}')")
+        button.hover()
+        page.wait_for_selector(".why.shown:has-text('Incident 2 is over (recovered)')")
+        button.click(force=True)
+        assert page.locator("dialog[open]").count() == 0
+    assert "Every query is available" not in page.locator("section[aria-label='Still down']").inner_text()
+
+
+def test_a_proposal_is_approved(proposed: Server, page: Any) -> None:
+    enter(page, proposed, INCIDENT, user="operator")
+    incident = page.request.get(f"{proposed.url}/api/v1/incidents/2/").json()
+    waiting = incident["proposals"]["hashtags"]
+    card = page.locator("section.proposal")
+    text = card.inner_text()
+    assert "Wave 2 of hashtags waits for approval" in text
+    assert waiting["proposal"] in text
+    assert f"{len(waiting['queries'])} queries" in text
+    assert "is not touched" in text
+    card.locator("text=Why this plan").click()
+    page.wait_for_selector("section.details:has-text('in, taken 1.')")
+    assert waves_shown(page)[-1] == ("2", "Waits for approval")
+
+    card.locator("button:has-text('Approve')").click()
+    dialog = page.locator("dialog[open]")
+    told = dialog.inner_text()
+    assert "queries return" in told
+    assert "stay down until further nodes come" in told
+    for query in waiting["queries"]:
+        assert query in told
+    sent = requests_of(page, "POST")
+    dialog.locator("button[type=submit]").click()
+    assert dialog.locator("[role=alert]").inner_text() == "Say why in a few words."
+    assert sent == []
+    confirm(page, "these are what we sell")
+    page.wait_for_selector(".notice:has-text('Succeeded')")
+    page.wait_for_selector("section.proposal", state="detached")
+    assert waves_shown(page)[-1] == ("2", "Published")
+    assert [request.post_data_json["proposal"] for request in sent] == [waiting["proposal"]]
+    assert sent[0].headers["idempotency-key"]
+    assert audited(page, proposed, "incident.approve")[0] == ("operator", "these are what we sell")
+    page.wait_for_selector("section[aria-label=Story] :text('operator confirmed proposal')")
+
+
+def test_an_overtaken_approval_is_refused_in_the_servers_words(
+    proposed: Server, page: Any, browser: Any
+) -> None:
+    enter(page, proposed, INCIDENT)
+    page.click("section.proposal button:has-text('Approve')")
+    other = browser.new_context().new_page()
+    enter(other, proposed, INCIDENT, user="operator")
+    other.click("section.proposal button:has-text('Approve')")
+    confirm(other, "quicker")
+    other.wait_for_selector(".notice:has-text('Succeeded')")
+    confirm(page, "slower")
+    alert = page.locator("dialog[open] [role=alert]")
+    alert.wait_for()
+    assert "has no plan that waits for a confirmation" in alert.inner_text()
+    other.context.close()
+
+
+def test_a_recovery_is_paused_resumed_planned_anew_and_aborted(proposed: Server, page: Any) -> None:
+    enter(page, proposed, INCIDENT)
+    request = act(page, "Pause", "the new rack is being cabled")
+    assert request.url.endswith("/api/v1/incidents/2/pause/")
+    page.wait_for_selector("text=paused: nothing new is planned")
+    assert page.locator("main button:text-is('Pause')").count() == 0
+    act(page, "Resume", "cabled")
+    page.wait_for_selector("text=paused: nothing new is planned", state="detached")
+    page.wait_for_selector("section.proposal")
+    before = page.locator("section[aria-label=Story] li").count()
+    page.click(".banner button:text-is('Replan')")
+    assert "is withdrawn and made anew" in page.locator("dialog[open]").inner_text()
+    confirm(page, "priorities were wrong")
+    page.wait_for_selector(".notice:has-text('Succeeded')")
+    page.click(".notice button")
+    page.wait_for_selector("section.proposal")
+    assert page.locator("section[aria-label=Story] li").count() > before
+    page.click("main button:text-is('Abort')")
+    dialog = page.locator("dialog[open]")
+    assert "partitions stay down" in dialog.inner_text()
+    confirm(page, "we fail over to the other site")
+    page.wait_for_selector(".notice:has-text('Succeeded')")
+    page.wait_for_selector(".banner:has-text('Aborted')")
+    assert page.locator("section.proposal").count() == 0
+    page.locator("main button:text-is('Replan')").hover()
+    page.wait_for_selector(".why.shown:has-text('Incident 2 is over (aborted)')")
+    assert [one[1] for action in ("pause", "resume", "replan", "abort")
+            for one in audited(page, proposed, f"incident.{action}")] == [
+        "the new rack is being cabled", "cabled", "priorities were wrong", "we fail over to the other site",
+    ]  # fmt: skip
+
+
+def test_a_viewer_sees_everything_and_changes_nothing(waves: Server, page: Any) -> None:
+    enter(page, waves, INCIDENT, user="viewer")
+    assert len(waves_shown(page)) == 3
+    for name in ("Pause", "Replan", "Abort"):
+        button = page.locator(f"main button:text-is('{name}')")
+        button.hover()
+        page.wait_for_selector(".why.shown:has-text('acting needs the operator role')")
+        button.click(force=True)
+        assert page.locator("dialog[open]").count() == 0
+    page.goto(waves.url + RECOVERY)
+    page.wait_for_selector("form.policy")
+    assert page.locator("form.policy select:not(:disabled), form.policy input:not(:disabled)").count() == 0
+    page.goto(f"{waves.url}/topologies/hashtags/")
+    field = page.locator("tr:has-text('O4[0]') button:has(.priority)")
+    assert "acting needs the operator role" in field.get_attribute("title")
+    field.click(force=True)
+    assert page.locator("tr input").count() == 0
+
+
+def test_a_policy_is_edited_with_a_reason(waves: Server, page: Any) -> None:
+    enter(page, waves, RECOVERY, user="operator")
+    form = page.locator("form.policy")
+    assert form.locator(".chip:text-is('default')").count() == 6
+    save = form.locator("button:has-text('Save')")
+    save.hover()
+    page.wait_for_selector(".why.shown:has-text('Nothing is changed.')")
+    page.select_option("#policy-planner", "optimal")
+    page.fill("#policy-correlation_threshold", "0")
+    assert "2 changes not saved" in form.inner_text()
+    sent = requests_of(page, "PATCH")
+    save.click()
+    dialog = page.locator("dialog[open]")
+    assert "Planner: Best density → Optimal" in dialog.inner_text()
+    confirm(page, "few queries, so exact plans")
+    alert = dialog.locator("[role=alert]")
+    alert.wait_for()
+    assert alert.inner_text().startswith("correlation_threshold: ")
+    dialog.locator("button:has-text('Cancel')").click()
+    page.fill("#policy-correlation_threshold", "3")
+    save.click()
+    confirm(page, "few queries, so exact plans")
+    page.wait_for_selector(".notice:has-text('Succeeded')")
+    page.wait_for_function("() => document.querySelectorAll('form.policy .chip.busy').length === 2")
+    assert form.locator(".chip:text-is('set here')").count() == 2
+    policy = page.request.get(f"{waves.url}/api/v1/topologies/hashtags/policy/").json()
+    assert (policy["planner"], policy["correlation_threshold"]) == ("optimal", 3)
+    assert [request.post_data_json["reason"] for request in sent] == ["few queries, so exact plans"] * 2
+    assert audited(page, waves, "topology.policy")[0] == ("operator", "few queries, so exact plans")
+
+
+def test_a_priority_is_edited_in_place(waves: Server, page: Any) -> None:
+    enter(page, waves, "/topologies/hashtags/", user="operator")
+    row = page.locator("tr:has-text('O6[0]')")
+    row.locator("button:has(.priority)").click()
+    field = row.locator("input")
+    field.fill("11")
+    field.press("Enter")
+    assert page.locator("dialog[open]").count() == 0
+    assert "1 to 10" in row.inner_text()
+    now = page.request.get(f"{waves.url}/api/v1/topologies/hashtags/queries/O6[0]/").json()["priority"]
+    value = now % 10 + 1
+    field.fill(str(value))
+    field.press("Enter")
+    assert "Incident 2 is open" in page.locator("dialog[open]").inner_text()
+    confirm(page, "sold today")
+    page.wait_for_selector(f"tr:has-text('O6[0]') .priority:text-is('{value}')")
+    assert audited(page, waves, "query.priority")[0] == ("operator", "sold today")
+
+
+def test_a_first_day(empty: Server, page: Any) -> None:
+    enter(page, empty, "/incidents/")
+    page.wait_for_selector("text=No incident so far")
+    page.goto(f"{empty.url}/what-if/")
+    page.wait_for_selector("text=No node has registered yet")
+
+
+PHONE = [INCIDENT, f"{INCIDENT}?wave=hashtags/5", RECOVERY, "/what-if/", "/what-if/?nodes=node-1"]
+
+
+@pytest.mark.parametrize("path", PHONE)
+def test_a_phone_never_scrolls_sideways(waves: Server, browser: Any, path: str) -> None:
+    page = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True).new_page()
+    enter(page, waves, path)
+    page.wait_for_timeout(300)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    page.context.close()

@@ -1,0 +1,98 @@
+"""The what-if page in a real browser: what is asked, what is answered, and that a link asks the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Server, enter
+from tests.browser.screenshots import listen
+
+pytestmark = pytest.mark.browser
+
+ASKED = "/what-if/?racks=rack-b&arrivals=at:30,45,60,90"
+
+
+def table(page: Any) -> list[list[str]]:
+    page.wait_for_selector("section[aria-label=Comparison] tbody tr", timeout=40_000)
+    rows = page.locator("section[aria-label=Comparison] > .wrap tbody tr").all()
+    return [[cell.strip() for cell in row.locator("td").all_inner_texts()] for row in rows]
+
+
+def test_a_question_is_put_together_and_answered(healthy: Server, page: Any) -> None:
+    complaints: list[str] = []
+    listen(page, complaints)
+    enter(page, healthy, user="viewer")
+    page.keyboard.press("g")
+    page.keyboard.press("w")
+    page.wait_for_url("**/what-if/")
+    page.wait_for_selector("text=Nothing is lost yet")
+    button = page.locator("button:text-is('Predict')")
+    assert button.get_attribute("aria-disabled") == "true"
+    assert button.get_attribute("title") == "Choose nodes or racks to lose."
+    page.check("label:has-text('rack-b') input >> nth=0")
+    page.check("label:has-text('At these moments') input")
+    page.fill("input[aria-label='Seconds after the failure']", "30, 45; 60 90")
+    page.keyboard.press("Tab")
+    page.check("label:has-text('Optimal') input")
+    assert "4 nodes lost at once" in page.locator("form.question").inner_text()
+    sent: list[Any] = []
+    page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
+    page.click("button:text-is('Predict')")
+    rows = table(page)
+    assert [request.url.split("/api/v1/")[1] for request in sent] == ["what-if/"]
+    names = [row[0] for row in rows]
+    assert sorted(names) == ["Best density", "Blocking", "Clairvoyant", "Operator centric", "Optimal"]
+    areas = [float(row[4].rstrip(" %")) for row in rows]
+    assert areas == sorted(areas, reverse=True)
+    assert names[0] == "Clairvoyant" or areas[names.index("Clairvoyant")] == areas[0]
+    assert page.locator("section[aria-label='Predicted availability'] canvas").count() == 1
+    for part in ("racks=rack-b", "arrivals=at%3A30%2C45%2C60%2C90", "planners="):
+        assert part in page.url
+    page.click("button:text-is('Blocking')")
+    page.wait_for_selector("h3:has-text('Waves of Blocking')")
+    assert "show=blocking" in page.url
+    # Another question makes the answer old, and says so.
+    page.uncheck("label:has-text('Optimal') input")
+    page.wait_for_selector("text=The question has changed since the answer below.")
+    assert complaints == []
+
+
+def test_a_link_asks_the_same(healthy: Server, page: Any, browser: Any) -> None:
+    enter(page, healthy, ASKED)
+    other = browser.new_context().new_page()
+    enter(other, healthy, ASKED, user="viewer")
+    first = table(page)
+    assert [row[0] for row in first] == [row[0] for row in table(other)]
+    assert page.locator("label:has-text('rack-b') input >> nth=0").is_checked()
+    assert page.locator("input[aria-label='Seconds after the failure']").input_value() == "30, 45, 60, 90"
+    other.context.close()
+
+
+def test_it_changes_nothing(waves: Server, healthy: Server, page: Any) -> None:
+    enter(page, healthy, ASKED)
+    table(page)
+    for path in ("audit/", "operations/", "incidents/"):
+        before = page.request.get(f"{healthy.url}/api/v1/{path}").json()["count"]
+        page.click("button:text-is('Predict')")
+        page.wait_for_selector("button:text-is('Predict')")
+        table(page)
+        assert page.request.get(f"{healthy.url}/api/v1/{path}").json()["count"] == before
+
+
+def test_errors_are_in_the_servers_words(healthy: Server, waves: Server, page: Any) -> None:
+    enter(page, healthy, "/what-if/?nodes=node-77")
+    page.wait_for_selector(".empty.bad:has-text(\"there is no node 'node-77'\")")
+    page.wait_for_selector("text=Not known here: node-77")
+    page.click("button:text-is('Leave out')")
+    assert "node-77" not in page.url
+    page.goto(f"{healthy.url}/what-if/?nodes=node-1")
+    table(page)
+    page.check("label:has-text('Somewhere between') input")
+    page.fill("input[aria-label='Earliest, seconds']", "900")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("[role=alert]:has-text('The first must not be later than the second.')")
+    enter(page, waves, "/what-if/?racks=rack-a")
+    page.wait_for_selector(".empty.bad:has-text('partitions of hashtags are down now')")
+    page.wait_for_selector(".note:has-text('Something is being recovered now')")
