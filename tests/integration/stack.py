@@ -183,11 +183,24 @@ class Stack:
 
     def kill(self, process: str) -> None:
         """SIGKILL a supervised process (`web`, `detection`, `zookeeper`...) and wait for its restart."""
-        before = self._supervisor.pid(process)
-        os.kill(before, signal.SIGKILL)
+        before = self.kill_at_once(process)
         self.wait_for(
             lambda: self._supervisor.pid(process) not in (0, before), f"restart of {process}", timeout=60
         )
+
+    def kill_at_once(self, *processes: str) -> int:
+        """SIGKILL supervised processes, all that run, without waiting; returns the id of the last."""
+        pid = 0
+        for process in processes:
+            pid = self.wait_for(
+                lambda process=process: self._supervisor.pid(process),  # type: ignore[misc]
+                f"a process of {process}",
+                timeout=60,
+            )
+            assert pid > 1, pid  # 0 would be our own process group
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return pid
 
     def stop_process(self, process: str) -> None:
         self._supervisor.stop([process])

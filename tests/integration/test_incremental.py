@@ -6,9 +6,7 @@ Nodes have so little capacity that a survivor cannot take over everything: queri
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import signal
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -163,9 +161,7 @@ def test_the_coordinator_is_killed_at_every_step(stack: Stack) -> None:
         entries = len(story(stack, number))
         if entries > seen and kills < 15:
             seen, kills = entries, kills + 1
-            for worker in ("recovery", "detection"):
-                os.kill(stack._supervisor.pid(worker), signal.SIGKILL)
-            stack.wait_for(lambda: _up(stack), "workers again", timeout=60)
+            stack.kill_at_once("recovery", "detection")
         if not again and any(plan["state"] == "applied" for plan in plans(stack, number)):
             again = True
             stack.kill_nodes(sorted(set(stack.plan()["assignment"].values()))[-1])
@@ -177,7 +173,3 @@ def test_the_coordinator_is_killed_at_every_step(stack: Stack) -> None:
     waves = plans(stack, number)
     assert [plan["wave"] for plan in waves] == list(range(1, len(waves) + 1)), "a wave was planned twice"
     applied_once(stack, [plan["generation"] for plan in waves])
-
-
-def _up(stack: Stack) -> bool:
-    return all(stack._supervisor.pid(worker) for worker in ("recovery", "detection"))
