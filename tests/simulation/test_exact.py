@@ -112,7 +112,9 @@ class Chaos:
             self.run.turn(present=1)
             self.coordinate()
         self.run.interrupt = lambda: None
-        for _ in range(40):
+        for _ in range(400):
+            if self.run.settled():
+                break
             self.run.turn(present=0)
         assert self.run.settled(), (self.run.state, self.run.conductor.progress, self.run.head)
         self.run.validate()
