@@ -194,7 +194,8 @@ class EpochLoop:
     def _convenient(self) -> bool:
         """Whether tokens can be placed before the next epoch is due, so that nobody waits for a plan that is
         not for them; after a while it is done anyway."""
-        if self.plan is None or not self.intake.realtime or self.intake.finished:
+        unhurried = not self.intake.realtime or self.intake.finished
+        if self.plan is None or unhurried or not self.conductor.answering():
             return True
         slack = self.intake.due_at(self.log.head + 1) - self.clock()
         waited = self.clock() - self._ready_since if self._ready_since else 0.0
@@ -213,18 +214,29 @@ class EpochLoop:
         """What is due, and beside it what those behind have missed; in idle time only the latter."""
         conductor, head = self.conductor, self.log.head
         limit = self.topology.spec.catch_up_epochs
-        live, untouched = conductor.answering()
         if self.faults.replay_held:
             replay = 0
-        elif not live:
+        elif not conductor.answering():
             replay = limit  # nobody's latency is at stake
         elif conductor.front() < head:
-            replay = self.pace.beside(untouched=untouched)
+            replay = self.pace.beside()
         else:
             idle = self.intake.finished or not self.intake.realtime or self.coordination.control.paused
             due = float("inf") if idle else self.intake.due_at(head + 1)
             replay = self.pace.alone(due - self.clock())
-        return conductor.lanes(head=head, held=self.faults.held, limit=limit, replay=replay)
+        held = self.faults.held
+        lanes = conductor.lanes(head=head, held=held, limit=limit, replay=replay)
+        if conductor.contradicts(lanes):
+            self._start_again("partitions have fallen behind inputs that are not deterministic")
+            lanes = conductor.lanes(head=head, held=held, limit=limit, replay=replay)
+        return lanes
+
+    def _start_again(self, cause: str) -> None:
+        log.warning("everybody starts again from the checkpoint", cause=cause)
+        self.conductor.start_again()
+        self.checkpoints.fail(cause)
+        # On disk before anything is computed again: the old position belongs to the history undone here.
+        self.log.commit(self.conductor.position, self.clock(), durable=True)
 
     def _step(self) -> bool:
         """Run the next lanes; False if there is nothing to run."""
@@ -247,6 +259,10 @@ class EpochLoop:
             self._job_failed(error)
             return True
         self._job_failures = 0
+        if not self.topology.deterministic and self.placing.disturbed():
+            # What Spark ran a second time came out otherwise than what others had already received.
+            self._start_again("an executor was lost during a job, and operators are not deterministic")
+            return True
         if job.drop_buffers:
             self._drop_buffers = False
             self.conductor.dropped()
@@ -306,7 +322,7 @@ class EpochLoop:
             conductor.lost_state(missing)
             self.checkpoints.fail(f"{', '.join(sorted(missing)[:5])} had to be restored")
         if conductor.position != self.log.position:
-            self.log.commit(conductor.position, now)
+            self.log.commit(conductor.position, now, durable=bool(missing))
         if len(lanes) == 2 or (lanes and lanes[0].epochs == 1):
             self.pace.observe(
                 seconds=now - started,

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 SMOOTHING = 0.3
 SHARE = 0.12
-"""Of the epoch interval: how much longer a job may take for the sake of those behind."""
-LARGER_SHARE = 0.3
-"""The same where every query that gives output has been down just before."""
+"""Of the epoch interval: how much longer a job may take for the sake of those behind. Beyond 0.2 of its
+latency a query would no longer count as available."""
 LEAST = 2
 """Replay must be faster than the present, or it never arrives."""
 CAUTION = 0.9
@@ -27,10 +26,9 @@ class ReplayPace:
     base: float = 0.4
     each: float = 0.02
 
-    def beside(self, *, untouched: bool) -> int:
-        """Epochs to replay in a job that also runs the present, for queries the failure did not touch or
-        only for such as have returned."""
-        return self._within((SHARE if untouched else LARGER_SHARE) * self.interval, LEAST)
+    def beside(self) -> int:
+        """Epochs to replay in a job that also runs the present, for queries that give output."""
+        return self._within(SHARE * self.interval, LEAST)
 
     def alone(self, slack: float) -> int:
         """Epochs to replay in a job of their own that ends within `slack` seconds; 0 if none would."""

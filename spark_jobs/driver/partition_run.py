@@ -136,7 +136,12 @@ class PartitionRun:
             if self.operator.output:
                 where = (self.layout.outputs, self.layout.spec.name, self.name, self.index)
                 write_epoch(*where, plan.epoch, output)
-            self.manifest = self.store.commit(state, epoch=plan.epoch, generation=self.layout.generation)
+            self.manifest = self.store.commit(
+                state,
+                epoch=plan.epoch,
+                generation=self.layout.generation,
+                deterministic=self.level.topology.deterministic,
+            )
         assert self.lane is not None  # noqa: S101 - only a lane has epochs
         self.level.emit(self.lane, self.partition, plan.epoch, output)
         self._carry_out(self.runtime.handle(Processed(plan.epoch)))

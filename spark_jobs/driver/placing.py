@@ -39,6 +39,7 @@ class Placing:
         self._checkpoint_url = checkpoint_url
         self._modules = modules
         self._executors: frozenset[Executor] | None = None
+        self._pinned: frozenset[Executor] = frozenset()
 
     def ready(self, plan: Plan) -> tuple[int, int]:
         """How many of the plan's nodes can work without delay, and how many it has."""
@@ -50,6 +51,10 @@ class Placing:
         """What is known of the executors may be wrong."""
         self._executors = None
 
+    def disturbed(self) -> bool:
+        """Whether an executor that tasks were pinned to is gone, so that Spark may have run some again."""
+        return not self._pinned <= self._cluster.executors()
+
     def follow(self, plan: Plan, readers: Mapping[str, dict[str, Any]]) -> set[str] | None:
         """Pin again if executors of the plan's nodes came or went; returns the partitions that are absent
         then, or None if nothing has changed. `readers`: options of the source operators."""
@@ -58,7 +63,7 @@ class Placing:
         executors = frozenset(one for one in self._cluster.executors() if one.host in homes)
         if executors == self._executors:
             return None
-        self._executors = executors
+        self._executors = self._pinned = executors
         nodes = sorted({homes[executor.host] for executor in executors})
         slot = {name: index for index, name in enumerate(nodes)}
         slots = {p: slot[node] for p, node in plan.assignment.items() if node in slot}

@@ -53,8 +53,6 @@ class Conductor:
         self.buffering = False
         # Whether there may be buffers on any node, of partitions that have left it, too.
         self.buffers_kept = True
-        # Partitions put back since the newest checkpoint.
-        self.touched: set[str] = set(position.restore)
         # Whether the partitions furthest ahead have reached the present since everybody was put back.
         self.caught_up = False
 
@@ -88,9 +86,10 @@ class Conductor:
     # ---- what happens ----------------------------------------------------------------------------
 
     def origin(self, plan: Plan) -> int:
-        """The checkpoint a plan starts from: its own for all, the newest there is for some."""
+        """The checkpoint a plan starts from: for some partitions the newest there is, for all its own. One
+        that is newer than any of the present history belongs to an undone one."""
         whole = plan.rollback or plan.kind == "restore"
-        return plan.checkpoint if whole else self.checkpoint
+        return min(plan.checkpoint, self.checkpoint) if whole else self.checkpoint
 
     def adopt(self, plan: Plan, *, refresh: bool = True) -> None:
         """Apply a plan. `refresh`: False for a plan applied before the driver was restarted."""
@@ -103,8 +102,8 @@ class Conductor:
         moved = {p for p, node in plan.assignment.items() if self.homes.get(p) != node}
         self.homes = dict(plan.assignment)
         if plan.rollback or plan.kind == "restore":
-            self.put_back(self.topology.partitions, plan.checkpoint)
-            self.checkpoint = plan.checkpoint
+            self.checkpoint = self.origin(plan)
+            self.put_back(self.topology.partitions, self.checkpoint)
         else:
             # Who is left out will start there, too: what it will need is buffered from now on.
             left_out = {p for p in self.topology.partitions if p not in plan.assignment}
@@ -114,7 +113,6 @@ class Conductor:
         """These start again from cp(P_k); what they had buffered is void."""
         for partition in partitions:
             self.progress[partition] = self.restore[partition] = checkpoint
-        self.touched.update(partitions)
         self.coverage.forget(partitions)
         if len(partitions) == len(self.progress):
             self.caught_up = False
@@ -136,18 +134,15 @@ class Conductor:
         self.absent = gone
         return True
 
-    def answering(self) -> tuple[bool, bool]:
-        """Whether any query is among those furthest ahead, and whether any of these was never put back."""
+    def answering(self) -> bool:
+        """Whether any query is among those furthest ahead."""
         reach = self._reach()
         front = max(reach.values(), default=0)
-        live = [query for query in self.topology.queries if reach.get(query) == front]
-        whole = self.topology.query_partitions
-        return bool(live), any(self.touched.isdisjoint(whole[query]) for query in live)
+        return any(reach.get(query) == front for query in self.topology.queries)
 
     def completed(self, checkpoint: int) -> None:
         """A global checkpoint is complete: nobody needs what was buffered any more (section 4.2.2)."""
         self.checkpoint = checkpoint
-        self.touched.clear()
         self.stop_buffering()
 
     def dropped(self) -> None:
@@ -171,6 +166,16 @@ class Conductor:
             limit=limit,
             replay=replay,
         )
+
+    def contradicts(self, lanes: Sequence[Lane]) -> bool:
+        """Whether these lanes would compute again, in a fork, what need not come out as it did before. Then
+        everybody has to start again from the checkpoint."""
+        return not self.topology.deterministic and any(
+            start < self.progress[partition] for lane in lanes for partition, start in lane.starts.items()
+        )
+
+    def start_again(self) -> None:
+        self.put_back(self.topology.partitions, self.checkpoint)
 
     def whole(self, lanes: Sequence[Lane], epoch: int) -> bool:
         """Whether after these lanes every partition stands at `epoch`, so that a checkpoint can be taken."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import msgspec
@@ -79,15 +80,19 @@ class StateStore:
         with pa.memory_map(str(self.directory / name)) as source:
             return pa.ipc.open_file(source).read_all()
 
-    def commit(self, state: PartitionState, *, epoch: int, generation: int) -> Manifest:
-        """Write the new chunks, then the manifest. Repeating it gives the same files."""
+    def commit(
+        self, state: PartitionState, *, epoch: int, generation: int, deterministic: bool = True
+    ) -> Manifest:
+        """Write the new chunks, then the manifest. Repeating it gives the same files if it computes the same;
+        otherwise their names must not be taken for those of another attempt, here or in storage."""
         self.directory.mkdir(parents=True, exist_ok=True)
         tables: dict[str, list[ChunkEntry]] = {}
+        attempt = f"{epoch}.{generation}" if deterministic else f"{epoch}.{generation}.{token_hex(4)}"
         for name, table in state.tables.items():
             entries: list[ChunkEntry] = []
             for position, chunk in enumerate(table):
                 if chunk.entry is None:
-                    chunk.entry = self._write(f"{epoch}.{generation}.{name}.{position}.arrow", chunk)
+                    chunk.entry = self._write(f"{attempt}.{name}.{position}.arrow", chunk)
                 entries.append(chunk.entry)
             if entries:
                 tables[name] = entries

@@ -101,6 +101,23 @@ def test_state_that_is_not_there_is_restored_alone_or_with_all() -> None:
         assert conductor.restore == expected
 
 
+def test_a_fork_would_contradict_what_was_sent_before_unless_operators_are_deterministic() -> None:
+    for deterministic in (True, False):
+        conductor = Conductor(chain(deterministic), Position(10, {"S[0]": 20, "A[0]": 20}, checkpoint=5))
+        conductor.set_absent(())
+        lanes = conductor.lanes(head=20, held=(), limit=20, replay=20)
+        assert conductor.contradicts(lanes) is not deterministic
+        conductor.start_again()
+        assert set(conductor.progress.values()) == {5}
+        assert not conductor.contradicts(conductor.lanes(head=20, held=(), limit=20, replay=20))
+
+
+def test_a_checkpoint_of_an_undone_history_is_not_gone_back_to(run: Conductor) -> None:
+    run.adopt(plan(2, rollback=True, checkpoint=3))
+    run.adopt(plan(3, rollback=True, checkpoint=10))
+    assert (run.checkpoint, set(run.progress.values())) == (3, {3})
+
+
 def test_buffers_fill_for_those_who_do_not_follow(run: Conductor) -> None:
     run.adopt(plan(2, assignment={p: "n1" for p in chain().partitions if p != "V[0]"}, buffering=True))
     lanes = run.lanes(head=22, held=(), limit=8, replay=4)

@@ -11,7 +11,7 @@ def learnt(*, base: float, each: float, most: int = 64) -> ReplayPace:
     pace = ReplayPace(interval=1.0, most=most)
     for _ in range(40):
         pace.observe(seconds=base, replaying=0.0, replayed=0)
-        replayed = pace.beside(untouched=True)
+        replayed = pace.beside()
         pace.observe(seconds=base + replayed * each, replaying=replayed * each, replayed=replayed)
     return pace
 
@@ -24,16 +24,11 @@ def test_it_learns_what_an_epoch_costs() -> None:
 
 def test_a_job_gets_longer_by_a_share_of_the_interval_only() -> None:
     pace = learnt(base=0.5, each=0.01)
-    assert 0.05 < pace.beside(untouched=True) * pace.each <= 0.13
-
-
-def test_it_may_get_longer_where_every_query_was_down_just_before() -> None:
-    pace = learnt(base=0.5, each=0.01)
-    assert pace.beside(untouched=False) > pace.beside(untouched=True)
+    assert 0.05 < pace.beside() * pace.each <= 0.13
 
 
 def test_replay_is_always_faster_than_the_present() -> None:
-    assert learnt(base=0.5, each=10.0).beside(untouched=True) == LEAST
+    assert learnt(base=0.5, each=10.0).beside() == LEAST
 
 
 def test_idle_time_is_used_if_a_job_fits() -> None:
@@ -45,5 +40,5 @@ def test_idle_time_is_used_if_a_job_fits() -> None:
 
 def test_never_more_than_allowed() -> None:
     pace = learnt(base=0.1, each=0.001, most=8)
-    assert pace.beside(untouched=True) == 8
+    assert pace.beside() == 8
     assert pace.alone(float("inf")) == 8
