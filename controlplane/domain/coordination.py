@@ -222,9 +222,11 @@ class QueryMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """`cost`: CPU seconds per second that the present takes, a moving average; None while nobody knows."""
+
     epoch: int
     node: str
-    cpu_seconds: float = 0.0
+    cost: float | None = None
     rows_in: int = 0
     rows_out: int = 0
     state_bytes: int = 0

@@ -43,9 +43,6 @@ METRICS_EVERY = timedelta(seconds=1)
 # Messages are a little irregular: without slack every second one of a 1 s rhythm would be dropped.
 # What one event comes early, the next one waits longer, so there is still no more than one a second.
 METRICS_SLACK = timedelta(milliseconds=250)
-# Recovery plans with these costs. A window costs many times more in the epochs that close it than in those
-# between, so what counts is a moving average over some twenty reports.
-COST_SMOOTHING = 0.1
 
 
 class QueryHealth(Protocol):
@@ -75,8 +72,8 @@ def topology_metrics_apply(*, report: EpochReport, health: Mapping[str, QueryHea
             continue
         partition.node_id = rows.nodes.ids.get(metrics.node, partition.node_id)
         partition.epoch = metrics.epoch
-        share = metrics.cpu_seconds / seconds
-        partition.cpu += (COST_SMOOTHING if partition.cpu else 1.0) * (share - partition.cpu)
+        if metrics.cost is not None:
+            partition.cpu = metrics.cost
         partition.rows_in_rate = metrics.rows_in / seconds
         partition.rows_out_rate = metrics.rows_out / seconds
         partition.state_bytes = metrics.state_bytes

@@ -264,6 +264,14 @@ class Coordination:
         except UNAVAILABLE:
             return  # the next checkpoint tries again
 
+    def read_costs(self) -> dict[str, float]:
+        """What the driver before this one had learnt; empty if that cannot be read."""
+        try:
+            data, _ = self._call(self.client.get_async(Paths.costs(self.topology)))
+            return msgspec.json.decode(data, type=dict[str, float])
+        except (NoNodeError, *UNAVAILABLE, msgspec.DecodeError):
+            return {}
+
     def write_costs(self, costs: dict[str, float]) -> None:
         """CPU seconds per second of each partition, for the planner."""
         path = Paths.costs(self.topology)

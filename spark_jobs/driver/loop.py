@@ -84,7 +84,7 @@ class EpochLoop:
         )
         self.conductor = Conductor(topology, epoch_log.position, epoch_log.homes)
         self.pace = ReplayPace(topology.spec.epoch_interval, BESIDE * topology.spec.catch_up_epochs)
-        self.measure = Measure(topology)
+        self.measure = Measure(topology, coordination.read_costs())
         self.status = Status(topology.name, coordination, send, clock)
         self.faults = Faults(clock, self.status.problem)
         self._trim = False

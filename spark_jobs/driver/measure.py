@@ -10,17 +10,19 @@ from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.job import PartitionReport, TaskReport
 from spark_jobs.runtime.lanes import Lane, blocked_partitions
 
-SMOOTHING = 0.2
+# Recovery plans with these costs. A window costs many times more in the epochs that close it than in those
+# between, so what counts is a moving average over some twenty epochs.
+SMOOTHING = 0.1
 
 
 class Measure:
     """A query's latency is the mean end-to-end latency of the tuples in the epochs it just applied: from when
     a tuple was due at the source to the end of the job that processed it. A query that cannot advance has
-    the age of the oldest tuple that waits for it instead."""
+    the age of the oldest tuple that waits for it instead. `costs`: what an earlier driver had learnt."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, costs: Mapping[str, float] | None = None) -> None:
         self.topology = topology
-        self._cpu: dict[str, float] = {}
+        self._costs = dict(costs or {})
         self._latency: dict[str, float] = {}
 
     def report(
@@ -42,18 +44,18 @@ class Measure:
         partitions: dict[str, PartitionMetrics] = {}
         results: dict[str, PartitionReport] = {}
         blocked = blocked_partitions(self.topology, {*absent, *failing})
+        self._learn_costs(lanes, reports, before)
         for task in reports:
             for name, result in task.partitions.items():
                 results[name] = result
                 partitions[name] = PartitionMetrics(
                     epoch=progress[name],
                     node=task.node,
-                    cpu_seconds=result.cpu_seconds,
+                    cost=self._cost(name),
                     rows_in=result.rows_in,
                     rows_out=result.rows_out,
                     state_bytes=result.state_bytes,
                 )
-        self._costs(lanes, results, before)
         queries = {
             query: self._query(query, log, before, progress, ended, query in blocked, results.get(query))
             for query in self.topology.queries
@@ -110,21 +112,25 @@ class Measure:
             stalled=blocked or (not applied and waiting is not None),
         )
 
-    def _costs(
-        self, lanes: Sequence[Lane], results: Mapping[str, PartitionReport], before: Mapping[str, int]
+    def _learn_costs(
+        self, lanes: Sequence[Lane], reports: Sequence[TaskReport], before: Mapping[str, int]
     ) -> None:
         """What a partition costs is learnt from the present only: a replay is not its normal load."""
         if not lanes:
             return
         present = lanes[0]
-        for name, result in results.items():
+        for name, result in (item for task in reports for item in task.partitions.items()):
             if present.starts.get(name) == before[name] and result.epoch == present.last:
                 share = result.cpu_seconds / (
                     (present.last - before[name]) * self.topology.spec.epoch_interval
                 )
-                earlier = self._cpu.get(name, share)
-                self._cpu[name] = earlier + SMOOTHING * (share - earlier)
+                earlier = self._costs.get(name, share)
+                self._costs[name] = earlier + SMOOTHING * (share - earlier)
+
+    def _cost(self, partition: str) -> float | None:
+        share = self._costs.get(partition)
+        return None if share is None else round(share, 6)
 
     def costs(self) -> dict[str, float]:
         """CPU seconds per second of each partition, smoothed."""
-        return {partition: round(share, 6) for partition, share in self._cpu.items()}
+        return {partition: round(share, 6) for partition, share in self._costs.items()}

@@ -177,6 +177,9 @@ class PlayedCoordination:
 
     def forget_checkpoints(self, below: int) -> None: ...
 
+    def read_costs(self) -> dict[str, float]:
+        return {}
+
     def write_costs(self, costs: dict[str, float]) -> None: ...
 
     def acknowledgements(self, checkpoint: int) -> list[CheckpointAck]:

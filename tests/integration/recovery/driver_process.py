@@ -104,7 +104,7 @@ class Driver:
                     "Count[0]": QueryMetrics(epoch=self.epoch, latency=0.2, rows=1, stalled=bool(absent))
                 },
                 partitions={
-                    p: PartitionMetrics(epoch=self.epoch, node=node, cpu_seconds=0.01, rows_in=1, rows_out=1)
+                    p: PartitionMetrics(epoch=self.epoch, node=node, cost=0.01, rows_in=1, rows_out=1)
                     for p, node in plan.assignment.items()
                 },
             )

@@ -88,7 +88,7 @@ def epoch_report(
             partition: PartitionMetrics(
                 epoch=epoch,
                 node=placed[partition],
-                cpu_seconds=0.05,
+                cost=0.05,
                 rows_in=500,
                 rows_out=250,
                 state_bytes=4096,

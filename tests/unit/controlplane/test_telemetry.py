@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from msgspec import structs
 
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.services import checkpoint_apply
@@ -87,13 +88,12 @@ def test_metrics_reach_rows_sample_and_one_event(running: Topology) -> None:
     follower.check()
 
 
-def test_what_a_partition_costs_is_a_moving_average(running: Topology) -> None:
-    """A window costs many times more when it closes; plans need what it costs on average."""
+def test_a_cost_stays_while_the_driver_has_not_learnt_it_anew(running: Topology) -> None:
     topology_metrics_apply(report=epoch_report(running), health=healthy(running))
-    Partition.objects.filter(operator="Parser", index=0).update(cpu=0.15)
-    topology_metrics_apply(report=epoch_report(running), health=healthy(running))
-    parser = Partition.objects.get(operator="Parser", index=0)
-    assert parser.cpu == pytest.approx(0.15 + 0.1 * (0.05 - 0.15))
+    report = epoch_report(running)
+    unknown = {name: structs.replace(metrics, cost=None) for name, metrics in report.partitions.items()}
+    topology_metrics_apply(report=structs.replace(report, partitions=unknown), health=healthy(running))
+    assert Partition.objects.get(operator="Parser", index=0).cpu == 0.05
 
 
 def test_at_most_one_metrics_event_a_second(running: Topology) -> None:
