@@ -2,7 +2,8 @@
 back ancestors only, and everything as in the paper), blocking recovery, and the best case, in which all
 replacements arrive together half-way; each on a fresh stack, with the same delays.
 
-SCALE=<n> divides the papers' 120 to 360 seconds (default 10), INPUT=<file> reads real tweets.
+SCALE=<n> divides the papers' 120 to 360 seconds (default 10), BUSY=<share> is how much of what may be planned
+on the nodes is planned before the failure (default 0.5), INPUT=<file> reads real tweets.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rich.table import Table
 
 from benchmarks.recovery.scenario import (
     MAX_UTILISATION,
+    PLANNED,
     Outcome,
     Trial,
     capacity_that_binds,
@@ -171,6 +173,7 @@ def _report(
         "rate": RATE,
         "epoch_interval": setup.epoch_interval,
         "max_utilisation": MAX_UTILISATION,
+        "busy": PLANNED,
     }
     report.results["figure_12"] = {"methods": rows, "problems": dict(problems)}
     report.criteria += _criteria(rows, problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +17,8 @@ from controlplane.domain.topology import Topology
 # Operators of this pipeline take some tenths of a percent of a core each. A bound of one percent lets whole
 # numbers express capacities that such loads fill.
 MAX_UTILISATION = 0.01
-# Of what may be planned on all nodes, so much is: replacements are needed, and survivors have a little room.
-PLANNED = 0.8
+# Of what may be planned on all nodes, so much is. At 0.8 two survivors of ten have hardly room for a query.
+PLANNED = float(os.environ.get("BUSY", "0.5"))
 PERCENT = 100.0
 RECOVERY_TIMEOUT = 420.0
 # After the last query is back, what follows is recorded for this many seconds.
