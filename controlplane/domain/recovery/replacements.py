@@ -12,6 +12,10 @@ from controlplane.domain.recovery.transitions import Transitions
 
 JOIN_LIMIT = 120.0  # seconds a started replacement may take to register before another is asked for
 FRUITLESS = 10  # further nodes on top of one for every partition, before no more are asked for
+NO_MORE = (
+    "Several nodes more have not helped, so no further one is asked for: add a larger node, raise the bound "
+    "of utilisation, or undeploy what matters least."
+)
 STANDARD_CAPACITY = 100.0  # CPU percent of a replacement for a node nobody knows
 
 
@@ -45,7 +49,8 @@ class Replacements(Transitions):
         return instructions
 
     def _ask_for_one_more(self, case: TopologyCase) -> list[Instruction]:
-        """Everything asked for is here and does not suffice: a node on top of the replacements."""
+        """Everything asked for is here and does not suffice: a node on top of the replacements. None if many
+        of them have not helped."""
         deployment = self.deployments[case.name]
         homes = {home for p in case.failed if (home := deployment.home(p))}
         # As large as the largest of their homes: smaller ones might never take what is left, many as they be.
@@ -59,7 +64,7 @@ class Replacements(Transitions):
         attempt = 1 + len(mine)
         came = sum(request.state == "joined" for request in mine)
         if came > self.memory.losses[node] + len(case.failed) + FRUITLESS:
-            return []  # that many nodes did not help: more of them will not either
+            return []
         key = f"incident-{self.number}/{node}/{attempt}"
         return [
             self._ask(key, node, attempt),

@@ -25,6 +25,7 @@ from controlplane.domain.recovery.instructions import (
 from controlplane.domain.recovery.method import Situation, Waiting, Wave
 from controlplane.domain.recovery.policy import INCREMENTAL, method_choose
 from controlplane.domain.recovery.proposals import Proposals
+from controlplane.domain.recovery.replacements import NO_MORE
 
 _STATE_OF_PHASE = {
     Phase.FAILED: State.ACQUIRING,
@@ -141,9 +142,10 @@ class Waves(Proposals):
         for name, decision in decisions.items():
             case = self.cases[name]
             if isinstance(decision, Waiting):
-                instructions += self._wait(case, decision)
-                if decision.short:
-                    instructions += self._ask_for_one_more(case)
+                further = self._ask_for_one_more(case) if decision.short else []
+                if decision.short and not further:
+                    decision = Waiting(f"{decision.reason} {NO_MORE}")
+                instructions += self._wait(case, decision) + further
                 continue
             unconfirmed = self._propose(case, decision)
             instructions += self._plan(case, decision) if unconfirmed is None else unconfirmed

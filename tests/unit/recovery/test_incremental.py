@@ -31,6 +31,7 @@ from controlplane.domain.recovery.instructions import (
 )
 from controlplane.domain.recovery.machine import IncidentMachine
 from controlplane.domain.recovery.policy import RecoveryPolicy, largest_burst, method_choose
+from controlplane.domain.recovery.replacements import NO_MORE
 from tests.simulation.incident_graphs import branches
 from tests.unit.recovery.test_machine import arrive, lose, only, state, story
 
@@ -291,6 +292,26 @@ def test_one_node_more_is_asked_for_where_the_rest_does_not_fit() -> None:
     assert "one node more" in story(said)
     assert not only(subject.handle_stimulus(Looked(at=30.0)), AskForNode)
     assert plan_of(arrive(subject, "node-6", at=31.0)).wave == 2
+
+
+def test_it_is_said_when_no_further_node_is_asked_for() -> None:
+    subject = machine()
+    lose(subject, "node-2", "node-3")
+    arrive(subject, "node-4")
+    for request in subject.requests.values():
+        request.state = "joined"
+    for number in range(5, 40):
+        name = f"node-{number}"
+        subject.nodes[name] = NodeView(name=name, alive=True, usable=True, capacity=20.0)
+        said = [*subject.handle_stimulus(NodeArrived(at=number, node=name)), *report(subject, "degraded")]
+        asked = only(said, AskForNode)
+        if not asked and NO_MORE in story(said):
+            break
+        for one in asked:
+            subject.requests[one.key].state = "joined"
+    else:
+        pytest.fail("nodes were asked for without end, or the end was not told")
+    assert NO_MORE not in story(subject.handle_stimulus(Looked(at=99.0))), "once is enough"
 
 
 def test_a_proposal_waits_for_its_own_confirmation() -> None:
