@@ -20,7 +20,8 @@ from rich.progress import track
 
 from controlplane.domain import coordination
 from controlplane.domain.recovery.events import CheckpointCompleted, DriverReported
-from controlplane.domain.simulation.exact import Disk, DriverKilledError, ExactRun
+from controlplane.domain.simulation.exact import DriverKilledError, ExactRun
+from controlplane.domain.simulation.symbolic import Disk
 from tests.simulation.incident_rows import Plan
 from tests.simulation.incident_schedules import run_schedule
 from tests.simulation.incident_world import World
@@ -151,7 +152,7 @@ class ExactWorld(World):
                 exact.turn(present=1)
             assert not exact.buffered(), f"{name}: buffers are left after the incident"
             self.count("topologies verified")
-        self.counts["epochs verified"] = sum(len(exact.outputs) for exact in self.exact.values())
+        self.counts["epochs verified"] = sum(len(exact.history.outputs) for exact in self.exact.values())
         self.counts["epochs replayed in forks"] = sum(exact.replayed for exact in self.exact.values())
 
 

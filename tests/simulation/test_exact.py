@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.domain.coordination import Plan
-from controlplane.domain.simulation.exact import Disk, DriverKilledError, ExactRun
+from controlplane.domain.simulation.exact import DriverKilledError, ExactRun
+from controlplane.domain.simulation.symbolic import Disk
 from controlplane.domain.topology import Topology
 from controlplane.domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from tests.simulation.exact_world import ExactWorld

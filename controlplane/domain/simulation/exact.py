@@ -2,59 +2,26 @@
 """A topology run tuple for tuple without Spark or files: the real conductor and partition runtimes over nodes
 whose disks are dictionaries.
 
-Operators are symbolic. The state of a partition after an epoch is a digest of its state before and of all its
-inputs, and so is its output; hence a single batch that is missing, doubled, reordered or of another epoch
-makes every later output differ from that of a clean run, which is known (`expected`). Jobs are cut short by
-nodes that die in the middle, tasks run twice, and the driver forgets what it had not yet written down.
-
-Where operators are not deterministic, every digest has a throw of dice in it. No clean run is known then;
-what must hold is that there was one history: each partition consumed exactly what its inputs last sent.
+Operators are symbolic (see `symbolic`). Jobs are cut short by nodes that die in the middle, tasks run twice,
+and the driver forgets what it had not yet written down.
 """
 
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from controlplane.domain.coordination import DriverState, Plan
+from controlplane.domain.simulation.symbolic import Digest, Disk, History, Kept, epoch_apply
 from controlplane.domain.topology import Topology
 from spark_jobs.runtime.conductor import Conductor, Position
-from spark_jobs.runtime.lanes import Channel, Lane
+from spark_jobs.runtime.lanes import Lane
 from spark_jobs.runtime.partition import Batch, PartitionRuntime, Process, Processed
-
-Digest = int
 
 
 class DriverKilledError(Exception):
     """The driver dies here; nothing after it happens."""
-
-
-@dataclass(slots=True)
-class Kept:
-    """What a node keeps of a topology: partition -> epoch -> state, and channel -> epoch -> what was sent."""
-
-    states: dict[str, dict[int, Digest]] = field(default_factory=dict)
-    buffers: dict[Channel, dict[int, Digest]] = field(default_factory=dict)
-
-
-class Disk(defaultdict[str, Kept]):
-    """What a node keeps, by topology."""
-
-    def __init__(self) -> None:
-        super().__init__(Kept)
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """One epoch of one partition: the state before it, what it consumed, and what came of it."""
-
-    before: Digest
-    inputs: tuple[tuple[str, Digest], ...]
-    state: Digest
-    output: Digest
 
 
 @dataclass(slots=True)
@@ -86,27 +53,13 @@ class ExactRun:
         self.head = 0
         self.latest = (0, 0)
         self.stored: dict[int, dict[str, Digest]] = {0: dict.fromkeys(topology.partitions, 0)}
-        self.outputs: dict[tuple[str, int], Digest] = {}
-        self.history: dict[tuple[str, int], Applied] = {}
+        self.history = History(topology)
         self.applied: list[int] = []
         self.replayed = 0
         self._positions = [Position()]
         self._homes: dict[str, str] = {}
         self.generation = 0
-        self.expected = lru_cache(maxsize=None)(self._expected)
         self._start_driver()
-
-    def _expected(self, partition: str, epoch: int) -> tuple[Digest, Digest]:
-        """State and output of a partition after an epoch of a clean run."""
-        if epoch == 0:
-            return 0, 0
-        for earlier in range(1, epoch):
-            self.expected(partition, earlier)  # keeps the recursion shallow
-        inputs = tuple(
-            (source, self.expected(source, epoch)[1]) for source in sorted(self.topology.upstream(partition))
-        )
-        done = _apply(partition, epoch, self.expected(partition, epoch - 1)[0], inputs)
-        return done.state, done.output
 
     # ---- the driver ------------------------------------------------------------------------------
 
@@ -299,13 +252,11 @@ class ExactRun:
             if epoch == applied + 1 and start < applied:
                 state = states[applied]  # the fork ends here
             chance = 0 if self.topology.deterministic else self.rng.getrandbits(60)
-            done = _apply(partition, epoch, state, inputs, chance)
+            done = epoch_apply(partition, epoch, state, inputs, chance)
             state = done.state
             if epoch > applied:
                 states[epoch] = state
-                self.history[partition, epoch] = done
-                if partition in self.topology.query_partitions:
-                    self._write(partition, epoch, done.output)
+                self.history.record(partition, epoch, done)
             else:
                 self.replayed += 1
             self._emit(disk, lane, partition, epoch, done.output, progress, arrived)
@@ -337,12 +288,6 @@ class ExactRun:
         disk.states[partition] = {checkpoint: stored}
         for channel in [c for c in disk.buffers if c[0] == partition]:
             del disk.buffers[channel]
-
-    def _write(self, query: str, epoch: int, output: Digest) -> None:
-        if self.topology.deterministic:
-            right = self.expected(query, epoch)[1]
-            assert output == right, f"{query} wrote something else for epoch {epoch}"
-        self.outputs[query, epoch] = output
 
     # ---- checkpoints -----------------------------------------------------------------------------
 
@@ -385,32 +330,10 @@ class ExactRun:
         return self.state == "running" and self.conductor.committed == self.head
 
     def validate(self) -> None:
-        """Every query has one output, the right one, for every epoch, and all of them are of one history;
-        raises AssertionError."""
-        for partition in self.topology.partitions:
-            state = 0
-            for epoch in range(1, self.conductor.committed + 1):
-                done = self.history.get((partition, epoch))
-                assert done is not None, f"{partition} lacks epoch {epoch}"
-                assert done.before == state, f"{partition} had another state before epoch {epoch}"
-                for source, payload in done.inputs:
-                    sent = self.history[source, epoch].output
-                    assert payload == sent, f"{partition} consumed another epoch {epoch} of {source}"
-                state = done.state
-        for query in self.topology.queries:
-            for epoch in range(1, self.conductor.committed + 1):
-                sent = self.history[query, epoch].output
-                assert self.outputs.get((query, epoch)) == sent, f"{query} lacks epoch {epoch}"
+        """Raises AssertionError if any output is not what it has to be."""
+        self.history.validate(self.conductor.committed)
         assert self.topology.deterministic or not self.replayed, "something was computed twice in a fork"
 
     def buffered(self) -> int:
         """Epochs of channels that are buffered anywhere."""
         return sum(len(kept) for disk in self._my_disks() for kept in disk.buffers.values())
-
-
-def _apply(
-    partition: str, epoch: int, state: Digest, inputs: tuple[tuple[str, Digest], ...], chance: int = 0
-) -> Applied:
-    """One epoch; stable within a process but for `chance`, and that is all that is compared."""
-    after = hash((partition, epoch, state, inputs, chance))
-    return Applied(state, inputs, after, hash((after, "output")))
