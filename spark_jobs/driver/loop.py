@@ -10,6 +10,7 @@ import structlog
 
 from controlplane.domain.coordination import CheckpointReport, DriverState, Plan, Telemetry
 from controlplane.domain.topology import Topology
+from spark_jobs.driver.adoption import Adoption
 from spark_jobs.driver.checkpoints import Checkpoints
 from spark_jobs.driver.cluster import Cluster
 from spark_jobs.driver.coordination import Coordination
@@ -31,11 +32,6 @@ FAST_AHEAD = 1
 # What is buffered is cheap to replay: the pace allows more epochs than a catch-up of everybody, up to this.
 BESIDE = 4
 MAX_JOB_FAILURES = 5
-# How long to wait for the executors of a plan before running without those that are missing, in seconds.
-START_PATIENCE = 45.0
-PLAN_PATIENCE = 60.0
-# How long a plan that could be adopted may wait for a moment between two epochs.
-CONVENIENCE = 3.0
 
 
 class EpochLoop:
@@ -92,10 +88,15 @@ class EpochLoop:
         self._drop_buffers = True
         self._job_failures = 0
         self._reported_at = 0.0
-        self._waiting_since = clock()
-        self._waited_for = 0
-        self._refused = 0
-        self._ready_since = 0.0
+        self.adoption = Adoption(
+            coordination=coordination,
+            conductor=self.conductor,
+            placing=self.placing,
+            intake=intake,
+            log=epoch_log,
+            status=self.status,
+            clock=clock,
+        )
 
     @property
     def state(self) -> DriverState:
@@ -153,18 +154,11 @@ class EpochLoop:
     # -- plans and nodes -------------------------------------------------------------------------------
 
     def _adopt_plan(self) -> None:
-        plan = self.coordination.plan
-        if plan is None or (self.plan is not None and plan.generation <= self.plan.generation):
-            return
-        if self._waited_for != plan.generation:
-            self._waited_for, self._waiting_since = plan.generation, self.clock()
-        if not (self._nodes_ready(plan) and self._convenient()):
+        plan = self.adoption.due(self.plan)
+        if plan is None:
             return
         known = plan.generation <= self.log.generation
-        if not known and not self.log.holds(self.conductor.origin(plan)):
-            self._refuse(plan)
-            return
-        self.plan, self._ready_since = plan, 0.0
+        self.plan = plan
         self.conductor.adopt(plan, refresh=not known)
         if not known:
             self.log.applied(plan.generation, self.conductor.position, self.conductor.homes)
@@ -175,32 +169,6 @@ class EpochLoop:
         self.faults.clear()
         self.checkpoints.fail(f"superseded by plan {plan.generation}")
         log.info("plan adopted", generation=plan.generation, kind=plan.kind, rollback=plan.rollback)
-
-    def _refuse(self, plan: Plan) -> None:
-        if self._refused != plan.generation:
-            self._refused = plan.generation
-            self.status.problem(
-                f"plan {plan.generation}",
-                f"checkpoint {plan.checkpoint} is older than the epoch log, which begins after it",
-                f"Restore checkpoint {self.checkpoints.latest} or a later one instead.",
-            )
-
-    def _nodes_ready(self, plan: Plan) -> bool:
-        """All nodes of the plan have an executor, or enough patience went by for those that have."""
-        ready, wanted = self.placing.ready(plan)
-        patience = START_PATIENCE if self.plan is None else PLAN_PATIENCE
-        return ready > 0 and (ready == wanted or self.clock() - self._waiting_since > patience)
-
-    def _convenient(self) -> bool:
-        """Whether tokens can be placed before the next epoch is due, so that nobody waits for a plan that is
-        not for them; after a while it is done anyway."""
-        unhurried = not self.intake.realtime or self.intake.finished
-        if self.plan is None or unhurried or not self.conductor.answering():
-            return True
-        slack = self.intake.due_at(self.log.head + 1) - self.clock()
-        waited = self.clock() - self._ready_since if self._ready_since else 0.0
-        self._ready_since = self._ready_since or self.clock()
-        return slack > self.placing.pin_seconds or waited > CONVENIENCE
 
     def _follow_executors(self) -> None:
         absent = self.placing.follow(self.plan, self.intake.options) if self.plan is not None else None
