@@ -78,7 +78,10 @@ def _recover(coordination: Coordination, operation: Operation) -> None:
         number = int(operation.result["incident"])
     else:
         incident = recover_now(
-            topology=operation.target, actor=operation.requested_by, reason=operation.reason
+            topology=operation.target,
+            actor=operation.requested_by,
+            reason=operation.reason,
+            checkpoint=operation.parameters.get("checkpoint"),
         )
         number = incident.number
         operation_start(operation=operation, result={"incident": number})
@@ -134,6 +137,7 @@ _ACTIONS: dict[OperationKind, Callable[[Coordination, Operation], None]] = {
     OperationKind.TOPOLOGY_UNDEPLOY: _reconcile,
     OperationKind.TOPOLOGY_CHECKPOINT: _checkpoint,
     OperationKind.TOPOLOGY_RECOVER: _recover,
+    OperationKind.TOPOLOGY_RESTORE: _recover,
     OperationKind.TOPOLOGY_PAUSE: _pause,
     OperationKind.TOPOLOGY_RESUME: _resume,
     OperationKind.NODE_DRAIN: _drain,

@@ -9,3 +9,4 @@ class CheckpointState(ColouredChoices):
     STARTED = "started", "blue", "Started"
     COMPLETED = "completed", "green", "Completed"
     FAILED = "failed", "red", "Failed"
+    UNDONE = "undone", "grey", "Undone"

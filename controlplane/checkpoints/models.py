@@ -16,6 +16,7 @@ class Checkpoint(models.Model):
     state = models.CharField(max_length=16, choices=CheckpointState.choices, default=CheckpointState.STARTED)
     acknowledged = models.PositiveIntegerField(default=0)
     total = models.PositiveIntegerField(default=0)
+    stored = models.BooleanField(default=False, help_text="whether it is in storage and can be restored")
     size_bytes = models.PositiveBigIntegerField(default=0)
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 import structlog
@@ -66,10 +67,13 @@ def checkpoint_apply(*, report: CheckpointReport) -> None:
     checkpoint.cause = report.cause
     if waiting and not checkpoint.requested_by:
         checkpoint.requested_by = waiting[0].requested_by
+    checkpoint.stored = state is CheckpointState.COMPLETED
     after = checkpoint_change(checkpoint, topology=topology.name)
     if after != before:
         checkpoint.save()
         changes: list[Change] = [after]
+        if state is CheckpointState.COMPLETED:
+            changes += _stored_follow(topology, checkpoint, kept=report.kept)
         if state is CheckpointState.COMPLETED and report.checkpoint > topology.checkpoint_epoch:
             topology.checkpoint_epoch = report.checkpoint
             topology.save(update_fields=["checkpoint_epoch", "updated_at"])
@@ -82,14 +86,33 @@ def checkpoint_apply(*, report: CheckpointReport) -> None:
             operation_fail(operation=operation, error=report.cause or "the checkpoint failed")
 
 
-def checkpoint_restored(*, topology: Topology, epoch: int, at: datetime) -> list[Change]:
-    """Note that cp(P_epoch) was loaded; returns the change for the caller's event."""
-    checkpoint = Checkpoint.objects.filter(topology=topology, epoch=epoch).first()
-    if checkpoint is None:
-        return []  # checkpoint 0, the empty state, has no row
-    checkpoint.restored_at = at
-    checkpoint.save(update_fields=["restored_at"])
-    return [checkpoint_change(checkpoint, topology=topology.name)]
+def _stored_follow(topology: Topology, newest: Checkpoint, *, kept: Collection[int]) -> list[Change]:
+    """Storage holds these checkpoints now, and no other complete ones."""
+    rows = Checkpoint.objects.filter(topology=topology).exclude(pk=newest.pk)
+    gone = list(rows.filter(stored=True).exclude(epoch__in=kept))
+    for row in gone:
+        row.stored = False
+        row.save(update_fields=["stored"])
+    return [checkpoint_change(row, topology=topology.name) for row in gone]
+
+
+def checkpoint_restored(
+    *, topology: Topology, epoch: int, at: datetime, undone_by: int | None = None
+) -> list[Change]:
+    """Note that cp(P_epoch) was loaded. undone_by: generation of a plan that put everybody back to it, so
+    that later checkpoints belong to an undone history. Returns the changes for the caller's event."""
+    changed: list[Checkpoint] = []
+    later = Checkpoint.objects.filter(topology=topology, epoch__gt=epoch, state=CheckpointState.COMPLETED)
+    for checkpoint in later.filter(generation__lt=undone_by) if undone_by is not None else ():
+        checkpoint.state, checkpoint.stored = CheckpointState.UNDONE, False
+        checkpoint.save(update_fields=["state", "stored"])
+        changed.append(checkpoint)
+    # Checkpoint 0, the empty state, has no row.
+    for checkpoint in Checkpoint.objects.filter(topology=topology, epoch=epoch):
+        checkpoint.restored_at = at
+        checkpoint.save(update_fields=["restored_at"])
+        changed.append(checkpoint)
+    return [checkpoint_change(checkpoint, topology=topology.name) for checkpoint in changed]
 
 
 def _is_late(checkpoint: Checkpoint, report: CheckpointReport, state: CheckpointState) -> bool:

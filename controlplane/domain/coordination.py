@@ -172,12 +172,16 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LatestCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """`topologies/<t>/checkpoints/latest`: the newest complete global checkpoint cp(P_k)."""
+    """`topologies/<t>/checkpoints/latest`: the newest complete global checkpoint cp(P_k) of the present
+    history. kept: all of it that are in storage, ascending. highest: the highest number ever used, above
+    `checkpoint` after the topology went back to an older one."""
 
     checkpoint: int
     generation: int
     completed_at: float
     size_bytes: int
+    kept: list[int] = []
+    highest: int = 0
 
 
 class CheckpointAck(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,6 +257,8 @@ class EpochReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
 
 
 class CheckpointReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="checkpoint"):
+    """What became of cp(P_checkpoint). kept: complete ones in storage, ascending."""
+
     topology: str
     checkpoint: int
     generation: int
@@ -264,6 +270,7 @@ class CheckpointReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kin
     ended_at: float | None = None
     cause: str = ""
     request: int = 0
+    kept: list[int] = []
 
 
 class ProblemReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="problem"):

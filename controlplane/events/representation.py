@@ -265,6 +265,7 @@ def checkpoint_change(checkpoint: Checkpoint, *, topology: str) -> Change:
             "epoch": checkpoint.epoch,
             "generation": checkpoint.generation,
             "state": checkpoint.state,
+            "stored": checkpoint.stored,
             "acknowledged": checkpoint.acknowledged,
             "total": checkpoint.total,
             "size_bytes": checkpoint.size_bytes,

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
+from controlplane.checkpoints.services import checkpoint_restored
 from controlplane.domain.recovery.incident import State
 from controlplane.domain.recovery.instructions import (
     AskForCheckpoint,
@@ -35,7 +36,7 @@ from controlplane.events.representation import (
     topology_change,
 )
 from controlplane.events.services import event_publish
-from controlplane.incidents.choices import PLAN_CURRENT, IncidentState, PlanState
+from controlplane.incidents.choices import PLAN_CURRENT, IncidentState, PlanKind, PlanState
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.incidents.proposals import proposals_follow
 from controlplane.nodes.choices import NODE_REQUEST_OPEN, NodeRequestState, NodeState
@@ -265,6 +266,14 @@ class Application:
                 setattr(row, moment, self.at)
             row.save()
             self.kinds.add(kind)
+            if to == "applied":
+                whole = row.rollback or row.kind == PlanKind.RESTORE
+                undone_by = row.generation if whole else None
+                self.add(
+                    *checkpoint_restored(
+                        topology=row.topology, epoch=row.checkpoint, at=self.at, undone_by=undone_by
+                    )
+                )
         incident = row.incident.number if row.incident is not None else None
         self.add(plan_change(row, topology=row.topology.name, incident=incident))
 

@@ -131,6 +131,8 @@ def deployments_load(
         if checkpoint.generation >= since.get(checkpoint.topology_id, 0):
             deployment = deployments[checkpoint.topology_id]
             deployment.latest = max(deployment.latest, checkpoint.epoch)
+            if checkpoint.stored:
+                deployment.stored |= {checkpoint.epoch}
     return {topologies[pk].name: deployment for pk, deployment in deployments.items()}
 
 

@@ -203,9 +203,9 @@ def _moment(seconds: float | None) -> datetime | None:
 # ---- asked for by an operator --------------------------------------------------------------------
 
 
-def recover_now(*, topology: str, actor: str, reason: str) -> Incident:
-    """Recover a topology with the nodes there are, or put it back to its newest checkpoint if nothing is
-    down. Raises `Missing` or `Conflict`."""
+def recover_now(*, topology: str, actor: str, reason: str, checkpoint: int | None = None) -> Incident:
+    """Recover a topology with the nodes there are, or put it back to its newest checkpoint (or to
+    `checkpoint`) if nothing is down. Raises `Missing` or `Conflict`."""
     row = Topology.objects.filter(name=topology).first()
     if row is None:
         raise Missing(f"there is no topology {topology!r}")
@@ -215,7 +215,11 @@ def recover_now(*, topology: str, actor: str, reason: str) -> Incident:
         raise Conflict(f"topology {topology!r} has never been placed: it waits for nodes, so add some")
     now = timezone.now()
     return incident_open_or_grow(
-        events=[RecoveryAsked(at=now.timestamp(), topology=topology, actor=actor, reason=reason)],
+        events=[
+            RecoveryAsked(
+                at=now.timestamp(), topology=topology, actor=actor, reason=reason, checkpoint=checkpoint
+            )
+        ],
         at=now,
         trigger=IncidentTrigger.MANUAL,
     )

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.errors import Conflict
+from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import Door, EventKind, OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import operation_find, operation_request, operation_succeed
@@ -164,6 +164,46 @@ def topology_action(
         reason=reason,
         door=door,
         idempotency_key=idempotency_key,
+    )
+    return operation
+
+
+@transaction.atomic
+def topology_restore(
+    *, name: str, checkpoint: int, actor: str, reason: str, door: Door, idempotency_key: str = ""
+) -> Operation:
+    """Put all of a running topology back to a checkpoint that is still in storage, and replay from there.
+
+    Raises `Missing` (no such checkpoint) or `Conflict` (not running, or the checkpoint cannot be restored).
+    """
+    kind = OperationKind.TOPOLOGY_RESTORE
+    topology = topology_get(name, lock=True)
+    earlier = operation_find(kind=kind, target=name, actor=actor, idempotency_key=idempotency_key)
+    if earlier is not None:
+        return earlier
+    if topology.status != TopologyStatus.RUNNING or topology.desired != Desired.RUNNING:
+        raise Conflict(
+            f"topology {name!r} is {topology.status}: only a running one can be put back to a checkpoint"
+        )
+    row = Checkpoint.objects.filter(topology=topology, epoch=checkpoint).first()
+    stored = list(
+        Checkpoint.objects.filter(topology=topology, stored=True)
+        .order_by("epoch")
+        .values_list("epoch", flat=True)
+    )
+    if row is None:
+        raise Missing(f"topology {name!r} has no checkpoint {checkpoint}")
+    if not row.stored:
+        choice = ", ".join(map(str, stored)) or "none yet"
+        raise Conflict(f"checkpoint {checkpoint} is not in storage; those that are: {choice}")
+    operation, _ = operation_request(
+        kind=kind,
+        target=name,
+        actor=actor,
+        reason=reason,
+        door=door,
+        idempotency_key=idempotency_key,
+        parameters={"checkpoint": checkpoint},
     )
     return operation
 

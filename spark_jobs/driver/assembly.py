@@ -10,7 +10,7 @@ from pathlib import Path
 from controlplane.config.environment import Environment
 from controlplane.domain.coordination import Telemetry
 from controlplane.domain.topology import Topology
-from spark_jobs.driver.checkpoints import Checkpoints
+from spark_jobs.driver.checkpoints import Checkpoints, complete_checkpoints
 from spark_jobs.driver.cluster import Cluster
 from spark_jobs.driver.coordination import Coordination
 from spark_jobs.driver.epoch_log import EpochLog
@@ -53,15 +53,15 @@ def epoch_loop(
             local_dir=str(local),
         )
         closing.callback(cluster.stop)
-        latest = coordination.latest.checkpoint if coordination.latest and log.plans else 0
-        retention.completed(latest)
+        newest = coordination.latest if log.plans else None
         checkpoints = Checkpoints(
             topology=topology.name,
             partitions=topology.partitions,
             interval=topology.spec.checkpoint_interval or settings.checkpoint_interval,
             store=coordination,
             report=send,
-            latest=latest,
+            kept=complete_checkpoints(newest),
+            highest=newest.highest if newest else 0,
             clock=clock,
         )
         checkpoints.served(coordination.control.checkpoint_request)

@@ -20,6 +20,8 @@ from controlplane.domain.coordination import (
 )
 
 UPLOAD_TIMEOUT = 60.0
+KEEP = 3
+"""So many complete checkpoints stay in storage."""
 
 
 class AcknowledgementStore(Protocol):
@@ -37,16 +39,25 @@ class Pending:
     acknowledged: int = 0
 
 
+def complete_checkpoints(newest: LatestCheckpoint | None) -> list[int]:
+    """Those in storage, ascending, as the driver before this one left them."""
+    if newest is None:
+        return []
+    return newest.kept or [newest.checkpoint] * (newest.checkpoint > 0)
+
+
 @dataclass(slots=True)
 class Checkpoints:
-    """At most one checkpoint is under way. `interval` is seconds between two starts."""
+    """At most one checkpoint is under way. `interval` is seconds between two starts. kept: the complete ones
+    of the present history that stay in storage, ascending. highest: of those ever completed."""
 
     topology: str
     partitions: list[str]
     interval: float
     store: AcknowledgementStore
     report: Callable[[CheckpointReport], None]
-    latest: int = 0
+    kept: list[int] = field(default_factory=list)
+    highest: int = 0
     pending: Pending | None = None
     clock: Callable[[], float] = time.time
     _next_at: float = 0.0
@@ -54,7 +65,13 @@ class Checkpoints:
     ended: bool = field(default=False)
 
     def __post_init__(self) -> None:
+        self.highest = max(self.highest, self.latest)
         self._next_at = self.clock() + self.interval
+
+    @property
+    def latest(self) -> int:
+        """The newest complete checkpoint, 0 if none."""
+        return self.kept[-1] if self.kept else 0
 
     def set_interval(self, seconds: float) -> None:
         """From now on, a checkpoint every so many seconds."""
@@ -72,6 +89,15 @@ class Checkpoints:
         self._served = max(self._served, request)
         self.pending = Pending(checkpoint, generation, self.clock(), request)
         self._report("started")
+
+    def gone_back(self, *, checkpoint: int, generation: int) -> None:
+        """Everybody starts again from an older checkpoint than the newest: later ones belong to an undone
+        history."""
+        if checkpoint >= self.latest:
+            return
+        self.highest = max(self.highest, self.latest)
+        self.kept = [number for number in self.kept if number <= checkpoint]
+        self._point(generation, size=0)
 
     def served(self, request: int) -> None:
         """Requests up to this one were answered before this driver started."""
@@ -102,19 +128,29 @@ class Checkpoints:
 
     def _complete(self, pending: Pending, acks: list[CheckpointAck]) -> None:
         size = sum(ack.size_bytes for ack in acks)
-        latest = LatestCheckpoint(
-            checkpoint=pending.checkpoint,
-            generation=pending.generation,
-            completed_at=self.clock(),
-            size_bytes=size,
-        )
-        if not self.store.complete(latest):
+        before = self.kept
+        self.kept = [*before, pending.checkpoint][-KEEP:]
+        self.highest = max(self.highest, pending.checkpoint)
+        if not self._point(pending.generation, size):
+            self.kept = before
             return  # ZooKeeper is away; the next poll tries again
         pending.acknowledged = len(acks)
-        self.latest = pending.checkpoint
         self._report("completed", size)
         self.pending = None
         self.ended = True
+
+    def _point(self, generation: int, size: int) -> bool:
+        """Say in ZooKeeper which is the newest; False if it did not take that."""
+        return self.store.complete(
+            LatestCheckpoint(
+                checkpoint=self.latest,
+                generation=generation,
+                completed_at=self.clock(),
+                size_bytes=size,
+                kept=self.kept,
+                highest=self.highest,
+            )
+        )
 
     def fail(self, cause: str) -> None:
         """Give up the pending checkpoint; the newest complete one stays in force."""
@@ -138,5 +174,6 @@ class Checkpoints:
                 ended_at=self.clock() if state in ("completed", "failed") else None,
                 cause=cause,
                 request=self.pending.request,
+                kept=self.kept,
             )
         )

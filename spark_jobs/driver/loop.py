@@ -84,6 +84,8 @@ class EpochLoop:
         self.status = Status(topology.name, coordination, send, clock)
         self.faults = Faults(clock, self.status.problem)
         self._trim = False
+        # Snapshots under numbers up to this one may be of another history.
+        self._barred = 0 if topology.deterministic else epoch_log.head
         # Files of a driver that died may be about.
         self._drop_buffers = True
         self._job_failures = 0
@@ -161,6 +163,7 @@ class EpochLoop:
         self.plan = plan
         self.conductor.adopt(plan, refresh=not known)
         if not known:
+            self.checkpoints.gone_back(checkpoint=self.conductor.checkpoint, generation=plan.generation)
             self.log.applied(plan.generation, self.conductor.position, self.conductor.homes)
         elif self.coordination.latest and self.coordination.latest.generation >= plan.generation:
             self.conductor.stop_buffering()
@@ -202,6 +205,7 @@ class EpochLoop:
     def _start_again(self, cause: str) -> None:
         log.warning("everybody starts again from the checkpoint", cause=cause)
         self.conductor.start_again()
+        self._barred = self.log.head
         self.checkpoints.fail(cause)
         # On disk before anything is computed again: the old position belongs to the history undone here.
         self.log.commit(self.conductor.position, self.clock(), durable=True)
@@ -218,7 +222,10 @@ class EpochLoop:
         request = self.coordination.control.checkpoint_request
         last = lanes[0].last if lanes else self.log.head
         wanted = (finishing or self.checkpoints.wanted(request)) and not self.faults.errors
-        punctuated = wanted and last > self.checkpoints.latest and self.conductor.whole(lanes, last)
+        # What is computed anew must not be taken for what was under this number before. At the end of a
+        # bounded input there is no later number.
+        used = self.checkpoints.latest if finishing else max(self.checkpoints.highest, self._barred)
+        punctuated = wanted and last > used and self.conductor.whole(lanes, last)
         job = self._job(lanes, checkpoint=last if punctuated else 0)
         started = self.clock()
         try:
@@ -347,8 +354,9 @@ class EpochLoop:
             self.conductor.completed(latest)
             # On disk before the manifests of older checkpoints go.
             self.log.commit(self.conductor.position, self.clock(), durable=True)
-        kept = self.retention.completed(latest)
-        self.log.trim(min(kept, self.log.committed))
+        kept = self.checkpoints.kept
+        self.retention.keep(kept)
+        self.log.trim(min(kept[0] if kept else 0, self.log.committed))
         self.coordination.forget_checkpoints(latest)
         self.coordination.write_costs(self.measure.costs())
 

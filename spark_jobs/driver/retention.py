@@ -14,26 +14,21 @@ import structlog
 from spark_jobs.state.store import Manifest
 
 log = structlog.get_logger()
-KEEP = 3
 
 
 class Retention:
     """Deletes in a thread of its own; deletion that fails is tried again with the next checkpoint."""
 
-    def __init__(self, *, url: str, topology: str, keep: int = KEEP) -> None:
+    def __init__(self, *, url: str, topology: str) -> None:
         self.root = posixpath.join(url, topology)
-        self.keep = keep
-        self.kept: list[int] = []
         self._queue: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="retention", daemon=True)
         self._thread.start()
 
-    def completed(self, checkpoint: int) -> int:
-        """A checkpoint is complete; returns the oldest one that stays."""
-        if checkpoint and (not self.kept or checkpoint > self.kept[-1]):
-            self.kept = [*self.kept, checkpoint][-self.keep :]
-            self._queue.put(list(self.kept))
-        return self.kept[0] if self.kept else 0
+    def keep(self, checkpoints: list[int]) -> None:
+        """These (ascending) and whatever is newer stay; older ones go."""
+        if checkpoints:
+            self._queue.put(list(checkpoints))
 
     def close(self) -> None:
         self._queue.put(None)

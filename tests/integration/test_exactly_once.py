@@ -172,6 +172,33 @@ def test_a_worker_dies_while_it_recovers(stack: Stack, process: str) -> None:
     exact(stack)
 
 
+def test_an_operator_goes_back_to_an_older_checkpoint(stack: Stack) -> None:
+    """Not the newest: what came after it is undone, computed again, and comes out the same. A driver that is
+    killed on the way knows what was undone, too."""
+    stack.wait_for(lambda: len(stored(stack)) >= 3, "three checkpoints in storage", timeout=60)
+    before = incidents(stack)
+    chosen, *later = stored(stack)[-2:]
+    stack.rest.post("topologies/hashtags/restore/", {"reason": "test", "checkpoint": chosen})
+    stack.wait_for(lambda: incidents(stack) == before + 1, "an incident", timeout=30)
+    plan = stack.wait_for(lambda: stack.rest.get("topologies/hashtags/plans/")["results"][0], "a plan")
+    assert (plan["kind"], plan["checkpoint"]) == ("restore", chosen)
+    stack.kill_driver()
+    healthy(stack)
+    states = {row["epoch"]: row["state"] for row in checkpoints(stack)}
+    assert [states[number] for number in (chosen, *later)] == ["completed", "undone"]
+    advanced(stack, 3)
+    exact(stack)
+
+
+def checkpoints(stack: Stack) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = stack.rest.get("topologies/hashtags/checkpoints/")["results"]
+    return rows
+
+
+def stored(stack: Stack) -> list[int]:
+    return sorted(row["epoch"] for row in checkpoints(stack) if row["stored"])
+
+
 def test_a_forced_checkpoint_and_the_end_of_the_input(stack: Stack) -> None:
     """An operator asks for a checkpoint; undeploying and deploying again keeps the earlier outputs aside."""
     before = stack.topology()["checkpoint_epoch"]

@@ -28,7 +28,7 @@ from controlplane.domain.coordination import (
     Telemetry,
 )
 from controlplane.domain.topology import Topology, load_topology
-from spark_jobs.driver.checkpoints import Checkpoints
+from spark_jobs.driver.checkpoints import Checkpoints, complete_checkpoints
 from spark_jobs.driver.cluster import Executor
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.intake import Intake
@@ -274,14 +274,14 @@ def drive(world: World, *, steps: int) -> str:
     url = f"file://{world.root}/checkpoints"
     retention = Retention(url=url, topology="t")
     cluster: Any = PlayedCluster(world)
-    latest = world.latest.checkpoint if world.latest else 0
     checkpoints = Checkpoints(
         topology="t",
         partitions=world.topology.partitions,
         interval=1.5,
         store=coordination,
         report=world.messages.append,
-        latest=latest,
+        kept=complete_checkpoints(world.latest),
+        highest=world.latest.highest if world.latest else 0,
         clock=clock,
     )
     loop = EpochLoop(

@@ -13,6 +13,7 @@ import time
 import traceback
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from rich.progress import track
 
 from controlplane.domain import coordination
 from controlplane.domain.recovery.events import CheckpointCompleted, DriverReported
+from controlplane.domain.recovery.incident import Deployment
 from controlplane.domain.simulation.exact import DriverKilledError, ExactRun
 from controlplane.domain.simulation.symbolic import Disk
 from tests.simulation.incident_rows import Plan
@@ -81,13 +83,13 @@ class ExactWorld(World):
     def follow_runs(self) -> None:
         for name, exact in self.exact.items():
             run = self.runs[name]
-            if exact.latest[0] > run.latest:
+            if exact.latest != (run.latest, run.latest_generation):
                 self.inbox.append(
                     CheckpointCompleted(
                         at=self.now, topology=name, checkpoint=exact.latest[0], generation=exact.latest[1]
                     )
                 )
-            run.latest, run.latest_generation = max(exact.latest[0], run.latest), exact.latest[1]
+            run.latest, run.latest_generation = exact.latest
             run.driver.generation = exact.generation
             run.driver.applied = exact.applied
             run.driver.behind = set(exact.conductor.behind(exact.head))
@@ -110,6 +112,14 @@ class ExactWorld(World):
 
     def do_restart_driver(self, rng: random.Random) -> None:
         self.exact[rng.choice(sorted(self.exact))].kill_driver()
+
+    def deployment(self, name: str, number: int) -> Deployment:
+        return replace(super().deployment(name, number), stored=frozenset(self.exact[name].kept))
+
+    def chosen_checkpoint(self, name: str, rng: random.Random) -> int | None:
+        """Sometimes an operator wants an older checkpoint than the newest."""
+        kept = self.exact[name].kept
+        return rng.choice(kept) if kept and rng.random() < 0.5 else None
 
     def absent(self, name: str) -> set[str]:
         exact = self.exact[name]

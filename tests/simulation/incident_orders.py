@@ -23,10 +23,16 @@ class Orders(Store):
     """Each `do_...` is one action of a schedule."""
 
     def do_recover_now(self, rng: random.Random) -> None:
-        self.recover_now(rng.choice(sorted(self.runs)))
+        name = rng.choice(sorted(self.runs))
+        self.recover_now(name, checkpoint=self.chosen_checkpoint(name, rng))
 
-    def recover_now(self, name: str) -> None:
-        event = RecoveryAsked(at=self.now, topology=name, actor="operator", reason="impatient")
+    def chosen_checkpoint(self, name: str, rng: random.Random) -> int | None:
+        return None
+
+    def recover_now(self, name: str, *, checkpoint: int | None = None) -> None:
+        event = RecoveryAsked(
+            at=self.now, topology=name, actor="operator", reason="impatient", checkpoint=checkpoint
+        )
         self.feed(event, may_plan=False, new=True)
 
     def do_redeploy(self, rng: random.Random) -> None:

@@ -17,6 +17,7 @@ class CheckpointSerializer(serializers.ModelSerializer):
             "epoch",
             "generation",
             "state",
+            "stored",
             "acknowledged",
             "total",
             "size_bytes",

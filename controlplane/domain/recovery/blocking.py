@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from controlplane.domain.planning import NodeSpace, Placement, natural_key, replacement_placement
 from controlplane.domain.recovery.incident import NodeView, TopologyCase
-from controlplane.domain.recovery.method import Situation, Waiting, Wave, checkpoint_words
+from controlplane.domain.recovery.method import Situation, Waiting, Wave, checkpoint_words, origin_of
 from controlplane.domain.recovery.policy import BLOCKING
 
 ROUNDING = 1e-6
@@ -54,12 +54,12 @@ class Blocking:
             restore=restored,
             queries=tuple(deployment.topology.failed_queries(restored)),
             rollback=True,
-            checkpoint=deployment.latest,
+            checkpoint=origin_of(case, situation),
             reason=_reason(case, situation, restored, chosen, expedited),
             explanation={
                 "method": self.name,
                 "expedited": expedited,
-                "checkpoint": deployment.latest,
+                "checkpoint": origin_of(case, situation),
                 "replacements": chosen,
                 "planned_load_percent": {name: round(load, 1) for name, load in placement.load.items()},
                 "max_utilisation": situation.max_utilisation,
@@ -131,7 +131,7 @@ def _reason(
     expedited: bool,
 ) -> str:
     deployment = situation.deployments[case.name]
-    checkpoint = checkpoint_words(deployment.latest)
+    checkpoint = checkpoint_words(case, situation)
     if not restored:
         return f"All of {case.name} goes back to {checkpoint} and replays from there, as was asked."
     lost = sorted({home for p in restored if (home := deployment.home(p))}, key=natural_key)

@@ -85,12 +85,14 @@ class CheckpointCompleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryAsked:
-    """An operator wants a topology recovered now, with the nodes there are."""
+    """An operator wants a topology recovered now, with the nodes there are; with `checkpoint`, all of it put
+    back to that one."""
 
     at: float
     topology: str
     actor: str
     reason: str
+    checkpoint: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

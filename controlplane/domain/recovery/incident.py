@@ -67,7 +67,8 @@ class Deployment:
     assignment: what that plan runs; partitions that no wave has restored yet are missing.
     homes: where each partition ran before the incident, default `assignment`.
     before: generation of the newest plan that is not of this incident, default `generation`.
-    costs: CPU percent of each measured partition. latest: newest complete checkpoint, 0 if none.
+    costs: CPU percent of each measured partition. latest: newest complete checkpoint, 0 if none; stored:
+    those that can be restored.
     """
 
     topology: Topology
@@ -75,6 +76,7 @@ class Deployment:
     assignment: dict[str, str]
     costs: dict[str, float] = field(default_factory=dict)
     latest: int = 0
+    stored: frozenset[int] = frozenset()
     priorities: dict[str, int] = field(default_factory=dict)
     policy: RecoveryPolicy = field(default_factory=RecoveryPolicy)
     homes: dict[str, str] = field(default_factory=dict)
@@ -100,7 +102,8 @@ class TopologyCase:
     """One topology in an incident.
 
     failed: partitions that are down (or are to move) and that no plan under way covers.
-    forced: plan even if nothing is down, because an operator asked. restore: what its last plan is to
+    forced: plan even if nothing is down, because an operator asked. origin: the checkpoint he asked for,
+    until a plan is known to be applied. restore: what its last plan is to
     restore. unrestored: those of `failed` that a plan was to restore which was thrown away.
     generation, wave, checkpoint, rollback, method: of its last plan; the method is empty before the first.
     applied: a plan of this incident is known to be applied. owed: a plan that carried a rollback was
@@ -118,6 +121,7 @@ class TopologyCase:
     restore: frozenset[str] = frozenset()
     unrestored: set[str] = field(default_factory=set)
     forced: bool = False
+    origin: int | None = None
     applied: bool = False
     owed: bool = False
     story: list[tuple[float, str, str]] = field(default_factory=list)

@@ -29,7 +29,7 @@ from controlplane.domain.recovery.blocking import overload_words
 from controlplane.domain.recovery.costs import full_name
 from controlplane.domain.recovery.homes import homeward
 from controlplane.domain.recovery.incident import TopologyCase
-from controlplane.domain.recovery.method import Situation, Waiting, Wave, checkpoint_words
+from controlplane.domain.recovery.method import Situation, Waiting, Wave, checkpoint_words, origin_of
 from controlplane.domain.recovery.policy import INCREMENTAL
 
 FALLBACK = "best_density"
@@ -196,7 +196,8 @@ class _Part:
         cannot do without in any wave, because its replays differ from what was seen."""
         policy = self.deployment.policy
         first = policy.rollback == "global" and not self.case.applied
-        return first or self.case.owed or self.case.forced or not self.deployment.topology.deterministic
+        asked = self.case.owed or self.case.forced or self.case.origin is not None
+        return first or asked or not self.deployment.topology.deterministic
 
     def wave(self) -> Wave:
         mine = {p: self.placement.placed[full_name(self.case.name, p)] for p in self.restore}
@@ -210,13 +211,13 @@ class _Part:
             queries=self.queries,
             rollback=self.rollback,
             buffering=True,
-            checkpoint=self.deployment.latest,
+            checkpoint=origin_of(self.case, self.situation),
             reason=self._reason(mine, left),
             explanation={
                 "method": INCREMENTAL,
                 "planner": self.proposal.planner,
                 "topologies": sorted(self.situation.cases),
-                "checkpoint": self.deployment.latest,
+                "checkpoint": origin_of(self.case, self.situation),
                 "queries": list(self.queries),
                 "left": left,
                 "value": self.proposal.value,
@@ -270,7 +271,7 @@ class _Part:
             text += (
                 f" {wording.counted(len(left), 'partition')} of {name} stay down until further nodes come."
             )
-        start = checkpoint_words(self.deployment.latest)
+        start = checkpoint_words(self.case, self.situation)
         if self.rollback:
             text += f" Everything of {name} that runs goes back to {start}."
         else:

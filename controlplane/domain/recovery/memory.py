@@ -22,6 +22,7 @@ class Memory:
     partitions do not run there. unrestored: what plans were to restore that were thrown away.
     failed, unrestored: topology -> generation -> partitions; forced, owed, asked, applied, caught_up,
     verifying, dropped: topology -> generation. method: told last. proposals: topology -> (generation, id).
+    origin: topology -> checkpoint an operator asked for, until a plan is applied.
     costs: see `KeepCosts`; stored apart from the story."""
 
     lost: set[str] = field(default_factory=set)
@@ -34,6 +35,7 @@ class Memory:
     failed: dict[str, dict[int, set[str]]] = field(default_factory=dict)
     unrestored: dict[str, dict[int, set[str]]] = field(default_factory=dict)
     forced: dict[str, int] = field(default_factory=dict)
+    origin: dict[str, int] = field(default_factory=dict)
     owed: dict[str, int] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=dict)
     applied: dict[str, int] = field(default_factory=dict)
@@ -98,9 +100,13 @@ class Memory:
                 if fact["forced"]:
                     self.forced[fact["topology"]] = fact["generation"]
                     self.dropped.pop(fact["topology"], None)
+                    if fact.get("checkpoint") is not None:
+                        self.origin[fact["topology"]] = fact["checkpoint"]
             case "applied" | "caught_up" | "verifying" | "dropped" as what:
                 known: dict[str, int] = getattr(self, what)
                 known[fact["topology"]] = fact["generation"]
+                if what in ("applied", "dropped"):
+                    self.origin.pop(fact["topology"], None)
             case "waiting":
                 self.waiting[fact["topology"]] = fact["reason"]
             case "method":
@@ -201,12 +207,14 @@ def case_rebuild(
         restore=newest.restore if ours else frozenset(),
         unrestored=set(memory.unrestored.get(name, {}).get(generation, ())),
         forced=forced,
+        origin=memory.origin.get(name),
         applied=memory.applied.get(name, -1) > before,
         owed=memory.owed.get(name) == generation,
     )
     if memory.dropped.get(name) == generation:
         case.phase, case.failed, case.unrestored = Phase.DROPPED, set(), set()
         case.forced = case.owed = False
+        case.origin = None
         return case
     case.phase = _PHASES.get(newest.state, Phase.FAILED) if ours else Phase.FAILED
     if case.phase is Phase.VERIFIED and (failed or forced):

@@ -91,7 +91,23 @@ class Method(Protocol):
         """What to do now for topologies that await a wave, by name; planned together where that matters."""
 
 
-def checkpoint_words(checkpoint: int) -> str:
+def origin_of(case: TopologyCase, situation: Situation) -> int:
+    """The checkpoint that a plan of this topology starts from: what an operator asked for, if it is still in
+    storage, else the newest."""
+    deployment = situation.deployments[case.name]
+    if case.origin is not None and case.origin in deployment.stored:
+        return case.origin
+    return deployment.latest
+
+
+def checkpoint_words(case: TopologyCase, situation: Situation) -> str:
+    checkpoint = origin_of(case, situation)
+    if checkpoint == case.origin:
+        return f"checkpoint {checkpoint}, which an operator chose"
+    if case.origin is not None:
+        gone = f" ({case.origin}, which an operator chose, is not in storage any more)"
+    else:
+        gone = ""
     if checkpoint:
-        return f"checkpoint {checkpoint}, the newest that every partition completed"
+        return f"checkpoint {checkpoint}, the newest that every partition completed{gone}"
     return "the empty state, because no checkpoint is complete yet"

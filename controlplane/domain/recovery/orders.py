@@ -32,12 +32,22 @@ class Orders(Waves):
         down = frozenset() if case is not None and case.failed else self._down(event.topology)
         forced = not down and (case is None or not case.failed)
         generation = self.deployments[event.topology].generation
-        fact = {"fact": "asked", "topology": event.topology, "forced": forced, "generation": generation}
-        text = wording.recovery_asked(event.topology, event.actor, event.reason, forced)
+        if event.checkpoint is not None and not forced:
+            text = wording.restore_refused(event.topology, event.actor, event.checkpoint)
+            return self._tell("stimulus", text)
+        fact = {
+            "fact": "asked",
+            "topology": event.topology,
+            "forced": forced,
+            "generation": generation,
+            "checkpoint": event.checkpoint,
+        }
+        text = wording.recovery_asked(event.topology, event.actor, event.reason, forced, event.checkpoint)
         instructions = self._tell("stimulus", text, fact)
         if forced:
             instructions += self._fail(event.topology, frozenset(), f"asked by {event.actor}")
             self.cases[event.topology].forced = True
+            self.cases[event.topology].origin = event.checkpoint
         elif down:
             instructions += self._tell(
                 "evidence",

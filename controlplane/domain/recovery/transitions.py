@@ -113,7 +113,7 @@ class Transitions:
         ]
 
     def _to_replaying(self, case: TopologyCase, why: str) -> list[Instruction]:
-        case.applied, case.owed = True, False
+        case.applied, case.owed, case.origin = True, False, None
         case.unrestored = set()
         fact = {"fact": "applied", "topology": case.name, "generation": case.generation}
         return [
@@ -144,6 +144,7 @@ class Transitions:
     def _to_dropped(self, case: TopologyCase, why: str) -> list[Instruction]:
         case.failed, case.unrestored = set(), set()
         case.forced = case.owed = False
+        case.origin = None
         fact = {"fact": "dropped", "topology": case.name, "generation": self._generation(case.name)}
         # Only a plan of this incident that is still current is affected; marking checks its state.
         mark = MarkPlan(topology=case.name, generation=case.generation, state="superseded", reason=why)

@@ -57,7 +57,16 @@ def proposed(topology: str, proposal: str, reason: str) -> str:
     return f"Plan proposed for {topology}, to be confirmed as {proposal}: {reason}"
 
 
-def recovery_asked(topology: str, actor: str, reason: str, forced: bool) -> str:
+def restore_refused(topology: str, actor: str, checkpoint: int) -> str:
+    return (
+        f"{actor} asked to restore checkpoint {checkpoint} of {topology}, but partitions of it are down: "
+        "recover it first."
+    )
+
+
+def recovery_asked(topology: str, actor: str, reason: str, forced: bool, checkpoint: int | None) -> str:
+    if checkpoint is not None:
+        return f"{actor} asked to restore checkpoint {checkpoint} of {topology}: {reason}."
     start = f"{actor} asked to recover {topology} now: {reason}."
     if forced:
         return f"{start} Nothing is down; all of it goes back to its newest checkpoint and replays."

@@ -35,7 +35,8 @@ class ExactRun:
     """One topology. `disks` holds the nodes alive, and is shared between runs. `interrupt` is called between
     any two tasks: it may take nodes out of `disks` or raise `DriverKilledError`.
 
-    plan: the one in ZooKeeper. latest: epoch and generation of the newest complete checkpoint.
+    plan: the one in ZooKeeper. latest: epoch and generation of the newest complete checkpoint. kept: those in
+    storage, of the present history.
     """
 
     def __init__(
@@ -52,6 +53,8 @@ class ExactRun:
         self.interrupt, self.flaws = interrupt, flaws
         self.head = 0
         self.latest = (0, 0)
+        self.kept: list[int] = []
+        self.highest = 0
         self.stored: dict[int, dict[str, Digest]] = {0: dict.fromkeys(topology.partitions, 0)}
         self.history = History(topology)
         self.applied: list[int] = []
@@ -103,7 +106,7 @@ class ExactRun:
             self._set_state()
             return
         last = lanes[0].last
-        punctuated = self.pending is None and last > self.latest[0] + 2 and conductor.whole(lanes, last)
+        punctuated = self.pending is None and last > self.highest + 2 and conductor.whole(lanes, last)
         if self._drop:
             for disk in self._my_disks():
                 disk.buffers.clear()
@@ -138,6 +141,9 @@ class ExactRun:
         if not known:
             assert plan.generation not in self.applied, f"plan {plan.generation} was applied twice"
             self.applied.append(plan.generation)
+            if self.conductor.checkpoint < self.latest[0]:
+                self.latest = (self.conductor.checkpoint, plan.generation)
+                self.kept = [epoch for epoch in self.kept if epoch <= self.conductor.checkpoint]
             self.generation = plan.generation
             self._positions, self._homes = [self.conductor.position], self.conductor.homes
         elif self.latest[1] >= plan.generation:
@@ -308,6 +314,7 @@ class ExactRun:
         if len(pending.acknowledged) < len(self.topology.partitions):
             return
         self.latest, self.pending = (pending.epoch, pending.generation), None
+        self.kept, self.highest = [*self.kept, pending.epoch][-3:], pending.epoch
         self._drop = self._drop or self.conductor.buffers_kept
         self.conductor.completed(pending.epoch)
         self._positions = [self.conductor.position]  # on disk before anything older is trimmed

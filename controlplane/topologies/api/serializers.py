@@ -80,6 +80,12 @@ class TopologyDetailSerializer(TopologySerializer):
         return topology_graph(topology.spec)
 
 
+class RestoreSerializer(ReasonSerializer):
+    """Which checkpoint to go back to; `checkpoints/` lists those that are `stored`."""
+
+    checkpoint = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="its epoch")
+
+
 class TopologyCreateSerializer(ReasonSerializer):
     """Either `spec` (an object, or YAML text) or the name of a ready-made `pipeline`."""
 

@@ -17,12 +17,18 @@ from controlplane.errors import Missing
 from controlplane.events.choices import OperationKind
 from controlplane.topologies.api.serializers import (
     PipelineSerializer,
+    RestoreSerializer,
     TopologyCreateSerializer,
     TopologyDetailSerializer,
     TopologySerializer,
     TopologyUpdateSerializer,
 )
-from controlplane.topologies.lifecycle import topology_action, topology_deploy, topology_undeploy
+from controlplane.topologies.lifecycle import (
+    topology_action,
+    topology_deploy,
+    topology_restore,
+    topology_undeploy,
+)
 from controlplane.topologies.models import Topology
 from controlplane.topologies.selectors import topology_list
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
@@ -125,6 +131,15 @@ class TopologyViewSet(
     def recover(self, request: Request, name: str) -> Response:
         """Recover now, without waiting for detection."""
         return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_RECOVER, name=name)
+
+    @action_schema(RestoreSerializer)
+    @action(detail=True, methods=["post"])
+    def restore(self, request: Request, name: str) -> Response:
+        """Put all of it back to a checkpoint that is still in storage, and replay from there."""
+        serializer = RestoreSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        checkpoint = serializer.validated_data["checkpoint"]
+        return self.act(request, topology_restore, name=name, checkpoint=checkpoint)
 
     @ACTION
     @action(detail=True, methods=["post"])

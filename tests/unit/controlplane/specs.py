@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from controlplane.domain.coordination import (
@@ -131,6 +132,7 @@ def checkpoint_report(
     acknowledged: int = 7,
     request: int = 0,
     cause: str = "",
+    kept: Sequence[int] = (),
 ) -> CheckpointReport:
     return CheckpointReport(
         topology=topology.name,
@@ -144,4 +146,5 @@ def checkpoint_report(
         ended_at=None if state in ("started", "acknowledged") else 111.0,
         cause=cause,
         request=request,
+        kept=list(kept),
     )

@@ -5,16 +5,18 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from msgspec import structs
 
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.checkpoints.services import checkpoint_apply
+from controlplane.checkpoints.services import checkpoint_apply, checkpoint_restored
 from controlplane.domain.coordination import ProblemReport
-from controlplane.events.choices import Door, OperationKind, OperationState
+from controlplane.events.choices import Door, EventKind, OperationKind, OperationState
 from controlplane.events.models import Event
 from controlplane.events.operations import operation_start
+from controlplane.events.services import event_publish
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
 from controlplane.topologies.choices import TopologyStatus
@@ -280,6 +282,26 @@ def test_a_failed_checkpoint_says_why_and_may_be_made_again(running: Topology) -
     checkpoint_apply(report=checkpoint_report(running, "started", generation=2, acknowledged=0))
     checkpoint = Checkpoint.objects.get()
     assert (checkpoint.state, checkpoint.generation, checkpoint.cause) == ("started", 2, "")
+
+
+def test_going_back_to_a_checkpoint_undoes_what_came_after_it(running: Topology) -> None:
+    for number, kept in ((10, [10]), (20, [10, 20]), (30, [10, 20, 30]), (40, [20, 30, 40])):
+        checkpoint_apply(report=checkpoint_report(running, checkpoint=number, kept=kept))
+    assert list(Checkpoint.objects.order_by("epoch").values_list("epoch", flat=True).filter(stored=True)) == [
+        20, 30, 40,
+    ]  # fmt: skip
+    follower = Follower()
+    with transaction.atomic():
+        changes = checkpoint_restored(topology=running, epoch=20, at=timezone.now(), undone_by=2)
+        event_publish(kind=EventKind.PLAN_APPLIED, topology=running.name, changes=changes)
+    follower.check()
+    states = Checkpoint.objects.order_by("epoch").values_list("epoch", "state", "stored")
+    assert list(states) == [
+        (10, "completed", False),
+        (20, "completed", True),
+        (30, "undone", False),
+        (40, "undone", False),
+    ]
 
 
 @pytest.mark.parametrize(("state", "ended"), [("completed", "succeeded"), ("failed", "failed")])

@@ -3,7 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
+from controlplane.checkpoints.models import Checkpoint
 from controlplane.errors import Conflict, Invalid, Missing
 from controlplane.events.choices import Door, OperationKind, OperationState
 from controlplane.events.models import AuditEntry, Event, Operation
@@ -12,7 +14,12 @@ from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
 from controlplane.topologies.choices import PartitionState, QueryStatus, TopologyStatus
 from controlplane.topologies.failures import partitions_assign, partitions_failed
-from controlplane.topologies.lifecycle import topology_action, topology_deploy, topology_undeploy
+from controlplane.topologies.lifecycle import (
+    topology_action,
+    topology_deploy,
+    topology_restore,
+    topology_undeploy,
+)
 from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.services import (
     query_priorities_set,
@@ -196,6 +203,25 @@ def test_actions_need_their_state(topology: Topology, kind: OperationKind, statu
     with pytest.raises(Conflict, match=f"is {status}"):
         topology_action(kind=kind, name="counts", **BY)
     assert not Operation.objects.exists()
+
+
+def test_only_a_checkpoint_in_storage_can_be_gone_back_to(topology: Topology) -> None:
+    Topology.objects.update(status=TopologyStatus.RUNNING, desired="running")
+    now = timezone.now()
+    for epoch, stored in ((10, False), (20, True), (30, True)):
+        Checkpoint.objects.create(
+            topology=topology, epoch=epoch, state="completed", stored=stored, started_at=now
+        )
+    with pytest.raises(Missing, match="no checkpoint 15"):
+        topology_restore(name="counts", checkpoint=15, **BY)
+    with pytest.raises(Conflict, match="10 is not in storage; those that are: 20, 30"):
+        topology_restore(name="counts", checkpoint=10, **BY)
+    operation = topology_restore(name="counts", checkpoint=20, **BY, idempotency_key="k")
+    assert operation.parameters == {"checkpoint": 20}
+    assert topology_restore(name="counts", checkpoint=20, **BY, idempotency_key="k") == operation
+    Topology.objects.update(status=TopologyStatus.DEGRADED)
+    with pytest.raises(Conflict, match="is degraded"):
+        topology_restore(name="counts", checkpoint=20, **BY)
 
 
 @pytest.mark.parametrize(("label", "priority"), [("O0[0]", 0), ("O0[0]", 11)])

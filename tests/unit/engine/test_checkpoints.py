@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from controlplane.domain.coordination import CheckpointAck, CheckpointReport, LatestCheckpoint
-from spark_jobs.driver.checkpoints import UPLOAD_TIMEOUT, Checkpoints
+from spark_jobs.driver.checkpoints import UPLOAD_TIMEOUT, Checkpoints, complete_checkpoints
 
 
 class Store:
@@ -44,8 +46,11 @@ def ack(partition: str, *, checkpoint: int = 7, generation: int = 2, error: str 
     )
 
 
+World = tuple[Checkpoints, Store, Clock, list[CheckpointReport]]
+
+
 @pytest.fixture
-def world() -> tuple[Checkpoints, Store, Clock, list[CheckpointReport]]:
+def world() -> World:
     store, clock, reports = Store(), Clock(), list[CheckpointReport]()
     checkpoints = Checkpoints(
         topology="t",
@@ -56,9 +61,6 @@ def world() -> tuple[Checkpoints, Store, Clock, list[CheckpointReport]]:
         clock=clock,
     )
     return checkpoints, store, clock, reports
-
-
-World = tuple[Checkpoints, Store, Clock, list[CheckpointReport]]
 
 
 def test_complete_when_every_partition_acknowledged(world: World) -> None:
@@ -129,3 +131,21 @@ def test_wanted_by_time_or_request_but_one_at_a_time(world: World) -> None:
     checkpoints.fail("x")
     assert checkpoints.wanted(2)
     assert not checkpoints.wanted(1)
+
+
+def test_what_is_newer_than_the_checkpoint_gone_back_to_is_undone(world: World) -> None:
+    checkpoints, store, _, _ = world
+    for number in (7, 9, 12, 15):
+        checkpoints.started(checkpoint=number, generation=2, request=0)
+        store.acks = [ack(partition, checkpoint=number) for partition in checkpoints.partitions]
+        checkpoints.poll()
+    assert checkpoints.kept == [9, 12, 15]
+    checkpoints.gone_back(checkpoint=12, generation=3)
+    assert (checkpoints.kept, checkpoints.latest, checkpoints.highest) == ([9, 12], 12, 15)
+    newest = store.latest
+    assert newest is not None
+    assert (newest.checkpoint, newest.generation, newest.kept, newest.highest) == (12, 3, [9, 12], 15)
+    again = replace(checkpoints, kept=complete_checkpoints(newest), highest=newest.highest)
+    assert (again.latest, again.highest) == (12, 15), "a driver started anew"
+    checkpoints.gone_back(checkpoint=12, generation=4)
+    assert store.latest is newest, "nothing newer was left"

@@ -279,6 +279,31 @@ def test_recover_now_with_nothing_down_rolls_everything_back() -> None:
     assert (plan.method, plan.kind, plan.rollback) == ("blocking", "restore", True)
 
 
+def test_a_chosen_checkpoint_is_gone_back_to_while_it_is_in_storage() -> None:
+    for stored, expected in ((frozenset({20, 30}), 20), (frozenset({30}), 30)):
+        subject = machine(approval="approve")
+        deployment = subject.deployments["t0"]
+        deployment.latest, deployment.stored = 30, stored
+        asked = RecoveryAsked(at=1.0, topology="t0", actor="kim", reason="bad rollout", checkpoint=20)
+        said = subject.handle_stimulus(asked)
+        assert "asked to restore checkpoint 20" in story(said)
+        proposal = subject.memory.proposals["t0"][1]
+        subject.cases["t0"].origin = subject.memory.origin["t0"]  # as a coordinator started anew recalls it
+        approval = ApproveAsked(at=2.0, proposal=proposal, actor="kim", reason="yes")
+        plan = plan_of(subject.handle_stimulus(approval))
+        assert (plan.kind, plan.rollback, plan.checkpoint) == ("restore", True, expected)
+        report(subject, "running")
+        assert "t0" not in subject.memory.origin
+
+
+def test_a_checkpoint_is_not_chosen_while_partitions_are_down() -> None:
+    subject = machine()
+    lose(subject, "node-2", "node-3")
+    asked = RecoveryAsked(at=1.0, topology="t0", actor="kim", reason="now", checkpoint=20)
+    assert "recover it first" in story(subject.handle_stimulus(asked))
+    assert "t0" not in subject.memory.origin
+
+
 def test_one_node_more_is_asked_for_where_the_rest_does_not_fit() -> None:
     subject = machine()
     lose(subject, "node-2", "node-3")
