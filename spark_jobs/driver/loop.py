@@ -79,7 +79,8 @@ class EpochLoop:
             modules=modules,
         )
         self.conductor = Conductor(topology, epoch_log.position, epoch_log.homes)
-        self.pace = ReplayPace(topology.spec.epoch_interval, BESIDE * topology.spec.catch_up_epochs)
+        together = topology.spec.catch_up_epochs
+        self.pace = ReplayPace(topology.spec.epoch_interval, together, BESIDE * together)
         self.measure = Measure(topology, coordination.read_costs())
         self.status = Status(topology.name, coordination, send, clock)
         self.faults = Faults(clock, self.status.problem)
@@ -184,7 +185,7 @@ class EpochLoop:
     def _lanes(self) -> list[Lane]:
         """What is due, and beside it what those behind have missed; in idle time only the latter."""
         conductor, head = self.conductor, self.log.head
-        limit = self.topology.spec.catch_up_epochs
+        limit = self.pace.at_once
         if self.faults.replay_held:
             replay = 0
         elif not conductor.answering():
@@ -280,6 +281,7 @@ class EpochLoop:
 
     def _take(self, lanes: list[Lane], reports: list[TaskReport], started: float) -> None:
         conductor, before = self.conductor, dict(self.conductor.progress)
+        front = conductor.front()
         now = self.clock()
         results: dict[str, PartitionReport] = {}
         for report in reports:
@@ -298,6 +300,9 @@ class EpochLoop:
             self.checkpoints.fail(f"{', '.join(sorted(missing)[:5])} had to be restored")
         if conductor.position != self.log.position:
             self.log.commit(conductor.position, now, durable=bool(missing))
+        if lanes:
+            # A lane may reach back for a fork; what counts is how much further it has come.
+            self.pace.advanced(epochs=conductor.front() - front, seconds=now - started)
         if len(lanes) == 2 or (lanes and lanes[0].epochs == 1):
             self.pace.observe(
                 seconds=now - started,

@@ -12,19 +12,31 @@ LEAST = 2
 """Replay must be faster than the present, or it never arrives."""
 CAUTION = 0.9
 QUICKEST = 0.0005
+ENOUGH = 2.0
+"""Seconds of epochs worked off in a second: at this speed everybody arrives soon."""
+WORTHWHILE = 1.2
+"""Times faster that larger jobs must be to be worth their memory."""
 
 
 @dataclass(slots=True)
 class ReplayPace:
-    """Learns what an epoch costs. `interval`: seconds between epochs; `most`: epochs a job may replay.
+    """Learns what an epoch costs. `interval`: seconds between epochs; `together`: epochs of a job while
+    nobody gives output; `most`: epochs a job may replay.
 
-    base: seconds of a job without replay. each: seconds that one replayed epoch adds.
+    base: seconds of a job without replay. each: seconds that one replayed epoch adds. at_once: `together`, or
+    more where what a job costs by itself would eat up the time.
     """
 
     interval: float
+    together: int
     most: int
     base: float = 0.4
     each: float = 0.02
+    at_once: int = 0
+    _speed: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.at_once = self.together
 
     def beside(self) -> int:
         """Epochs to replay in a job that also runs the present, for queries that give output."""
@@ -42,3 +54,14 @@ class ReplayPace:
         self.base += SMOOTHING * (seconds - replaying - self.base)
         if replayed:
             self.each += SMOOTHING * (max(replaying / replayed, QUICKEST) - self.each)
+
+    def advanced(self, *, epochs: int, seconds: float) -> None:
+        """A job took everybody furthest ahead `epochs` further. On a machine so busy that this is slower than
+        epochs fall due, jobs grow as long as that helps; otherwise nobody would ever arrive."""
+        if epochs < self.at_once:
+            self.at_once, self._speed = self.together, 0.0
+            return
+        speed = epochs * self.interval / max(seconds, QUICKEST)
+        if speed < ENOUGH and speed > WORTHWHILE * self._speed:
+            self._speed = speed
+            self.at_once = min(2 * self.at_once, max(self.most, self.together))

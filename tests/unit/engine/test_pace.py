@@ -8,7 +8,7 @@ from spark_jobs.driver.pace import LEAST, ReplayPace
 
 
 def learnt(*, base: float, each: float, most: int = 64) -> ReplayPace:
-    pace = ReplayPace(interval=1.0, most=most)
+    pace = ReplayPace(interval=1.0, together=8, most=most)
     for _ in range(40):
         pace.observe(seconds=base, replaying=0.0, replayed=0)
         replayed = pace.beside()
@@ -42,3 +42,22 @@ def test_never_more_than_allowed() -> None:
     pace = learnt(base=0.1, each=0.001, most=8)
     assert pace.beside() == 8
     assert pace.alone(float("inf")) == 8
+
+
+def test_jobs_grow_where_they_would_never_arrive_otherwise() -> None:
+    pace = learnt(base=0.5, each=0.01)
+    for _ in range(8):
+        pace.advanced(epochs=pace.at_once, seconds=12.0)  # whatever it does, a job takes that long
+    assert pace.at_once == 32
+    pace.advanced(epochs=1, seconds=1.0)
+    assert pace.at_once == 8, "arrived"
+
+
+def test_jobs_do_not_grow_where_that_does_not_help() -> None:
+    pace = learnt(base=0.5, each=0.01)
+    for _ in range(8):
+        pace.advanced(epochs=pace.at_once, seconds=pace.at_once * 0.9)
+    assert pace.at_once == 16
+    quick = learnt(base=0.5, each=0.01)
+    quick.advanced(epochs=8, seconds=1.0)
+    assert quick.at_once == 8
