@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.recovery.course import Course, course_of, percentile
 from benchmarks.recovery.optimum import clairvoyant, counted_costs, planned_curve, reached_share
-from benchmarks.stack import TOPOLOGY, BenchmarkStack, Verdict, seconds_of
+from benchmarks.stack import TOPOLOGY, BenchmarkStack, StackError, Verdict, seconds_of
 from controlplane.domain.availability import area, sample
 from controlplane.domain.topology import Topology
 
 # Operators of this pipeline take some tenths of a percent of a core each. A bound of one percent lets whole
 # numbers express capacities that such loads fill.
 MAX_UTILISATION = 0.01
-# Of what may be planned on all nodes, so much is. At 0.8 two survivors of ten have hardly room for a query.
-PLANNED = float(os.environ.get("BUSY", "0.5"))
+# Of what may be planned on all nodes, so much is.
+PLANNED = 0.5
+# Survivors have room for so much of what failed; it is what two survivors of ten equal, half busy nodes have.
+ROOM = float(os.environ.get("ROOM", "0.25"))
+LARGEST_CAPACITY = 10_000
 PERCENT = 100.0
 RECOVERY_TIMEOUT = 420.0
 # After the last query is back, what follows is recorded for this many seconds.
@@ -82,6 +85,18 @@ def capacity_that_binds(loads: Mapping[str, Sequence[float]]) -> int:
     """The capacity at which the nodes' planned load is `PLANNED` of what may be planned on them."""
     means = [sum(values) / len(values) for values in loads.values() if values]
     return max(1, round(sum(means) / len(means) / PLANNED / MAX_UTILISATION))
+
+
+def capacity_with_room(loads: Mapping[str, Sequence[float]], victims: Collection[str]) -> int:
+    """The least capacity of a node, in CPU percent, at which the survivors have room for `ROOM` of what runs
+    on the victims."""
+    means = {node: sum(values) / len(values) for node, values in loads.items() if values}
+    wanted = ROOM * sum(load for node, load in means.items() if node in victims)
+    survivors = [load for node, load in means.items() if node not in victims]
+    for capacity in range(1, LARGEST_CAPACITY):
+        if sum(max(0.0, capacity * MAX_UTILISATION - load) for load in survivors) >= wanted:
+            return capacity
+    raise StackError(f"no capacity below {LARGEST_CAPACITY} % gives the survivors that room: {means}")
 
 
 def trial_run(
