@@ -22,6 +22,7 @@ PLANNED = 0.5
 # Survivors have room for so much of what failed; it is what two survivors of ten equal, half busy nodes have.
 ROOM = float(os.environ.get("ROOM", "0.25"))
 LARGEST_CAPACITY = 10_000
+LAST = 10.0
 PERCENT = 100.0
 RECOVERY_TIMEOUT = 420.0
 # After the last query is back, what follows is recorded for this many seconds.
@@ -69,9 +70,11 @@ class Outcome:
 
 
 def node_loads(stack: BenchmarkStack, *, seconds: float) -> dict[str, list[float]]:
-    """Planned load of every alive node over time, in CPU percent: the measured costs of its partitions."""
+    """Planned load of every alive node over time, in CPU percent: the measured costs of its partitions. Only
+    the last seconds count, since young processes are slow."""
     loads: dict[str, list[float]] = {}
-    deadline = time.monotonic() + seconds
+    time.sleep(max(0.0, seconds - LAST))
+    deadline = time.monotonic() + min(seconds, LAST)
     while time.monotonic() < deadline:
         rows = stack.partitions().values()
         for node in stack.nodes("alive"):
