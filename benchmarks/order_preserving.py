@@ -12,7 +12,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,7 +27,7 @@ from controlplane.domain.topology import Topology, load_topology
 from spark_jobs.driver.exchange import encode_table, route
 from spark_jobs.driver.job import Job, Layout, TaskReport
 from spark_jobs.driver.loop import EpochLoop
-from spark_jobs.driver.task import Level, LevelTask, Message
+from spark_jobs.driver.task import Level, LevelTask
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.runtime.partition import Batch, PartitionRuntime, Process, Processed
 
@@ -59,18 +59,7 @@ class BufferingLevel(Level):
 
 
 class BufferingTask(LevelTask):
-    def __call__(
-        self, slot: int, records: Iterator[tuple[int, Message | None]]
-    ) -> Iterator[tuple[int, Message]]:
-        level = BufferingLevel(self.level, slot, self.layout, self.job)
-        for _, message in records:
-            if message is None:
-                continue
-            if message[0] == self.level:
-                level.deliver(message)
-            else:
-                yield slot, message
-        yield from level.run()
+    level_class = BufferingLevel
 
 
 class Switch:
@@ -83,9 +72,9 @@ class Switch:
         loop.cluster.run = self._run  # type: ignore[method-assign]
         self.on = False
 
-    def _run(self, layout: Layout, job: Job) -> list[TaskReport]:
+    def _run(self, layout: Layout, job: Job, obsolete: Callable[[], bool]) -> list[TaskReport]:
         if not self.on:
-            return self._plain(layout, job)
+            return self._plain(layout, job, obsolete)
         layout_bytes, job_bytes = msgspec.json.encode(layout), msgspec.json.encode(job)
         stages = [BufferingTask(level, layout_bytes, job_bytes) for level in range(layout.level_count)]
         return self.loop.cluster.exchange(stages)

@@ -161,7 +161,7 @@ def _run_application(master: str, home: Path) -> None:
     gateway: Any = cluster.context._gateway
     try:
         wait_until(lambda: bool(cluster.executors()), what="Spark's executor", timeout=READY_TIMEOUT)
-        cluster.pin([LOOPBACK])
+        cluster.pin([LOOPBACK], lambda: False)
         cluster.exchange([_messages, _messages])
         cluster.unpin()
     finally:

@@ -60,7 +60,7 @@ def setup_of(session: Session) -> Setup:
         return Setup(nodes=5, killed=3, delay=(4, 10), epoch_interval=1.0, warm_up=20, settle=20)
     scale = float(os.environ.get("SCALE", "10"))
     low, high = (seconds / scale for seconds in PAPER_DELAY)
-    return Setup(nodes=10, killed=8, delay=(low, high), epoch_interval=2.0, warm_up=100, settle=30)
+    return Setup(nodes=10, killed=8, delay=(low, high), epoch_interval=2.0, warm_up=60, settle=30)
 
 
 def methods_of(session: Session, setup: Setup) -> dict[str, tuple[Mapping[str, Any], str]]:

@@ -28,7 +28,7 @@ from controlplane.domain.planning import natural_key
 from controlplane.domain.topology import Topology, load_topology
 from spark_jobs.operators.catalogue import catalogue
 
-SETUP = Setup(nodes=10, killed=8, delay=(6, 18), epoch_interval=2.0, warm_up=100, settle=25)
+SETUP = Setup(nodes=10, killed=8, delay=(6, 18), epoch_interval=2.0, warm_up=60, settle=20)
 GLOBAL: Mapping[str, Any] = {**INCREMENTAL, "rollback": "global"}
 REPEATS = 3
 

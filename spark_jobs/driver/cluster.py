@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +18,10 @@ from spark_jobs.cluster import application_conf
 from spark_jobs.driver.job import Job, Layout, TaskReport
 from spark_jobs.driver.task import REPORT, LevelTask, Message
 from spark_jobs.driver.warming import Warming
+from spark_jobs.driver.watch import JobWatch
 from supervision.java import class_archive_options
 
+TAG = "epochs"
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 SETTINGS = {
@@ -86,9 +90,19 @@ class Cluster:
         self._executor_ids: str | None = None
         self._executors: frozenset[Executor] = frozenset()
         self._warming = Warming(self._warm)
+        # Of this thread's jobs; those that warm executors up have none.
+        self.context.addJobTag(TAG)
+        # A task that waits for messages from a lost executor must not keep its slot until that times out.
+        self.context.setInterruptOnCancel(True)
+        self._watch = JobWatch(lambda: self.context.cancelJobsWithTag(TAG))
+        self._asking = threading.Lock()
 
     def executors(self) -> frozenset[Executor]:
         """Every registered executor. Asking is cheap while nothing changed: one call for the ids."""
+        with self._asking:
+            return self._ask()
+
+    def _ask(self) -> frozenset[Executor]:
         scala: Any = self.context._jsc.sc()
         ids = scala.getExecutorIds().mkString(",")
         if ids != self._executor_ids:
@@ -110,12 +124,14 @@ class Cluster:
     def _warm(self, hosts: list[str]) -> None:
         self._preferring(hosts).map(import_engine).count()
 
-    def pin(self, addresses: list[str]) -> None:
-        """Make one cached token per slot, on the host with that address (DESIGN, section 11)."""
+    def pin(self, addresses: list[str], obsolete: Callable[[], bool]) -> None:
+        """Make one cached token per slot, on the host with that address (DESIGN, section 11). `obsolete`: as
+        for `run`."""
         self.unpin()
         count = len(addresses)
         tokens = self._preferring(addresses).map(_token).partitionBy(count, same_slot).persist()
-        tokens.count()
+        with self._watch.over(obsolete):
+            tokens.count()
         self._tokens = tokens
 
     def unpin(self) -> None:
@@ -136,12 +152,15 @@ class Cluster:
         rdd = jvm.org.apache.spark.api.java.JavaRDD.fromRDD(scala.makeRDD(entries.toSeq(), tag), tag)
         return RDD(rdd, self.context, CPickleSerializer())
 
-    def run(self, layout: Layout, job: Job) -> list[TaskReport]:
-        """Run the epochs of `job`; one report per task, also of those that found themselves elsewhere."""
+    def run(self, layout: Layout, job: Job, obsolete: Callable[[], bool]) -> list[TaskReport]:
+        """Run the epochs of `job`; one report per task, also of those that found themselves elsewhere.
+        `obsolete`, called in another thread, says that running it to its end is of no use any more: then
+        raises `JobCancelledError`. Tasks already running may go on for a while."""
         layout_bytes, job_bytes = msgspec.json.encode(layout), msgspec.json.encode(job)
-        return self.exchange(
-            [LevelTask(level, layout_bytes, job_bytes) for level in range(layout.level_count)]
-        )
+        with self._watch.over(obsolete):
+            return self.exchange(
+                [LevelTask(level, layout_bytes, job_bytes) for level in range(layout.level_count)]
+            )
 
     def exchange(self, stages: list[Any]) -> list[TaskReport]:
         """One job: a stage per function, one task per slot and stage."""
@@ -159,6 +178,7 @@ class Cluster:
         return [msgspec.json.decode(report, type=TaskReport) for report in reports]
 
     def stop(self) -> None:
+        self._watch.close()
         self.context.stop()
 
 

@@ -23,6 +23,7 @@ from spark_jobs.driver.pace import ReplayPace
 from spark_jobs.driver.placing import Placing
 from spark_jobs.driver.retention import Retention
 from spark_jobs.driver.status import Status
+from spark_jobs.driver.watch import JobCancelledError
 from spark_jobs.runtime.conductor import Conductor
 from spark_jobs.runtime.lanes import Lane
 
@@ -32,6 +33,7 @@ FAST_AHEAD = 1
 # What is buffered is cheap to replay: the pace allows more epochs than a catch-up of everybody, up to this.
 BESIDE = 4
 MAX_JOB_FAILURES = 5
+SETTLE = 0.3
 
 
 class EpochLoop:
@@ -123,6 +125,9 @@ class EpochLoop:
         self._adopt_plan()
         try:
             self._follow_executors()
+        except JobCancelledError:
+            self._executors_lost()
+            return None
         except Exception as error:  # a node went away while tokens were placed: look again
             self._job_failed(error)
             return None
@@ -173,6 +178,11 @@ class EpochLoop:
         self.faults.clear()
         self.checkpoints.fail(f"superseded by plan {plan.generation}")
         log.info("plan adopted", generation=plan.generation, kind=plan.kind, rollback=plan.rollback)
+
+    def _executors_lost(self) -> None:
+        """Where one is lost others may be: pinning to one that Spark only misses in a moment costs seconds."""
+        time.sleep(SETTLE)
+        self.placing.look_again()
 
     def _follow_executors(self) -> None:
         absent = self.placing.follow(self.plan, self.intake.options) if self.plan is not None else None
@@ -230,7 +240,10 @@ class EpochLoop:
         job = self._job(lanes, checkpoint=last if punctuated else 0)
         started = self.clock()
         try:
-            reports = self.cluster.run(layout, job)
+            reports = self.cluster.run(layout, job, self._obsolete)
+        except JobCancelledError:
+            self._executors_lost()
+            return True
         except Exception as error:  # Spark's own failures: the job is repeatable, so try it again
             self._job_failed(error)
             return True
@@ -247,6 +260,11 @@ class EpochLoop:
         if punctuated:
             self._punctuated(last, request)
         return True
+
+    def _obsolete(self) -> bool:
+        """Called in another thread while a job runs. What its tasks may still write then comes out the same
+        when it is written again, if operators are deterministic."""
+        return self.topology.deterministic and self.placing.disturbed()
 
     def _job(self, lanes: Sequence[Lane], *, checkpoint: int) -> Job:
         conductor = self.conductor

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SMOOTHING = 0.3
-SHARE = 0.12
-"""Of the epoch interval: how much longer a job may take for the sake of those behind. Beyond 0.2 of its
-latency a query would no longer count as available."""
+SHARE = 0.15
+"""Of the latency of queries that give output: how much longer a job may take for the sake of those behind.
+Beyond 0.2 they would no longer count as available."""
 LEAST = 2
 """Replay must be faster than the present, or it never arrives."""
 CAUTION = 0.9
@@ -40,7 +40,8 @@ class ReplayPace:
 
     def beside(self) -> int:
         """Epochs to replay in a job that also runs the present, for queries that give output."""
-        return self._within(SHARE * self.interval, LEAST)
+        latency = self.interval / 2 + self.base  # a tuple waits half an interval, then for the job
+        return self._within(SHARE * latency, LEAST)
 
     def alone(self, slack: float) -> int:
         """Epochs to replay in a job of their own that ends within `slack` seconds; 0 if none would."""

@@ -72,7 +72,7 @@ class Placing:
             self.layout = None
             return absent
         started = self._clock()
-        self._cluster.pin([self._coordination.addresses[name] for name in nodes])
+        self._cluster.pin([self._coordination.addresses[name] for name in nodes], self.disturbed)
         self.pin_seconds += SMOOTHING * (self._clock() - started - self.pin_seconds)
         self.layout = Layout(
             spec=self.topology.spec,

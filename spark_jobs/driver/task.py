@@ -36,36 +36,6 @@ Message = tuple[int, int, list[str], str, int, bytes]
 REPORT = -1
 
 
-class LevelTask:
-    """The function of one stage: records of a slot in, records for slots out."""
-
-    def __init__(self, level: int, layout: bytes, job: bytes) -> None:
-        self.level = level
-        self.layout = layout
-        self.job = job
-
-    def __call__(
-        self, slot: int, records: Iterator[tuple[int, Message | None]]
-    ) -> Iterator[tuple[int, Message]]:
-        layout, _ = decode_layout(self.layout)
-        actual = os.environ.get("NODE_ID", "")
-        if actual != layout.nodes[slot]:
-            # Drain the input all the same, so that Spark sees the task end in order.
-            for _ in records:
-                pass
-            yield _message(TaskReport(slot=slot, level=self.level, node=actual, misplaced=True))
-            return
-        level = Level(self.level, slot, self.layout, self.job)
-        for _, message in records:
-            if message is None:
-                continue
-            if message[0] == self.level:
-                level.deliver(message)
-            else:
-                yield slot, message
-        yield from level.run()
-
-
 def _message(report: TaskReport) -> tuple[int, Message]:
     return report.slot, (REPORT, 0, [], "", 0, msgspec.json.encode(report))
 
@@ -203,3 +173,35 @@ class Level:
                 by_place.setdefault((level, slot), []).append(target)
         for (level, slot), members in by_place.items():
             self.out.append((slot, (level, number, members, source, epoch, payload)))
+
+
+class LevelTask:
+    """The function of one stage: records of a slot in, records for slots out."""
+
+    level_class = Level
+
+    def __init__(self, level: int, layout: bytes, job: bytes) -> None:
+        self.level = level
+        self.layout = layout
+        self.job = job
+
+    def __call__(
+        self, slot: int, records: Iterator[tuple[int, Message | None]]
+    ) -> Iterator[tuple[int, Message]]:
+        layout, _ = decode_layout(self.layout)
+        actual = os.environ.get("NODE_ID", "")
+        if actual != layout.nodes[slot]:
+            # Drain the input all the same, so that Spark sees the task end in order.
+            for _ in records:
+                pass
+            yield _message(TaskReport(slot=slot, level=self.level, node=actual, misplaced=True))
+            return
+        level = self.level_class(self.level, slot, self.layout, self.job)
+        for _, message in records:
+            if message is None:
+                continue
+            if message[0] == self.level:
+                level.deliver(message)
+            else:
+                yield slot, message
+        yield from level.run()

@@ -8,7 +8,8 @@ import os
 import random
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,6 +37,7 @@ from spark_jobs.driver.job import Job, Layout, TaskReport
 from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.driver.retention import Retention
 from spark_jobs.driver.task import REPORT, LevelTask
+from spark_jobs.driver.watch import JobCancelledError
 from spark_jobs.operators.catalogue import catalogue
 
 
@@ -98,6 +100,7 @@ class World:
     now: float = 1_000_000.0
     count: int = 0
     jobs: int = 0
+    unheard: int = 0
     failing: bool = True
     applied: int = 0
     reported: list[DriverStatus] = field(default_factory=list)
@@ -202,6 +205,8 @@ class PlayedCluster:
     def __init__(self, world: World) -> None:
         self.world = world
         self.pinned: list[str] = []
+        # Tasks of a job that was ended early: they may still run, and nobody hears of them.
+        self.leftover: list[tuple[LevelTask, int, str, list[Any]]] = []
 
     def executors(self) -> frozenset[Executor]:
         return frozenset(Executor(name, address) for name, address in self.world.nodes.items())
@@ -209,19 +214,27 @@ class PlayedCluster:
     def ready_executors(self) -> frozenset[Executor]:
         return self.executors()
 
-    def pin(self, addresses: list[str]) -> None:
+    def pin(self, addresses: list[str], obsolete: Callable[[], bool]) -> None:
         self.pinned = addresses
 
-    def run(self, layout: Layout, job: Job) -> list[TaskReport]:
+    def run(self, layout: Layout, job: Job, obsolete: Callable[[], bool]) -> list[TaskReport]:
         world = self.world
         world.jobs += 1
         layout_bytes, job_bytes = msgspec.json.encode(layout), msgspec.json.encode(job)
         records: dict[int, list[Any]] = {slot: [] for slot in range(len(layout.nodes))}
+        leftover, self.leftover = self.leftover, []
+        disturbed_at = world.random.randrange(layout.level_count) if leftover else -1
         for level in range(layout.level_count):
+            for one in leftover if level == disturbed_at else ():
+                self._run_unheard(*one)
             out: dict[int, list[Any]] = {slot: [] for slot in records}
             for slot, node in enumerate(layout.nodes):
                 self._fail(layout)
                 task = LevelTask(level, layout_bytes, job_bytes)
+                if obsolete() and world.random.random() < 0.5:
+                    rest = enumerate(layout.nodes[slot:], start=slot)
+                    self.leftover = [(task, other, name, records[other]) for other, name in rest]
+                    raise JobCancelledError("executors are gone")
                 for _ in range(1 + (world.failing and world.random.random() < 0.05)):
                     sent = list(self._task(task, slot, node, records[slot]))
                 for target, message in sent:
@@ -241,6 +254,13 @@ class PlayedCluster:
         os.environ["NODE_ID"] = runs_on
         os.environ["NODE_HOME"] = str(self.world.root / "nodes" / runs_on)
         return task(slot, iter([(slot, None), *((slot, message) for message in messages)]))
+
+    def _run_unheard(self, task: LevelTask, slot: int, node: str, messages: list[Any]) -> None:
+        if node not in self.world.nodes:
+            return
+        with suppress(Exception):
+            list(self._task(task, slot, node, messages))
+            self.world.unheard += 1
 
     def _fail(self, layout: Layout) -> None:
         world = self.world
