@@ -180,7 +180,7 @@ class EpochLoop:
         log.info("plan adopted", generation=plan.generation, kind=plan.kind, rollback=plan.rollback)
 
     def _executors_lost(self) -> None:
-        """Where one is lost others may be: pinning to one that Spark only misses in a moment costs seconds."""
+        """Where one is lost others may be: pinning to one that Spark misses only later costs seconds."""
         time.sleep(SETTLE)
         self.placing.look_again()
 
