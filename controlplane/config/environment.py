@@ -7,6 +7,7 @@ naming the variable, the value and what would be accepted.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import random
 import re
@@ -21,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"", "0", "false", "no", "off"})
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _ANY_ADDRESS = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - refused, not bound
 
 
@@ -89,6 +91,7 @@ class Environment:
     log_level: str
     operator_modules: tuple[str, ...]
     allowed_hosts: tuple[str, ...]
+    webhook_networks: tuple[Network, ...]
 
     @property
     def run(self) -> Path:
@@ -149,6 +152,15 @@ class _Reader:
     def names(self, name: str, default: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.text(name, default).split(",") if part.strip())
 
+    def networks(self, name: str) -> tuple[Network, ...]:
+        """Address ranges such as 10.1.0.0/16, separated by commas; a single address is a range of one."""
+        try:
+            return tuple(ipaddress.ip_network(part) for part in self.names(name, ""))
+        except ValueError as error:
+            raise InvalidEnvironment(
+                f"{name}: {error}; write address ranges such as 10.1.0.0/16,192.0.2.7"
+            ) from None
+
 
 def read(variables: Mapping[str, str] | None = None) -> Environment:
     """Read the environment (or `variables`); raises `InvalidEnvironment`."""
@@ -189,6 +201,8 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         log_level=log_level,
         operator_modules=reader.names("RESURGE_OPERATOR_MODULES", "spark_jobs.operators"),
         allowed_hosts=reader.names("RESURGE_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]"),
+        # Webhooks go to public addresses only, and to what the administrator of the hosts names here.
+        webhook_networks=reader.networks("RESURGE_WEBHOOK_NETWORKS"),
     )
 
 

@@ -46,6 +46,8 @@ def test_home_moves_everything() -> None:
         ("RESURGE_DRIVER_HOST", "two hosts"),
         ("RESURGE_DRIVER_HOST", "0.0.0.0"),  # noqa: S104 - refused
         ("RESURGE_DRIVER_HOST", "[::]"),
+        ("RESURGE_WEBHOOK_NETWORKS", "10.0.0.1/8"),
+        ("RESURGE_WEBHOOK_NETWORKS", "10.0.0.0/8,intranet"),
     ],
 )
 def test_a_bad_value_is_named(name: str, value: str) -> None:
@@ -57,6 +59,12 @@ def test_a_bad_value_is_named(name: str, value: str) -> None:
 def test_the_driver_is_found_at_the_address_given(host: str) -> None:
     assert read({"RESURGE_DRIVER_HOST": host}).driver_host == host
     assert read({}).driver_host == "127.0.0.1"
+
+
+def test_webhooks_reach_no_private_network_unless_it_is_named() -> None:
+    assert read({}).webhook_networks == ()
+    named = read({"RESURGE_WEBHOOK_NETWORKS": "10.1.0.0/16, 127.0.0.1,fd00::/8"}).webhook_networks
+    assert [str(network) for network in named] == ["10.1.0.0/16", "127.0.0.1/32", "fd00::/8"]
 
 
 def test_database_urls() -> None:
