@@ -21,7 +21,7 @@ from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 
 from controlplane.events.models import Event, EventCounter
-from controlplane.events.representation import iso
+from controlplane.events.representation import event_fields
 from controlplane.events.services import HINT_GROUP
 
 log = structlog.get_logger(__name__)
@@ -46,18 +46,7 @@ class TrimmedError(LookupError):
 
 
 def _encode(event: Event) -> FeedEvent:
-    data = {
-        "sequence": event.sequence,
-        "at": iso(event.at),
-        "kind": event.kind,
-        "topology": event.topology or None,
-        "node": event.node or None,
-        "incident": event.incident,
-        "actor": event.actor,
-        "reason": event.reason,
-        "changes": event.changes,
-    }
-    return FeedEvent(event.sequence, event.topology, msgspec.json.encode(data).decode())
+    return FeedEvent(event.sequence, event.topology, msgspec.json.encode(event_fields(event)).decode())
 
 
 @database_sync_to_async

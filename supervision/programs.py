@@ -92,6 +92,14 @@ def control_programs(installation: Installation) -> list[Program]:
             stop_wait=8,
         ),
         Program(
+            name="webhooks",
+            command=(*celery, *worker, "-Q", "webhooks", "--concurrency", "4", "-n", "webhooks@%h"),
+            priority=40,
+            ready=log_says(installation, "webhooks", " ready"),
+            settle=IMPORT_SECONDS,
+            stop_wait=8,
+        ),
+        Program(
             name="beat",
             command=(
                 *(*celery, "beat", "--pidfile=", "--loglevel", "WARNING"),

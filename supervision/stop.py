@@ -17,7 +17,12 @@ from workers.providers.cgroups import groups_remove
 
 # The ones that watch come first: the end of the nodes must not look like a failure to them. The launcher
 # then ends drivers and nodes in good order (it finds `run/stopping`).
-ORDER = (("detection", "recovery", "beat"), ("launcher",), ("web",), ("spark-master", "redis", "zookeeper"))
+ORDER = (
+    ("detection", "recovery", "webhooks", "beat"),
+    ("launcher",),
+    ("web",),
+    ("spark-master", "redis", "zookeeper"),
+)
 
 
 def stop(home: Path, progress: Progress) -> bool:

@@ -2,9 +2,10 @@
 
     celery -A workers.celery_app worker -Q detection --pool threads --concurrency 2 -n detection@%h
     celery -A workers.celery_app worker -Q recovery --pool threads --concurrency 4 -n recovery@%h
+    celery -A workers.celery_app worker -Q webhooks --pool threads --concurrency 4 -n webhooks@%h
     celery -A workers.celery_app beat
 
-Both workers use the threads pool: there is no parent that forks, so a ZooKeeper client lives where it was
+All workers use the threads pool: there is no parent that forks, so a ZooKeeper client lives where it was
 made. Tasks are short, idempotent and acknowledged late; whatever is lost with a worker or with Redis is
 found again by `recovery.sweep`, which needs neither memory nor messages of before.
 """
@@ -23,13 +24,14 @@ from kombu.entity import Queue
 
 SWEEP_INTERVAL = 2.0
 TRIM_INTERVAL = 60.0
+WEBHOOK_SWEEP_INTERVAL = 5.0
 
 django.setup()
 
 app = Celery("resurge")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.update(
-    task_queues=[Queue(name) for name in ("detection", "recovery")],  # type: ignore[no-untyped-call]
+    task_queues=[Queue(name) for name in ("detection", "recovery", "webhooks")],  # type: ignore[no-untyped-call]
     task_soft_time_limit=None,
     # Redis may be restarted at any time: reconnect for ever, at once and after an hour alike.
     broker_connection_retry=True,
@@ -52,9 +54,14 @@ app.conf.update(
             "schedule": TRIM_INTERVAL,
             "options": {"queue": "recovery", "expires": TRIM_INTERVAL, "retry": False},
         },
+        "webhooks": {
+            "task": "webhooks.sweep",
+            "schedule": WEBHOOK_SWEEP_INTERVAL,
+            "options": {"queue": "webhooks", "expires": 2 * WEBHOOK_SWEEP_INTERVAL, "retry": False},
+        },
     },
 )
-app.autodiscover_tasks(["workers"], related_name="tasks", force=True)
+app.autodiscover_tasks(["workers", "controlplane.webhooks"], related_name="tasks", force=True)
 
 from workers.bootsteps import DetectionStep, IngestionStep  # noqa: E402  (needs a configured Django)
 

@@ -22,6 +22,7 @@ from controlplane.incidents.services import incident_queries_note
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.models import Topology
 from controlplane.topologies.retention import samples_trim
+from controlplane.webhooks.deliveries import deliveries_trim
 from workers import operations, reconciliation
 from workers.zookeeper import CoordinationUnavailableError, coordination
 
@@ -79,9 +80,11 @@ def sweep() -> None:
 
 @shared_task(name="maintenance.trim")
 def trim() -> None:
-    """Drop what nobody asks for any more: metrics events after an hour, availability samples after a day."""
+    """Drop what nobody asks for any more: metrics events after an hour, availability samples after a day,
+    deliveries of webhooks after two weeks."""
     _attempt(events_trim, task="events_trim", of="events")
     _attempt(samples_trim, task="samples_trim", of="samples")
+    _attempt(deliveries_trim, task="deliveries_trim", of="deliveries")
 
 
 def _attempt(action: Callable[[], object], *, task: str, of: object) -> None:

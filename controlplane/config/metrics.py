@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 
 class ControlPlaneCollector(Collector):
-    """Three queries a scrape: topologies with their queries, nodes by state, incidents by state."""
+    """Five queries a scrape: topologies with their queries, nodes by state, open incidents, webhooks."""
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
         return []  # nothing is read before the first scrape
@@ -21,6 +21,8 @@ class ControlPlaneCollector(Collector):
         from controlplane.incidents.models import Incident
         from controlplane.nodes.models import Node
         from controlplane.topologies.models import Topology
+        from controlplane.webhooks.choices import DeliveryState
+        from controlplane.webhooks.models import Delivery, Webhook
 
         available = GaugeMetricFamily(
             "resurge_queries_available", "Queries that are available", labels=["topology"]
@@ -48,7 +50,11 @@ class ControlPlaneCollector(Collector):
             nodes.add_metric([state], count)
         incidents = GaugeMetricFamily("resurge_incidents_open", "Incidents that have not ended")
         incidents.add_metric([], Incident.objects.filter(state__in=INCIDENT_ACTIVE).count())
-        return [available, total, rate, epoch, checkpoint, nodes, incidents]
+        waiting = GaugeMetricFamily("resurge_webhook_deliveries_pending", "Deliveries not sent yet")
+        waiting.add_metric([], Delivery.objects.filter(state=DeliveryState.PENDING).count())
+        failing = GaugeMetricFamily("resurge_webhooks_failing", "Webhooks that have failed since they worked")
+        failing.add_metric([], Webhook.objects.exclude(failing_since=None).count())
+        return [available, total, rate, epoch, checkpoint, nodes, incidents, waiting, failing]
 
 
 def metrics_register() -> None:

@@ -27,6 +27,7 @@ INSTALLED_APPS = [
     "controlplane.checkpoints",
     "controlplane.nodes",
     "controlplane.incidents",
+    "controlplane.webhooks",
     "controlplane.verification",
     "controlplane.api",
     "workers",
@@ -181,6 +182,8 @@ SPECTACULAR_SETTINGS = {
         "MethodPolicyEnum": "controlplane.topologies.choices.MethodPolicy",
         "RollbackPolicyEnum": "controlplane.topologies.choices.RollbackPolicy",
         "ApprovalPolicyEnum": "controlplane.topologies.choices.ApprovalPolicy",
+        "WebhookKindEnum": "controlplane.webhooks.choices.KIND_CHOICES",
+        "DeliveryStateEnum": "controlplane.webhooks.choices.DeliveryState",
         "PlannerEnum": "controlplane.topologies.choices.PLANNER_CHOICES",
     },
 }
@@ -206,6 +209,7 @@ CELERY_TASK_ROUTES = {
     "recovery.*": {"queue": "recovery"},
     "maintenance.*": {"queue": "recovery"},
     "detection.*": {"queue": "detection"},
+    "webhooks.*": {"queue": "webhooks"},
 }
 CELERY_TIMEZONE = "UTC"
 

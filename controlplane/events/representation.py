@@ -15,7 +15,7 @@ from controlplane.events.drawing import topology_graph
 
 if TYPE_CHECKING:
     from controlplane.checkpoints.models import Checkpoint
-    from controlplane.events.models import Operation
+    from controlplane.events.models import Event, Operation
     from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
     from controlplane.nodes.models import Node
     from controlplane.topologies.models import (
@@ -293,6 +293,21 @@ def problem_change(problem: Problem, *, topology: str | None) -> Change:
             "count": problem.count,
         },
     )
+
+
+def event_fields(event: Event) -> Fields:
+    """A numbered event as it is sent: over websockets, to webhooks, and (apart from texts) over REST."""
+    return {
+        "sequence": event.sequence,
+        "at": iso(event.at),
+        "kind": event.kind,
+        "topology": event.topology or None,
+        "node": event.node or None,
+        "incident": event.incident,
+        "actor": event.actor,
+        "reason": event.reason,
+        "changes": event.changes,
+    }
 
 
 def operation_change(operation: Operation) -> Change:

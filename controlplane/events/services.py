@@ -15,6 +15,7 @@ from django.utils import timezone
 from controlplane.events.choices import EVENT_TRIMMED, EventKind
 from controlplane.events.models import Event, EventCounter
 from controlplane.events.representation import Change
+from controlplane.webhooks.outbox import deliveries_write
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +38,8 @@ def event_publish(
     """Record one event with the next sequence number, inside the caller's transaction.
 
     The counter row stays locked until that transaction ends, so numbers are
-    committed in order and without gaps. After the commit a hint with the number
+    committed in order and without gaps. Webhooks that ask for such events get
+    theirs in the same transaction. After the commit a hint with the number
     goes to the channel layer; consumers read the event itself from the database.
     Raises `TransactionManagementError` outside a transaction.
     """
@@ -57,8 +59,14 @@ def event_publish(
         reason=reason,
         changes=list(changes),
     )
+    deliveries_write(event)
     transaction.on_commit(lambda: hint_send(sequence), robust=True)
     return event
+
+
+def numbering_lock() -> None:
+    """Let nobody publish an event until the current transaction ends."""
+    EventCounter.objects.select_for_update().filter(pk=COUNTER).first()
 
 
 def _next_sequence() -> int:

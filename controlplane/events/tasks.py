@@ -18,6 +18,7 @@ log = structlog.get_logger(__name__)
 INCIDENT_STEP = "recovery.incident_step"
 TOPOLOGY_PUBLISH = "recovery.topology_publish"
 OPERATION_RUN = "recovery.operation_run"
+WEBHOOK_SEND = "webhooks.send"
 
 _ONE_RETRY = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
 
@@ -36,8 +37,16 @@ def task_send_on_commit(name: str, *arguments: str | int) -> None:
     transaction.on_commit(lambda: task_send(name, *arguments), robust=True)
 
 
-def task_send(name: str, *arguments: str | int) -> None:
+def task_send(name: str, *arguments: str | int, countdown: float | None = None) -> None:
+    """Send it now, to be run in `countdown` seconds: fewer than the broker's visibility timeout."""
     try:
-        _producer().send_task(name, args=arguments, retry=True, retry_policy=_ONE_RETRY, ignore_result=True)
+        _producer().send_task(
+            name,
+            args=arguments,
+            countdown=countdown,
+            retry=True,
+            retry_policy=_ONE_RETRY,
+            ignore_result=True,
+        )
     except Exception as error:  # kombu raises the transport's own errors
         log.warning("task not sent; the sweep will find the work", task=name, error=str(error))

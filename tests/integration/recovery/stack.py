@@ -66,7 +66,8 @@ class Stack:
         self.manage("migrate", "--verbosity", "0")
 
     def start(self, name: str) -> None:
-        """Start a process by its role: zookeeper, redis, detection, recovery, beat, node-N or driver-T."""
+        """Start a process by its role: zookeeper, redis, detection, recovery, webhooks, beat, node-N or
+        driver-T."""
         kind, _, rest = name.partition("-")
         celery = [sys.executable, "-m", "celery", "-A", "workers.celery_app"]
         quiet = ["--without-gossip", "--without-mingle", "-l", "INFO"]
@@ -75,7 +76,7 @@ class Stack:
                 command = list(zookeeper_program(home=self.home, port=self.ports["zookeeper"]).command)
             case "redis":
                 command = list(redis_program(home=self.home, port=self.ports["redis"]).command)
-            case "detection" | "recovery":
+            case "detection" | "recovery" | "webhooks":
                 pool = ["--pool", "threads", "--concurrency", "2"]
                 command = [*celery, "worker", "-Q", kind, *pool, "-n", f"{kind}@%h", *quiet]
             case "beat":

@@ -32,3 +32,5 @@ def test_figures_for_prometheus(client: Client, topology: Topology) -> None:
     assert 'resurge_queries{topology="counts"} 3.0' in text
     assert 'resurge_nodes{state="alive"} 4.0' in text
     assert "resurge_incidents_open 0.0" in text
+    assert "resurge_webhook_deliveries_pending 0.0" in text
+    assert "resurge_webhooks_failing 0.0" in text

@@ -1,0 +1,23 @@
+"""States of deliveries, and what a webhook can be told about."""
+
+from __future__ import annotations
+
+from controlplane.choices import ColouredChoices
+from controlplane.events.choices import EVENT_TRIMMED, EventKind
+
+
+class DeliveryState(ColouredChoices):
+    PENDING = "pending", "blue", "Pending"
+    SUCCEEDED = "succeeded", "green", "Succeeded"
+    GIVEN_UP = "given_up", "red", "Given up"
+
+
+DELIVERY_ENDED = frozenset({DeliveryState.SUCCEEDED, DeliveryState.GIVEN_UP})
+
+TEST_KIND = "webhook.test"
+"""Kind of a delivery that somebody asked for to try the webhook; it belongs to no event."""
+
+KIND_CHOICES = [(str(kind), kind.label) for kind in EventKind if kind not in EVENT_TRIMMED]
+"""Metrics come every second and are soon dropped, so no webhook gets them; `/metrics` is for those."""
+
+KINDS = frozenset(value for value, _ in KIND_CHOICES)

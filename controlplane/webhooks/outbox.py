@@ -1,0 +1,55 @@
+"""Writing deliveries in the transaction of the event they are about.
+
+So an event and its deliveries are committed together or not at all; sending is another matter, which no
+publisher waits for.
+"""
+
+from __future__ import annotations
+
+from controlplane.events.models import Event
+from controlplane.events.tasks import WEBHOOK_SEND, task_send_on_commit
+from controlplane.topologies.models import Topology
+from controlplane.webhooks.choices import KINDS
+from controlplane.webhooks.models import Delivery, Webhook
+
+
+def deliveries_write(event: Event) -> list[Delivery]:
+    """One delivery for each webhook that is to hear of `event`; at most three queries.
+
+    The caller holds the lock that numbers events. Changing a webhook takes it as well (`services`), so
+    the webhooks read here cannot be disabled before the caller's commit.
+    """
+    if event.kind not in KINDS:
+        return []
+    candidates = [
+        webhook
+        for webhook in Webhook.objects.filter(enabled=True).only("pk", "kinds", "topologies").order_by("pk")
+        if event.kind in webhook.kinds
+    ]
+    concerned = _topologies(event) if any(webhook.topologies for webhook in candidates) else set()
+    deliveries = [
+        Delivery(
+            webhook=webhook,
+            kind=event.kind,
+            sequence=event.sequence,
+            topology=event.topology,
+            due_at=event.at,
+            created_at=event.at,
+        )
+        for webhook in candidates
+        if not webhook.topologies or not concerned or concerned & set(webhook.topologies)
+    ]
+    if deliveries:
+        Delivery.objects.bulk_create(deliveries)
+    for delivery in deliveries:
+        task_send_on_commit(WEBHOOK_SEND, delivery.webhook_id)
+    return deliveries
+
+
+def _topologies(event: Event) -> set[str]:
+    """Names of the topologies an event is about: its own, or those of its incident. None for nodes'."""
+    if event.topology:
+        return {event.topology}
+    if event.incident is None:
+        return set()
+    return set(Topology.objects.filter(incidents__number=event.incident).values_list("name", flat=True))

@@ -1,0 +1,83 @@
+"""Reading webhooks and their deliveries (read side)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+
+from controlplane.errors import Missing
+from controlplane.webhooks.choices import DeliveryState
+from controlplane.webhooks.keys import StoredSecret
+from controlplane.webhooks.models import Delivery, DeliveryAttempt, Webhook
+
+
+def webhook_get(webhook_id: int, *, lock: bool = False) -> Webhook:
+    """The webhook with this id; with `lock` its row stays locked until the transaction ends.
+
+    Raises `Missing`.
+    """
+    # Not for its key: a publisher that adds a delivery need not wait.
+    rows = Webhook.objects.select_for_update(no_key=True) if lock else Webhook.objects.all()
+    webhook = rows.filter(pk=webhook_id).first()
+    if webhook is None:
+        raise Missing(f"there is no webhook {webhook_id}")
+    return webhook
+
+
+def webhook_list() -> QuerySet[Webhook]:
+    """All webhooks with the number of deliveries that wait."""
+    waiting = Delivery.objects.filter(webhook=OuterRef("pk"), state=DeliveryState.PENDING)
+    counted = waiting.order_by().values("webhook").annotate(count=Count("pk")).values("count")
+    return Webhook.objects.annotate(pending=Coalesce(Subquery(counted), 0)).order_by("name")
+
+
+def secrets_stored(webhook: Webhook, *, at: datetime) -> list[StoredSecret]:
+    """Every secret that signs at this time, the newest first."""
+    return [
+        StoredSecret(row.salt, row.fingerprint)
+        for row in webhook.secrets.order_by("-id")
+        if row.expires_at is None or row.expires_at > at
+    ]
+
+
+def delivery_list(webhook_id: int) -> QuerySet[Delivery]:
+    """The delivery log of a webhook, newest first."""
+    return (
+        Delivery.objects.filter(webhook_id=webhook_id)
+        .select_related("webhook")
+        .order_by("-created_at", "-sequence", "pk")
+    )
+
+
+def delivery_get(delivery_id: UUID | str, *, webhook_id: int | None = None, lock: bool = False) -> Delivery:
+    """A delivery (of that webhook); raises `Missing`."""
+    rows = Delivery.objects.select_related("webhook")
+    if lock:
+        rows = rows.select_for_update(of=("self",))
+    if webhook_id is not None:
+        rows = rows.filter(webhook_id=webhook_id)
+    delivery = rows.filter(pk=delivery_id).first()
+    if delivery is None:
+        raise Missing(f"there is no delivery {delivery_id}")
+    return delivery
+
+
+def attempt_list(delivery: Delivery) -> QuerySet[DeliveryAttempt]:
+    return delivery.log.order_by("number")
+
+
+def deliveries_due(webhook_id: int, *, at: datetime) -> QuerySet[Delivery]:
+    """What is to be sent to a webhook now: tests, then events in the order in which they happened."""
+    return Delivery.objects.filter(
+        webhook_id=webhook_id, state=DeliveryState.PENDING, due_at__lte=at
+    ).order_by(F("sequence").asc(nulls_first=True), "created_at")
+
+
+def webhooks_due(*, at: datetime) -> list[int]:
+    """Webhooks for which something is due and to which nobody sends at the moment."""
+    due = Delivery.objects.filter(webhook=OuterRef("pk"), state=DeliveryState.PENDING, due_at__lte=at)
+    free = Q(free_at=None) | Q(free_at__lt=at)
+    return list(Webhook.objects.filter(free).filter(Exists(due)).order_by("pk").values_list("pk", flat=True))

@@ -1,0 +1,254 @@
+"""Sending what is due: one worker at a time per webhook, one request at a time, the oldest event first.
+
+An attempt is three steps: a transaction that takes it (and already notes when it would be tried next), the
+request, a transaction that records what came of it. A worker that dies in between leaves an attempt without
+an outcome and a delivery that is due again, so the receiver may hear of an event twice, never not at all.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q, Value
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from controlplane.webhooks.choices import TEST_KIND, DeliveryState
+from controlplane.webhooks.deliveries import webhook_disable
+from controlplane.webhooks.keys import SecretLostError, secret_derive
+from controlplane.webhooks.models import Delivery, DeliveryAttempt, Webhook
+from controlplane.webhooks.payload import EventGoneError, body_of
+from controlplane.webhooks.posting import GONE, Outcome, webhook_post
+from controlplane.webhooks.schedule import DISABLED_AFTER, MOST_TRIES, retry_delay
+from controlplane.webhooks.selectors import deliveries_due, secrets_stored
+from controlplane.webhooks.signing import signed_headers
+
+log = structlog.get_logger(__name__)
+
+LEASE = timedelta(seconds=20)
+"""Longer than an attempt takes; so long nobody sends to a webhook whose worker has died."""
+
+ROUND = 20.0
+"""Seconds after which a round ends even if there is more to send: tasks are to be short."""
+
+LOOKED_AT = 20
+"""Due deliveries that are read to find one that can be sent."""
+
+LONGEST_PAUSE = 60.0
+"""Seconds after a failure for which a webhook gets nothing, so that receivers that hang leave the threads
+to others. A success ends the doubling, somebody who asks for a test or a redelivery ends the pause."""
+
+AGENT = "Resurge-Webhooks/1"
+NO_OUTCOME = "the worker ended before the outcome was recorded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """An attempt that has been taken and is to be made now."""
+
+    delivery: Delivery
+    attempt: DeliveryAttempt
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class _Ended(Enum):
+    """Why a round ended."""
+
+    NOTHING_DUE = auto()
+    FAILED = auto()
+    TIME_UP = auto()
+
+
+def webhook_send(*, webhook_id: int) -> float | None:
+    """Send what is due for a webhook until nothing is, an attempt fails, or the round has taken long.
+
+    Returns after how many seconds to look again because of what happened here, None where there is no need
+    to or where another worker sends to it. A failure ends the round: whoever is ill gets one request per
+    look, not everything that waits.
+    """
+    until = time.monotonic() + ROUND
+    while True:
+        lease = uuid.uuid4()
+        if not _lease_take(webhook_id, lease):
+            return None
+        pause = 0.0
+        try:
+            ended = _round(webhook_id, lease, until)
+            if ended is _Ended.FAILED:
+                pause = _pause(webhook_id)
+        except SecretLostError as error:
+            webhook_disable(
+                webhook_id=webhook_id,
+                because=str(error),
+                hint="Rotate its secret, give the new one to the receiver, and enable it. All processes "
+                "must be started with the same RESURGE_SECRET_KEY.",
+            )
+            return None
+        finally:
+            _lease_end(webhook_id, lease, pause)
+        if ended is _Ended.TIME_UP:
+            return 0.0
+        wait = _next_due(webhook_id)
+        if ended is _Ended.FAILED:
+            return None if wait is None else max(wait, pause)
+        if wait is None or wait > 0.0:
+            return None
+        # Written since we last looked, by somebody whose message found the lease taken: once more.
+
+
+def _round(webhook_id: int, lease: uuid.UUID, until: float) -> _Ended:
+    while (sending := _take(webhook_id, lease)) is not None:
+        outcome = webhook_post(
+            sending.url,
+            headers=sending.headers,
+            body=sending.body,
+            networks=settings.RESURGE.webhook_networks,
+        )
+        _record(sending, outcome)
+        if not outcome.succeeded:
+            _judge(webhook_id, outcome)
+            return _Ended.FAILED
+        if time.monotonic() > until:
+            return _Ended.TIME_UP
+    return _Ended.NOTHING_DUE
+
+
+def _lease_take(webhook_id: int, lease: uuid.UUID) -> bool:
+    now = timezone.now()
+    free = Webhook.objects.filter(Q(free_at=None) | Q(free_at__lt=now), pk=webhook_id)
+    return bool(free.update(lease=lease, free_at=now + LEASE))
+
+
+def _lease_end(webhook_id: int, lease: uuid.UUID, pause: float) -> None:
+    free_at = timezone.now() + timedelta(seconds=pause) if pause else None
+    Webhook.objects.filter(pk=webhook_id, lease=lease).update(lease=None, free_at=free_at)
+
+
+def _pause(webhook_id: int) -> float:
+    """Seconds for which nothing is sent to a webhook that has just failed: doubling from one to a minute."""
+    failures = Webhook.objects.filter(pk=webhook_id).values_list("failures", flat=True).first()
+    return min(2.0 ** min(failures - 1, 10), LONGEST_PAUSE) if failures else 0.0
+
+
+@transaction.atomic
+def _take(webhook_id: int, lease: uuid.UUID) -> Sending | None:
+    """Count the next attempt, write when the one after it would be, and prepare the request.
+
+    None where nothing is due, or where the lease is lost. Raises `SecretLostError`.
+    """
+    now = timezone.now()
+    webhook = Webhook.objects.select_for_update(no_key=True).filter(pk=webhook_id, lease=lease).first()
+    if webhook is None:
+        return None
+    webhook.free_at = now + LEASE
+    webhook.save(update_fields=["free_at"])
+    for delivery in deliveries_due(webhook_id, at=now).select_for_update()[:LOOKED_AT]:
+        unfinished = DeliveryAttempt.objects.filter(delivery=delivery, duration=None, error="")
+        unfinished.update(error=NO_OUTCOME)
+        try:
+            if not webhook.enabled and delivery.kind != TEST_KIND:
+                raise _UnsendableError("the webhook is disabled")
+            if delivery.tries >= _most_tries(delivery):
+                raise _UnsendableError(NO_OUTCOME)
+            delivery.webhook = webhook
+            body = body_of(delivery)
+        except (_UnsendableError, EventGoneError) as error:
+            _end(delivery, error=str(error), at=now)
+            continue
+        delivery.attempts += 1
+        delivery.tries += 1
+        delivery.due_at = now + retry_delay(delivery.tries)
+        delivery.save(update_fields=["attempts", "tries", "due_at"])
+        attempt = DeliveryAttempt.objects.create(delivery=delivery, number=delivery.attempts, started_at=now)
+        headers = signed_headers(
+            delivery=str(delivery.pk),
+            timestamp=int(now.timestamp()),
+            body=body,
+            keys=[secret_derive(stored) for stored in secrets_stored(webhook, at=now)],
+        )
+        return Sending(
+            delivery=delivery,
+            attempt=attempt,
+            url=webhook.url,
+            headers={**headers, "content-type": "application/json", "user-agent": AGENT},
+            body=body,
+        )
+    return None
+
+
+@transaction.atomic
+def _record(sending: Sending, outcome: Outcome) -> None:
+    """Write down what came of an attempt, also one that was overtaken by another worker's."""
+    now = timezone.now()
+    # The webhook's row before its deliveries', as everywhere: nobody waits for somebody who waits for him.
+    health = Webhook.objects.filter(pk=sending.delivery.webhook_id)
+    if sending.delivery.kind == TEST_KIND:
+        pass  # says nothing about how it has been doing
+    elif outcome.succeeded:
+        health.update(failing_since=None, failures=0, succeeded_at=now)
+    else:
+        began = Coalesce(F("failing_since"), Value(sending.attempt.started_at))
+        health.update(failures=F("failures") + 1, failing_since=began)
+    DeliveryAttempt.objects.filter(pk=sending.attempt.pk).update(
+        duration=outcome.duration, status=outcome.status, error=outcome.error, excerpt=outcome.excerpt
+    )
+    delivery = Delivery.objects.select_for_update().filter(pk=sending.delivery.pk).first()
+    if delivery is None:
+        return
+    if outcome.succeeded:
+        delivery.status, delivery.error = outcome.status, ""
+        delivery.state, delivery.ended_at = DeliveryState.SUCCEEDED, now
+        delivery.save(update_fields=["status", "error", "state", "ended_at"])
+    elif delivery.state == DeliveryState.PENDING and delivery.attempts == sending.attempt.number:
+        if delivery.tries >= _most_tries(delivery):
+            _end(delivery, error=outcome.error, status=outcome.status, at=now)
+        else:
+            delivery.status, delivery.error = outcome.status, outcome.error
+            if outcome.retry_after is not None:
+                delivery.due_at = now + retry_delay(delivery.tries, asked=outcome.retry_after)
+            delivery.save(update_fields=["status", "error", "due_at"])
+
+
+def _judge(webhook_id: int, outcome: Outcome) -> None:
+    """Disable a webhook that asks for it, or that has only failed for a long time."""
+    hint = "See its delivery log, mend the receiver or the URL, test it, then enable it again."
+    webhook = Webhook.objects.filter(pk=webhook_id, enabled=True).first()
+    if webhook is None or webhook.failing_since is None:
+        return
+    if outcome.status == GONE:
+        webhook_disable(webhook_id=webhook_id, because="the receiver answered 410 Gone", hint=hint)
+    elif webhook.failures >= MOST_TRIES and timezone.now() - webhook.failing_since >= DISABLED_AFTER:
+        since = f"{webhook.failing_since:%Y-%m-%d %H:%M} UTC"
+        because = f"{webhook.failures} attempts have failed since {since}, none succeeded"
+        webhook_disable(webhook_id=webhook_id, because=because, hint=hint)
+
+
+def _end(delivery: Delivery, *, error: str, at: datetime, status: int | None = None) -> None:
+    delivery.state, delivery.ended_at = DeliveryState.GIVEN_UP, at
+    delivery.error, delivery.status = error, status if status is not None else delivery.status
+    delivery.save(update_fields=["state", "ended_at", "error", "status"])
+    log.warning("delivery given up", delivery=str(delivery.pk), kind=delivery.kind, error=error)
+
+
+def _next_due(webhook_id: int) -> float | None:
+    """Seconds until something is due, 0 if it is already; None where nothing waits."""
+    rows = Delivery.objects.filter(webhook_id=webhook_id, state=DeliveryState.PENDING)
+    first = rows.order_by("due_at").values_list("due_at", flat=True).first()
+    return None if first is None else max(0.0, (first - timezone.now()).total_seconds())
+
+
+def _most_tries(delivery: Delivery) -> int:
+    return 1 if delivery.kind == TEST_KIND else MOST_TRIES
+
+
+class _UnsendableError(Exception):
+    """A delivery that must not, or can no longer, be sent."""
