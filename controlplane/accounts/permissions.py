@@ -13,9 +13,10 @@ from controlplane.accounts.roles import OPERATOR, VIEWER, has_role
 class RolePermission(BasePermission):
     """Reading needs `viewer`, writing `operator`; a view names more in ``write_role``."""
 
-    message = "Your role does not permit this; ask an administrator for the operator role."
-
     def has_permission(self, request: Request, view: Any) -> bool:
         if request.method in SAFE_METHODS:
-            return has_role(request.user, getattr(view, "read_role", VIEWER))
-        return has_role(request.user, getattr(view, "write_role", OPERATOR))
+            role = getattr(view, "read_role", VIEWER)
+        else:
+            role = getattr(view, "write_role", OPERATOR)
+        self.message = f"Your role does not permit this; ask an administrator for the {role} role."
+        return has_role(request.user, role)

@@ -23,6 +23,7 @@ from controlplane.topologies.api.parts import (
     VersionViewSet,
 )
 from controlplane.topologies.api.views import PipelineListView, TopologyViewSet
+from controlplane.webhooks.api.views import DeliveryViewSet, WebhookViewSet
 from controlplane.whatif.api.views import WhatIfView
 
 router = SimpleRouter()
@@ -34,6 +35,8 @@ router.register("checkpoints", CheckpointViewSet, basename="checkpoint")
 router.register("operations", OperationViewSet, basename="operation")
 router.register("problems", ProblemViewSet, basename="problem")
 router.register("audit", AuditViewSet, basename="audit")
+router.register("webhooks", WebhookViewSet, basename="webhook")
+router.register(r"webhooks/(?P<webhook>\d{1,18})/deliveries", DeliveryViewSet, basename="webhook-delivery")
 router.register("tokens", TokenViewSet, basename="token")
 
 of_topology: list[URLPattern | URLResolver] = [

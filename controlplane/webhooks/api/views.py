@@ -1,0 +1,153 @@
+"""Webhooks over REST, for administrators: what is told to whom, and what became of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import mixins, status, viewsets
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.accounts.roles import ADMINISTRATOR
+from controlplane.api.requests import REASON, ErrorsSerializer, ReasonSerializer, caller, reason_of
+from controlplane.errors import Missing
+from controlplane.webhooks.api.serializers import (
+    DeliveryDetailSerializer,
+    DeliverySerializer,
+    RotateSerializer,
+    WebhookCreateSerializer,
+    WebhookSecretSerializer,
+    WebhookSerializer,
+    WebhookUpdateSerializer,
+)
+from controlplane.webhooks.deliveries import delivery_redeliver, webhook_test
+from controlplane.webhooks.models import Delivery, Webhook
+from controlplane.webhooks.selectors import delivery_list, webhook_get, webhook_list
+from controlplane.webhooks.services import (
+    webhook_create,
+    webhook_delete,
+    webhook_secret_rotate,
+    webhook_update,
+)
+
+REFUSED = {400: ErrorsSerializer, 404: ErrorsSerializer, 409: ErrorsSerializer}
+
+
+@extend_schema_view(
+    list=extend_schema(responses=WebhookSerializer(many=True)),
+    retrieve=extend_schema(responses=WebhookSerializer),
+)
+class WebhookViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+    """Webhooks by id. Their URLs may hold secrets, so only administrators see them."""
+
+    queryset = Webhook.objects.none()
+    serializer_class = WebhookSerializer
+    lookup_value_regex = r"\d{1,18}"
+    read_role = write_role = ADMINISTRATOR
+    filterset_fields = ("name", "enabled")
+    search_fields = ("name", "url")
+    ordering_fields = ("name", "created_at", "failing_since")
+
+    def get_queryset(self) -> Any:
+        return webhook_list()
+
+    @extend_schema(
+        request=WebhookCreateSerializer,
+        responses={201: WebhookSecretSerializer, 400: ErrorsSerializer, 409: ErrorsSerializer},
+    )
+    def create(self, request: Request) -> Response:
+        """Set one up. The answer holds the secret that signs its deliveries, this once."""
+        serializer = WebhookCreateSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        webhook, secret = webhook_create(**serializer.validated_data, **caller(request))
+        return Response(
+            {**_shown(webhook.pk), "secret": secret},
+            status=status.HTTP_201_CREATED,
+            headers={"Location": f"/api/v1/webhooks/{webhook.pk}/"},
+        )
+
+    @extend_schema(request=WebhookUpdateSerializer, responses={200: WebhookSerializer, **REFUSED})
+    def partial_update(self, request: Request, pk: str) -> Response:
+        """Change some of it. Disabling gives up what waits; enabling begins with the next event."""
+        serializer = WebhookUpdateSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        changes = dict(serializer.validated_data)
+        reason = changes.pop("reason")
+        webhook_update(webhook_id=int(pk), changes=changes, reason=reason, **caller(request))
+        return Response(_shown(int(pk)))
+
+    @extend_schema(parameters=[REASON], responses={204: None, 404: ErrorsSerializer})
+    def destroy(self, request: Request, pk: str) -> Response:
+        webhook_delete(webhook_id=int(pk), reason=reason_of(request), **caller(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    @extend_schema(request=RotateSerializer, responses={200: WebhookSecretSerializer, **REFUSED})
+    @action(detail=True, methods=["post"], url_path="rotate-secret")
+    def rotate_secret(self, request: Request, pk: str) -> Response:
+        """Make a new secret, shown this once; the present one signs as well for a while."""
+        serializer = RotateSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        given = serializer.validated_data
+        webhook, secret = webhook_secret_rotate(
+            webhook_id=int(pk),
+            overlap=timedelta(hours=given["overlap_hours"]),
+            reason=given["reason"],
+            **caller(request),
+        )
+        return Response({**_shown(webhook.pk), "secret": secret})
+
+    @extend_schema(request=ReasonSerializer, responses={202: DeliverySerializer, **REFUSED})
+    @action(detail=True, methods=["post"])
+    def test(self, request: Request, pk: str) -> Response:
+        """Send a `webhook.test`, once, also while it is disabled; follow the delivery that comes back."""
+        delivery = webhook_test(webhook_id=int(pk), reason=reason_of(request), **caller(request))
+        return _followed(delivery)
+
+
+class DeliveryViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+    """The delivery log of a webhook, newest first."""
+
+    queryset = Delivery.objects.none()
+    lookup_value_regex = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    read_role = write_role = ADMINISTRATOR
+    filterset_fields = ("state", "kind", "topology", "sequence")
+    ordering_fields = ("created_at", "due_at", "ended_at", "attempts")
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        webhook_get(int(kwargs["webhook"]))
+
+    def get_queryset(self) -> Any:
+        rows = delivery_list(int(self.kwargs.get("webhook", 0)))
+        return rows.prefetch_related("log") if self.action == "retrieve" else rows
+
+    def get_serializer_class(self) -> Any:
+        return DeliveryDetailSerializer if self.action == "retrieve" else DeliverySerializer
+
+    @extend_schema(request=ReasonSerializer, responses={202: DeliverySerializer, **REFUSED})
+    @action(detail=True, methods=["post"])
+    def redeliver(self, request: Request, webhook: str, pk: str) -> Response:
+        """Send it again, under the same id, however it ended; one that waits is due at once."""
+        delivery = delivery_redeliver(
+            delivery_id=pk, webhook_id=int(webhook), reason=reason_of(request), **caller(request)
+        )
+        return _followed(delivery)
+
+
+def _shown(webhook_id: int) -> dict[str, Any]:
+    webhook = webhook_list().filter(pk=webhook_id).first()
+    if webhook is None:
+        raise Missing(f"there is no webhook {webhook_id}")
+    return dict(WebhookSerializer(webhook).data)
+
+
+def _followed(delivery: Delivery) -> Response:
+    """202 with the delivery to follow."""
+    return Response(
+        DeliverySerializer(delivery).data,
+        status=status.HTTP_202_ACCEPTED,
+        headers={"Location": f"/api/v1/webhooks/{delivery.webhook_id}/deliveries/{delivery.pk}/"},
+    )
