@@ -29,6 +29,17 @@ def role_of(user: Any) -> str | None:
     return role
 
 
+def role_held(user: Any) -> str | None:
+    """The role a user has been given, in force or not (the account may be inactive).
+
+    Uses the groups that were prefetched with many users.
+    """
+    if user.is_superuser:
+        return ADMINISTRATOR
+    names = (group.name for group in user.groups.all() if group.name in _RANK)
+    return max(names, key=lambda name: _RANK[name], default=None)
+
+
 def has_role(user: Any, role: str) -> bool:
     """Whether `user` has at least `role`."""
     own = role_of(user)

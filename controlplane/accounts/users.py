@@ -1,0 +1,133 @@
+"""Users, their roles and passwords (write side). The first administrator and tokens are in `services`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from controlplane.accounts.roles import ADMINISTRATOR, ROLES, role_held
+from controlplane.domain.topology import Problem
+from controlplane.errors import Conflict, Invalid
+from controlplane.events.audit import audit_record
+from controlplane.events.choices import Door
+from controlplane.events.operations import reason_require
+
+SYSTEM = "system"
+"""Who acts where nobody does, in the audit trail; no user may have that name."""
+
+USER_FIELDS = ("role", "active")
+"""What of a user may be changed, besides the password."""
+
+
+@transaction.atomic
+def user_create(
+    *, username: str, password: str, role: str | None, actor: str, reason: str, door: Door
+) -> Any:
+    """Create a user with a role (None: may sign in and sees nothing).
+
+    Raises `Invalid` with the field's name, or `Conflict` for a name that is taken in any case of letters.
+    """
+    reason_require(reason)
+    user = get_user_model()(username=username)
+    _role_require(role)
+    _validate("username", lambda: user.clean_fields(exclude=["password"]))
+    if username.lower() == SYSTEM:
+        raise Invalid("username", f"{username!r} is what the system is called in the audit trail")
+    if get_user_model().objects.filter(username__iexact=username).exists():
+        raise Conflict(f"there is a user {username!r} already; choose another name")
+    _validate("password", lambda: validate_password(password, user))
+    user.set_password(password)
+    user.save()
+    _role_set(user, role)
+    audit_record(
+        actor=actor, door=door, action="account.create", target=username, after=_shown(user), reason=reason
+    )
+    return user
+
+
+@transaction.atomic
+def user_update(*, user_id: int, changes: Mapping[str, Any], actor: str, reason: str, door: Door) -> Any:
+    """Change a user's `role` (or None) or whether the account is `active`.
+
+    Whoever is not active cannot sign in, and their tokens do not work. Raises `Invalid`, or `Conflict` where
+    no active administrator would be left.
+    """
+    reason_require(reason)
+    for field in changes:
+        if field not in USER_FIELDS:
+            raise Invalid(field, f"a user has no field {field!r} to change; it has {', '.join(USER_FIELDS)}")
+    # All of them, so that two administrators cannot demote each other at the same moment.
+    users = {
+        user.pk: user
+        for user in get_user_model().objects.select_for_update().order_by("pk").prefetch_related("groups")
+    }
+    user = users[user_id]
+    before = _shown(user)
+    after = {**before, **changes}
+    _role_require(after["role"])
+    if after == before:
+        return user
+    others = [one for one in users.values() if one.pk != user.pk and one.is_active]
+    remains = after["active"] and after["role"] == ADMINISTRATOR
+    if not remains and not any(role_held(one) == ADMINISTRATOR for one in others):
+        raise Conflict(
+            f"{user.get_username()!r} is the only active administrator: make somebody else one first"
+        )
+    user.is_active = bool(after["active"])
+    _role_set(user, after["role"])
+    changed = [field for field in USER_FIELDS if before[field] != after[field]]
+    audit_record(
+        actor=actor,
+        door=door,
+        action="account.update",
+        target=user.get_username(),
+        before={field: before[field] for field in changed},
+        after={field: after[field] for field in changed},
+        reason=reason,
+    )
+    return user
+
+
+@transaction.atomic
+def user_password_set(*, user_id: int, password: str, actor: str, reason: str, door: Door) -> Any:
+    """Set a password, which ends the user's other sessions. Raises `Invalid` (path ``password``)."""
+    reason_require(reason)
+    user = get_user_model().objects.select_for_update().get(pk=user_id)
+    _validate("password", lambda: validate_password(password, user))
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    audit_record(actor=actor, door=door, action="account.password", target=user.get_username(), reason=reason)
+    return user
+
+
+def _role_set(user: Any, role: str | None) -> None:
+    """Exactly this role. Django's own flags would give more than it, so they follow it."""
+    if role != ADMINISTRATOR:
+        user.is_superuser = user.is_staff = False
+    user.save(update_fields=["is_active", "is_superuser", "is_staff"])
+    user.groups.remove(*Group.objects.filter(name__in=ROLES).exclude(name=role or ""))
+    if role is not None:
+        user.groups.add(Group.objects.get_or_create(name=role)[0])
+
+
+def _role_require(role: str | None) -> None:
+    if role is not None and role not in ROLES:
+        raise Invalid("role", f"{role!r} is not one of {', '.join(ROLES)}")
+
+
+def _shown(user: Any) -> dict[str, Any]:
+    return {"role": role_held(user), "active": user.is_active}
+
+
+def _validate(field: str, check: Callable[[], None]) -> None:
+    """Run one of Django's checks; what it finds is raised as `Invalid` under `field`."""
+    try:
+        check()
+    except ValidationError as error:
+        raise Invalid.from_problems(Problem(field, message) for message in error.messages) from None
