@@ -30,7 +30,7 @@ def boot_data(request: HttpRequest) -> dict[str, Any]:
     return {
         "user": user.get_username(),
         "role": role_of(user),
-        "admin": bool(getattr(user, "is_staff", False)),
+        "admin": role_of(user) is not None,
         "faultInjection": installation.fault_injection,
         "theta": installation.theta,
         "heartbeatInterval": installation.heartbeat_interval,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.contrib import admin
 
+from controlplane.administration.pages import SystemOwnedAdmin
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.system_admin import SystemOwnedAdmin
 
 
 @admin.register(Checkpoint)

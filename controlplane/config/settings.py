@@ -21,6 +21,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [
     "dashboard",
+    "controlplane.administration",
     "controlplane.accounts",
     "controlplane.events",
     "controlplane.topologies",
@@ -38,7 +39,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_prometheus",
-    "django.contrib.admin",
+    "controlplane.administration.django_admin.SiteConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.contrib import admin
 
+from controlplane.administration.pages import SystemOwnedAdmin
 from controlplane.events.models import AuditEntry, Event, EventCounter, Operation
-from controlplane.system_admin import SystemOwnedAdmin
 
 
 @admin.register(Event)

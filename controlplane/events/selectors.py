@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from controlplane.errors import Missing
 from controlplane.events.models import AuditEntry, Event, EventCounter, Operation
@@ -34,3 +35,11 @@ def operation_get(identifier: UUID | str) -> Operation:
 
 def audit_list() -> QuerySet[AuditEntry]:
     return AuditEntry.objects.order_by("-at", "-id")
+
+
+def audit_of(*, areas: Iterable[str], target: str) -> QuerySet[AuditEntry]:
+    """What was done to `target`, newest first; an area is what comes before the dot of an action."""
+    wanted = Q(pk__in=())
+    for area in areas:
+        wanted |= Q(action__startswith=f"{area}.")
+    return audit_list().filter(wanted, target=target)

@@ -7,8 +7,10 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 
+from controlplane.accounts.roles import VIEWER, has_role
+from controlplane.administration.pages import SystemOwnedAdmin
+from controlplane.events.selectors import audit_of
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
-from controlplane.system_admin import SystemOwnedAdmin
 
 
 class EntryInline(admin.TabularInline):
@@ -24,7 +26,7 @@ class EntryInline(admin.TabularInline):
         return False
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.is_staff)
+        return has_role(request.user, VIEWER)
 
 
 @admin.register(Incident)
@@ -34,6 +36,10 @@ class IncidentAdmin(SystemOwnedAdmin):
     search_fields = ("=number", "reason", "topologies__name", "failed_nodes__name")
     date_hierarchy = "opened_at"
     inlines = (EntryInline,)
+    audit_areas = ("incident",)
+
+    def audit_of(self, obj: Incident) -> Any:
+        return audit_of(areas=self.audit_areas, target=str(obj.number))
 
 
 @admin.register(IncidentEntry)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
 
-from controlplane.errors import Conflict
-from controlplane.events.choices import Door, OperationKind
-from controlplane.events.operations import operation_request
-from controlplane.nodes.choices import NodeState
+from controlplane.administration.pages import ReasonedActionsMixin, SystemOwnedAdmin
+from controlplane.events.choices import OperationKind
+from controlplane.nodes.actions import node_action
 from controlplane.nodes.models import Node, NodeRequest
-from controlplane.system_admin import OperatorActionsMixin, SystemOwnedAdmin
 
 
 @admin.register(Node)
-class NodeAdmin(OperatorActionsMixin, SystemOwnedAdmin):
+class NodeAdmin(ReasonedActionsMixin, SystemOwnedAdmin):
     list_display = (
         "name",
         "state",
@@ -32,28 +29,18 @@ class NodeAdmin(OperatorActionsMixin, SystemOwnedAdmin):
     list_filter = ("state", "rack", "standby", "provider")
     search_fields = ("name", "address", "rack")
     actions = ("drain", "activate")
+    audit_areas = ("node",)
 
-    @admin.action(description="Drain")
+    @admin.action(description="Drain", permissions=["act"])
     def drain(self, request: HttpRequest, rows: Any) -> None:
-        ask = partial(self._ask, request, OperationKind.NODE_DRAIN, NodeState.ALIVE)
-        self.run_service(request, rows, "Draining", ask)
+        self._ask(request, rows, OperationKind.NODE_DRAIN, "Draining")
 
-    @admin.action(description="Activate")
+    @admin.action(description="Activate", permissions=["act"])
     def activate(self, request: HttpRequest, rows: Any) -> None:
-        ask = partial(self._ask, request, OperationKind.NODE_ACTIVATE, NodeState.DRAINING)
-        self.run_service(request, rows, "Activating", ask)
+        self._ask(request, rows, OperationKind.NODE_ACTIVATE, "Activating")
 
-    @staticmethod
-    def _ask(request: HttpRequest, kind: OperationKind, needed: NodeState, node: Node) -> None:
-        if node.state != needed:
-            raise Conflict(f"node {node.name!r} is {node.state}, not {needed}")
-        operation_request(
-            kind=kind,
-            target=node.name,
-            actor=request.user.get_username(),
-            reason="from the admin site",
-            door=Door.ADMIN,
-        )
+    def _ask(self, request: HttpRequest, rows: Any, kind: OperationKind, verb: str) -> None:
+        self.run_service(request, rows, verb, lambda node, who: node_action(kind=kind, name=node.name, **who))
 
 
 @admin.register(NodeRequest)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from controlplane.accounts.roles import OPERATOR, has_role
-from controlplane.errors import ServiceError
-from controlplane.events.choices import Door, OperationKind
-from controlplane.events.representation import POLICY_FIELDS
-from controlplane.system_admin import OperatorActionsMixin, SystemOwnedAdmin
+from controlplane.administration.forms import By
+from controlplane.administration.pages import ReasonedActionsMixin, ServiceAdmin, SystemOwnedAdmin
+from controlplane.events.choices import OperationKind
+from controlplane.events.models import AuditEntry
+from controlplane.events.selectors import audit_of
+from controlplane.topologies.forms import QueryForm, TopologyAddForm, TopologyForm
 from controlplane.topologies.lifecycle import topology_action, topology_deploy, topology_undeploy
 from controlplane.topologies.models import (
     AvailabilitySample,
@@ -23,31 +24,21 @@ from controlplane.topologies.models import (
     Topology,
     TopologyVersion,
 )
-from controlplane.topologies.policies import topology_policy_set
-from controlplane.topologies.services import query_priorities_set
-
-REASON = "from the admin site"
-
-
-class PolicyForm(forms.ModelForm):
-    reason = forms.CharField(max_length=1000, help_text="Why; kept in the audit trail.")
-
-    class Meta:
-        model = Topology
-        fields = POLICY_FIELDS
+from controlplane.topologies.services import topology_delete, topology_update
 
 
 @admin.register(Topology)
-class TopologyAdmin(OperatorActionsMixin, SystemOwnedAdmin):
-    """How it is to be recovered is an operator's to choose; the rest follows from specifications and runs."""
+class TopologyAdmin(ReasonedActionsMixin, ServiceAdmin):
+    """What it is and how it is recovered are operators' to choose; the rest follows from its runs."""
 
-    form = PolicyForm
-    fields = (
-        "name", *POLICY_FIELDS, "reason", "version", "status", "desired", "error", "generation",
+    add_form = TopologyAddForm
+    change_form = TopologyForm
+    audit_areas = ("topology", "query")
+    shown_fields = (
+        "name", "checkpoints_every", "version", "status", "desired", "error", "generation",
         "applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch", "input_rate",
-        "deployed_at", "created_at", "updated_at", "spec",
+        "deployed_at", "created_at", "updated_at",
     )  # fmt: skip
-    readonly_fields = tuple(name for name in fields if name not in (*POLICY_FIELDS, "reason"))
     list_display = (
         "name",
         "status",
@@ -61,62 +52,76 @@ class TopologyAdmin(OperatorActionsMixin, SystemOwnedAdmin):
     )
     list_filter = ("status", "desired", "method")
     search_fields = ("name", "error")
-    actions = ("deploy", "undeploy", "checkpoint", "recover")
+    actions = ("deploy", "undeploy", "checkpoint", "recover", "pause", "resume")
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return has_role(request.user, OPERATOR)
+    @admin.display(description="checkpoints")
+    def checkpoints_every(self, topology: Topology) -> str:
+        own = topology.spec.get("checkpoint_interval")
+        if own is not None:
+            return f"every {own:g} s (`checkpoint_interval` of the specification)"
+        every = settings.RESURGE.checkpoint_interval
+        return f"every {every:g} s (the installation's RESURGE_CHECKPOINT_INTERVAL)"
 
-    def save_model(self, request: HttpRequest, obj: Topology, form: Any, change: bool) -> None:
-        try:
-            topology_policy_set(
-                name=obj.name,
-                changes={field: form.cleaned_data[field] for field in POLICY_FIELDS},
-                actor=request.user.get_username(),
-                reason=form.cleaned_data["reason"],
-                door=Door.ADMIN,
-            )
-        except ServiceError as error:
-            self.message_user(request, str(error), messages.ERROR)
+    def delete_with(self, obj: Topology, who: By) -> None:
+        topology_delete(name=obj.name, **who)
 
-    @admin.action(description="Deploy the newest version")
+    @admin.action(description="Deploy the newest version", permissions=["act"])
     def deploy(self, request: HttpRequest, rows: Any) -> None:
-        self.run_service(request, rows, "Deploying", partial(self._deploy, request, topology_deploy))
+        self.run_service(request, rows, "Deploying", lambda row, who: topology_deploy(name=row.name, **who))
 
-    @admin.action(description="Undeploy")
+    @admin.action(description="Undeploy", permissions=["act"])
     def undeploy(self, request: HttpRequest, rows: Any) -> None:
-        self.run_service(request, rows, "Stopping", partial(self._deploy, request, topology_undeploy))
+        self.run_service(request, rows, "Stopping", lambda row, who: topology_undeploy(name=row.name, **who))
 
-    @admin.action(description="Take a checkpoint")
+    @admin.action(description="Take a checkpoint", permissions=["act"])
     def checkpoint(self, request: HttpRequest, rows: Any) -> None:
-        act = partial(self._act, request, OperationKind.TOPOLOGY_CHECKPOINT)
-        self.run_service(request, rows, "Checkpoint asked for", act)
+        self._ask(request, rows, OperationKind.TOPOLOGY_CHECKPOINT, "Checkpoint asked for")
 
-    @admin.action(description="Recover now")
+    @admin.action(description="Recover now", permissions=["act"])
     def recover(self, request: HttpRequest, rows: Any) -> None:
-        act = partial(self._act, request, OperationKind.TOPOLOGY_RECOVER)
-        self.run_service(request, rows, "Recovery asked for", act)
+        self._ask(request, rows, OperationKind.TOPOLOGY_RECOVER, "Recovery asked for")
 
-    @staticmethod
-    def _deploy(request: HttpRequest, service: Any, row: Topology) -> None:
-        service(name=row.name, actor=request.user.get_username(), reason=REASON, door=Door.ADMIN)
+    @admin.action(description="Pause", permissions=["act"])
+    def pause(self, request: HttpRequest, rows: Any) -> None:
+        self._ask(request, rows, OperationKind.TOPOLOGY_PAUSE, "Pausing")
 
-    @staticmethod
-    def _act(request: HttpRequest, kind: OperationKind, row: Topology) -> None:
-        topology_action(
-            kind=kind,
-            name=row.name,
-            actor=request.user.get_username(),
-            reason=REASON,
-            door=Door.ADMIN,
+    @admin.action(description="Resume", permissions=["act"])
+    def resume(self, request: HttpRequest, rows: Any) -> None:
+        self._ask(request, rows, OperationKind.TOPOLOGY_RESUME, "Resuming")
+
+    def _ask(self, request: HttpRequest, rows: Any, kind: OperationKind, verb: str) -> None:
+        self.run_service(
+            request, rows, verb, lambda row, who: topology_action(kind=kind, name=row.name, **who)
         )
 
 
 @admin.register(TopologyVersion)
-class TopologyVersionAdmin(SystemOwnedAdmin):
+class TopologyVersionAdmin(ReasonedActionsMixin, SystemOwnedAdmin):
+    """Versions are never changed; an earlier one can be made the newest again, as a new version."""
+
     list_display = ("topology", "number", "created_at", "created_by", "reason")
     list_filter = ("topology",)
     list_select_related = ("topology",)
     search_fields = ("topology__name", "created_by", "reason")
+    actions = ("put_back",)
+    audit_areas = ("topology",)
+
+    def audit_of(self, obj: TopologyVersion) -> QuerySet[AuditEntry]:
+        return audit_of(areas=self.audit_areas, target=obj.topology.name).filter(
+            action__in=("topology.create", "topology.update")
+        )
+
+    @admin.action(description="Make it the newest version again", permissions=["act"])
+    def put_back(self, request: HttpRequest, rows: Any) -> None:
+        if len({version.topology_id for version in rows}) != len(rows):
+            self.message_user(request, "Choose one version of a topology.", messages.ERROR)
+            return
+        self.run_service(
+            request,
+            rows,
+            "Put back",
+            lambda version, who: topology_update(name=version.topology.name, spec=version.spec, **who),
+        )
 
 
 @admin.register(Partition)
@@ -127,28 +132,17 @@ class PartitionAdmin(SystemOwnedAdmin):
     search_fields = ("operator", "topology__name", "node__name")
 
 
-class QueryForm(forms.ModelForm):
-    reason = forms.CharField(max_length=1000, help_text="Why; kept in the audit trail.")
-
-    class Meta:
-        model = Query
-        fields = ("priority",)
-
-
 @admin.register(Query)
-class QueryAdmin(SystemOwnedAdmin):
+class QueryAdmin(ServiceAdmin):
     """The priority is an operator's to choose; the rest is measured."""
 
-    form = QueryForm
+    change_form = QueryForm
+    audit_areas = ("query",)
     list_display = ("label", "topology", "priority", "status", "available", "latency", "relative_latency")
     list_filter = ("topology", "status", "available", "priority")
     list_select_related = ("topology", "partition")
     search_fields = ("partition__operator", "topology__name")
-    fields = (
-        "label", "topology", "priority", "reason", "status", "available", "latency", "baseline_latency",
-        "relative_latency", "epoch",
-    )  # fmt: skip
-    readonly_fields = (
+    shown_fields = (
         "label", "topology", "status", "available", "latency", "baseline_latency", "relative_latency",
         "epoch",
     )  # fmt: skip
@@ -157,20 +151,10 @@ class QueryAdmin(SystemOwnedAdmin):
     def label(self, query: Query) -> str:
         return query.partition.label
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return has_role(request.user, OPERATOR)
-
-    def save_model(self, request: HttpRequest, obj: Query, form: Any, change: bool) -> None:
-        try:
-            query_priorities_set(
-                topology=obj.topology.name,
-                priorities={obj.partition.label: form.cleaned_data["priority"]},
-                actor=request.user.get_username(),
-                reason=form.cleaned_data["reason"],
-                door=Door.ADMIN,
-            )
-        except ServiceError as error:
-            self.message_user(request, str(error), messages.ERROR)
+    def audit_of(self, obj: Query) -> QuerySet[AuditEntry]:
+        """One entry is about several queries of a topology at once."""
+        entries = audit_of(areas=self.audit_areas, target=obj.topology.name)
+        return entries.filter(after__has_key=obj.partition.label)
 
 
 @admin.register(AvailabilitySample)

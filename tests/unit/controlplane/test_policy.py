@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
-from django.test import Client
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -142,24 +140,3 @@ def test_the_incident_shows_orders_proposals_and_the_area(operator: APIClient, i
     shown = operator.get(f"{API}/incidents/1/").json()
     assert (shown["proposals"], shown["availability_area"]) == ({"counts": waiting}, 0.75)
     assert "costs" not in shown
-
-
-def test_the_admin_site_changes_policies_through_the_service(db: None, topology: Topology) -> None:
-    client = Client()
-    client.force_login(get_user_model().objects.create_superuser("root", password="secret-for-tests"))
-    url = f"/admin/topologies/topology/{topology.pk}/change/"
-    body = {
-        "method": "blocking",
-        "planner": "optimal",
-        "rollback": "global",
-        "approval": "approve",
-        "correlation_threshold": "",
-        "correlation_window": "3",
-    }
-    assert client.post(url, body).status_code == 200, "without a reason the form comes back"
-    assert client.post(url, {**body, "correlation_threshold": "0", **WHY}).status_code == 200
-    assert client.post(url, {**body, **WHY}).status_code == 302
-    topology.refresh_from_db()
-    assert (topology.planner, topology.correlation_window) == ("optimal", 3.0)
-    entry = AuditEntry.objects.get(action="topology.policy")
-    assert (entry.actor, entry.door, entry.after["approval"]) == ("root", "admin", "approve")

@@ -1,0 +1,26 @@
+"""Forms about accounts that belong to no admin page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.forms import PasswordChangeForm
+
+from controlplane.accounts.users import user_password_set
+from controlplane.events.choices import Door
+
+
+class OwnPasswordForm(PasswordChangeForm):
+    """Somebody changes their own password, which is audited like any other change."""
+
+    user: Any
+
+    def save(self, commit: bool = True) -> Any:
+        self.user = user_password_set(
+            user_id=self.user.pk,
+            password=self.cleaned_data["new_password1"],
+            actor=self.user.get_username(),
+            reason="changed by its owner",
+            door=Door.ADMIN,
+        )
+        return self.user

@@ -1,0 +1,97 @@
+"""Forms whose last check is the service itself, so that a page accepts what REST accepts and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from django import forms
+from django.contrib.admin.helpers import ActionForm
+from django.db import transaction
+from django.http import HttpRequest
+
+from controlplane.errors import Invalid, ServiceError
+from controlplane.events.choices import Door
+
+REASON_LENGTH = 1000
+REASON_HELP = "Why; kept in the audit trail."
+
+
+class By(TypedDict):
+    """Keyword arguments of every service that changes something."""
+
+    actor: str
+    reason: str
+    door: Door
+
+
+def by(request: HttpRequest, reason: str) -> By:
+    return {"actor": request.user.get_username(), "reason": reason, "door": Door.ADMIN}
+
+
+def reason_field() -> forms.CharField:
+    return forms.CharField(
+        max_length=REASON_LENGTH,
+        help_text=REASON_HELP,
+        widget=forms.TextInput(attrs={"size": 80, "class": "vLargeTextField"}),
+    )
+
+
+class ServiceForm(forms.ModelForm):
+    """Calls `apply` once every field is well-formed; what the service refuses become the form's errors.
+
+    The model's own validation is left out: the service is the authority, and saves.
+    """
+
+    reason = reason_field()
+    request: HttpRequest
+    """Whose change it is; set by the admin page."""
+
+    def apply(self, given: dict[str, Any], who: By) -> Any:
+        """Call the service with the cleaned fields (without the reason); returns the object as it is now.
+
+        Raises `ServiceError`.
+        """
+        raise NotImplementedError
+
+    def field_of(self, path: str) -> str | None:
+        """The form field that a path of an `Invalid` is about; None for the form as a whole."""
+        return path if path in self.fields else None
+
+    def save(self, commit: bool = True) -> Any:
+        return self.instance  # the service has saved it
+
+    def save_m2m(self) -> None:
+        """Nothing is left to save."""
+
+    def _post_clean(self) -> None:
+        if self.errors:
+            return
+        given = dict(self.cleaned_data)
+        reason = given.pop("reason")
+        try:
+            with transaction.atomic():
+                self.instance = self.apply(given, by(self.request, reason))
+        except Invalid as error:
+            for problem in error.problems:
+                field = self.field_of(problem.path)
+                self.add_error(field, problem.message if field == problem.path else str(problem))
+        except ServiceError as error:
+            self.add_error(None, str(error))
+
+
+class ReasonForm(forms.Form):
+    """Why something is deleted."""
+
+    reason = reason_field()
+
+
+class ReasonedActionForm(ActionForm):
+    """The action of a list, and why it is done. Whether there is a reason, the action checks itself: Django
+    would say of a form that is not valid only that no action was chosen."""
+
+    reason = forms.CharField(
+        required=False,
+        max_length=REASON_LENGTH,
+        label="Why",
+        widget=forms.TextInput(attrs={"size": 40, "placeholder": "kept in the audit trail"}),
+    )

@@ -1,0 +1,163 @@
+"""What can only be set through the environment, with its effect: for the admin site's settings page."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.accounts.roles import ADMINISTRATOR
+from controlplane.config.environment import Environment
+
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
+HIDDEN = "not shown"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One variable, the field of `Environment` it sets, and what it does. `private` ones name hosts, paths
+    or keys and are shown to administrators only."""
+
+    variable: str
+    field: str
+    effect: str
+    private: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    variable: str
+    value: str
+    given: bool
+    effect: str
+
+
+GROUPS: dict[str, tuple[Setting, ...]] = {
+    "Failures and recovery": (
+        Setting(
+            "RESURGE_CORRELATION_THRESHOLD", "correlation_threshold",
+            "So many nodes lost together are a correlated failure, which is recovered incrementally. "
+            "A topology's policy may have a number of its own.",
+        ),
+        Setting(
+            "RESURGE_CORRELATION_WINDOW", "correlation_window",
+            "Seconds: nodes are lost together when each is lost at most so long after the one before. "
+            "A topology's policy may have a number of its own.",
+        ),
+        Setting(
+            "RESURGE_SESSION_TIMEOUT", "session_timeout",
+            "Seconds after which ZooKeeper ends the session of a silent node: sooner finds failures sooner, "
+            "and takes a slow network for one.",
+        ),
+        Setting(
+            "RESURGE_HEARTBEAT_INTERVAL", "heartbeat_interval",
+            "Seconds between heartbeats. A node whose registration is gone and that was silent for two of "
+            "them is lost.",
+        ),
+        Setting(
+            "RESURGE_MAX_UTILISATION", "max_utilisation",
+            "Share of a node's capacity that plans may use. The rest is for peaks and for catching up.",
+        ),
+        Setting(
+            "RESURGE_THETA", "theta",
+            "A query is available while its mean latency, relative to before the failure, is below this.",
+        ),
+        Setting(
+            "RESURGE_FAULT_INJECTION", "fault_injection",
+            "Whether operators may kill nodes on purpose. Off wherever outputs matter.",
+        ),
+    ),
+    "Checkpoints and outputs": (
+        Setting(
+            "RESURGE_CHECKPOINT_INTERVAL", "checkpoint_interval",
+            "Seconds between global checkpoints of a topology whose specification has no "
+            "`checkpoint_interval`: shorter replays less after a failure and uploads more.",
+        ),
+        Setting("RESURGE_CHECKPOINTS", "checkpoints", "Where checkpoints are kept (any fsspec URL).", True),
+        Setting("RESURGE_OUTPUTS", "outputs", "Where queries write their results.", True),
+    ),
+    "Nodes and their provider": (
+        Setting(
+            "RESURGE_REPLACEMENT_DELAY", "replacement_delay",
+            "Seconds until a replacement node of the provider `local` (processes on this machine) is up. "
+            "The planner `look_ahead` and what-if expect nodes by it.",
+        ),
+        Setting(
+            "RESURGE_CPU_CAPS", "cpu_caps",
+            "Whether local nodes are held to their capacity, where control groups can be written.",
+        ),
+        Setting(
+            "RESURGE_OPERATOR_MODULES", "operator_modules",
+            "Python modules from which specifications may name operators: code that drivers and nodes run.",
+        ),
+        Setting(
+            "RESURGE_SPARK_MASTER", "spark_master", "The Spark master that drivers and nodes use.", True
+        ),
+        Setting("RESURGE_DRIVER_HOST", "driver_host", "Address at which nodes reach the drivers.", True),
+    ),
+    "Servers": (
+        Setting("RESURGE_HOME", "home", "Directory of everything that is written on this host.", True),
+        Setting("RESURGE_DATABASE_URL", "database_url", "The database: the truth for history.", True),
+        Setting("RESURGE_REDIS_URL", "redis_url", "Redis: messages and telemetry, no truths.", True),
+        Setting("RESURGE_ZOOKEEPER", "zookeeper", "ZooKeeper: the truth for coordination.", True),
+        Setting("RESURGE_PORT", "port", "Port of the web server."),
+        Setting(
+            "RESURGE_ALLOWED_HOSTS", "allowed_hosts",
+            "Names under which browsers may reach this server.", True,
+        ),
+        Setting(
+            "RESURGE_WEBHOOK_NETWORKS", "webhook_networks",
+            "Private address ranges that webhooks may reach; all others that are not public are refused.",
+        ),
+        Setting(
+            "RESURGE_SECRET_KEY", "secret_key",
+            "Signs sessions; the secrets of webhooks are derived from it. Without one, sessions end with the "
+            "process. All processes need the same.", True,
+        ),
+        Setting("RESURGE_LOG_LEVEL", "log_level", "What is logged: DEBUG, INFO, WARNING, ERROR or CRITICAL."),
+        Setting(
+            "RESURGE_DEBUG", "debug",
+            "Django's debugging pages, which show what is secret. Never outside development.",
+        ),
+    ),
+}  # fmt: skip
+
+
+def groups_shown(
+    environment: Environment, role: str | None, variables: Mapping[str, str] | None = None
+) -> dict[str, list[Shown]]:
+    """The settings in force by group, as far as `role` may see them; secrets never."""
+    given = os.environ if variables is None else variables
+    return {
+        name: [
+            Shown(
+                variable=setting.variable,
+                value=_value(environment, setting),
+                given=bool(given.get(setting.variable, "").strip()),
+                effect=setting.effect,
+            )
+            for setting in settings
+            if role == ADMINISTRATOR or not setting.private
+        ]
+        for name, settings in GROUPS.items()
+        if role == ADMINISTRATOR or not all(setting.private for setting in settings)
+    }
+
+
+def _value(environment: Environment, setting: Setting) -> str:
+    value = getattr(environment, setting.field)
+    return _AS_TEXT.get(type(value), _text)(value) if setting.field not in _SECRET else HIDDEN
+
+
+def _text(value: Any) -> str:
+    return _CREDENTIALS.sub("...@", str(value))
+
+
+_SECRET = frozenset({"secret_key"})
+_AS_TEXT: dict[type, Callable[[Any], str]] = {
+    bool: lambda value: "on" if value else "off",
+    float: lambda value: f"{value:g}",
+    tuple: lambda value: ", ".join(map(str, value)) or "none",
+}
