@@ -15,12 +15,12 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import structlog
-from channels.auth import get_user
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from controlplane.accounts.roles import VIEWER, has_role
 from dashboard.feed import EventFeed, FeedEvent, TrimmedError, feed_of_loop, newest_sequence
+from dashboard.socket_access import user_now
 
 log = structlog.get_logger(__name__)
 
@@ -149,14 +149,10 @@ class EventConsumer(AsyncWebsocketConsumer):
                     return
 
     async def _session_holds(self) -> bool:
-        """Whether the session that opened this socket still exists and its user may look."""
-        session = self.scope.get("session")
-        if session is None:
-            return True  # authenticated by something else than a session
+        """Whether the session or token that opened this socket is still good and its user may look."""
         try:
-            fresh = type(session)(session.session_key)
-            user = await get_user({"session": fresh})
-            return bool(await database_sync_to_async(has_role)(user, VIEWER))
+            user = await user_now(self.scope)
+            return user is None or bool(await database_sync_to_async(has_role)(user, VIEWER))
         except Exception as error:  # cannot tell: a restarting database signs nobody out
             log.warning("session not checked", error=f"{type(error).__name__}: {error}")
             return True

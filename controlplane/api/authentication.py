@@ -15,7 +15,11 @@ class BearerTokenAuthentication(TokenAuthentication):
     """``Authorization: Token <token>`` or ``Authorization: Bearer <token>``."""
 
     def authenticate(self, request: Request) -> Any:
-        prefix, _, token = get_authorization_header(request).partition(b" ")
+        return self.authenticate_header_value(get_authorization_header(request))
+
+    def authenticate_header_value(self, header: bytes) -> Any:
+        """``(user, token)``, or None for another scheme. Raises `AuthenticationFailed`."""
+        prefix, _, token = header.partition(b" ")
         if prefix.lower() not in {b"token", b"bearer"}:
             return None
         token = token.strip()

@@ -1,0 +1,75 @@
+"""Who may open a websocket: a page of this server with its session, or a program with a token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from channels.auth import AuthMiddlewareStack, get_user
+from channels.db import database_sync_to_async
+from channels.security.websocket import AllowedHostsOriginValidator
+from django.contrib.auth.models import AnonymousUser
+from django.utils import timezone
+from knox.models import AuthToken
+from rest_framework.exceptions import AuthenticationFailed
+
+from controlplane.api.authentication import BearerTokenAuthentication
+
+
+class SocketAccess:
+    """Puts ``user`` (and for programs ``token``) into the scope of `application`.
+
+    A browser sends its cookies along whatever page opens the socket, so a page's origin must be one of ours.
+    It cannot be made to send a token, so programs need no origin; one that names another is refused alike.
+    """
+
+    def __init__(self, application: Any) -> None:
+        self._pages = AllowedHostsOriginValidator(AuthMiddlewareStack(application))
+        self._programs = TokenAccess(application)
+        self._programs_with_origin = AllowedHostsOriginValidator(self._programs)
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        headers = {name for name, _ in scope["headers"]}
+        chosen: Any = self._pages
+        if b"authorization" in headers:
+            chosen = self._programs_with_origin if b"origin" in headers else self._programs
+        await chosen(scope, receive, send)
+
+
+class TokenAccess:
+    """``Authorization: Bearer <token>``; whoever's token is not accepted is nobody."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        header = next(value for name, value in scope["headers"] if name == b"authorization")
+        user, token = await _authenticate(header)
+        await self._application({**scope, "user": user, "token": token}, receive, send)
+
+
+@database_sync_to_async
+def _authenticate(header: bytes) -> tuple[Any, AuthToken | None]:
+    try:
+        found = BearerTokenAuthentication().authenticate_header_value(header)
+    except AuthenticationFailed:
+        found = None
+    return found or (AnonymousUser(), None)
+
+
+async def user_now(scope: dict[str, Any]) -> Any:
+    """Who the token or the session of an open socket belongs to by now; nobody where it has ended. None
+    for a scope that has neither."""
+    if scope.get("token") is not None:
+        return await _token_user(scope["token"].digest)
+    session = scope.get("session")
+    if session is None:
+        return None
+    return await get_user({"session": type(session)(session.session_key)})
+
+
+@database_sync_to_async
+def _token_user(digest: str) -> Any:
+    token = AuthToken.objects.filter(digest=digest).select_related("user").first()
+    if token is None or (token.expiry is not None and token.expiry <= timezone.now()):
+        return AnonymousUser()
+    return token.user
