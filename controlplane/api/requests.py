@@ -42,6 +42,9 @@ REASON = OpenApiParameter(
     name="reason", type=OpenApiTypes.STR, required=True, description="why; kept in the audit trail"
 )
 
+COMMAND_LINE = "resurge-cli/"
+"""How the command line calls itself (`User-Agent`)."""
+
 
 class Caller(TypedDict):
     """Keyword arguments of every service that changes something."""
@@ -51,10 +54,11 @@ class Caller(TypedDict):
 
 
 def caller(request: Request) -> Caller:
-    """A token means automation; a session means somebody at a page."""
+    """A session means somebody at a page; a token means automation, or the command line if it says so."""
+    by_token = Door.CLI if request.headers.get("User-Agent", "").startswith(COMMAND_LINE) else Door.REST
     return {
         "actor": request.user.get_username(),
-        "door": Door.PAGE if request.auth is None else Door.REST,
+        "door": Door.PAGE if request.auth is None else by_token,
     }
 
 
