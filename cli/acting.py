@@ -1,0 +1,99 @@
+"""Actions: ask for the operation, follow it to its end, and show it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from cli.asking import Effects, confirmed, reasoned
+from cli.failures import InterruptedByUserError, RefusedError, TimedOutError, UnreachableError
+from cli.options import Order
+from cli.output import Column, field, show
+from cli.session import Session, paged_out
+from cli.status import state
+from cli.words import between, clock, duration, plain
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+ENDED = frozenset({"succeeded", "failed"})
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
+
+OPERATION = (
+    Column("operation", field("id")),
+    Column("state", lambda row: state("operation", row["state"])),
+    Column("kind", field("kind")),
+    Column("target", field("target")),
+    Column("asked by", field("requested_by")),
+    Column("reason", field("reason")),
+    Column("created", lambda row: clock(row["created_at"])),
+    Column("took", lambda row: duration(between(row["created_at"], row["ended_at"]))),
+    Column(
+        "result", lambda row: ", ".join(f"{name} {value}" for name, value in (row["result"] or {}).items())
+    ),
+    Column("error", field("error")),
+)
+
+
+def act(
+    session: Session,
+    path: str,
+    order: Order,
+    *,
+    title: str,
+    effects: Effects | None = None,
+    body: Mapping[str, Any] | None = None,
+) -> None:
+    """POST an action and show how it ended. With `effects` it is destructive and is asked about first.
+
+    title: what is done, to follow «to». Raises `RefusedError` for an operation that failed, and
+    `TimedOutError` for one that has not ended in time.
+    """
+    order = reasoned(session, order) if effects is None else confirmed(session, order, title, effects)
+    operation = session.rest.post(path, {**(body or {}), "reason": order.reason}, key=order.key)
+    operation = operation_await(session, operation, order, title)
+    show(session, operation, OPERATION)
+    if operation["state"] == "failed":
+        raise RefusedError(f"could not {title}: {operation['error'] or 'the server does not say why'}")
+
+
+def operation_await(session: Session, operation: dict[str, Any], order: Order, title: str) -> dict[str, Any]:
+    """The operation at its end, or as it is when `order` does not wait. Raises `TimedOutError`."""
+    started = time.monotonic()
+    pause = FIRST_PAUSE
+    further = f"it goes on, see `resurge operations show {operation['id']}`"
+    try:
+        with _progress(session, title) as progress:
+            while order.wait and operation["state"] not in ENDED:
+                left = order.wait - (time.monotonic() - started)
+                if left <= 0:
+                    raise TimedOutError(
+                        f"{title}: still {operation['state']} after {order.wait:g} s; {further}"
+                    )
+                time.sleep(min(pause, left))
+                pause = min(LONGEST_PAUSE, pause * 1.3)
+                away = ""
+                try:
+                    operation = session.rest.get(f"operations/{operation['id']}/")
+                except (UnreachableError, TimedOutError):
+                    away = ", the server does not answer"  # it may be restarting; operations outlive that
+                if progress is not None:
+                    spent = duration(time.monotonic() - started)
+                    progress.update(_words(f"{title}: {operation['state']} for {spent}{away}"))
+    except KeyboardInterrupt:
+        raise InterruptedByUserError(f"{title}: {further}") from None
+    return operation
+
+
+def _progress(session: Session, title: str) -> AbstractContextManager[Status | None]:
+    if not session.notes.is_terminal or paged_out():
+        return nullcontext()
+    return session.notes.status(_words(title))
+
+
+def _words(text: str) -> Any:
+    from rich.text import Text
+
+    return Text(plain(text))

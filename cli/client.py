@@ -1,0 +1,213 @@
+"""REST calls: one method for each kind, with every way of failing turned into a sentence and an exit code."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+
+from cli import __version__
+from cli.configuration import Target
+from cli.failures import (
+    CommandError,
+    MissingError,
+    RefusedError,
+    TimedOutError,
+    UnauthorisedError,
+    UnreachableError,
+)
+from cli.words import plain
+
+USER_AGENT = f"resurge-cli/{__version__}"
+"""The server's audit trail says «Command line» for whoever calls itself this."""
+
+PAGE = 1000
+ATTEMPTS = 3
+PAUSE = 0.5
+LONGEST_RETRY_AFTER = 30.0
+AWAY = frozenset({502, 503, 504})
+
+Parameters = Mapping[str, str | int | float | bool | list[str] | None]
+
+
+class Rest:
+    """`get("topologies/")` asks `<url>/api/v1/topologies/`. Times are in seconds. Closes with `close`."""
+
+    def __init__(self, target: Target, *, timeout: float) -> None:
+        self.target = target
+        self.timeout = timeout
+        headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
+        if target.token:
+            headers["Authorization"] = f"Bearer {target.token}"
+        self._http = httpx.Client(
+            base_url=f"{target.url}/api/v1/",
+            headers=headers,
+            timeout=httpx.Timeout(timeout, connect=min(timeout, 5.0)),
+            # The system's certificates, so that an authority of one's own has to be made known only once.
+            verify=ssl.create_default_context() if target.url.startswith("https:") else False,
+        )
+
+    def close(self) -> None:
+        self._http.close()
+
+    def get(self, path: str, params: Parameters | None = None) -> Any:
+        return self._call("GET", path, params=params, repeatable=True)
+
+    def rows(self, path: str, params: Parameters | None = None, *, most: int = 0) -> list[dict[str, Any]]:
+        """The rows of a list resource, page by page; at most `most`, 0 for all there are."""
+        found: list[dict[str, Any]] = []
+        while True:
+            wanted = min(PAGE, most - len(found)) if most else PAGE
+            page = self.get(path, {**(params or {}), "limit": wanted, "offset": len(found)})
+            if isinstance(page, list):  # a list that the server gives whole
+                return page[:most] if most else page
+            rows = page["results"]
+            found += rows
+            if not rows or not page["next"] or len(found) == most:
+                return found
+
+    def post(self, path: str, body: Any, *, key: str = "", timeout: float | None = None) -> Any:
+        """With an Idempotency-Key the call may be repeated when its answer is lost, and then is."""
+        headers = {"Idempotency-Key": key} if key else {}
+        return self._call("POST", path, body=body, headers=headers, repeatable=bool(key), timeout=timeout)
+
+    def patch(self, path: str, body: Any) -> Any:
+        return self._call("PATCH", path, body=body, repeatable=True)
+
+    def put(self, path: str, body: Any) -> Any:
+        """Replace the whole, whatever there is."""
+        return self._call("PUT", path, body=body, headers={"If-Match": "*"})
+
+    def delete(self, path: str, reason: str) -> None:
+        self._call("DELETE", path, params={"reason": reason})
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Parameters | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool = False,
+        timeout: float | None = None,
+    ) -> Any:
+        request = self._http.build_request(
+            method,
+            path,
+            params={name: value for name, value in (params or {}).items() if value is not None},
+            json=body,
+            headers=headers,
+            timeout=httpx.USE_CLIENT_DEFAULT if timeout is None else timeout,
+        )
+        sent = False
+        for attempt in range(1, ATTEMPTS + 1):
+            last = attempt == ATTEMPTS
+            try:
+                response = self._http.send(request)
+            except httpx.TransportError as error:
+                # Nobody there at all is told at once; a connection that was cut may be a restart.
+                cut = not isinstance(error, httpx.TimeoutException | httpx.ConnectError) or sent
+                sent = sent or cut
+                if last or not (repeatable and cut):
+                    raise self._not_reached(error, timeout or self.timeout) from error
+            else:
+                pause = _retry_after(response)
+                again = pause is not None or (repeatable and response.status_code in AWAY)
+                if last or not again:
+                    return self._read(response)
+                sent = True
+                if pause is not None:
+                    time.sleep(pause)
+                    continue
+            time.sleep(PAUSE * attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _not_reached(self, error: httpx.TransportError, timeout: float) -> CommandError:
+        where = self.target.url
+        if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
+            return TimedOutError(
+                f"{where} did not answer within {timeout:g} s: try again, or give it longer with --timeout"
+            )
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return UnreachableError(
+                f"the certificate of {where} is not trusted: check the address, or name the authority's "
+                "file in SSL_CERT_FILE"
+            )
+        what = str(error) or type(error).__name__
+        return UnreachableError(
+            f"{where} cannot be reached ({what}): is the server running, and is the address right?"
+        )
+
+    def _read(self, response: httpx.Response) -> Any:
+        status = response.status_code
+        if status == 204:
+            return None
+        if 200 <= status < 300:
+            try:
+                return response.json()
+            except ValueError:
+                raise self._no_resurge(status) from None
+        problems = _problems(response)
+        if 300 <= status < 400:
+            elsewhere = response.headers.get("Location", "elsewhere")
+            raise UnreachableError(f"{self.target.url} sends on to {elsewhere}: use that address")
+        if status == 401:
+            raise self._unauthorised()
+        if status == 403:
+            raise UnauthorisedError(_sentence(problems) or "your role does not permit this")
+        if status == 404:
+            if not problems:
+                raise self._no_resurge(status)
+            asked = unquote(str(response.url.path)).partition("/api/v1/")[2].rstrip("/")
+            raise MissingError(f"{asked}: {_sentence(problems)}")
+        if status >= 500:
+            said = _sentence(problems) or "its log says why"
+            raise UnreachableError(f"{self.target.url} failed to answer ({status}): {said}")
+        if len(problems) > 1:
+            raise RefusedError(f"refused, {len(problems)} problems:", lines=tuple(problems), status=status)
+        raise RefusedError(_sentence(problems) or f"refused ({status})", status=status)
+
+    def _unauthorised(self) -> UnauthorisedError:
+        url = self.target.url
+        if not self.target.token:
+            return UnauthorisedError(f"no token for {url}: run `resurge login {url}`, or set RESURGE_TOKEN")
+        return UnauthorisedError(
+            f"{url} does not accept the token of {self.target.source}; it may have expired or been revoked: "
+            f"run `resurge login {url}` with a new one"
+        )
+
+    def _no_resurge(self, status: int) -> UnreachableError:
+        return UnreachableError(
+            f"{self.target.url} does not answer as a Resurge server does ({status}): check the address"
+        )
+
+
+def _problems(response: httpx.Response) -> list[str]:
+    """What ``{"errors": [{"path", "message"}]}`` says, one text each; empty for any other body."""
+    try:
+        errors = response.json()["errors"]
+        return [
+            f"{one['path']}: {one['message']}" if one.get("path") else str(one["message"]) for one in errors
+        ]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return []
+
+
+def _sentence(problems: list[str]) -> str:
+    return plain("; ".join(problems))
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    """How long the server asks to wait before the same call is welcome, if it does and it is not too long."""
+    if response.status_code != 429:
+        return None
+    try:
+        seconds = float(response.headers.get("Retry-After", "1"))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds <= LONGEST_RETRY_AFTER else None

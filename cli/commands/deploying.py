@@ -1,0 +1,179 @@
+"""`resurge topologies create|update|deploy`: from a file, a ready-made pipeline, or what is there already."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli import completion
+from cli.acting import act
+from cli.asking import reasoned
+from cli.commands.topologies import TOPOLOGY
+from cli.failures import MissingError, RefusedError
+from cli.options import Order, ResurgeCommand, changes, with_session
+from cli.output import show
+from cli.paths import resource
+from cli.session import Session
+
+LARGEST = 4_000_000
+OF_SOURCES = ("input", "rate", "limit")
+FILES = frozenset({".yaml", ".yml", ".json"})
+
+
+def specification_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--file` or `--pipeline` and what may be changed in it, given to the command as one dictionary: the
+    fields of REST's request."""
+
+    @wraps(function)
+    def command(*arguments: Any, **given: Any) -> Any:
+        file, pipeline = given.pop("file"), given.pop("pipeline")
+        if file and pipeline:
+            raise click.UsageError("give either --file or --pipeline")
+        asked = {field: value for field in OF_SOURCES if (value := given.pop(field)) is not None}
+        if "input" in asked and "://" not in asked["input"]:
+            # The server resolves relative paths where it runs, which is not here.
+            asked["input"] = str(Path(asked["input"]).expanduser().absolute())
+        if pipeline:
+            asked["pipeline"] = pipeline
+        if file:
+            asked["spec"] = specification_read(file)
+        return function(*arguments, asked=asked, **given)
+
+    options = (
+        click.option(
+            "-f",
+            "--file",
+            type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+            help="a specification, YAML or JSON; - for standard input",
+        ),
+        click.option("--pipeline", shell_complete=completion.PIPELINES, help="a ready-made one"),
+        click.option(
+            "--input", type=click.Path(), help="what its sources read: a file of the server, or a URL"
+        ),
+        click.option("--rate", type=click.IntRange(min=1), help="tuples per second"),
+        click.option("--limit", type=click.IntRange(min=1), help="complete after so many tuples"),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def specification_read(file: str) -> str:
+    """The text of a specification; what it says is the server's to judge. Raises `click.UsageError`."""
+    try:
+        text = sys.stdin.read(LARGEST + 1) if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{file} cannot be read as text: {error}") from None
+    if len(text) > LARGEST:
+        raise click.UsageError(f"{file} is longer than {LARGEST:,} characters")
+    if not text.strip():
+        raise click.UsageError(f"{file} is empty")
+    return text
+
+
+@click.command("create", cls=ResurgeCommand)
+@click.argument("name", required=False)
+@specification_options
+@changes(waits=False)
+@with_session
+def create(session: Session, name: str | None, asked: dict[str, Any], order: Order) -> None:
+    """Add a topology without deploying it. NAME replaces the one in the specification.
+
+    \b
+    Examples:
+      resurge topologies create -f counts.yaml --reason "first version"
+      resurge topologies create trends --pipeline trending --input tweets.parquet
+    """
+    if "spec" not in asked and "pipeline" not in asked:
+        raise click.UsageError("say what to create: --file or --pipeline")
+    row = _create(session, name, asked, reasoned(session, order))
+    show(session, row, TOPOLOGY)
+
+
+@click.command("update", cls=ResurgeCommand)
+@click.argument("name", shell_complete=completion.TOPOLOGIES)
+@click.option(
+    "-f",
+    "--file",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    help="the whole new specification, YAML or JSON; - for standard input",
+)
+@changes(waits=False)
+@with_session
+def update(session: Session, name: str, file: str, order: Order) -> None:
+    """Give a topology that is not deployed a new version.
+
+    \b
+    Example:
+      resurge topologies update counts -f counts.yaml --reason "two more windows"
+    """
+    text = specification_read(file)
+    show(session, _update(session, name, text, reasoned(session, order)), TOPOLOGY)
+
+
+@click.command("deploy", cls=ResurgeCommand)
+@click.argument("name", required=False, shell_complete=completion.TOPOLOGIES)
+@specification_options
+@changes()
+@with_session
+def deploy(session: Session, name: str | None, asked: dict[str, Any], order: Order) -> None:
+    """Start a topology from nothing: one that is there, or from a file or pipeline.
+
+    With --file a topology NAME that is there already gets a new version. It must not be running.
+
+    \b
+    Examples:
+      resurge topologies deploy hashtags --reason "back after the maintenance"
+      resurge topologies deploy -f counts.yaml --reason "first run"
+      resurge topologies deploy counts -f counts.yaml --reason "two more windows"
+      resurge topologies deploy --pipeline hashtags --input tweets.parquet --rate 1000
+    """
+    order = reasoned(session, order)
+    if "spec" in asked and name is not None and _is_there(session, name):
+        if len(asked) > 1:
+            raise click.UsageError(
+                f"{name} is there already: its new version says itself what it reads, leave out "
+                f"{', '.join(f'--{field}' for field in OF_SOURCES)}"
+            )
+        _update(session, name, asked["spec"], order)
+    elif "spec" in asked or "pipeline" in asked:
+        name = _create(session, name, asked, order)["name"]
+    elif asked:
+        raise click.UsageError("--input, --rate and --limit go with --file or --pipeline")
+    elif name is None:
+        raise click.UsageError("say what to deploy: a name, --file or --pipeline")
+    elif Path(name).suffix in FILES or os.sep in name:
+        raise click.UsageError(f"{name} looks like a file: write -f {name}")
+    act(session, resource("topologies", name, "deploy"), order, title=f"deploy {name}")
+
+
+def _create(session: Session, name: str | None, asked: dict[str, Any], order: Order) -> dict[str, Any]:
+    body = {**asked, **({"name": name} if name else {}), "reason": order.reason}
+    try:
+        row: dict[str, Any] = session.rest.post("topologies/", body)
+    except RefusedError as error:
+        if error.status == 409 and name is None:
+            raise RefusedError(f"{error.message} (name it before --file to give it a new version)") from None
+        raise
+    return row
+
+
+def _update(session: Session, name: str, text: str, order: Order) -> dict[str, Any]:
+    body = {"spec": text, "reason": order.reason}
+    row: dict[str, Any] = session.rest.put(resource("topologies", name), body)
+    return row
+
+
+def _is_there(session: Session, name: str) -> bool:
+    try:
+        session.rest.get(resource("topologies", name))
+    except MissingError:
+        return False
+    return True

@@ -1,0 +1,280 @@
+"""`resurge incidents`: failures and their recoveries, and deciding about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from cli import completion
+from cli.acting import act
+from cli.asking import Effect, confirmed
+from cli.failures import RefusedError
+from cli.options import Order, ResurgeGroup, changes, limit_option, with_session
+from cli.output import Column, Row, field, show, show_rows, table_of
+from cli.paths import resource
+from cli.session import Session
+from cli.status import state
+from cli.waves import wave_nodes, wave_queries, wave_state
+from cli.words import age, between, clock, count, duration, listed, plural, since, tidy
+
+OVER = frozenset({"closed", "aborted"})
+
+INCIDENTS = (
+    Column("NUMBER", lambda row: str(row["number"]), right=True),
+    Column("STATE", lambda row: _state(row)),
+    Column("OPENED", lambda row: age(since(row["opened_at"])), right=True),
+    Column("METHOD", field("method"), least_width=60),
+    Column("FAILED NODES", lambda row: listed(row["failed_nodes"], 4)),
+    Column("TOPOLOGIES", lambda row: listed(row["topologies"], 3), least_width=90),
+    Column("HALF BACK", lambda row: _after(row, "half_queries_at"), right=True, least_width=110),
+    Column("ALL BACK", lambda row: _after(row, "all_queries_at"), right=True, least_width=70),
+)
+INCIDENT = (
+    Column("incident", lambda row: str(row["number"])),
+    Column("state", lambda row: _state(row)),
+    Column("method", field("method")),
+    Column("trigger", lambda row: " ".join(part for part in (row["trigger"], row["reason"]) if part)),
+    Column("detected", lambda row: clock(row["detected_at"])),
+    Column("failed nodes", lambda row: listed(row["failed_nodes"], 20)),
+    Column("topologies", lambda row: listed(row["topologies"], 20)),
+    Column("replacements asked for", lambda row: count(row["wanted_nodes"])),
+    Column("first query back", lambda row: _after(row, "first_query_at")),
+    Column("half of them back", lambda row: _after(row, "half_queries_at")),
+    Column("all back", lambda row: _after(row, "all_queries_at")),
+    Column("closed", lambda row: clock(row["closed_at"])),
+)
+WAVES = (
+    Column("WAVE", lambda row: str(row["wave"]), right=True),
+    Column("TOPOLOGY", field("topology")),
+    Column("STATE", lambda row: state("wave", wave_state(row))),
+    Column("QUERIES", lambda row: count(len(wave_queries(row))), right=True),
+    Column("PARTITIONS", lambda row: count(len(row["restore"])), right=True),
+    Column("ON", lambda row: listed(wave_nodes(row), 4), least_width=80),
+    Column("GENERATION", lambda row: str(row["generation"]), right=True, least_width=110),
+    Column("CAUGHT UP", lambda row: clock(row["caught_up_at"]), least_width=100),
+)
+PROPOSALS = (
+    Column("PROPOSAL", field("proposal")),
+    Column("WAVE", lambda row: str(row["wave"]), right=True),
+    Column("QUERIES", lambda row: listed(row["queries"])),
+    Column("PARTITIONS", lambda row: count(len(row["restore"])), right=True),
+    Column("WHY", lambda row: tidy(row["reason"]), least_width=80),
+)
+STORY = (
+    Column("AT", lambda row: clock(row["at"])),
+    Column("", field("kind"), least_width=70),
+    Column("WHAT", lambda row: tidy(row["text"])),
+)
+
+number_argument = click.argument("number", type=click.IntRange(min=1), shell_complete=completion.INCIDENTS)
+
+
+def _state(row: Row) -> Any:
+    shown = state("incident", row["state"])
+    if row["paused"] and row["state"] not in OVER:
+        shown.append(", paused")
+    if row["proposals"]:
+        shown.append(", waits for approval")
+    return shown
+
+
+def _after(row: Row, field_name: str) -> str:
+    return duration(between(row["detected_at"], row[field_name]))
+
+
+@click.group(cls=ResurgeGroup)
+def incidents() -> None:
+    """Failures and their recoveries, and deciding about them."""
+
+
+@incidents.command("list")
+@click.option("--open", "only_open", is_flag=True, help="only those that are not over")
+@click.option("--topology", shell_complete=completion.TOPOLOGIES, help="only about this one")
+@limit_option(50)
+@with_session
+def list_(session: Session, only_open: bool, topology: str | None, limit: int) -> None:
+    """Incidents, newest first.
+
+    \b
+    Example:
+      resurge incidents list --open -o json | jq -r '.[].number'
+    """
+    rows = [
+        row
+        for row in session.rest.rows(resource("incidents"), most=0 if only_open or topology else limit)
+        if not (only_open and row["state"] in OVER) and topology in (None, *row["topologies"])
+    ]
+    show_rows(
+        session,
+        rows[:limit],
+        INCIDENTS,
+        empty="There is no open incident." if only_open else "There was no incident.",
+    )
+
+
+@incidents.command("show")
+@number_argument
+@with_session
+def show_(session: Session, number: int) -> None:
+    """One incident: its waves, what waits for approval, and its story."""
+    incident = session.rest.get(resource("incidents", number))
+    show(session, incident, INCIDENT)
+    if session.format == "json":
+        return
+    console = session.console
+    plans = session.rest.rows(resource("incidents", number, "plans"))
+    parts = ((plans, WAVES), (list(incident["proposals"].values()), PROPOSALS), (incident["entries"], STORY))
+    for rows, columns in parts:
+        if rows:
+            console.print()
+            console.print(table_of(rows, columns, width=console.width))
+
+
+@incidents.command("plans")
+@number_argument
+@with_session
+def plans_(session: Session, number: int) -> None:
+    """The waves of an incident; as JSON with placement and the reasons of the planner."""
+    rows = session.rest.rows(resource("incidents", number, "plans"))
+    show_rows(session, rows, WAVES, empty="Nothing has been planned.")
+
+
+@incidents.command("approve")
+@number_argument
+@click.option("--proposal", metavar="ID", help="this one only; nothing is asked then")
+@changes(destructive=True)
+@with_session
+def approve(session: Session, number: int, proposal: str | None, order: Order) -> None:
+    """Have a proposed plan carried out: the one named, or all that wait.
+
+    Exactly what is listed is approved. A plan that was overtaken meanwhile is refused.
+
+    \b
+    Examples:
+      resurge incidents approve 7
+      resurge incidents approve 7 --proposal hashtags-5-1 --reason "revenue first"
+    """
+    path = resource("incidents", number, "approve")
+    title = f"approve what incident {number} proposes"
+    if proposal is not None:
+        return act(session, path, order, title=f"approve {proposal}", body={"proposal": proposal})
+    waiting = _proposals(session, number)
+    order = confirmed(session, order, title, lambda: [_proposed(*one) for one in waiting.items()])
+    for topology, one in sorted(waiting.items()):
+        # A key may be given to one request only; the others get one of their own that is as repeatable.
+        own = Order(order.reason, True, order.wait, f"{order.key[:80]}/{topology}"[:128])
+        act(session, path, own, title=f"approve {one['proposal']}", body={"proposal": one["proposal"]})
+    return None
+
+
+def _proposals(session: Session, number: int) -> dict[str, Row]:
+    found: dict[str, Row] = session.rest.get(resource("incidents", number))["proposals"]
+    if not found:
+        raise RefusedError(f"incident {number} has no plan that waits for a confirmation")
+    return found
+
+
+def _proposed(topology: str, proposal: Row) -> Effect:
+    back = (
+        "everything that runs goes back to the checkpoint"
+        if proposal["rollback"]
+        else "what runs is not touched"
+    )
+    text = (
+        f"{proposal['proposal']}, wave {proposal['wave']} of {topology}: "
+        f"{plural(len(proposal['restore']), 'partition')} restored, {back}; "
+        f"{plural(len(proposal['queries']), 'query returns', 'queries return')}"
+    )
+    return Effect(text, proposal["queries"], proposal["rollback"])
+
+
+@incidents.command("pause")
+@number_argument
+@changes()
+@with_session
+def pause(session: Session, number: int, order: Order) -> None:
+    """Plan nothing further until resumed; what is under way goes on."""
+    act(
+        session,
+        resource("incidents", number, "pause"),
+        order,
+        title=f"pause the recovery of incident {number}",
+    )
+
+
+@incidents.command("resume")
+@number_argument
+@changes()
+@with_session
+def resume(session: Session, number: int, order: Order) -> None:
+    """Go on with a paused recovery."""
+    act(
+        session,
+        resource("incidents", number, "resume"),
+        order,
+        title=f"resume the recovery of incident {number}",
+    )
+
+
+@incidents.command("replan")
+@number_argument
+@changes(destructive=True)
+@with_session
+def replan(session: Session, number: int, order: Order) -> None:
+    """Throw away what is not applied yet, and plan anew with the nodes there are now."""
+
+    def effects() -> Sequence[Effect]:
+        plans = session.rest.rows(resource("incidents", number, "plans"))
+        thrown = [one for one in plans if one["state"] in ("planned", "published")]
+        return [
+            *(
+                Effect(f"Wave {one['wave']} of {one['topology']} is thrown away", one["restore"], True)
+                for one in thrown
+            ),
+            *_down(session, number, "are planned again"),
+        ]
+
+    title = f"plan incident {number} anew"
+    act(session, resource("incidents", number, "replan"), order, title=title, effects=effects)
+
+
+@incidents.command("abort")
+@number_argument
+@changes(destructive=True)
+@with_session
+def abort(session: Session, number: int, order: Order) -> None:
+    """Stop recovering; what is down stays down until somebody asks for a recovery.
+
+    \b
+    Example:
+      resurge incidents abort 7 --reason "the rack comes back by itself" --yes
+    """
+
+    def effects() -> Sequence[Effect]:
+        return [
+            *_down(session, number, "stay down"),
+            Effect(
+                "It cannot be opened again: `resurge topologies recover` brings back the rest.", warning=True
+            ),
+        ]
+
+    title = f"abort the recovery of incident {number}"
+    act(session, resource("incidents", number, "abort"), order, title=title, effects=effects)
+
+
+def _down(session: Session, number: int, what: str) -> list[Effect]:
+    """What has no plan now, and the queries that are not available."""
+    found: list[Effect] = []
+    for topology in session.rest.get(resource("incidents", number))["topologies"]:
+        failed = session.rest.rows(resource("topologies", topology, "partitions"), {"state": "failed"})
+        queries = session.rest.rows(resource("topologies", topology, "queries"), {"available": "false"})
+        if failed:
+            labels = [row["partition"] for row in failed]
+            found.append(Effect(f"{plural(len(labels), 'partition')} of {topology} {what}", labels, True))
+        if queries:
+            labels = [row["partition"] for row in queries]
+            are = plural(len(labels), "query is", "queries are")
+            found.append(Effect(f"{are} not available in {topology} now", labels))
+    return found or [Effect("No partition is without a plan.")]

@@ -1,0 +1,180 @@
+"""`resurge nodes`: the hosts, and taking them in and out of service."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from cli import completion
+from cli.acting import act
+from cli.asking import Effect
+from cli.failures import CommandError
+from cli.options import Order, ResurgeGroup, changes, with_session
+from cli.output import Column, Row, field, show, show_rows, table_of
+from cli.paths import resource
+from cli.session import Session
+from cli.status import state
+from cli.words import age, by_name, count, duration, plural, since, size
+
+NODES = (
+    Column("NAME", field("name")),
+    Column("STATE", lambda row: state("node", row["state"])),
+    Column("RACK", field("rack")),
+    Column("HEARTBEAT", lambda row: age(since(row["last_heartbeat"])), right=True),
+    Column("CPU %", lambda row: count(row["cpu_percent"]), right=True, least_width=60),
+    Column("PLANNED %", lambda row: _planned(row), right=True, least_width=70),
+    Column("PARTITIONS", lambda row: count(row["partitions_total"]), right=True, least_width=80),
+    Column("SLOTS", lambda row: count(row["slots"]), right=True, least_width=100),
+    Column("MEMORY", lambda row: size(row["memory_bytes"]), right=True, least_width=110),
+    Column("DISK FREE", lambda row: size(row["disk_free_bytes"]), right=True, least_width=120),
+)  # fmt: skip
+NODE = (
+    *(Column(column.title.lower(), column.value) for column in NODES),
+    Column("address", field("address")),
+    Column("standby", lambda row: "yes" if row["standby"] else "no"),
+    Column("registered", lambda row: age(since(row["registered_at"]))),
+)
+HOSTED = (
+    Column("TOPOLOGY", field("topology")),
+    Column("PARTITION", field("partition")),
+    Column("STATE", lambda row: state("partition", row["state"])),
+    Column("CPU %", lambda row: count(row["cpu"] * 100), right=True),
+    Column("STATE SIZE", lambda row: size(row["state_bytes"]), right=True, least_width=70),
+)
+
+
+def _planned(row: Row) -> str:
+    return f"{count(row['planned_percent'])}/{count(row['capacity'])}"
+
+
+node_argument = click.argument("name", shell_complete=completion.NODES)
+
+
+@click.group(cls=ResurgeGroup)
+def nodes() -> None:
+    """The hosts, and taking them in and out of service."""
+
+
+@nodes.command("list")
+@click.option("--state", "wanted", help="only these, for instance `lost`")
+@click.option("--rack", shell_complete=completion.racks, help="only those in it")
+@with_session
+def list_(session: Session, wanted: str | None, rack: str | None) -> None:
+    """All nodes with their state, load and how long they have been silent.
+
+    \b
+    Examples:
+      resurge nodes list --rack rack-b
+      resurge nodes list --state lost -o json | jq -r '.[].name'
+    """
+    rows = session.rest.rows(resource("nodes"), {"state": wanted, "rack": rack})
+    show_rows(
+        session, sorted(rows, key=lambda row: by_name(row["name"])), NODES, empty="There is no such node."
+    )
+
+
+@nodes.command("show")
+@node_argument
+@with_session
+def show_(session: Session, name: str) -> None:
+    """One node and the partitions it hosts."""
+    node = session.rest.get(resource("nodes", name))
+    show(session, node, NODE)
+    if session.format == "table" and node["partitions"]:
+        session.console.print()
+        session.console.print(table_of(node["partitions"], HOSTED, width=session.console.width))
+
+
+@nodes.command("drain")
+@node_argument
+@changes(destructive=True)
+@with_session
+def drain(session: Session, name: str, order: Order) -> None:
+    """Plan nothing new on it, and let its partitions move away.
+
+    \b
+    Example:
+      resurge nodes drain node-3 --reason "its disk is to be replaced" --yes
+    """
+
+    def effects() -> list[Effect]:
+        partitions = _hosted(session, name)
+        return [
+            *_by_topology(partitions, "moves to other nodes", "move to other nodes"),
+            Effect("Nothing new is planned on it until it is activated."),
+        ]
+
+    act(session, resource("nodes", name, "drain"), order, title=f"drain {name}", effects=effects)
+
+
+@nodes.command("activate")
+@node_argument
+@changes()
+@with_session
+def activate(session: Session, name: str, order: Order) -> None:
+    """Let a drained node host partitions again."""
+    act(session, resource("nodes", name, "activate"), order, title=f"activate {name}")
+
+
+@nodes.command("fail")
+@node_argument
+@changes(destructive=True)
+@with_session
+def fail(session: Session, name: str, order: Order) -> None:
+    """Kill it without warning: an experiment, only where fault injection is enabled.
+
+    \b
+    Example:
+      resurge nodes fail node-3 --reason "drill of 12 March"
+    """
+
+    def effects() -> list[Effect]:
+        partitions = _hosted(session, name)
+        return [
+            *_by_topology(partitions, "is lost with its local state", "are lost with their local state"),
+            *_predicted(session, name, partitions),
+            Effect("The node does not come back; the provider brings up a replacement.", warning=True),
+        ]
+
+    act(session, resource("nodes", name, "fail"), order, title=f"fail {name}", effects=effects)
+
+
+def _hosted(session: Session, name: str) -> Sequence[Row]:
+    found: Sequence[Row] = session.rest.get(resource("nodes", name))["partitions"]
+    return found
+
+
+def _by_topology(partitions: Sequence[Row], one: str, many: str) -> list[Effect]:
+    if not partitions:
+        return [Effect("No partition runs there.")]
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for row in partitions:
+        names[row["topology"]].append(row["partition"])
+    return [
+        Effect(
+            f"{plural(len(labels), 'partition')} of {topology} {one if len(labels) == 1 else many}",
+            labels,
+            True,
+        )
+        for topology, labels in sorted(names.items())
+    ]
+
+
+def _predicted(session: Session, name: str, partitions: Sequence[Row]) -> list[Effect]:
+    """Which queries stop and for how long, as the simulator sees it; nothing where it cannot be asked now."""
+    if not partitions:
+        return []
+    question: dict[str, Any] = {"nodes": [name], "algorithms": ["best_density"], "points": 2}
+    try:
+        answer = session.rest.post("what-if/", question)
+    except CommandError:
+        return []
+    failed = answer["failed_queries"]
+    if not failed:
+        return [Effect("No query stops.")]
+    back = answer["algorithms"][0]["all"]
+    expected = f", all back after about {duration(back)}" if back is not None else ", not all of them return"
+    return [Effect(f"{plural(len(failed), 'query', 'queries')} stop{expected}", failed, True)]

@@ -1,0 +1,171 @@
+"""`resurge queries` and `resurge policy`: what is available, what comes back first, and how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cli import completion
+from cli.asking import reasoned
+from cli.options import Order, ResurgeGroup, changes, with_session
+from cli.output import Column, field, show, show_rows
+from cli.paths import resource
+from cli.session import Session
+from cli.status import state
+from cli.words import by_name, count, duration, relative
+
+INSTALLATION = "default"
+METHODS = ("auto", "blocking", "incremental")
+PLANNERS = (
+    "adaptive_density",
+    "best_density",
+    "dynamic_programming",
+    "look_ahead",
+    "operator_centric",
+    "optimal",
+    "profit_density",
+)
+ROLLBACKS = ("ancestors", "global")
+APPROVALS = ("automatic", "approve")
+
+QUERIES = (
+    Column("TOPOLOGY", field("topology")),
+    Column("QUERY", field("partition")),
+    Column("PRIORITY", lambda row: count(row["priority"]), right=True),
+    Column("STATUS", lambda row: state("query", row["status"])),
+    Column("RELATIVE", lambda row: relative(row["relative_latency"]), right=True),
+    Column("LATENCY", lambda row: duration(row["latency"]), right=True, least_width=70),
+    Column("EPOCH", lambda row: count(row["epoch"]), right=True, least_width=90),
+    Column("NODE", field("node"), least_width=80),
+)
+POLICY = (
+    Column("method", field("method")),
+    Column("planner", field("planner")),
+    Column("rollback", field("rollback")),
+    Column("approval", field("approval")),
+    Column("correlation threshold", lambda row: _or_installation(row["correlation_threshold"], "nodes")),
+    Column("correlation window", lambda row: _or_installation(row["correlation_window"], "s")),
+)
+
+
+def _or_installation(value: float | None, unit: str) -> str:
+    return "that of the installation (`resurge settings show`)" if value is None else f"{value:g} {unit}"
+
+
+class NumberOrDefault(click.ParamType[float | str]):
+    """A number, or the word for that of the installation."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        if value == INSTALLATION:
+            return INSTALLATION
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor `{INSTALLATION}`", param, ctx)
+
+
+@click.group(cls=ResurgeGroup)
+def queries() -> None:
+    """What is available, and what comes back first."""
+
+
+@queries.command("list")
+@click.argument("topology", required=False, shell_complete=completion.TOPOLOGIES)
+@click.option("--down", is_flag=True, help="only those that are not available")
+@with_session
+def list_(session: Session, topology: str | None, down: bool) -> None:
+    """The queries of a topology, or of all.
+
+    \b
+    Examples:
+      resurge queries list hashtags
+      resurge queries list --down
+    """
+    names = [topology] if topology else [row["name"] for row in session.rest.rows(resource("topologies"))]
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        found = session.rest.rows(
+            resource("topologies", name, "queries"), {"available": "false" if down else None}
+        )
+        rows += sorted(found, key=lambda row: by_name(row["partition"]))
+    show_rows(session, rows, QUERIES, empty="Every query is available." if down else "There are no queries.")
+
+
+@queries.command("prioritise")
+@click.argument("topology", shell_complete=completion.TOPOLOGIES)
+@click.argument(
+    "priorities", nargs=-1, required=True, metavar="QUERY=PRIORITY...", shell_complete=completion.priorities
+)
+@changes(waits=False)
+@with_session
+def prioritise(session: Session, topology: str, priorities: tuple[str, ...], order: Order) -> None:
+    """Set what queries are worth, 1 to 10; those worth most come back first.
+
+    \b
+    Example:
+      resurge queries prioritise hashtags "O3[0]=10" "O3[1]=10" --reason "carnival week"
+    """
+    asked = priorities_read(priorities)
+    body = {"priorities": asked, "reason": reasoned(session, order).reason}
+    rows = session.rest.patch(resource("topologies", topology, "queries"), body)
+    show_rows(session, rows, QUERIES, empty="Nothing changed.")
+
+
+def priorities_read(texts: tuple[str, ...]) -> dict[str, int]:
+    """`("O3[0]=10",)` as a dictionary. Raises `click.UsageError`."""
+    found: dict[str, int] = {}
+    for text in texts:
+        query, sign, number = text.rpartition("=")
+        if not sign or not query or not number.strip().isdecimal():
+            raise click.UsageError(f"{text!r}: write a query and its priority as `O3[0]=10`")
+        if query in found:
+            raise click.UsageError(f"{query} is given two priorities")
+        found[query] = int(number)
+    return found
+
+
+@click.group(cls=ResurgeGroup)
+def policy() -> None:
+    """How a topology is recovered."""
+
+
+@policy.command("show")
+@click.argument("topology", shell_complete=completion.TOPOLOGIES)
+@with_session
+def show_(session: Session, topology: str) -> None:
+    """Method, planner, rollback, approval, and when failures belong together."""
+    show(session, session.rest.get(resource("topologies", topology, "policy")), POLICY)
+
+
+@policy.command("set")
+@click.argument("topology", shell_complete=completion.TOPOLOGIES)
+@click.option("--method", type=click.Choice(METHODS), help="auto: incremental for a correlated failure")
+@click.option("--planner", type=click.Choice(PLANNERS), help="who chooses what returns first")
+@click.option("--rollback", type=click.Choice(ROLLBACKS), help="whether only what failed replays")
+@click.option("--approval", type=click.Choice(APPROVALS), help="whether somebody confirms each plan")
+@click.option(
+    "--correlation-threshold", type=NumberOrDefault(), metavar="NODES|default", help="nodes lost together"
+)
+@click.option(
+    "--correlation-window", type=NumberOrDefault(), metavar="SECONDS|default", help="that count as together"
+)
+@changes(waits=False)
+@with_session
+def set_(session: Session, topology: str, order: Order, **given: Any) -> None:
+    """Change some of it, also in the middle of an incident.
+
+    \b
+    Examples:
+      resurge policy set hashtags --approval approve --reason "I want to see each wave"
+      resurge policy set hashtags --correlation-window default --reason "experiment is over"
+    """
+    asked = {
+        name: None if value == INSTALLATION else value for name, value in given.items() if value is not None
+    }
+    if not asked:
+        raise click.UsageError("say what to change, for instance --approval approve")
+    body = {**asked, "reason": reasoned(session, order).reason}
+    show(session, session.rest.patch(resource("topologies", topology, "policy"), body), POLICY)

@@ -1,0 +1,214 @@
+"""What is kept: checkpoints, operations, problems, the audit trail, and what the installation is set to."""
+
+from __future__ import annotations
+
+import click
+
+from cli import completion
+from cli.acting import ENDED, OPERATION, operation_await
+from cli.failures import RefusedError
+from cli.options import WAIT, Order, ResurgeGroup, limit_option, with_session
+from cli.output import Column, Row, field, show, show_rows
+from cli.paths import resource
+from cli.session import Session
+from cli.status import state
+from cli.words import age, between, clock, count, duration, plain, since, size
+
+CHECKPOINTS = (
+    Column("TOPOLOGY", field("topology")),
+    Column("EPOCH", lambda row: count(row["epoch"]), right=True),
+    Column("STATE", lambda row: state("checkpoint", row["state"])),
+    Column("STARTED", lambda row: age(since(row["started_at"])), right=True),
+    Column("TOOK", lambda row: _took(row), right=True, least_width=60),
+    Column("ACKNOWLEDGED", lambda row: f"{row['acknowledged']}/{row['total']}", right=True, least_width=80),
+    Column("SIZE", lambda row: size(row["size_bytes"]), right=True, least_width=70),
+    Column("STORED", lambda row: "yes" if row["stored"] else "no", least_width=60),
+    Column("ASKED BY", field("requested_by"), least_width=110),
+    Column("CAUSE", field("cause"), least_width=90),
+)  # fmt: skip
+
+
+def _took(row: Row) -> str:
+    return duration(between(row["started_at"], row["ended_at"]))
+
+
+OPERATIONS = (
+    Column("OPERATION", field("id")),
+    Column("STATE", lambda row: state("operation", row["state"])),
+    Column("KIND", field("kind")),
+    Column("TARGET", field("target")),
+    Column("CREATED", lambda row: age(since(row["created_at"])), right=True, least_width=90),
+    Column("BY", field("requested_by"), least_width=110),
+    Column("REASON", field("reason"), least_width=130),
+)
+PROBLEMS = (
+    Column("WHEN", lambda row: age(since(row["at"])), right=True),
+    Column("", lambda row: state("severity", row["severity"])),
+    Column("TOPOLOGY", field("topology"), least_width=80),
+    Column("TIMES", lambda row: count(row["count"]), right=True, least_width=100),
+    Column("WHERE", field("where"), least_width=120),
+    Column("WHAT, AND WHAT TO DO", lambda row: plain(f"{row['what']} {row['hint']}".strip())),
+)
+AUDIT = (
+    Column("WHEN", lambda row: clock(row["at"])),
+    Column("WHO", field("actor")),
+    Column("DOOR", field("door"), least_width=90),
+    Column("ACTION", field("action")),
+    Column("TARGET", field("target")),
+    Column("WHY", field("reason"), least_width=70),
+)
+SETTINGS = (
+    Column("fault injection", lambda row: "on" if row["fault_injection"] else "off"),
+    Column("theta", field("theta")),
+    Column("checkpoint interval", lambda row: duration(row["checkpoint_interval"])),
+    Column("heartbeat interval", lambda row: duration(row["heartbeat_interval"])),
+    Column("session timeout", lambda row: duration(row["session_timeout"])),
+    Column("correlation window", lambda row: duration(row["correlation_window"])),
+    Column("correlation threshold", lambda row: f"{row['correlation_threshold']} nodes"),
+    Column("highest utilisation", lambda row: f"{row['max_utilisation'] * 100:.0f} %"),
+    Column("replacements come after", field("replacement_delay")),
+)
+PIPELINES = (Column("NAME", field("name")), Column("DESCRIPTION", field("description")))
+
+
+@click.group(cls=ResurgeGroup)
+def checkpoints() -> None:
+    """What a recovery can start from."""
+
+
+@checkpoints.command("list")
+@click.argument("topology", required=False, shell_complete=completion.TOPOLOGIES)
+@click.option(
+    "--state", "wanted", type=click.Choice(("started", "completed", "failed", "undone")), help="only these"
+)
+@limit_option(50)
+@with_session
+def checkpoints_list(session: Session, topology: str | None, wanted: str | None, limit: int) -> None:
+    """The checkpoints of a topology, or of all.
+
+    \b
+    Example:
+      resurge checkpoints list hashtags --state failed
+    """
+    path = resource("topologies", topology, "checkpoints") if topology else resource("checkpoints")
+    rows = session.rest.rows(path, {"state": wanted}, most=limit)
+    show_rows(session, rows, CHECKPOINTS, empty="There is no such checkpoint.")
+
+
+@click.group(cls=ResurgeGroup)
+def operations() -> None:
+    """Asynchronous actions, and how they ended."""
+
+
+@operations.command("list")
+@click.option(
+    "--state", "wanted", type=click.Choice(("pending", "running", "succeeded", "failed")), help="only these"
+)
+@click.option("--target", help="a topology, a node or an incident's number")
+@limit_option(50)
+@with_session
+def operations_list(session: Session, wanted: str | None, target: str | None, limit: int) -> None:
+    """Operations, newest first."""
+    rows = session.rest.rows(resource("operations"), {"state": wanted, "target": target}, most=limit)
+    show_rows(session, rows, OPERATIONS, empty="There is no such operation.")
+
+
+@operations.command("show")
+@click.argument("operation", shell_complete=completion.OPERATIONS)
+@click.option("--wait", is_flag=True, help="until it has ended")
+@click.option(
+    "--wait-timeout",
+    type=click.FloatRange(min=0.1),
+    default=WAIT,
+    show_default=True,
+    metavar="SECONDS",
+    help="then it ends with code 5",
+)
+@with_session
+def operations_show(session: Session, operation: str, wait: bool, wait_timeout: float) -> None:
+    """One operation. Ends with code 1 when it has failed.
+
+    \b
+    Example:
+      id=$(resurge topologies deploy hashtags --reason first --no-wait | jq -r .id)
+      resurge operations show "$id" --wait
+    """
+    row = session.rest.get(resource("operations", operation))
+    if wait and row["state"] not in ENDED:
+        row = operation_await(session, row, Order(wait=wait_timeout), f"{row['kind']} of {row['target']}")
+    show(session, row, OPERATION)
+    if row["state"] == "failed":
+        raise RefusedError(f"{row['kind']} of {row['target']} failed: {row['error']}")
+
+
+@click.group(cls=ResurgeGroup)
+def problems() -> None:
+    """What went wrong, and what to do about it."""
+
+
+@problems.command("list")
+@click.argument("topology", required=False, shell_complete=completion.TOPOLOGIES)
+@click.option("--severity", type=click.Choice(("warning", "error")), help="only these")
+@limit_option(50)
+@with_session
+def problems_list(session: Session, topology: str | None, severity: str | None, limit: int) -> None:
+    """Problems of a topology, or of all."""
+    path = resource("topologies", topology, "problems") if topology else resource("problems")
+    rows = session.rest.rows(path, {"severity": severity}, most=limit)
+    show_rows(session, rows, PROBLEMS, empty="There is no such problem.")
+
+
+@click.group(cls=ResurgeGroup)
+def audit() -> None:
+    """Who changed what, when, and why."""
+
+
+@audit.command("list")
+@click.option("--actor", help="the user who did it")
+@click.option("--action", help="for instance `topology.policy`")
+@click.option("--target", help="what it was done to")
+@click.option("--search", help="in target, action and reason")
+@limit_option(50)
+@with_session
+def audit_list(
+    session: Session,
+    actor: str | None,
+    action: str | None,
+    target: str | None,
+    search: str | None,
+    limit: int,
+) -> None:
+    """The audit trail, newest first; as JSON with what was before and after.
+
+    \b
+    Example:
+      resurge audit list --target hashtags --limit 5
+    """
+    asked = {"actor": actor, "action": action, "target": target, "search": search}
+    show_rows(
+        session, session.rest.rows(resource("audit"), asked, most=limit), AUDIT, empty="There is no entry."
+    )
+
+
+@click.group(cls=ResurgeGroup)
+def settings() -> None:
+    """What this installation was started with."""
+
+
+@settings.command("show")
+@with_session
+def settings_show(session: Session) -> None:
+    """Thresholds and policies."""
+    show(session, session.rest.get(resource("settings")), SETTINGS)
+
+
+@click.group(cls=ResurgeGroup)
+def pipelines() -> None:
+    """Ready-made topologies."""
+
+
+@pipelines.command("list")
+@with_session
+def pipelines_list(session: Session) -> None:
+    """Names for `resurge topologies deploy --pipeline`; as JSON with their specifications."""
+    show_rows(session, session.rest.rows(resource("pipelines")), PIPELINES, empty="There are none.")

@@ -1,0 +1,237 @@
+"""`resurge topologies`: what runs, and changing what it does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cli import completion
+from cli.acting import act
+from cli.asking import Effect, confirmed
+from cli.options import Order, ResurgeGroup, changes, with_session
+from cli.output import Column, Row, field, show, show_rows
+from cli.paths import resource
+from cli.session import Session
+from cli.status import state
+from cli.words import age, count, plural, rate, relative, since
+
+GONE = frozenset({"failed", "stalled"})
+
+
+def _available(row: Row) -> str:
+    return f"{row['queries_available']}/{row['queries_total']}"
+
+
+TOPOLOGIES = (
+    Column("NAME", field("name")),
+    Column("STATUS", lambda row: state("topology", row["status"])),
+    Column("AVAILABLE", _available, right=True),
+    Column("WORST", lambda row: relative(row["worst_relative_latency"]), right=True),
+    Column("TUPLES/S", lambda row: rate(row["input_rate"]), right=True, least_width=60),
+    Column("EPOCH", lambda row: count(row["committed_epoch"]), right=True, least_width=80),
+    Column("CHECKPOINT", lambda row: count(row["checkpoint_epoch"]), right=True, least_width=80),
+    Column("VERSION", lambda row: count(row["version"]), right=True, least_width=100),
+    Column("DEPLOYED", lambda row: age(since(row["deployed_at"])), least_width=100),
+)
+TOPOLOGY = (
+    Column("name", field("name")),
+    Column("status", lambda row: state("topology", row["status"])),
+    Column("error", field("error")),
+    Column("queries available", _available),
+    Column("worst relative latency", lambda row: relative(row["worst_relative_latency"])),
+    Column("tuples/s", lambda row: rate(row["input_rate"])),
+    Column("epoch", lambda row: f"{count(row['committed_epoch'])} of {count(row['head_epoch'])}"),
+    Column("checkpoint", lambda row: count(row["checkpoint_epoch"])),
+    Column("generation", lambda row: f"{row['generation']}, applied {row['applied_generation']}"),
+    Column("version", lambda row: count(row["version"])),
+    Column("recovery", lambda row: ", ".join(_policy(row["policy"]))),
+    Column("operators", lambda row: str(len(row["graph"]["operators"]))),
+    Column("deployed", lambda row: age(since(row["deployed_at"]))),
+)
+
+
+def _policy(policy: Row) -> list[str]:
+    return [f"{name} {policy[name]}" for name in ("method", "planner", "rollback", "approval")]
+
+
+name_argument = click.argument("name", shell_complete=completion.TOPOLOGIES)
+
+
+@click.group(cls=ResurgeGroup)
+def topologies() -> None:
+    """What runs, and changing what it does."""
+
+
+@topologies.command("list")
+@click.option("--status", help="only these, for instance `degraded`")
+@with_session
+def list_(session: Session, status: str | None) -> None:
+    """All topologies.
+
+    \b
+    Examples:
+      resurge topologies list
+      resurge topologies list -o json | jq -r '.[] | select(.status != "running").name'
+    """
+    rows = session.rest.rows("topologies/", {"status": status})
+    show_rows(
+        session, rows, TOPOLOGIES, empty="There is no such topology: `resurge topologies deploy --help`."
+    )
+
+
+@topologies.command("show")
+@name_argument
+@with_session
+def show_(session: Session, name: str) -> None:
+    """One topology; as JSON with its specification and graph.
+
+    \b
+    Example:
+      resurge topologies show hashtags -o json | jq .spec > hashtags.json
+    """
+    show(session, session.rest.get(resource("topologies", name)), TOPOLOGY)
+
+
+@topologies.command("undeploy")
+@name_argument
+@changes(destructive=True)
+@with_session
+def undeploy(session: Session, name: str, order: Order) -> None:
+    """Stop it at the next epoch boundary, and keep it stopped.
+
+    \b
+    Example:
+      resurge topologies undeploy hashtags --reason "moves to the other cluster" --yes
+    """
+
+    def effects() -> list[Effect]:
+        row = session.rest.get(resource("topologies", name))
+        return [
+            Effect(f"It is {row['status']}; it ends at the next epoch boundary."),
+            Effect(
+                f"{plural(row['queries_total'], 'query', 'queries')} of it give no results any more.",
+                warning=True,
+            ),
+            Effect(
+                "When it is deployed again it starts from nothing, without its checkpoints.", warning=True
+            ),
+        ]
+
+    _act(session, name, "undeploy", order, effects)
+
+
+@topologies.command("recover")
+@name_argument
+@changes(destructive=True)
+@with_session
+def recover(session: Session, name: str, order: Order) -> None:
+    """Recover now, without waiting for detection.
+
+    \b
+    Example:
+      resurge topologies recover hashtags --reason "rack-b was powered off"
+    """
+
+    def effects() -> list[Effect]:
+        row = session.rest.get(resource("topologies", name))
+        partitions = session.rest.rows(resource("topologies", name, "partitions"))
+        down = [one["partition"] for one in partitions if one["state"] in GONE]
+        behind = max(0, row["head_epoch"] - row["checkpoint_epoch"])
+        restored = (
+            Effect(f"{plural(len(down), 'partition')} are restored", down, warning=True)
+            if down
+            else Effect("No partition has failed: all of it goes back to its checkpoint.", warning=True)
+        )
+        return [
+            restored,
+            Effect(f"The checkpoint is at epoch {count(row['checkpoint_epoch'])}."),
+            Effect(f"{plural(behind, 'epoch is', 'epochs are')} replayed."),
+        ]
+
+    _act(session, name, "recover", order, effects)
+
+
+@topologies.command("restore")
+@name_argument
+@click.argument("checkpoint", type=click.IntRange(min=1), shell_complete=completion.checkpoints)
+@changes(destructive=True)
+@with_session
+def restore(session: Session, name: str, checkpoint: int, order: Order) -> None:
+    """Put all of it back to a checkpoint that is still in storage, and replay from there.
+
+    CHECKPOINT is its epoch: `resurge checkpoints list NAME` says which are stored.
+
+    \b
+    Example:
+      resurge topologies restore hashtags 5310 --reason "a bad file was read after it"
+    """
+
+    def effects() -> list[Effect]:
+        row = session.rest.get(resource("topologies", name))
+        later = max(0, row["head_epoch"] - checkpoint)
+        return [
+            Effect(f"All of {name} goes back to checkpoint {count(checkpoint)}.", warning=True),
+            Effect(f"{plural(later, 'epoch is', 'epochs are')} computed and written again.", warning=True),
+            Effect("Later checkpoints are undone: nothing is restored from them any more.", warning=True),
+        ]
+
+    title = f"put {name} back to checkpoint {checkpoint}"
+    path = resource("topologies", name, "restore")
+    act(session, path, order, title=title, effects=effects, body={"checkpoint": checkpoint})
+
+
+@topologies.command("checkpoint")
+@name_argument
+@changes()
+@with_session
+def checkpoint(session: Session, name: str, order: Order) -> None:
+    """Take a global checkpoint at the next epoch boundary.
+
+    \b
+    Example:
+      resurge topologies checkpoint hashtags --reason "before the switch is replaced"
+    """
+    _act(session, name, "checkpoint", order)
+
+
+@topologies.command("pause")
+@name_argument
+@changes()
+@with_session
+def pause(session: Session, name: str, order: Order) -> None:
+    """Take no new input until resumed."""
+    _act(session, name, "pause", order)
+
+
+@topologies.command("resume")
+@name_argument
+@changes()
+@with_session
+def resume(session: Session, name: str, order: Order) -> None:
+    """Go on after a pause."""
+    _act(session, name, "resume", order)
+
+
+@topologies.command("delete")
+@name_argument
+@changes(destructive=True, waits=False)
+@with_session
+def delete(session: Session, name: str, order: Order) -> None:
+    """Forget a topology that is not deployed, with its versions and checkpoints."""
+
+    def effects() -> list[Effect]:
+        row = session.rest.get(resource("topologies", name))
+        return [
+            Effect(f"It is {row['status']}, with {plural(row['version'], 'version')}."),
+            Effect("Its specification, versions and history are gone for good.", warning=True),
+        ]
+
+    order = confirmed(session, order, f"delete {name}", effects)
+    session.rest.delete(resource("topologies", name), order.reason)
+    session.say(f"{name} is deleted")
+
+
+def _act(session: Session, name: str, action: str, order: Order, effects: Any = None) -> None:
+    title = f"{action} {name}" if action != "checkpoint" else f"take a checkpoint of {name}"
+    act(session, resource("topologies", name, action), order, title=title, effects=effects)

@@ -1,0 +1,106 @@
+"""`resurge what-if`: what recovering would look like if nodes failed now. Changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cli import completion
+from cli.commands.queries import ROLLBACKS, priorities_read
+from cli.options import ResurgeCommand, with_session
+from cli.output import Column, Row, dump, field, table_of
+from cli.paths import resource
+from cli.session import Session
+from cli.words import count, duration, listed, percent, plural, sparkline
+
+PATIENCE = 40.0
+"""Seconds; the server itself gives up after about half of it."""
+
+COMPARED = (
+    Column("PLANNER", field("algorithm")),
+    Column("FIRST", lambda row: duration(row["first"]), right=True),
+    Column("HALF", lambda row: duration(row["half"]), right=True),
+    Column("ALL", lambda row: duration(row["all"]) if row["ended"] else "never", right=True),
+    Column("AVAILABILITY", lambda row: percent(row["area"]), right=True),
+    Column("OF BEST", lambda row: percent(row["share_of_best"]), right=True, least_width=70),
+    Column("WAVES", lambda row: count(len(row["waves"])), right=True, least_width=80),
+    Column("OVER TIME", lambda row: _over_time(row), least_width=100),
+)
+
+
+def _over_time(row: Row) -> str:
+    return sparkline([(point["at"], point["weighted"]) for point in row["curve"]], row["horizon"])
+
+
+@click.command("what-if", cls=ResurgeCommand)
+@click.option("--node", "nodes", multiple=True, shell_complete=completion.NODES, help="fails; repeatable")
+@click.option(
+    "--rack", "racks", multiple=True, shell_complete=completion.racks, help="fails whole; repeatable"
+)
+@click.option(
+    "--arrivals",
+    metavar="SECONDS,...|uniform:LOW:HIGH",
+    help="when replacements come after the failure; default: as the provider brings them",
+)
+@click.option("--planner", "algorithms", multiple=True, help="to compare; repeatable (blocking is one, too)")
+@click.option("--priority", "priorities", multiple=True, metavar="TOPOLOGY/QUERY=PRIORITY", help="repeatable")
+@click.option("--rollback", type=click.Choice(ROLLBACKS), help="default: the policy of each topology")
+@click.option("--seed", type=click.IntRange(min=0), help="of uniform arrivals")
+@click.option("--replay-speed", type=float, help="relative to real time")
+@click.option("--points", type=click.IntRange(2, 300), help="of each curve, at most")
+@with_session
+def what_if(
+    session: Session,
+    nodes: tuple[str, ...],
+    racks: tuple[str, ...],
+    arrivals: str | None,
+    priorities: tuple[str, ...],
+    **given: Any,
+) -> None:
+    """Predict the recovery if nodes or racks failed now; nothing is changed.
+
+    \b
+    Examples:
+      resurge what-if --rack rack-b
+      resurge what-if --node node-1 --node node-2 --arrivals 30,60,90 \\
+          --planner best_density --planner optimal --planner blocking
+      resurge what-if --rack rack-b --priority "hashtags/O3[0]=10" -o json
+    """
+    if not nodes and not racks:
+        raise click.UsageError("say what fails: --node or --rack")
+    question: dict[str, Any] = {name: value for name, value in given.items() if value not in (None, ())}
+    question |= {"nodes": list(nodes)} if nodes else {}
+    question |= {"racks": list(racks)} if racks else {}
+    question |= {"arrivals": arrivals_read(arrivals)} if arrivals else {}
+    question |= {"priorities": _priorities(priorities)} if priorities else {}
+    answer = session.rest.post(resource("what-if"), question, timeout=max(PATIENCE, session.timeout))
+    if session.format == "json":
+        dump(answer)
+        return
+    failed = answer["failed_queries"]
+    stops = plural(len(failed), "query stops", "queries stop")
+    session.say(
+        f"{plural(len(answer['failed_nodes']), 'node')} fail ({listed(answer['failed_nodes'])}): "
+        f"{stops} of {answer['queries']}"
+    )
+    rows = [{**row, "horizon": answer["horizon"]} for row in answer["algorithms"]]
+    session.console.print(table_of(rows, COMPARED, width=session.console.width))
+
+
+def arrivals_read(text: str) -> str | list[float]:
+    """Seconds as a list; any other text is the server's to understand."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        return text
+
+
+def _priorities(texts: tuple[str, ...]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for name, priority in priorities_read(texts).items():
+        topology, sign, query = name.partition("/")
+        if not sign or not topology or not query:
+            raise click.UsageError(f"{name!r}: write topology and query as `hashtags/O3[0]=10`")
+        found.setdefault(topology, {})[query] = priority
+    return found

@@ -1,0 +1,79 @@
+"""Names from the server for the shell's completion. Where none can be had, none come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from cli.paths import resource
+from cli.session import session_of
+
+TIMEOUT = 2.0
+MOST = 500
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def names(kind: str, field: str = "name", describe: str = "") -> Completer:
+    """Completes with `field` of the rows of a list resource; `describe` is shown beside it."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        taken = context.params.get(parameter.name or "") or ()
+        return [
+            CompletionItem(str(row[field]), help=str(row.get(describe) or "") or None)
+            for row in _rows(context, lambda _: resource(kind))
+            if str(row.get(field, "")).startswith(incomplete) and str(row[field]) not in taken
+        ]
+
+    return complete
+
+
+def priorities(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """`O3[0]=` for each query of the topology given before."""
+    if "=" in incomplete:
+        return []
+    return [
+        CompletionItem(f"{row['partition']}=", help=f"priority {row['priority']}, {row['status']}")
+        for row in _rows(context, lambda given: resource("topologies", given["topology"], "queries"))
+        if str(row["partition"]).startswith(incomplete)
+    ]
+
+
+def checkpoints(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Those of the topology given before that can be restored."""
+    return [
+        CompletionItem(str(row["epoch"]), help=str(row["ended_at"]))
+        for row in _rows(context, lambda given: resource("topologies", given["name"], "checkpoints"))
+        if row["stored"] and str(row["epoch"]).startswith(incomplete)
+    ]
+
+
+def racks(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    found = {str(row["rack"]) for row in _rows(context, lambda _: resource("nodes")) if row.get("rack")}
+    return [CompletionItem(rack) for rack in sorted(found) if rack.startswith(incomplete)]
+
+
+def _rows(context: click.Context, path: Callable[[dict[str, Any]], str]) -> list[dict[str, Any]]:
+    """The rows at a path that may depend on what stands before on the command line."""
+    from cli.client import Rest
+
+    session = session_of(context)
+    try:
+        rest = Rest(session.target, timeout=TIMEOUT)
+        try:
+            return rest.rows(path(context.params), most=MOST)
+        finally:
+            rest.close()
+    except Exception:  # a shell that waits for a key must not be shown a traceback
+        return []
+
+
+TOPOLOGIES = names("topologies", describe="status")
+NODES = names("nodes", describe="state")
+INCIDENTS = names("incidents", "number", describe="state")
+OPERATIONS = names("operations", "id", describe="kind")
+PIPELINES = names("pipelines", describe="description")
+TOKENS = names("tokens", "token_key", describe="created")

@@ -1,0 +1,116 @@
+"""The live view where there is no terminal: plain lines of how it is, then of each thing that happens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from cli.live.state import Fields, State, available, worst
+from cli.waves import wave_queries, wave_state
+from cli.words import age, between, clock, listed, plain, plural, rate, relative, since, stopwatch
+
+ROUTINE = frozenset({"checkpoint.started", "checkpoint.completed", "topology.metrics", "node.metrics"})
+"""Kinds that come every few seconds while all is well."""
+
+
+def about(event: Mapping[str, Any]) -> str:
+    incident = event.get("incident")
+    parts = (event.get("topology"), event.get("node"), f"incident {incident}" if incident else None)
+    return ", ".join(part for part in parts if part)
+
+
+def line_of(event: Mapping[str, Any]) -> str:
+    """One event for a person: 14:02:11 node.lost node-4: no heartbeat for 4.3 s."""
+    reason = f": {event['reason']}" if event.get("reason") else ""
+    actor = f" (by {event['actor']})" if event.get("actor") else ""
+    return plain(f"{clock(event['at'])}  {event['kind']}  {about(event)}{reason}{actor}")
+
+
+def summary(shown: State) -> Iterator[str]:
+    """How everything is, most urgent first."""
+    for incident in shown.incidents_open():
+        yield from _incident(shown, incident)
+    queries = shown.queries()
+    for row in shown.topologies():
+        own = queries[row["name"]]
+        yield plain(
+            f"topology {row['name']}: {row['status']}, {available(own)} of {len(own)} queries available, "
+            f"worst latency {relative(worst(own))}, {rate(row['input_rate'])} tuples/s"
+        )
+    for query in down(queries):
+        yield plain(
+            f"query {query['topology']} {query['partition']}: {query['status']}, "
+            f"priority {query['priority']}, latency {relative(query['relative_latency'])}"
+        )
+    counts = Counter(str(row["state"]) for row in shown.nodes())
+    yield plain(f"nodes: {', '.join(f'{counts[name]} {name}' for name in sorted(counts)) or 'none'}")
+    for node in shown.nodes():
+        if node["state"] != "alive":
+            heard = age(since(node["last_heartbeat"], shown.now()))
+            yield plain(f"node {node['name']}: {node['state']}, {node['rack']}, heard {heard}")
+
+
+def _incident(shown: State, incident: Fields) -> Iterator[str]:
+    number = incident["number"]
+    spent = stopwatch(between(incident["detected_at"], shown.now().isoformat()) or 0)
+    paused = ", paused" if incident["paused"] else ""
+    yield plain(
+        f"incident {number}: {incident['state']}{paused} for {spent}, {incident['method']}, "
+        f"lost {listed(incident['failed_nodes'])}"
+    )
+    for plan in shown.plans(number):
+        yield plain(
+            f"incident {number} wave {plan['wave']} of {plan['topology']}: {wave_state(plan)}, "
+            f"{plural(len(plan['restore']), 'partition')}, "
+            f"{plural(len(wave_queries(plan)), 'query', 'queries')}"
+        )
+    for topology, proposal in sorted(incident["proposals"].items()):
+        yield plain(f"incident {number} wave {proposal['wave']} of {topology}: waits for approval")
+
+
+class Changes:
+    """Lines for what happens, from one state to the next."""
+
+    def __init__(self, shown: State) -> None:
+        self._shown = shown
+        self._available = self._count()
+
+    def lines(self, events: Iterable[Fields]) -> Iterator[str]:
+        """To be called after the state has taken the events in."""
+        for event in events:
+            if event["kind"] not in ROUTINE:
+                yield line_of(event)
+        now = self._count()
+        for name, (part, whole) in now.items():
+            if self._available.get(name) != (part, whole):
+                yield plain(f"topology {name}: {part} of {whole} queries available")
+        self._available = now
+
+    def _count(self) -> dict[str, tuple[int, int]]:
+        return {name: (available(rows), len(rows)) for name, rows in self._shown.queries().items()}
+
+
+def down(queries: Mapping[str, Iterable[Fields]]) -> list[Fields]:
+    """What is not available, topology by topology."""
+    return [row for rows in queries.values() for row in rows if not row["available"]]
+
+
+def document(shown: State) -> dict[str, Any]:
+    """How everything is as one JSON object, of the snapshot's entities: for scripts."""
+    queries = shown.queries()
+    return {
+        "sequence": shown.sequence,
+        "at": shown.now().isoformat(),
+        "incidents": [{**row, "waves": shown.plans(row["number"])} for row in shown.incidents_open()],
+        "topologies": [
+            {
+                **{name: value for name, value in row.items() if name != "graph"},
+                "queries_available": available(queries[row["name"]]),
+                "queries_total": len(queries[row["name"]]),
+            }
+            for row in shown.topologies()
+        ],
+        "queries_down": down(queries),
+        "nodes": shown.nodes(),
+    }

@@ -1,0 +1,95 @@
+"""The state that a snapshot and the events after it add up to: what the live view shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from cli.words import by_name, moment
+
+Fields = dict[str, Any]
+KINDS = ("topology", "query", "partition", "node", "incident", "entry", "plan", "problem")
+KEPT = {"entry": 2_000, "plan": 400, "problem": 400}
+"""Histories grow for ever; the server keeps the rest."""
+
+OVER = frozenset({"closed", "aborted"})
+
+
+class State:
+    """Entities by kind and key, as of `sequence`. `entities[kind]` is a dictionary of fields by key."""
+
+    def __init__(self) -> None:
+        self.sequence = 0
+        self.entities: dict[str, dict[str, Fields]] = {kind: {} for kind in KINDS}
+        self.offset = 0.0
+        """Seconds that the server's clock is ahead of this one."""
+
+    def load(self, snapshot: Fields) -> None:
+        self.sequence = int(snapshot["sequence"])
+        for kind in KINDS:
+            self.entities[kind] = dict(snapshot["entities"].get(kind, {}))
+        at = moment(snapshot["server_time"])
+        if at is not None:
+            self.offset = (at - datetime.now(UTC)).total_seconds()
+
+    def apply(self, events: Iterable[Fields], sequence: int) -> None:
+        """Changes are merged into what is there; fields of None remove an entity."""
+        for event in events:
+            for change in event["changes"]:
+                rows = self.entities.get(change["entity"])
+                if rows is None:
+                    continue
+                key, fields = change["key"], change["fields"]
+                if fields is None:
+                    rows.pop(key, None)
+                else:
+                    rows[key] = {**rows.get(key, {}), **fields}
+        self.sequence = sequence
+        for kind, most in KEPT.items():
+            rows = self.entities[kind]
+            if len(rows) > most * 1.1:
+                for key in list(rows)[: len(rows) - most]:
+                    del rows[key]
+
+    def now(self) -> datetime:
+        """The server's time."""
+        return datetime.fromtimestamp(datetime.now(UTC).timestamp() + self.offset, UTC)
+
+    def topologies(self) -> list[Fields]:
+        return sorted(self.entities["topology"].values(), key=lambda row: by_name(row["name"]))
+
+    def queries(self) -> dict[str, list[Fields]]:
+        """By topology, those worth most first."""
+        found: dict[str, list[Fields]] = {row["name"]: [] for row in self.topologies()}
+        for row in self.entities["query"].values():
+            found.setdefault(row["topology"], []).append(row)
+        for rows in found.values():
+            rows.sort(key=lambda row: (-row["priority"], by_name(row["partition"])))
+        return found
+
+    def nodes(self) -> list[Fields]:
+        return sorted(self.entities["node"].values(), key=lambda row: by_name(row["name"]))
+
+    def incidents_open(self) -> list[Fields]:
+        rows = (row for row in self.entities["incident"].values() if row["state"] not in OVER)
+        return sorted(rows, key=lambda row: -row["number"])
+
+    def plans(self, incident: int) -> list[Fields]:
+        rows = (row for row in self.entities["plan"].values() if row["incident"] == incident)
+        return sorted(rows, key=lambda row: (row["topology"], row["generation"]))
+
+    def newest_entry(self, incident: int) -> Fields | None:
+        rows = (row for row in self.entities["entry"].values() if row["incident"] == incident)
+        return max(rows, key=lambda row: str(row["at"]), default=None)
+
+
+def available(queries: Iterable[Fields]) -> int:
+    return sum(1 for row in queries if row["available"])
+
+
+def worst(queries: Iterable[Fields]) -> float | None:
+    """The worst relative latency among those that have one."""
+    return max(
+        (row["relative_latency"] for row in queries if row["relative_latency"] is not None), default=None
+    )

@@ -1,0 +1,130 @@
+"""The program: its commands, and what becomes of what they raise."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+from click.shell_completion import get_completion_class
+
+from cli import __version__
+from cli.commands.access import login, logout, tokens, whoami
+from cli.commands.deploying import create, deploy, update
+from cli.commands.events import events
+from cli.commands.incidents import incidents
+from cli.commands.nodes import nodes
+from cli.commands.queries import policy, queries
+from cli.commands.records import audit, checkpoints, operations, pipelines, problems, settings
+from cli.commands.topologies import topologies
+from cli.commands.watch import watch
+from cli.commands.what_if import what_if
+from cli.failures import Exit
+from cli.options import ResurgeGroup, common_options
+from cli.session import Session
+from cli.words import plain
+
+PROGRAM = "resurge"
+
+
+@click.group(
+    cls=ResurgeGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name=PROGRAM)
+def resurge() -> None:
+    """Watch stream-processing topologies, and recover them when many nodes fail at once.
+
+    Sign in with `resurge login`, or set RESURGE_URL and RESURGE_TOKEN. Answers are tables on a
+    terminal and JSON elsewhere. Every change needs a --reason.
+
+    \b
+    Examples:
+      resurge login https://resurge.example.com
+      resurge watch
+      resurge incidents list --open
+      resurge nodes drain node-3 --reason "its disk is to be replaced"
+      resurge what-if --rack rack-b
+
+    \b
+    Exit codes:
+      0 done                      4 no token, or it does not permit this
+      1 refused, or failed        5 timed out
+      2 wrong usage, bad file     6 what was named is not there
+      3 server not reachable      130 interrupted
+    """
+
+
+@resurge.command("completion")
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+def completion(shell: str) -> None:
+    """Print what makes a shell complete commands, and names from the server.
+
+    \b
+    Examples:
+      resurge completion bash >> ~/.bashrc
+      resurge completion zsh >> ~/.zshrc
+      resurge completion fish > ~/.config/fish/completions/resurge.fish
+    """
+    found = get_completion_class(shell)
+    assert found is not None  # noqa: S101 - click has all three
+    click.echo(found(resurge, {}, PROGRAM, "_RESURGE_COMPLETE").source())
+
+
+COMMANDS: tuple[click.Command, ...] = (
+    watch,
+    topologies,
+    queries,
+    policy,
+    nodes,
+    incidents,
+    what_if,
+    checkpoints,
+    operations,
+    events,
+    problems,
+    audit,
+    pipelines,
+    settings,
+    tokens,
+    login,
+    logout,
+    whoami,
+)
+for command in COMMANDS:
+    resurge.add_command(command)
+# Also before the resource, where one may look for them first.
+resurge.params.extend(common_options())
+for command in (create, update, deploy):
+    topologies.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no ● gets a ?
+    try:
+        code = resurge.main(arguments, prog_name=PROGRAM, standalone_mode=False, obj=Session())
+        sys.stdout.flush()
+    except click.UsageError as error:
+        hint = f" (`{error.ctx.command_path} --help`)" if error.ctx is not None else ""
+        sys.stderr.write(f"resurge: {plain(error.format_message())}{hint}\n")
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        sys.stderr.write("resurge: interrupted\n")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; nothing may be flushed into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    return code if isinstance(code, int) else Exit.OK
+
+
+def program() -> None:
+    """The console script."""
+    sys.exit(main())

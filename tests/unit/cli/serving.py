@@ -1,0 +1,71 @@
+"""The seeded web server of the browser tests, as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+from tests.browser.serve import PASSWORD
+
+PATIENCE = 120.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Server:
+    """Answers at `url` until it is stopped; its database is below `home`. It has no Redis: what happens is
+    seen by looking, twice a second."""
+
+    def __init__(self, home: Path, scenario: str) -> None:
+        self.home = home
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        log = home / "server.log"
+        command = [sys.executable, "-m", "tests.browser.serve", "--still", "--scenario", scenario]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*command, "--port", str(port), "--home", str(home)],
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + PATIENCE
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise RuntimeError(log.read_text()[-4000:])
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/login/", timeout=2).status_code == 200
+        except httpx.TransportError:
+            return False
+
+
+def token_make(url: str, user: str) -> str:
+    """A token of a seeded user; made as a person makes one, signed in at the page."""
+    with httpx.Client(base_url=url, headers={"Referer": url}) as client:
+        client.get("/login/")
+        form = {"username": user, "password": PASSWORD, "csrfmiddlewaretoken": client.cookies["csrftoken"]}
+        if client.post("/login/", data=form).status_code != 302:
+            raise RuntimeError(f"{user} cannot sign in")
+        headers = {"X-CSRFToken": client.cookies["csrftoken"]}
+        answer = client.post("/api/v1/tokens/", json={"reason": "tests"}, headers=headers)
+        return str(answer.json()["token"])

@@ -1,0 +1,63 @@
+"""Asking what a failure would do, where nothing is down: a topology that runs on four nodes."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import Group, User
+from knox.models import AuthToken
+from pytest_django.live_server_helper import LiveServer
+
+from cli.main import main
+from controlplane.topologies.models import Topology
+from tests.unit.cli.running import Answer, Terminal
+from tests.unit.controlplane.conftest import nodes, sent_tasks, topology  # noqa: F401
+from tests.unit.controlplane.test_what_if import deployed
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def running(topology: Topology, live_server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:  # noqa: F811
+    """The environment of an operator of that server."""
+    deployed(topology)
+    user = User.objects.create_user("ada")
+    user.groups.add(Group.objects.get_or_create(name="operator")[0])
+    token = AuthToken.objects.create(user=user)[1]
+    variables = {"RESURGE_URL": live_server.url, "RESURGE_TOKEN": token}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return variables
+
+
+def test_planners_are_compared(running: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["what-if", "--node", "node-1", "--rack", "rack-b", "--arrivals", "100,150.5,200"]
+    asked += ["--planner", "best_density", "--planner", "blocking", "--priority", "counts/O1[0]=10"]
+    assert main(asked) == 0
+    answer = Answer(0, *capsys.readouterr())
+    assert answer.json["failed_nodes"] == ["node-1", "node-2", "node-4"]
+    assert [one["at"] for one in answer.json["arrivals"]] == [100.0, 150.5, 200.0]
+    assert [one["algorithm"] for one in answer.json["algorithms"]] == ["best_density", "blocking"]
+    assert main([*asked, "-o", "table"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "3 nodes fail (node-1, node-2, node-4): 3 queries stop of 3\n"
+    head, best, blocking = out.splitlines()
+    assert head.split()[:4] == ["PLANNER", "FIRST", "HALF", "ALL"]
+    assert best.startswith("best_density")
+    assert "█" in best
+    assert blocking.startswith("blocking")
+    uniform = ["what-if", "--node", "node-1", "--arrivals", "uniform:60:90", "--seed", "7"]
+    assert main(uniform) == 0
+    (arrival,) = Answer(0, *capsys.readouterr()).json["arrivals"]
+    assert 60 <= arrival["at"] <= 90
+    assert main(["what-if", "--node", "node-1", "--arrivals", "soon"]) == 1
+    assert "uniform:<low>:<high>" in capsys.readouterr().err
+
+
+def test_failing_a_node_says_which_queries_stop_and_for_how_long(running: dict[str, str]) -> None:
+    with Terminal("nodes", "fail", "node-1", variables=running) as terminal:
+        terminal.until("Reason:")
+        assert "partitions of counts are lost with their local state: " in terminal.words
+        assert "queries stop, all back after about" in terminal.words
+        terminal.type("\x04")
+        terminal.end()
+        assert terminal.code == 130
