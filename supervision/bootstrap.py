@@ -161,6 +161,20 @@ def requirements_ensure(stamp: dict[str, str], names: Sequence[str]) -> None:
         stamp_write(stamp)
 
 
+def command_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
+    """Have `.venv/bin/resurge`, the command line; it runs from this checkout and needs nothing downloaded."""
+    digest = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    if stamp.get("command") == digest and (VENV / "bin" / "resurge").exists():
+        return
+    say("installing the command .venv/bin/resurge")
+    options = ["--no-input", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
+    run(
+        [str(PYTHON), "-m", "pip", "install", *options, "--editable", str(ROOT)],
+        "pip install of the command line",
+    )
+    stamp["command"] = digest
+
+
 def java_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
     found = java_find()
     if found and (stamp.get("java") == found or java_version(found) >= LEAST_JAVA):
@@ -292,6 +306,7 @@ def main(parts: Sequence[str]) -> int:
         stamp = stamp_read()
         before = dict(stamp)
         steps: list[Callable[[dict[str, str], SystemPackages], None]] = [
+            command_ensure,
             java_ensure,
             redis_ensure,
             class_archive_ensure,

@@ -43,6 +43,24 @@ def test_unchanged_requirements_are_not_installed_again(commands: list[list[str]
     assert len(commands) == 2
 
 
+def test_the_command_is_installed_once_and_after_a_change(
+    commands: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
+    project = tmp_path / "pyproject.toml"
+    project.write_text("[project]")
+    stamp: dict[str, str] = {}
+    bootstrap.command_ensure(stamp, NoSystem())
+    assert commands[0][-2:] == ["--editable", str(tmp_path)]
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "resurge").touch()
+    bootstrap.command_ensure(stamp, NoSystem())
+    assert len(commands) == 1
+    project.write_text("[project]\n")
+    bootstrap.command_ensure(stamp, NoSystem())
+    assert len(commands) == 2
+
+
 def test_java_that_is_too_old_is_replaced_by_the_carried_one(
     commands: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
