@@ -24,7 +24,7 @@ ROOM = float(os.environ.get("ROOM", "0.25"))
 LARGEST_CAPACITY = 10_000
 LAST = 10.0
 PERCENT = 100.0
-RECOVERY_TIMEOUT = 420.0
+RECOVERY_TIMEOUT = 900.0
 # After the last query is back, what follows is recorded for this many seconds.
 AFTERWARDS = 6.0
 
