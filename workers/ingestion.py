@@ -31,6 +31,7 @@ from controlplane.domain.coordination import (
     decode_telemetry,
 )
 from controlplane.domain.recovery.progress import APPLIED_STATES
+from controlplane.domain.topology import partition_id
 from controlplane.events.tasks import INCIDENT_STEP, task_send
 from controlplane.incidents.plans import plan_mark_applied
 from controlplane.incidents.selectors import incidents_open
@@ -83,10 +84,11 @@ class Availabilities:
         }
         for name, tracker in self._trackers.items():
             tracker.incident_set(name in self.incidents)
+        queries = Query.objects.filter(status=QueryStatus.FAILED)
         failed = {
-            (query.topology.name, query.partition.label)
-            for query in Query.objects.filter(status=QueryStatus.FAILED).select_related(
-                "topology", "partition"
+            (name, partition_id(operator, index))
+            for name, operator, index in queries.values_list(
+                "topology__name", "partition__operator", "partition__index"
             )
         }
         for name, label in failed - self._failed:

@@ -26,6 +26,10 @@ class Checkpoint(models.Model):
 
     class Meta:
         ordering = ("topology", "-epoch")
+        indexes = (
+            models.Index(fields=["-epoch"], name="checkpoint_epoch"),
+            models.Index(fields=["-started_at"], name="checkpoint_started_at"),
+        )
         constraints = (models.UniqueConstraint(fields=["topology", "epoch"], name="checkpoint_epoch_unique"),)
 
     def __str__(self) -> str:

@@ -63,7 +63,10 @@ class Operation(models.Model):
 
     class Meta:
         ordering = ("-created_at",)
-        indexes = (models.Index(fields=["state", "created_at"], name="operation_open"),)
+        indexes = (
+            models.Index(fields=["state", "created_at"], name="operation_open"),
+            models.Index(fields=["-created_at"], name="operation_created_at"),
+        )
         constraints = (
             models.UniqueConstraint(
                 fields=["requested_by", "idempotency_key"],

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet
 from django.utils import timezone
 
 from controlplane.errors import Missing
 from controlplane.incidents.choices import INCIDENT_ACTIVE, INCIDENT_ENDED, PlanState
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.nodes.models import Node
+from controlplane.topologies.models import Topology
+from controlplane.topologies.selectors import SPEC_OF_TOPOLOGY
 
 QUERIES_AWAITED = timedelta(minutes=10)
+
+INCIDENT_AT_LENGTH = tuple(f"incident__{field}" for field in ("costs", "summary", "proposals", "checkpoints"))
+"""To be deferred wherever rows come with their incident for its number."""
 
 
 def incident_get(number: int, *, lock: bool = False) -> Incident:
@@ -24,7 +30,15 @@ def incident_get(number: int, *, lock: bool = False) -> Incident:
 
 
 def incident_list() -> QuerySet[Incident]:
-    return Incident.objects.prefetch_related("failed_nodes", "topologies").order_by("-number")
+    """All incidents with the names of their nodes and topologies, newest first."""
+    return (
+        Incident.objects.defer("costs")
+        .prefetch_related(
+            Prefetch("failed_nodes", Node.objects.only("name")),
+            Prefetch("topologies", Topology.objects.only("name")),
+        )
+        .order_by("-number")
+    )
 
 
 def incidents_open() -> QuerySet[Incident]:
@@ -47,6 +61,7 @@ def entry_list(number: int) -> QuerySet[IncidentEntry]:
 
 def plan_list(*, incident: int | None = None, topology: str | None = None) -> QuerySet[RecoveryPlan]:
     plans = RecoveryPlan.objects.select_related("topology", "incident").order_by("topology", "-generation")
+    plans = plans.defer(SPEC_OF_TOPOLOGY, *INCIDENT_AT_LENGTH)
     if incident is not None:
         plans = plans.filter(incident__number=incident)
     if topology is not None:

@@ -26,6 +26,7 @@ from controlplane.domain.recovery.events import (
     RecoveryAsked,
 )
 from controlplane.domain.recovery.wording import duration
+from controlplane.domain.topology import partition_id
 from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import EventKind
 from controlplane.events.representation import entry_change
@@ -166,10 +167,11 @@ def _note_returned_queries(incident: Incident, application: Application) -> bool
     waiting = wanted - returned.keys()
     if not waiting:
         return False
+    queries = Query.objects.filter(topology__name__in=failed, available=True)
     available = {
-        f"{query.topology.name}/{query.partition.label}"
-        for query in Query.objects.filter(topology__name__in=failed, available=True).select_related(
-            "topology", "partition"
+        f"{name}/{partition_id(operator, index)}"
+        for name, operator, index in queries.values_list(
+            "topology__name", "partition__operator", "partition__index"
         )
     }
     back = waiting & available

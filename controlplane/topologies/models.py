@@ -185,7 +185,10 @@ class AvailabilitySample(models.Model):
 
     class Meta:
         ordering = ("topology", "at")
-        indexes = (models.Index(fields=["topology", "at"], name="sample_topology_at"),)
+        indexes = (
+            models.Index(fields=["topology", "at"], name="sample_topology_at"),
+            models.Index(fields=["-at"], name="sample_at"),
+        )
 
     def __str__(self) -> str:
         return f"{self.topology} {self.at:%H:%M:%S} {self.available}/{self.total}"
@@ -207,7 +210,10 @@ class Problem(models.Model):
 
     class Meta:
         ordering = ("-at",)
-        indexes = (models.Index(fields=["topology", "-at"], name="problem_topology_at"),)
+        indexes = (
+            models.Index(fields=["topology", "-at"], name="problem_topology_at"),
+            models.Index(fields=["-at", "-id"], name="problem_at"),
+        )
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"[:120]

@@ -14,6 +14,9 @@ from controlplane.topologies.models import (
     TopologyVersion,
 )
 
+SPEC_OF_TOPOLOGY = "topology__spec"
+"""To be deferred wherever rows come with their topology: parsing it takes milliseconds, for every row."""
+
 
 def topology_get(name: str, *, lock: bool = False) -> Topology:
     """The topology called `name`; with `lock` its row stays locked until the transaction ends.
@@ -25,6 +28,12 @@ def topology_get(name: str, *, lock: bool = False) -> Topology:
     if topology is None:
         raise Missing(f"there is no topology {name!r}")
     return topology
+
+
+def topology_require(name: str) -> None:
+    """Raise `Missing` unless there is a topology called `name`."""
+    if not Topology.objects.filter(name=name).exists():
+        raise Missing(f"there is no topology {name!r}")
 
 
 def topology_list() -> QuerySet[Topology]:
@@ -40,6 +49,7 @@ def partition_list(topology: str) -> QuerySet[Partition]:
     return (
         Partition.objects.filter(topology__name=topology)
         .select_related("topology", "node")
+        .defer(SPEC_OF_TOPOLOGY)
         .order_by("operator", "index")
     )
 
@@ -48,6 +58,7 @@ def query_list(topology: str) -> QuerySet[Query]:
     return (
         Query.objects.filter(topology__name=topology)
         .select_related("topology", "partition", "partition__node")
+        .defer(SPEC_OF_TOPOLOGY)
         .order_by("partition__operator", "partition__index")
     )
 
@@ -57,10 +68,8 @@ def version_list(topology: str) -> QuerySet[TopologyVersion]:
 
 
 def availability_series(topology: str) -> QuerySet[AvailabilitySample]:
-    return (
-        AvailabilitySample.objects.filter(topology__name=topology).select_related("topology").order_by("at")
-    )
+    return AvailabilitySample.objects.filter(topology__name=topology).order_by("at")
 
 
 def problem_list() -> QuerySet[Problem]:
-    return Problem.objects.select_related("topology").order_by("-at", "-id")
+    return Problem.objects.select_related("topology").defer(SPEC_OF_TOPOLOGY).order_by("-at", "-id")

@@ -20,7 +20,7 @@ from controlplane.incidents.api.serializers import (
     RecoveryPlanSerializer,
 )
 from controlplane.incidents.models import Incident, RecoveryPlan
-from controlplane.incidents.selectors import incident_get
+from controlplane.incidents.selectors import incident_get, incident_list, plan_list
 from controlplane.topologies.api.parts import OfTopology
 
 ACTION = action_schema()
@@ -42,8 +42,7 @@ class IncidentViewSet(
     ordering_fields = ("number", "opened_at", "closed_at", "state")
 
     def get_queryset(self) -> Any:
-        rows = Incident.objects.defer("costs").order_by("-number")
-        rows = rows.prefetch_related("failed_nodes", "topologies")
+        rows = incident_list()
         return rows.prefetch_related("entries") if self.action == "retrieve" else rows
 
     def get_serializer_class(self) -> Any:
@@ -54,8 +53,8 @@ class IncidentViewSet(
     def plans(self, request: Request, number: str) -> Response:
         """The recovery plans of the incident, in order."""
         incident = incident_get(int(number))
-        rows = RecoveryPlan.objects.filter(incident=incident).select_related("topology", "incident")
-        page = self.paginate_queryset(rows.order_by("topology__name", "generation"))
+        rows = plan_list(incident=incident.number).order_by("topology__name", "generation")
+        page = self.paginate_queryset(rows)
         return self.get_paginated_response(RecoveryPlanSerializer(page, many=True).data)
 
     @action_schema(ApproveSerializer)
@@ -107,5 +106,4 @@ class TopologyPlanViewSet(OfTopology, mixins.ListModelMixin):
     ordering_fields = ("generation", "created_at")
 
     def get_queryset(self) -> Any:
-        rows = RecoveryPlan.objects.filter(topology__name=self.topology)
-        return rows.select_related("topology", "incident").order_by("-generation")
+        return plan_list(topology=self.topology).order_by("-generation")

@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from controlplane.api.actions import ActionsMixin, action_schema
 from controlplane.events.choices import OperationKind
+from controlplane.incidents.selectors import INCIDENT_AT_LENGTH
 from controlplane.nodes.actions import node_action
 from controlplane.nodes.api.serializers import (
     NodeDetailSerializer,
@@ -23,6 +24,7 @@ from controlplane.nodes.api.serializers import (
 )
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.topologies.models import Partition
+from controlplane.topologies.selectors import SPEC_OF_TOPOLOGY
 
 ACTION = action_schema()
 
@@ -45,9 +47,8 @@ class NodeViewSet(ActionsMixin, mixins.ListModelMixin, mixins.RetrieveModelMixin
             ),
         ).order_by("name")
         if self.action == "retrieve":
-            hosted = Partition.objects.select_related("topology", "node").order_by(
-                "topology__name", "operator", "index"
-            )
+            hosted = Partition.objects.select_related("topology", "node").defer(SPEC_OF_TOPOLOGY)
+            hosted = hosted.order_by("topology__name", "operator", "index")
             rows = rows.prefetch_related(Prefetch("partitions", hosted))
         return rows
 
@@ -86,4 +87,5 @@ class NodeRequestViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
     ordering_fields = ("due_at", "requested_at")
 
     def get_queryset(self) -> Any:
-        return NodeRequest.objects.select_related("incident").order_by("-requested_at", "-id")
+        rows = NodeRequest.objects.select_related("incident").defer(*INCIDENT_AT_LENGTH)
+        return rows.order_by("-requested_at", "-id")

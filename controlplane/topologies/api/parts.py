@@ -40,6 +40,7 @@ from controlplane.topologies.selectors import (
     problem_list,
     query_list,
     topology_get,
+    topology_require,
     version_list,
 )
 from controlplane.topologies.services import query_priorities_set
@@ -50,7 +51,7 @@ class OfTopology(viewsets.GenericViewSet):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        topology_get(kwargs["topology"])
+        topology_require(kwargs["topology"])
 
     @property
     def topology(self) -> str:

@@ -66,7 +66,8 @@ class TopologyViewSet(
     )
 
     def get_queryset(self) -> Any:
-        return topology_list()
+        rows = topology_list()
+        return rows.defer("spec") if self.action == "list" else rows
 
     def get_serializer_class(self) -> Any:
         return TopologySerializer if self.action == "list" else TopologyDetailSerializer
