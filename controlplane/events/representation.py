@@ -7,10 +7,11 @@ but never another name or another value. Times are ISO 8601 in UTC.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from controlplane.domain.topology import partition_id
 from controlplane.events.drawing import topology_graph
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ def iso(moment: datetime | None) -> str | None:
     """``2026-01-31T12:00:00.123Z``: fixed width, so that text order is time order."""
     if moment is None:
         return None
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if moment.tzinfo is not UTC:  # rows have it from the database
+        moment = moment.astimezone(UTC)
+    return f"{moment.isoformat(timespec='milliseconds')[:-6]}Z"
 
 
 def change(entity: EntityKind, key: str | int, fields: Fields, only: Iterable[str] | None = None) -> Change:
@@ -118,23 +121,24 @@ def topology_change(topology: Topology, *, only: Iterable[str] | None = None, gr
 
 def partition_change(partition: Partition, *, topology: str, node: str | None) -> Change:
     """`node` is the node's name; the caller has it without a query per row."""
-    return change(
-        "partition",
-        f"{topology}/{partition.label}",
-        {
+    label = partition_id(partition.operator, partition.index)
+    return {
+        "entity": "partition",
+        "key": f"{topology}/{label}",
+        "fields": {
             "topology": topology,
-            "partition": partition.label,
+            "partition": label,
             "operator": partition.operator,
             "index": partition.index,
             "node": node,
             "state": partition.state,
             "epoch": partition.epoch,
-            "cpu": round(partition.cpu, 4),
-            "rows_in_rate": round(partition.rows_in_rate, 1),
-            "rows_out_rate": round(partition.rows_out_rate, 1),
+            "cpu": partition.cpu,  # rounded when it was stored: there are too many of these to do it here
+            "rows_in_rate": partition.rows_in_rate,
+            "rows_out_rate": partition.rows_out_rate,
             "state_bytes": partition.state_bytes,
         },
-    )
+    }
 
 
 def query_change(query: Query, *, topology: str, partition: str) -> Change:
@@ -213,6 +217,18 @@ def incident_change(
     )
 
 
+WORKINGS = frozenset({"alternatives", "explanations", "homes", "placed", "planned_load_percent"})
+"""What the coordinator writes down of its reckoning. A line of the story is told without it, and so is a plan
+of a large topology, where it outgrows everything else: REST has all of it."""
+
+LARGE = 200
+"""Partitions in an assignment."""
+
+
+def without_workings(data: Mapping[str, Any]) -> Fields:
+    return {name: value for name, value in data.items() if name not in WORKINGS}
+
+
 def entry_change(entry: IncidentEntry, *, incident: int) -> Change:
     return change(
         "entry",
@@ -222,13 +238,17 @@ def entry_change(entry: IncidentEntry, *, incident: int) -> Change:
             "at": iso(entry.at),
             "kind": entry.kind,
             "text": entry.text,
-            "data": entry.data,
+            "data": without_workings(entry.data),
         },
     )
 
 
 def plan_change(plan: RecoveryPlan, *, topology: str, incident: int | None) -> Change:
-    """`incident` is its number."""
+    """`incident` is its number. Of a large assignment only what the plan restores is told."""
+    assignment, explanation = plan.assignment, plan.explanation
+    if len(assignment) > LARGE:
+        assignment = {label: assignment[label] for label in plan.restore if label in assignment}
+        explanation = without_workings(explanation)
     return change(
         "plan",
         f"{topology}/{plan.generation}",
@@ -242,7 +262,7 @@ def plan_change(plan: RecoveryPlan, *, topology: str, incident: int | None) -> C
             "rollback": plan.rollback,
             "buffering": plan.buffering,
             "checkpoint": plan.checkpoint,
-            "assignment": plan.assignment,
+            "assignment": assignment,
             "restore": plan.restore,
             "state": plan.state,
             "reason": plan.reason,
@@ -251,7 +271,7 @@ def plan_change(plan: RecoveryPlan, *, topology: str, incident: int | None) -> C
             "applied_at": iso(plan.applied_at),
             "caught_up_at": iso(plan.caught_up_at),
             "verified_at": iso(plan.verified_at),
-            "explanation": plan.explanation,
+            "explanation": explanation,
         },
     )
 

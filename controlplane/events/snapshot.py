@@ -2,82 +2,60 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 from django.db import connection, transaction
-from django.db.models import F, Prefetch, Window
-from django.db.models.functions import RowNumber
 from django.utils import timezone
 
-from controlplane.checkpoints.models import Checkpoint
-from controlplane.events.choices import OPERATION_OPEN
-from controlplane.events.models import EventCounter, Operation
-from controlplane.events.representation import (
-    Change,
-    checkpoint_change,
-    entry_change,
-    incident_change,
-    iso,
-    node_change,
-    operation_change,
-    partition_change,
-    plan_change,
-    problem_change,
-    query_change,
-    sample_change,
-    topology_change,
-)
-from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
-from controlplane.nodes.models import Node
-from controlplane.topologies.models import (
-    AvailabilitySample,
-    Partition,
-    Problem,
-    Query,
-    Topology,
-)
+from controlplane.events.entities import KINDS
+from controlplane.events.models import EventCounter
+from controlplane.events.representation import Change, iso
 
-ENTITIES = (
-    "topology",
-    "partition",
-    "query",
-    "node",
-    "incident",
-    "entry",
-    "plan",
-    "checkpoint",
-    "problem",
-    "operation",
-    "sample",
-)
-SAMPLES = 900
-"""Newest availability samples per topology: a quarter of an hour."""
+PART = 200_000
+"""Bytes that are handed on at a time."""
 
-HISTORY = 200
-"""Newest checkpoints, problems and plans per topology."""
-
-INCIDENTS = 50
-OPERATIONS = 50
+_encoder = msgspec.json.Encoder()
 
 
-def snapshot_read() -> dict[str, Any]:
-    """``{"sequence", "server_time", "entities": {kind: {key: fields}}}``, from one consistent read.
+def snapshot_parts() -> Iterator[bytes]:
+    """``{"sequence", "server_time", "entities": {kind: {key: fields}}}`` in JSON, from one consistent read.
 
     A constant number of queries. Histories are limited to their newest part.
     """
     with _consistent_read():
         counter = EventCounter.objects.filter(pk=1).first()
-        entities: defaultdict[str, dict[str, Any]] = defaultdict(dict)
-        for change in _changes():
-            entities[change["entity"]][change["key"]] = change["fields"]
-    return {
-        "sequence": counter.value if counter else 0,
-        "server_time": iso(timezone.now()),
-        "entities": {kind: entities[kind] for kind in ENTITIES},
-    }
+        head = {"sequence": counter.value if counter else 0, "server_time": iso(timezone.now())}
+        before = b'%b,"entities":{' % _encoder.encode(head)[:-1]
+        for kind, changes in KINDS.items():
+            yield from _written(before + b'"%b":' % kind.encode(), changes())
+            before = b","
+        yield b"}}"
+
+
+def snapshot_read() -> dict[str, Any]:
+    """The snapshot, decoded."""
+    snapshot: dict[str, Any] = msgspec.json.decode(b"".join(snapshot_parts()))
+    return snapshot
+
+
+def _written(head: bytes, changes: Iterable[Change]) -> Iterator[bytes]:
+    """One entity after the other: ten thousand dictionaries alive together would set the garbage collector
+    to work."""
+    text = bytearray(head)
+    before = b"{"
+    for change in changes:
+        text += before
+        before = b","
+        _encoder.encode_into(change["key"], text, -1)
+        text += b":"
+        _encoder.encode_into(change["fields"], text, -1)
+        if len(text) > PART:
+            yield bytes(text)
+            text.clear()
+    yield bytes(text) + (b"}" if before == b"," else b"{}")
 
 
 @contextmanager
@@ -97,69 +75,3 @@ def _consistent_read() -> Iterator[None]:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield
-
-
-def _changes() -> Iterator[Change]:
-    for topology in Topology.objects.all():
-        yield topology_change(topology, graph=True)
-    for partition in Partition.objects.select_related("topology", "node"):
-        yield partition_change(
-            partition,
-            topology=partition.topology.name,
-            node=partition.node.name if partition.node else None,
-        )
-    for query in Query.objects.select_related("topology", "partition"):
-        yield query_change(query, topology=query.topology.name, partition=query.partition.label)
-    for node in Node.objects.all():
-        yield node_change(node)
-    yield from _incidents()
-    for plan in _newest(RecoveryPlan.objects.select_related("topology", "incident"), "-generation"):
-        yield plan_change(
-            plan,
-            topology=plan.topology.name,
-            incident=plan.incident.number if plan.incident else None,
-        )
-    for checkpoint in _newest(Checkpoint.objects.select_related("topology"), "-epoch"):
-        yield checkpoint_change(checkpoint, topology=checkpoint.topology.name)
-    for problem in _newest(Problem.objects.select_related("topology"), "-at"):
-        yield problem_change(problem, topology=problem.topology.name if problem.topology else None)
-    yield from _operations()
-    for sample in _newest(AvailabilitySample.objects.select_related("topology"), "-at", SAMPLES):
-        yield sample_change(sample, topology=sample.topology.name)
-
-
-def _newest(rows: Any, order: str, limit: int = HISTORY) -> Iterable[Any]:
-    """The first `limit` rows of each topology in `order`, oldest first."""
-    field = order.removeprefix("-")
-    ranked = rows.annotate(
-        position=Window(RowNumber(), partition_by=F("topology"), order_by=[F(field).desc(), F("pk").desc()])
-    )
-    return ranked.filter(position__lte=limit).order_by("topology", field, "pk")
-
-
-def _incidents() -> Iterator[Change]:
-    newest = Incident.objects.defer("costs").order_by("-number")[:INCIDENTS]
-    incidents = newest.prefetch_related(
-        Prefetch("failed_nodes", Node.objects.only("name")),
-        Prefetch("topologies", Topology.objects.only("name")),
-    )
-    numbers: dict[int, int] = {}
-    for incident in incidents:
-        numbers[incident.pk] = incident.number
-        yield incident_change(
-            incident,
-            nodes=[node.name for node in incident.failed_nodes.all()],
-            topologies=[topology.name for topology in incident.topologies.all()],
-        )
-    for entry in IncidentEntry.objects.filter(incident__in=list(numbers)).order_by("pk"):
-        yield entry_change(entry, incident=numbers[entry.incident_id])
-
-
-def _operations() -> Iterator[Change]:
-    seen = set()
-    recent = Operation.objects.order_by("-created_at")[:OPERATIONS]
-    still_open = Operation.objects.filter(state__in=OPERATION_OPEN)
-    for operation in [*recent, *still_open]:
-        if operation.pk not in seen:
-            seen.add(operation.pk)
-            yield operation_change(operation)

@@ -73,9 +73,9 @@ def topology_metrics_apply(*, report: EpochReport, health: Mapping[str, QueryHea
         partition.node_id = rows.nodes.ids.get(metrics.node, partition.node_id)
         partition.epoch = metrics.epoch
         if metrics.cost is not None:
-            partition.cpu = metrics.cost
-        partition.rows_in_rate = metrics.rows_in / seconds
-        partition.rows_out_rate = metrics.rows_out / seconds
+            partition.cpu = round(metrics.cost, 6)
+        partition.rows_in_rate = round(metrics.rows_in / seconds, 1)
+        partition.rows_out_rate = round(metrics.rows_out / seconds, 1)
         partition.state_bytes = metrics.state_bytes
     for label, measured in report.queries.items():
         query = rows.queries.get(label)

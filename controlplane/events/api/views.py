@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.utils.cache import patch_vary_headers
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers, viewsets
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from controlplane.events.api.serializers import (
@@ -19,17 +22,24 @@ from controlplane.events.api.serializers import (
     SnapshotSerializer,
 )
 from controlplane.events.choices import EventKind
+from controlplane.events.light import RAW, light_rows
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.events.selectors import audit_list, event_list, event_position, operation_list
-from controlplane.events.snapshot import snapshot_read
+from controlplane.events.sharing import snapshot
 
 
 class SnapshotView(APIView):
     """The state of everything, to be followed up with events after `sequence`."""
 
     @extend_schema(responses=SnapshotSerializer)
-    def get(self, request: Request) -> Response:
-        return Response(snapshot_read())
+    def get(self, request: Request) -> HttpResponse:
+        document = snapshot.get()
+        compressed = "gzip" in request.headers.get("Accept-Encoding", "")
+        response = HttpResponse(document.gzip if compressed else document.text, "application/json")
+        if compressed:
+            response["Content-Encoding"] = "gzip"
+        patch_vary_headers(response, ("Accept-Encoding",))
+        return response
 
 
 class EventParameters(serializers.Serializer):
@@ -50,7 +60,7 @@ class EventListView(APIView):
     """Numbered events by keyset: follow `next`, or ask again with the last sequence you have."""
 
     @extend_schema(parameters=[EventParameters], responses=EventPageSerializer)
-    def get(self, request: Request) -> Response:
+    def get(self, request: Request) -> HttpResponse:
         names = EventParameters().fields
         given: dict[str, Any] = {
             name: request.query_params[name] for name in names if name in request.query_params
@@ -72,27 +82,34 @@ class EventListView(APIView):
             rows = rows.filter(incident=chosen["incident"])
         limit = chosen["limit"]
         if chosen["newest"]:
-            page: list[Event] = list(rows.order_by("-sequence")[:limit])[::-1]
+            page = _read(rows.order_by("-sequence")[:limit])[::-1]
             more = False
         else:
-            page = list(rows[: limit + 1])
+            page = _read(rows[: limit + 1])
             more = len(page) > limit
             page = page[:limit]
-        return Response(
+        body = msgspec.json.encode(
             {
-                "results": EventSerializer(page, many=True).data,
+                "results": [row._asdict() for row in page],
                 "next": self._next(request, page[-1].sequence) if more else None,
                 "last_sequence": last,
                 "trimmed_through": trimmed,
                 "complete": chosen["after"] >= trimmed,
             }
         )
+        return HttpResponse(body, "application/json")
 
     @staticmethod
     def _next(request: Request, after: int) -> str:
         query = request.query_params.copy()
         query["after"] = str(after)
         return request.build_absolute_uri(f"{request.path}?{urlencode(list(_pairs(query)))}")
+
+
+def _read(rows: QuerySet[Event]) -> list[Any]:
+    """Rows with the columns of `EventSerializer`. What changed can be long: it passes through unread."""
+    *columns, _ = EventSerializer.Meta.fields
+    return [*light_rows(rows, *columns, json={"changes": RAW})]
 
 
 def _pairs(query: Any) -> list[tuple[str, str]]:

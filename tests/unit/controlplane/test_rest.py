@@ -5,21 +5,17 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from controlplane.checkpoints.services import checkpoint_apply
 from controlplane.events.choices import Door
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.nodes.choices import NodeState
-from controlplane.nodes.models import Node, NodeRequest
+from controlplane.nodes.models import Node
 from controlplane.topologies.lifecycle import topology_deploy
-from controlplane.topologies.models import AvailabilitySample, Problem, Topology
-from controlplane.topologies.services import topology_create
-from tests.unit.controlplane.specs import checkpoint_report, spec_of
+from controlplane.topologies.models import AvailabilitySample, Topology
+from tests.unit.controlplane.specs import spec_of
 
 API = "/api/v1"
 WHY = {"reason": "because"}
@@ -277,66 +273,6 @@ def test_availability_over_time(operator: APIClient, topology: Topology) -> None
     assert operator.get(f"{path}?since=2100-01-01T00:00:00Z").json()["results"] == []
     assert operator.get(f"{path}?since=yesterday").status_code == 400
     assert operator.get(f"{API}/topologies/nobody/availability/").status_code == 404
-
-
-LISTS = [
-    "topologies/",
-    "topologies/counts/queries/",
-    "topologies/counts/partitions/",
-    "topologies/counts/checkpoints/",
-    "topologies/counts/plans/",
-    "topologies/counts/versions/",
-    "topologies/counts/problems/",
-    "topologies/counts/availability/",
-    "nodes/",
-    "node-requests/",
-    "incidents/",
-    "incidents/1/plans/",
-    "checkpoints/",
-    "problems/",
-    "operations/",
-    "audit/",
-    "events/",
-    "snapshot/",
-]
-
-
-def _populate(topology: Topology, first: int, count: int) -> None:
-    now = timezone.now()
-    for number in range(first, first + count):
-        node = Node.objects.create(name=f"extra-{number}", state=NodeState.ALIVE)
-        incident = Incident.objects.create(number=number, detected_at=now, opened_at=now)
-        incident.failed_nodes.add(node)
-        incident.topologies.add(topology)
-        IncidentEntry.objects.create(incident=incident, at=now, kind="step", text="x")
-        RecoveryPlan.objects.create(
-            topology=topology, incident=Incident.objects.get(number=1), generation=number, kind="recover"
-        )
-        NodeRequest.objects.create(
-            key=f"k{number}", node_name="n", requested_at=now, due_at=now, incident=incident
-        )
-        Problem.objects.create(topology=topology, at=now, where="x", what=f"y{number}")
-        AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=1, weighted=1)
-        other = topology_create(spec=spec_of(f"other-{number}"), **BY)
-        topology_deploy(name=other.name, **BY)
-        checkpoint_apply(report=checkpoint_report(topology, checkpoint=number))
-
-
-def test_lists_take_a_constant_number_of_queries(
-    viewer: APIClient, topology: Topology, django_assert_num_queries: Any
-) -> None:
-    def count(path: str) -> int:
-        with CaptureQueriesContext(connection) as queries:
-            assert viewer.get(f"{API}/{path}").status_code == 200
-        return len(queries)
-
-    _populate(topology, 1, 2)
-    viewer.get(f"{API}/topologies/")
-    few = {path: count(path) for path in LISTS}
-    _populate(topology, 3, 5)
-    many = {path: count(path) for path in LISTS}
-    assert many == few
-    assert max(few.values()) <= 20
 
 
 def test_errors_of_the_framework_have_the_same_shape(operator: APIClient) -> None:

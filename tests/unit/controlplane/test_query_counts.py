@@ -1,0 +1,94 @@
+"""However much there is: every address that can be read takes the same number of database queries."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from knox.models import AuthToken
+from rest_framework.test import APIClient
+
+from controlplane.checkpoints.services import checkpoint_apply
+from controlplane.config.environment import ROOT
+from controlplane.events.choices import Door
+from controlplane.events.models import AuditEntry, Operation
+from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.nodes.choices import NodeState
+from controlplane.nodes.models import Node, NodeRequest
+from controlplane.topologies.lifecycle import topology_deploy
+from controlplane.topologies.models import AvailabilitySample, Partition, Problem, Topology
+from controlplane.topologies.services import topology_create
+from tests.unit.controlplane.specs import checkpoint_report, spec_of
+
+BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
+READABLE = re.findall(
+    r"^  (/api/v1/\S*):\n    get:", (ROOT / "docs" / "openapi.yaml").read_text(encoding="utf-8"), re.MULTILINE
+)
+HAS_A_SPECIFICATION = {"/api/v1/topologies/{name}/", "/api/v1/topologies/{topology}/policy/"}
+
+
+def populate(topology: Topology, first: int, count: int) -> None:
+    """More of everything, all of it about `topology`, the first node or the first incident."""
+    now = timezone.now()
+    for number in range(first, first + count):
+        node = Node.objects.create(name=f"extra-{number}", state=NodeState.ALIVE)
+        incident = Incident.objects.create(number=number, detected_at=now, opened_at=now)
+        earliest = Incident.objects.get(number=1)
+        for one in {incident, earliest}:
+            one.failed_nodes.add(node)
+            one.topologies.add(topology)
+            IncidentEntry.objects.create(incident=one, at=now, kind="step", text="x")
+        RecoveryPlan.objects.create(
+            topology=topology, incident=earliest, generation=100 + number, kind="recover"
+        )
+        NodeRequest.objects.create(
+            key=f"k{number}", node_name="n", requested_at=now, due_at=now, incident=incident
+        )
+        Problem.objects.create(topology=topology, at=now, where="x", what=f"y{number}")
+        AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=1, weighted=1)
+        other = topology_create(spec=spec_of(f"other-{number}"), **BY)
+        topology_deploy(name=other.name, **BY)
+        Partition.objects.filter(topology=other).update(node=Node.objects.get(name="node-1"))
+        checkpoint_apply(report=checkpoint_report(topology, checkpoint=number))
+        AuthToken.objects.create(user=get_user_model().objects.get(username="viewer"))
+
+
+def address(path: str) -> str:
+    """`path` about something there is; a new parameter needs a value here."""
+    ids: dict[str, Any] = {"audit": AuditEntry, "operations": Operation, "problems": Problem}
+    values = {"name": "node-1" if "/nodes/" in path else "counts", "topology": "counts", "query": "O0[0]"}
+    collection = path.split("/")[3]
+    if collection in ids:
+        values["id"] = str(ids[collection].objects.order_by("pk").values_list("pk", flat=True)[0])
+    return path.format(number=1, **values)
+
+
+def queries_of(viewer: APIClient, path: str) -> list[str]:
+    with CaptureQueriesContext(connection) as queries:
+        response = viewer.get(address(path))
+    assert response.status_code == 200, path
+    captured: list[dict[str, str]] = queries.captured_queries
+    return [query["sql"] for query in captured if query["sql"] not in ("", "BEGIN", "COMMIT")]
+
+
+def test_the_number_of_queries_does_not_grow(viewer: APIClient, topology: Topology) -> None:
+    populate(topology, 1, 2)
+    viewer.get("/api/v1/me/")  # who that is, is read once
+    few = {path: len(queries_of(viewer, path)) for path in READABLE}
+    populate(topology, 3, 4)
+    many = {path: len(queries_of(viewer, path)) for path in READABLE}
+    assert many == few
+    assert len(few) > 25
+    assert max(few.values()) <= 26
+
+
+def test_no_list_reads_the_specification_of_every_row(viewer: APIClient, topology: Topology) -> None:
+    """Parsing one takes milliseconds, and a list would have it a thousand times."""
+    populate(topology, 1, 1)
+    column = re.compile(r'"topologies_topology"\."spec"(?! AS text)')
+    reading = {path: [sql for sql in queries_of(viewer, path) if column.search(sql)] for path in READABLE}
+    assert {path for path, found in reading.items() if found} == HAS_A_SPECIFICATION

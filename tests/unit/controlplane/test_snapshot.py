@@ -1,0 +1,138 @@
+"""The snapshot as an answer: shared by those who wait, compressed, bounded, large plans without workings."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from controlplane.checkpoints.models import Checkpoint
+from controlplane.events import entities, representation
+from controlplane.events.choices import Door
+from controlplane.events.light import Unchanging
+from controlplane.events.sharing import Shared
+from controlplane.events.snapshot import snapshot_read
+from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.nodes.models import Node
+from controlplane.topologies.lifecycle import topology_deploy
+from controlplane.topologies.models import AvailabilitySample, Problem, Topology
+from tests.unit.controlplane.following import Follower
+
+BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
+
+
+class Reading:
+    """Counts the readings; each waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def __call__(self) -> Iterator[bytes]:
+        self.count += 1
+        number = self.count
+        self.begun.set()
+        assert self.go.wait(10)
+        if number == 1:
+            raise ConnectionError("the database is away")
+        yield str(number).encode()
+
+
+def test_those_who_ask_during_a_reading_share_the_next_one() -> None:
+    reading = Reading()
+    shared = Shared(reading)
+    with ThreadPoolExecutor(20) as threads:
+        first = threads.submit(shared.get)
+        assert reading.begun.wait(10)
+        others = [threads.submit(shared.get) for _ in range(19)]
+        waiting: Any = shared._turn
+        while len(waiting._waiters) < 19:
+            time.sleep(0.005)
+        reading.go.set()
+        with pytest.raises(ConnectionError):
+            first.result(10)
+        numbers = {int(one.result(10).text) for one in others}
+    assert numbers == {2}, "nobody got what began before he asked, and it was read once for all"
+    assert shared.get().text == b"3", "who asks later gets a later state"
+
+
+def test_a_compressed_snapshot_says_the_same(viewer: APIClient, topology: Topology) -> None:
+    plain = viewer.get("/api/v1/snapshot/")
+    compressed = viewer.get("/api/v1/snapshot/", HTTP_ACCEPT_ENCODING="gzip, deflate")
+    assert (plain.headers.get("Content-Encoding"), compressed.headers["Content-Encoding"]) == (None, "gzip")
+    assert "Accept-Encoding" in compressed.headers["Vary"]
+    said = json.loads(gzip.decompress(compressed.content))
+    assert said["entities"] == plain.json()["entities"]
+    assert "counts" in said["entities"]["topology"]
+
+
+def test_only_the_newest_part_of_histories(topology: Topology, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entities, "HISTORY", 3)
+    now = timezone.now()
+    other = Topology.objects.create(name="old", checkpoint_epoch=7)
+    for number in range(1, 8):
+        at = now - timedelta(hours=1, seconds=-number)
+        Checkpoint.objects.create(topology=other, epoch=number, started_at=at - timedelta(days=1))
+        Checkpoint.objects.create(topology=topology, epoch=number, started_at=at)
+        Problem.objects.create(topology=topology, at=at, where="x", what=str(number))
+        AvailabilitySample.objects.create(topology=topology, at=at, available=1, total=1, weighted=1)
+    late = AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=1, weighted=1)
+    found = snapshot_read()["entities"]
+    assert list(found["checkpoint"]) == ["old/7", "counts/5", "counts/6", "counts/7"]
+    assert [row["what"] for row in found["problem"].values()] == ["5", "6", "7"]
+    assert [row["at"] for row in found["sample"].values()] == [representation.iso(late.at)]
+
+
+def test_a_large_plan_is_told_without_its_workings(
+    topology: Topology, nodes: list[Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topology_deploy(name="counts", **BY)
+    plan = RecoveryPlan.objects.get()
+    plan.restore = ["O0[0]"]
+    plan.explanation = {"value": 3, "alternatives": [1], "placed": {"O0[0]": "node-1"}}
+    plan.save()
+    whole = snapshot_read()["entities"]["plan"]["counts/1"]
+    assert (whole["assignment"], whole["explanation"]) == (plan.assignment, plan.explanation)
+    monkeypatch.setattr(representation, "LARGE", 3)
+    RecoveryPlan.objects.update(state="published")
+    told = snapshot_read()["entities"]["plan"]["counts/1"]
+    assert told["assignment"] == {"O0[0]": plan.assignment["O0[0]"]}
+    assert told["explanation"] == {"value": 3}
+    plan.refresh_from_db()
+    change = representation.plan_change(plan, topology="counts", incident=None)
+    assert told == json.loads(json.dumps(change["fields"])), "events and snapshots tell the same"
+
+
+def test_a_story_is_told_without_workings_and_added_to(topology: Topology) -> None:
+    now = timezone.now()
+    incident = Incident.objects.create(number=1, detected_at=now, opened_at=now)
+    data = {"fact": "lost", "nodes": ["node-1"], "homes": {"O0[0]": "node-1"}}
+    IncidentEntry.objects.create(incident=incident, at=now, kind="stimulus", text="Lost node-1.", data=data)
+    Follower().check()
+    IncidentEntry.objects.create(incident=incident, at=now, kind="step", text="Asked for a node.")
+    told = list(snapshot_read()["entities"]["entry"].values())
+    assert [row["text"] for row in told] == ["Lost node-1.", "Asked for a node."]
+    assert told[0]["data"] == {"fact": "lost", "nodes": ["node-1"]}
+
+
+def test_what_never_changes_is_read_once() -> None:
+    read: list[list[int]] = []
+
+    def squares(keys: Any) -> dict[int, int]:
+        read.append(list(keys))
+        return {key: key * key for key in keys}
+
+    known = Unchanging(squares)
+    assert known.of([1, 2]) == {1: 1, 2: 4}
+    assert list(known.of([3, 2]).items()) == [(3, 9), (2, 4)]
+    assert known.of([1]) == {1: 1}
+    assert read == [[1, 2], [3], [1]], "what nobody asks for any more is not kept"
