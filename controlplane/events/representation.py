@@ -119,13 +119,19 @@ def topology_change(topology: Topology, *, only: Iterable[str] | None = None, gr
     return change("topology", topology.name, fields, only)
 
 
-def partition_change(partition: Partition, *, topology: str, node: str | None) -> Change:
+PARTITION_METRICS = ("epoch", "cpu", "rows_in_rate", "rows_out_rate", "state_bytes")
+QUERY_METRICS = ("latency", "baseline_latency", "relative_latency", "epoch")
+
+
+def partition_change(
+    partition: Partition, *, topology: str, node: str | None, only: Iterable[str] | None = None
+) -> Change:
     """`node` is the node's name; the caller has it without a query per row."""
     label = partition_id(partition.operator, partition.index)
-    return {
-        "entity": "partition",
-        "key": f"{topology}/{label}",
-        "fields": {
+    return change(
+        "partition",
+        f"{topology}/{label}",
+        {
             "topology": topology,
             "partition": label,
             "operator": partition.operator,
@@ -138,10 +144,11 @@ def partition_change(partition: Partition, *, topology: str, node: str | None) -
             "rows_out_rate": partition.rows_out_rate,
             "state_bytes": partition.state_bytes,
         },
-    }
+        only,
+    )
 
 
-def query_change(query: Query, *, topology: str, partition: str) -> Change:
+def query_change(query: Query, *, topology: str, partition: str, only: Iterable[str] | None = None) -> Change:
     return change(
         "query",
         f"{topology}/{partition}",
@@ -156,6 +163,7 @@ def query_change(query: Query, *, topology: str, partition: str) -> Change:
             "relative_latency": _rounded(query.relative_latency),
             "epoch": query.epoch,
         },
+        only,
     )
 
 

@@ -17,6 +17,7 @@ from controlplane.domain.recovery.events import Event, NodeArrived, NodeReturned
 from controlplane.errors import Conflict
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Door, EventKind
+from controlplane.events.pace import round_begins
 from controlplane.events.representation import Change, node_change
 from controlplane.events.services import event_publish
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
@@ -33,10 +34,13 @@ from controlplane.nodes.choices import (
 )
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.selectors import node_get
+from controlplane.topologies.bulk import rows_update
 
 log = structlog.get_logger(__name__)
 
 HEARTBEAT_FIELDS = ("last_heartbeat", "cpu_percent", "memory_bytes", "disk_free_bytes")
+PULSE_FIELDS = HEARTBEAT_FIELDS[:2]
+"""Told each time, also of more nodes than are told in one round."""
 
 
 @transaction.atomic
@@ -79,21 +83,20 @@ def node_register(
 def nodes_heartbeat(*, stats: Iterable[NodeStats], at: datetime) -> None:
     """Store the newest statistics of nodes; one event for all of them, to be called about once a second."""
     newest = {one.id: one for one in stats}
-    changed: list[Node] = []
-    for node in Node.objects.filter(name__in=newest, state__in=NODE_PRESENT):
+    present = list(Node.objects.filter(name__in=newest, state__in=NODE_PRESENT))
+    last = max((node.last_heartbeat for node in present if node.last_heartbeat), default=None)
+    for node in present:
         one = newest[node.name]
         node.last_heartbeat = min(at, datetime.fromtimestamp(one.at, tz=UTC))
         node.cpu_percent = one.cpu_percent
         node.memory_bytes = one.memory_bytes
         node.disk_free_bytes = one.disk_free_bytes
-        changed.append(node)
-    if not changed:
+    if not present:
         return
-    Node.objects.bulk_update(changed, HEARTBEAT_FIELDS)
-    event_publish(
-        kind=EventKind.NODE_METRICS,
-        changes=[node_change(node, only=HEARTBEAT_FIELDS) for node in changed],
-    )
+    rows = ((node.pk, *(getattr(node, field) for field in HEARTBEAT_FIELDS)) for node in present)
+    rows_update(Node, HEARTBEAT_FIELDS, rows)
+    told = HEARTBEAT_FIELDS if round_begins(rows=len(present), last=last, now=at) else PULSE_FIELDS
+    event_publish(kind=EventKind.NODE_METRICS, changes=[node_change(node, only=told) for node in present])
 
 
 @transaction.atomic

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import connection, models
@@ -17,7 +18,7 @@ from django.db import connection, models
 def rows_update(model: type[models.Model], columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Set `columns` (attribute names, foreign keys as ``<name>_id``) of the rows given as ``(pk, *values)``.
 
-    Values must be what JSON can hold. One statement, whatever the number of rows.
+    Values must be what JSON can hold, or times. One statement, whatever the number of rows.
     """
     data = [list(row) for row in rows]
     if not data:
@@ -32,7 +33,14 @@ def rows_update(model: type[models.Model], columns: Sequence[str], rows: Iterabl
     # Only names of our own models are put into the statement; values are a parameter.
     statement = f"UPDATE {table} SET {assignments} FROM ({source}) AS new WHERE {table}.{key} = new.row_key"  # noqa: S608
     with connection.cursor() as cursor:
-        cursor.execute(statement, [json.dumps(data)])
+        cursor.execute(statement, [json.dumps(data, default=_time)])
+
+
+def _time(value: Any) -> str:
+    """As both databases write a time of their own: in UTC, without saying so."""
+    if isinstance(value, datetime):
+        return str(value.astimezone(UTC).replace(tzinfo=None))
+    raise TypeError(f"{value!r} is neither JSON nor a time")
 
 
 def _field(model: type[models.Model], column: str) -> models.Field[Any, Any]:

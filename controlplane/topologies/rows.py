@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from controlplane.domain.topology import Topology as TopologyGraph
 from controlplane.domain.topology import split_partition
-from controlplane.events.representation import Change, partition_change, query_change, removal
+from controlplane.events.representation import (
+    PARTITION_METRICS,
+    QUERY_METRICS,
+    Change,
+    partition_change,
+    query_change,
+    removal,
+)
 from controlplane.nodes.choices import NODE_GONE
 from controlplane.nodes.models import Node
 from controlplane.topologies.bulk import rows_update
@@ -33,6 +40,14 @@ class NodeIndex:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """State and place of each partition, status and availability of each query, by partition id."""
+
+    partitions: dict[str, tuple[str, int | None]]
+    queries: dict[str, tuple[str, bool]]
+
+
 @dataclass(slots=True)
 class Rows:
     """The partitions and queries of one topology by partition id, loaded with three queries."""
@@ -56,21 +71,41 @@ class Rows:
         """Upserts of every row, as the snapshot has them."""
         return [*self.partition_changes(self.partitions), *self.query_changes(self.queries)]
 
-    def partition_changes(self, labels: Iterable[str]) -> list[Change]:
+    def partition_changes(self, labels: Iterable[str], *, only: Iterable[str] | None = None) -> list[Change]:
         return [
             partition_change(
                 self.partitions[label],
                 topology=self.topology.name,
                 node=self.nodes.names.get(self.partitions[label].node_id or 0),
+                only=only,
             )
             for label in labels
         ]
 
-    def query_changes(self, labels: Iterable[str]) -> list[Change]:
+    def query_changes(self, labels: Iterable[str], *, only: Iterable[str] | None = None) -> list[Change]:
         return [
-            query_change(self.queries[label], topology=self.topology.name, partition=label)
+            query_change(self.queries[label], topology=self.topology.name, partition=label, only=only)
             for label in labels
         ]
+
+    def standing(self) -> Standing:
+        """What operators must know of at once when it changes."""
+        return Standing(
+            partitions={label: (row.state, row.node_id) for label, row in self.partitions.items()},
+            queries={label: (row.status, row.available) for label, row in self.queries.items()},
+        )
+
+    def metrics_changes(self, before: Standing, *, all_partitions: bool) -> list[Change]:
+        """What moved since `before` as a whole, of the other queries and of `all_partitions` the metrics."""
+        now = self.standing()
+        moved = [label for label, place in now.partitions.items() if place != before.partitions[label]]
+        turned = [label for label, status in now.queries.items() if status != before.queries[label]]
+        changes = [*self.partition_changes(moved), *self.query_changes(turned)]
+        if all_partitions:
+            others = sorted(self.partitions.keys() - set(moved))
+            changes += self.partition_changes(others, only=PARTITION_METRICS)
+        others = sorted(self.queries.keys() - set(turned))
+        return [*changes, *self.query_changes(others, only=QUERY_METRICS)]
 
     def available(self) -> int:
         """How many queries are available."""

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from controlplane.domain.coordination import DriverState, DriverStatus, EpochReport, ProblemReport
 from controlplane.events.choices import EventKind
+from controlplane.events.pace import round_begins
 from controlplane.events.representation import (
     TOPOLOGY_METRICS,
     Change,
@@ -65,6 +66,7 @@ def topology_metrics_apply(*, report: EpochReport, health: Mapping[str, QueryHea
     if topology is None:
         return
     rows = Rows.load(topology)
+    before = topology.status, rows.standing()
     seconds = _span(report, graph_of(topology.spec).spec.epoch_interval)
     for label, metrics in report.partitions.items():
         partition = rows.partitions.get(label)
@@ -85,10 +87,10 @@ def topology_metrics_apply(*, report: EpochReport, health: Mapping[str, QueryHea
     topology.head_epoch = report.head
     topology.committed_epoch = report.committed
     topology.input_rate = report.input_rate
-    changed = _states_apply(topology, rows, report.state, report.absent, health)
+    _states_apply(topology, rows, report.state, report.absent, health)
     rows.save()
-    now = timezone.now()
-    next_at = now if topology.metrics_at is None else topology.metrics_at + METRICS_EVERY
+    now, last = timezone.now(), topology.metrics_at
+    next_at = now if last is None else last + METRICS_EVERY
     due = now >= next_at - METRICS_SLACK
     if due:
         topology.metrics_at = max(now, next_at)
@@ -98,9 +100,12 @@ def topology_metrics_apply(*, report: EpochReport, health: Mapping[str, QueryHea
             "metrics_at", "updated_at",
         ]
     )  # fmt: skip
-    if not due and not changed:
+    if not due and before == (topology.status, rows.standing()):
         return
-    changes: list[Change] = [topology_change(topology, only=TOPOLOGY_METRICS), *rows.changes()]
+    at = topology.metrics_at or now
+    whole = round_begins(rows=len(rows.partitions), last=last, now=at, offset=topology.pk)
+    moved = rows.metrics_changes(before[1], all_partitions=whole)
+    changes: list[Change] = [topology_change(topology, only=TOPOLOGY_METRICS), *moved]
     if rows.queries:
         sample = sample_create(topology, rows, at=now)
         changes.append(sample_change(sample, topology=topology.name))
@@ -249,17 +254,15 @@ def _states_apply(
     absent: list[str],
     health: Mapping[str, QueryHealth],
     behind: Collection[str] | None = None,
-) -> bool:
-    """Derive all states; returns whether any of them changed."""
+) -> None:
+    """Derive all states."""
     graph = graph_of(topology.spec)
-    previous = topology.status
     topology.status = topology_status(
         state,
         committed=topology.committed_epoch,
         wanted=topology.desired == Desired.RUNNING,
         current=topology.status,
     )
-    changed = topology.status != previous
     # The driver may not have noticed yet what the heartbeats have shown.
     failed = {label for label, row in rows.partitions.items() if row.node_id in rows.nodes.gone}
     failed.update(label for label in absent if label in rows.partitions)
@@ -277,9 +280,7 @@ def _states_apply(
         behind=behind,
     )
     for label, partition in rows.partitions.items():
-        if label in states and partition.state != states[label]:
-            partition.state = states[label]
-            changed = True
+        partition.state = states.get(label, partition.state)
     for label, query in rows.queries.items():
         lost = bool(failed & graph.query_partitions.get(label, frozenset()))
         verdict = health.get(label)
@@ -287,17 +288,13 @@ def _states_apply(
             query.latency = verdict.latency
             query.baseline_latency = verdict.baseline
             query.relative_latency = verdict.relative
-        status, available = query_health(
+        query.status, query.available = query_health(
             failed=lost,
             healthy=verdict.available if verdict is not None else query.available,
             state=state,
             previous=query.status,
             was_available=query.available,
         )
-        if (query.available, query.status) != (available, status):
-            query.available, query.status = available, status
-            changed = True
-    return changed
 
 
 def _driver_event(before: Change, topology: Topology) -> EventKind:

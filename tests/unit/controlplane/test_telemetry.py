@@ -13,6 +13,7 @@ from msgspec import structs
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.services import checkpoint_apply, checkpoint_restored
 from controlplane.domain.coordination import ProblemReport
+from controlplane.events import pace
 from controlplane.events.choices import Door, EventKind, OperationKind, OperationState
 from controlplane.events.models import Event
 from controlplane.events.operations import operation_start
@@ -130,6 +131,31 @@ def test_a_change_of_state_does_not_wait_for_the_second(running: Topology) -> No
         "O1[0]": "stalled",
     }
     follower.check()
+
+
+def test_numbers_of_many_partitions_are_told_in_rounds(
+    running: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "ROWS_A_SECOND", 2)  # seven partitions: a round takes three and a half seconds
+    start, told = timezone.now(), []
+    for second in range(15):
+        monkeypatch.setattr(timezone, "now", lambda at=start + timedelta(seconds=second): at)
+        report = epoch_report(running, epoch=6 + second)
+        topology_metrics_apply(report=report, health=healthy(running))
+        changes = Event.objects.order_by("-sequence")[0].changes
+        told.append(sum(change["entity"] == "partition" for change in changes))
+        assert sum(change["entity"] == "query" for change in changes) == 3, "queries never wait"
+    assert told[0] == 7
+    assert set(told) == {0, 7}
+    assert 4 <= told.count(7) <= 6
+    follower = Follower()
+    report = epoch_report(running, epoch=30, state="degraded", absent=("Parser[1]",))
+    topology_metrics_apply(report=report, health=healthy(running, available=False))
+    changes = Event.objects.order_by("-sequence")[0].changes
+    moved = {one["key"]: one["fields"]["state"] for one in changes if one["entity"] == "partition"}
+    assert moved["counts/Parser[1]"] == "failed", "what changes its state is told at once"
+    follower.follow()
+    assert follower.entities["partition"]["counts/Parser[1]"]["state"] == "failed"
 
 
 def test_the_same_message_twice_changes_nothing(running: Topology) -> None:
