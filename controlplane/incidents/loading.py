@@ -127,12 +127,16 @@ def deployments_load(
         deployments[query.topology_id].priorities[query.partition.label] = query.priority
     since = deploy_generations()
     complete = Checkpoint.objects.filter(topology__in=topologies, state=CheckpointState.COMPLETED)
-    for checkpoint in complete:
-        if checkpoint.generation >= since.get(checkpoint.topology_id, 0):
-            deployment = deployments[checkpoint.topology_id]
-            deployment.latest = max(deployment.latest, checkpoint.epoch)
-            if checkpoint.stored:
-                deployment.stored |= {checkpoint.epoch}
+    # A day has thousands of them: the database looks for the newest, and only what is stored is listed.
+    newest_of = complete.values("topology_id", "generation").annotate(newest=Max("epoch")).order_by()
+    for row in newest_of:
+        if row["generation"] >= since.get(row["topology_id"], 0):
+            deployment = deployments[row["topology_id"]]
+            deployment.latest = max(deployment.latest, row["newest"])
+    stored = complete.filter(stored=True).values_list("topology_id", "generation", "epoch")
+    for pk, generation, epoch in stored:
+        if generation >= since.get(pk, 0):
+            deployments[pk].stored |= {epoch}
     return {topologies[pk].name: deployment for pk, deployment in deployments.items()}
 
 
