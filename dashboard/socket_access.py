@@ -64,7 +64,8 @@ async def user_now(scope: dict[str, Any]) -> Any:
     session = scope.get("session")
     if session is None:
         return None
-    return await get_user({"session": type(session)(session.session_key)})
+    # `type` would be that of the lazy object which stands for the session in the scope.
+    return await get_user({"session": session.__class__(session.session_key)})
 
 
 @database_sync_to_async

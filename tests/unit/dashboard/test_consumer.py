@@ -14,6 +14,7 @@ from asgiref.testing import ApplicationCommunicator
 from channels.layers import get_channel_layer
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
+from django.utils.functional import LazyObject
 
 from controlplane.events.models import Event, EventCounter
 from controlplane.events.services import event_publish
@@ -262,7 +263,9 @@ async def test_a_socket_ends_with_its_session(monkeypatch: pytest.MonkeyPatch) -
         return session
 
     session = await sync_to_async(sign_in)()
-    async with listening(user, session=session) as client:
+    lazy = LazyObject()  # the middleware of Channels puts one into the scope
+    lazy._wrapped = session
+    async with listening(user, session=lazy) as client:
         await asyncio.sleep(0.4)
         await hear(client, "ping")
         await sync_to_async(session.delete)(session.session_key)
