@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import time
 from typing import Annotated, Any, Literal
 
@@ -19,7 +20,7 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from controlplane.accounts.roles import VIEWER, has_role
-from dashboard.feed import EventFeed, FeedEvent, TrimmedError, feed_of_loop, newest_sequence
+from dashboard.feed import EventFeed, TrimmedError, feed_of_loop, newest_sequence
 from dashboard.socket_access import user_now
 
 log = structlog.get_logger(__name__)
@@ -28,7 +29,7 @@ PING = 5.0
 SESSION_CHECK = 30.0
 LONGEST_MESSAGE = 64_000
 MOST_TOPOLOGIES = 1_000
-MOST_BEHIND = 2_000
+MOST_BEHIND = 300
 """Further behind, a snapshot is smaller than the events."""
 UNAUTHENTICATED = 4401
 FORBIDDEN = 4403
@@ -112,7 +113,7 @@ class EventConsumer(AsyncWebsocketConsumer):
                 if self.after > feed.newest and self.after > await newest_sequence():
                     # Numbers started again: the database is not the one the client knows.
                     raise TrimmedError("beyond the newest event")
-                events = await feed.read(self.after)
+                batch = await feed.batch(self.after, self.topologies)
             except TrimmedError:
                 await self._send({"type": "resync", "at": time.time()})
                 return
@@ -120,33 +121,26 @@ class EventConsumer(AsyncWebsocketConsumer):
                 log.warning("events not read", error=f"{type(error).__name__}: {error}")
                 await asyncio.sleep(1.0)
                 continue
-            if events:
-                await self._send_batch(events)
-            else:
+            if batch is None:
                 await feed.wait(self.after)
-
-    async def _send_batch(self, events: list[FeedEvent]) -> None:
-        wanted = [
-            event.text
-            for event in events
-            if self.topologies is None or not event.topology or event.topology in self.topologies
-        ]
-        last = events[-1].sequence
-        # Put together from texts that were encoded once, not once per client.
-        head = f'{{"type":"events","at":{time.time():.3f},"after":{self.after},"sequence":{last},"events":['
-        await self._send_text(head + ",".join(wanted) + "]}")
-        self.after = last
+                continue
+            covers = f'"after":{self.after},"sequence":{batch.sequence}'
+            head = f'{{"type":"events","at":{time.time():.3f},{covers},"events":['
+            await self._send_text(f"{head}{batch.text}]}}")
+            self.after = batch.sequence
 
     async def _ping(self) -> None:
-        checked = time.monotonic()
+        # Those who came together after a restart must not all be pinged and checked together for ever.
+        checked = time.monotonic() - SESSION_CHECK * random.random()  # noqa: S311 - spreads load
+        await asyncio.sleep(PING * random.random())  # noqa: S311
         while True:
-            await asyncio.sleep(PING)
             await self._send({"type": "ping", "at": time.time()})
             if time.monotonic() - checked >= SESSION_CHECK:
                 checked = time.monotonic()
                 if not await self._session_holds():
                     await self.close(code=UNAUTHENTICATED)
                     return
+            await asyncio.sleep(PING)
 
     async def _session_holds(self) -> bool:
         """Whether the session or token that opened this socket is still good and its user may look."""

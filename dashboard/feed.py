@@ -4,6 +4,10 @@ One task follows the events table: woken by hints from the channel layer, and in
 any case once each `POLL` seconds, so that a lost hint or an absent Redis delays
 an event by at most that. The newest events stay in memory; whoever lags behind
 them is served from the database. A hint carries nothing that is trusted.
+
+What many clients get is put together once. With many of them the feed rests a
+moment after each time it has told them something, so that events which come one
+after the other go out together: sending costs by the message.
 """
 
 from __future__ import annotations
@@ -28,8 +32,15 @@ from controlplane.events.services import HINT_GROUP
 log = structlog.get_logger(__name__)
 
 POLL = 0.5
-CACHED = 2_000
-BATCH = 200
+CACHED, CACHED_SIZE = 2_000, 16_000_000
+"""Events kept in memory, and characters of them at most."""
+
+BATCH, BATCH_SIZE = 200, 500_000
+"""Events read at a time, and characters after which a message is long enough."""
+
+REST, LONGEST_REST = 0.000_2, 0.2
+"""Seconds of rest for each listener, and in all."""
+
 COLUMNS = ("sequence", "at", "kind", "topology", "node", "incident", "actor", "reason")
 LONGEST_BACK_OFF = 10.0
 
@@ -40,6 +51,14 @@ class FeedEvent:
 
     sequence: int
     topology: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events as one message has them: the number of the last one, and the JSON of those that were wanted."""
+
+    sequence: int
     text: str
 
 
@@ -73,7 +92,9 @@ class EventFeed:
     """Follows the events table while somebody listens. One for each event loop: `feed_of_loop`."""
 
     def __init__(self) -> None:
-        self._recent: deque[FeedEvent] = deque(maxlen=CACHED)
+        self._recent: deque[FeedEvent] = deque()
+        self._recent_size = 0
+        self._batches: dict[tuple[int, frozenset[str] | None], Batch] = {}
         self._newest = 0
         self._news = asyncio.Event()
         self._hinted = asyncio.Event()
@@ -90,7 +111,7 @@ class EventFeed:
         self._listeners += 1
         if self._listeners > 1:
             return
-        self._recent.clear()
+        self._forget()
         self._newest = 0
         with contextlib.suppress(Exception):  # a database that is away now is asked again each second
             self._newest = await newest_sequence()
@@ -121,6 +142,26 @@ class EventFeed:
             return [self._recent[i] for i in range(start, min(start + limit, len(self._recent)))]
         return await events_read(after, limit)
 
+    async def batch(self, after: int, topologies: frozenset[str] | None) -> Batch | None:
+        """What follows `after` for those who want these topologies (None: all), as much as a message should
+        hold; None if there is nothing yet. Raises `TrimmedError`."""
+        known = self._batches.get((after, topologies))
+        if known is not None:
+            return known
+        texts: list[str] = []
+        size, last = 0, after
+        for event in await self.read(after):
+            last = event.sequence
+            if topologies is None or not event.topology or event.topology in topologies:
+                texts.append(event.text)
+                size += len(event.text)
+                if size > BATCH_SIZE:
+                    break
+        if last == after:
+            return None
+        batch = self._batches[after, topologies] = Batch(last, ",".join(texts))
+        return batch
+
     async def _follow(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
@@ -131,6 +172,7 @@ class EventFeed:
             except Exception as error:  # the feed outlives any failure of the database
                 log.warning("events not read", error=f"{type(error).__name__}: {error}")
                 await asyncio.sleep(1.0)
+            await asyncio.sleep(min(self._listeners * REST, LONGEST_REST))
 
     async def _advance(self) -> None:
         while True:
@@ -138,18 +180,30 @@ class EventFeed:
                 events = await events_read(self._newest)
             except TrimmedError:
                 # So long asleep that retention overtook it: listeners find out when they read.
-                self._recent.clear()
+                self._forget()
                 self._newest = await newest_sequence()
                 self._announce()
                 return
             if events:
-                self._recent.extend(events)
+                self._keep(events)
                 self._newest = events[-1].sequence
                 self._announce()
             if len(events) < BATCH:
                 return
 
+    def _keep(self, events: list[FeedEvent]) -> None:
+        self._recent.extend(events)
+        self._recent_size += sum(len(event.text) for event in events)
+        while len(self._recent) > CACHED or (self._recent_size > CACHED_SIZE and len(self._recent) > 1):
+            self._recent_size -= len(self._recent.popleft().text)
+
+    def _forget(self) -> None:
+        self._recent.clear()
+        self._recent_size = 0
+
     def _announce(self) -> None:
+        # Nobody who keeps up asks for these again.
+        self._batches.clear()
         self._news.set()
         self._news = asyncio.Event()
 

@@ -61,6 +61,8 @@ def control_programs(installation: Installation) -> list[Program]:
                 *(sys.executable, "-m", "uvicorn", "controlplane.config.asgi:application"),
                 *("--host", bind, "--port", str(port), "--no-access-log", "--lifespan", "off"),
                 *("--timeout-graceful-shutdown", "2"),
+                # Compression would be done anew for every client: with hundreds it takes all processors.
+                *("--ws-per-message-deflate", "false"),
             ),
             priority=20,
             ready=lambda: http_status(LOOPBACK, port, "/healthz") == 200,

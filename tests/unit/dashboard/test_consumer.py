@@ -296,6 +296,55 @@ async def test_two_clients_share_one_reading(monkeypatch: pytest.MonkeyPatch) ->
         assert reads == [0]
 
 
+async def followed(client: Socket, last: int) -> list[list[int]]:
+    """The sequence numbers of each message up to `last`; no event is left out or comes twice."""
+    messages: list[list[int]] = []
+    reached = 0
+    while reached < last:
+        message = await hear(client, "events")
+        assert message["after"] == reached
+        messages.append([event["sequence"] for event in message["events"]])
+        assert messages[-1] == list(range(reached + 1, message["sequence"] + 1))
+        reached = message["sequence"]
+    return messages
+
+
+async def test_a_message_does_not_get_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "BATCH_SIZE", 1_000)
+    last = await publish_soon(6, text="x" * 600)
+    async with listening() as client:
+        await ask(client, type="subscribe", after=0)
+        assert await followed(client, last) == [[1, 2], [3, 4], [5, 6]]
+
+
+async def test_little_is_kept_in_memory_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "CACHED_SIZE", 2_000)
+    async with listening() as client:
+        await ask(client, type="subscribe", after=0)
+        last = await publish_soon(8, text="x" * 600)
+        await followed(client, last)
+        assert len(feed.feed_of_loop()._recent) < 4
+        await ask(client, type="subscribe", after=0)
+        await followed(client, last)
+
+
+async def test_many_clients_are_given_the_same_text() -> None:
+    await publish_soon(2, topology="one")
+    await publish_soon(2, topology="two")
+    async with listening() as client:
+        await ask(client, type="subscribe", after=0)
+        await hear(client, "events")
+        events = feed.feed_of_loop()
+        all_of_it, one = await events.batch(0, None), await events.batch(0, frozenset({"one"}))
+        assert all_of_it is await events.batch(0, None)
+        assert one is await events.batch(0, frozenset({"one"}))
+        assert all_of_it is not None
+        assert one is not None
+        assert (all_of_it.sequence, one.sequence) == (4, 4)
+        assert (all_of_it.text.count('"sequence"'), one.text.count('"sequence"')) == (4, 2)
+        assert await events.batch(4, None) is None
+
+
 async def test_the_feed_starts_anew_after_the_last_client_left() -> None:
     user = await sync_to_async(User.objects.create_superuser)("again", password="x")
     async with listening(user):
