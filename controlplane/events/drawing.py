@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from controlplane.domain.topology.graph import levels_of
+
 
 def topology_graph(spec: dict[str, Any]) -> dict[str, Any]:
     """Operators in topological order with their inputs, for drawing.
@@ -11,18 +13,14 @@ def topology_graph(spec: dict[str, Any]) -> dict[str, Any]:
     Reads stored specifications, which were validated when they were accepted.
     """
     operators: dict[str, Any] = {operator["name"]: operator for operator in spec.get("operators", ())}
-    levels: dict[str, int] = {}
-
-    def level(name: str) -> int:
-        if name not in levels:
-            sources = [
-                stream["from"]
-                for stream in operators[name].get("inputs", ())
-                if not stream.get("feedback", False)
+    levels = levels_of(
+        {
+            name: [
+                stream["from"] for stream in operator.get("inputs", ()) if not stream.get("feedback", False)
             ]
-            levels[name] = 1 + max((level(source) for source in sources), default=-1)
-        return levels[name]
-
+            for name, operator in operators.items()
+        }
+    )
     drawn = [
         {
             "name": name,
@@ -33,7 +31,7 @@ def topology_graph(spec: dict[str, Any]) -> dict[str, Any]:
             "output": operator.get("output", False),
             "correlated": operator.get("correlated", False),
             "deterministic": operator.get("deterministic", True),
-            "level": level(name),
+            "level": levels[name],
             "inputs": [
                 {
                     "from": stream["from"],

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from graphlib import TopologicalSorter
 
 import msgspec
 
@@ -33,6 +34,14 @@ def partition_directory(partition: str) -> str:
     return f"{operator}-{index}"
 
 
+def levels_of(inputs: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Longest distance of each operator from a source; `inputs` names those it reads from, without cycles."""
+    levels: dict[str, int] = {}
+    for name in TopologicalSorter(inputs).static_order():
+        levels[name] = 1 + max((levels[source] for source in inputs[name]), default=-1)
+    return levels
+
+
 class Topology:
     """An immutable view of a specification. Lists are in topological order, ties in the order of the file."""
 
@@ -49,17 +58,12 @@ class Topology:
     @cached_property
     def levels(self) -> dict[str, int]:
         """Longest distance of each operator from a source, in streams."""
-        levels: dict[str, int] = {}
-
-        def level(name: str) -> int:
-            if name not in levels:
-                inputs = [stream.source for stream in self.by_name[name].inputs if not stream.feedback]
-                levels[name] = 1 + max((level(source) for source in inputs), default=-1)
-            return levels[name]
-
-        for operator in self.spec.operators:
-            level(operator.name)
-        return levels
+        return levels_of(
+            {
+                operator.name: [stream.source for stream in operator.inputs if not stream.feedback]
+                for operator in self.spec.operators
+            }
+        )
 
     @cached_property
     def sources(self) -> list[OperatorSpec]:

@@ -11,6 +11,10 @@ Partitioning = Literal["one_to_one", "split", "merge", "full"]
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
 TOPOLOGY_NAME_PATTERN = r"^[a-z][a-z0-9-]{0,62}$"
 MAX_PARALLELISM = 10_000
+MAX_PARTITIONS = 100_000
+"""Of one topology."""
+MAX_CHANNELS = 10_000_000
+"""Pairs of partitions that `full` streams of one topology connect."""
 
 Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
 TopologyName = Annotated[str, msgspec.Meta(pattern=TOPOLOGY_NAME_PATTERN)]

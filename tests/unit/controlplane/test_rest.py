@@ -68,7 +68,7 @@ def _broken(change: Any) -> dict[str, Any]:
         (lambda o, s: o[0].update(params={"rate": -1}), "operators[0].params", "rate must be"),
         (lambda o, s: s.update(name="Not A Name"), "name", "small letter"),
         (lambda o, s: s.update(operators=[]), "operators", "at least one"),
-        (lambda o, s: s.update(surprise=1), "", "surprise"),
+        (lambda o, s: s.update(surprise=1), "surprise", "no such field"),
     ],
 )
 def test_a_bad_specification_says_what_and_where(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
     (specification(name="Demo!"), "name", "small letter"),
     (specification(operators=[]), "operators", "at least one operator"),
     (specification(epoch_interval=0), "epoch_interval", "> 0.0"),
-    (specification(colour="red"), "", "unknown field `colour`"),
+    (specification(colour="red"), "colour", "no such field; known: name, operators"),
     (with_operator(name="1A"), "operators[1].name", "starts with a letter"),
     (with_operator(name="S"), "operators[1].name", "already operators[0]"),
     (with_operator(kind="magic"), "operators[1].kind", "unknown operator kind 'magic'"),
@@ -63,6 +64,12 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
+# Each line stands for nine times as many values as the one before.
+_BOMB = "\n".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]" for before, name in pairwise("abcdefgh")
+)
+
+
 @pytest.mark.parametrize(("data", "path", "message"), CASES)
 def test_a_mistake_is_named_with_its_path(data: dict[str, Any], path: str, message: str) -> None:
     with pytest.raises(TopologyError) as caught:
@@ -80,6 +87,95 @@ def test_all_mistakes_come_at_once() -> None:
         "operators[1].kind",
         "operators[1].inputs[0].from",
     }
+
+
+def test_mistakes_of_shape_and_of_meaning_come_together_and_nothing_follows_from_them() -> None:
+    data = specification(epoch_interval="soon", colour="red")
+    data["operators"] += [
+        {"name": "B", "kind": "magic", "inputs": [{"from": "S", "partitioning": "sideways"}, "A"]},
+        {"kind": "union", "parallelism": "two", "inputs": {"from": "S"}},
+        "an operator",
+        {"name": "9", "kind": "union", "parallelism": 0, "inputs": [{"from": "S", "partitioning": "split"}]},
+        {"name": "C", "kind": "union", "output": "yes", "inputs": [{"from": "Nobody"}, {"key": "x"}]},
+        {"name": "D", "kind": "union", "priority": None, "inputs": [{"from": "9", "colour": 1}]},
+    ]
+    with pytest.raises(TopologyError) as caught:
+        load_topology(data, catalogue)
+    assert {problem.path for problem in caught.value.problems} == {
+        "epoch_interval",
+        "colour",
+        "operators[2].kind",
+        "operators[2].inputs[0].partitioning",
+        "operators[2].inputs[1]",
+        "operators[3].name",
+        "operators[3].parallelism",
+        "operators[3].inputs",
+        "operators[4]",
+        "operators[5].name",
+        "operators[5].parallelism",
+        "operators[6].output",
+        "operators[6].inputs[0].from",
+        "operators[6].inputs[1].from",
+        "operators[7].priority",
+        "operators[7].inputs[0].colour",
+    }
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"operators": None}, {"name": [], "operators": "S"}, {"operators": [1]}]
+)
+def test_what_is_hardly_a_specification_is_still_explained(data: dict[str, Any]) -> None:
+    with pytest.raises(TopologyError) as caught:
+        load_topology(data, catalogue)
+    paths = [problem.path for problem in caught.value.problems]
+    assert "name" in paths
+    assert any(path.startswith("operators") for path in paths)
+
+
+def test_a_long_chain_is_no_problem() -> None:
+    data = specification()
+    for index in range(3000):
+        before = f"U{index - 1}" if index else "A"
+        data["operators"].append({"name": f"U{index}", "kind": "union", "inputs": [{"from": before}]})
+    assert load_topology(data, catalogue).levels["U2999"] == 3001
+
+
+@pytest.mark.parametrize(("width", "what"), [(10_000, "partitions in all"), (4_000, "channels between")])
+def test_a_graph_nothing_could_hold_is_refused(width: int, what: str) -> None:
+    data = specification()
+    data["operators"] += [
+        {"name": f"U{index}", "kind": "union", "parallelism": width, "inputs": [{"from": "A"}]}
+        for index in range(20 if width == 10_000 else 1)
+    ]
+    data["operators"][-1]["inputs"].append({"from": "S"})
+    if width < 10_000:
+        data["operators"][0]["parallelism"] = data["operators"][1]["parallelism"] = width
+    with pytest.raises(TopologyError, match=what):
+        load_topology(data, catalogue)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "message"),
+    [
+        ("name: 2026-99-99", "", "not YAML"),
+        ("name: a\nwhen: 2026-01-01", "when", "quote it"),
+        ("name: a\n1: b", "", "key 1 is not a text"),
+        ("name: a\noperators:\n- params: {x: .nan}", "operators[0].params.x", "no number"),
+        ('name: a\ndescription: "\\0"', "description", "characters that no text can have"),
+        ('name: "\\ud800"', "line 1, column 10", "invalid Unicode character"),
+        ("name: a\nx: !!binary aGk=", "x", "not plain data"),
+        ("a: &a [x, x, x, x, x, x, x, x, x]\n" + _BOMB, "", "more than 200000 values"),
+        ("a: &a {b: *a}", "a" + ".b" * 100, "nested more than 100 levels"),
+        ("x: " + "[" * 50_000, "line 1, column 103", "nested more than 100 levels"),
+        ("x" * 1_000_001, "", "at most 1000000 are read"),
+    ],
+)
+def test_texts_that_are_no_plain_data_are_refused(text: str, path: str, message: str) -> None:
+    with pytest.raises(TopologyError) as caught:
+        load_yaml(text)
+    problem = caught.value.problems[0]
+    assert problem.path == path or not message
+    assert message in problem.message
 
 
 @pytest.mark.parametrize("text", ["a: [1", "- just\n- a list", "name: &x"])
