@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import mixins, viewsets
 
 from controlplane.checkpoints.api.serializers import CheckpointSerializer
+from controlplane.checkpoints.filtersets import CheckpointFilters, TopologyCheckpointFilters
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.selectors import checkpoint_list
 from controlplane.topologies.api.parts import OfTopology
@@ -17,7 +18,7 @@ class TopologyCheckpointViewSet(OfTopology, mixins.ListModelMixin):
 
     queryset = Checkpoint.objects.none()
     serializer_class = CheckpointSerializer
-    filterset_fields = ("state", "epoch", "generation")
+    filterset_class = TopologyCheckpointFilters
     ordering_fields = ("epoch", "started_at", "size_bytes")
 
     def get_queryset(self) -> Any:
@@ -29,7 +30,7 @@ class CheckpointViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
 
     queryset = Checkpoint.objects.none()
     serializer_class = CheckpointSerializer
-    filterset_fields = ("state", "topology__name")
+    filterset_class = CheckpointFilters
     ordering_fields = ("epoch", "started_at", "size_bytes")
 
     def get_queryset(self) -> Any:

@@ -14,6 +14,7 @@ from rest_framework import serializers, viewsets
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from controlplane.api.filtering import parameters_require
 from controlplane.events.api.serializers import (
     AuditEntrySerializer,
     EventPageSerializer,
@@ -23,6 +24,7 @@ from controlplane.events.api.serializers import (
 )
 from controlplane.events.choices import EventKind
 from controlplane.events.light import RAW, light_rows
+from controlplane.events.filtersets import AuditFilters, OperationFilters
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.events.selectors import audit_list, event_list, event_position, operation_list
 from controlplane.events.sharing import snapshot
@@ -43,14 +45,16 @@ class SnapshotView(APIView):
 
 
 class EventParameters(serializers.Serializer):
-    after = serializers.IntegerField(min_value=0, default=0, help_text="events with a higher sequence")
+    after = serializers.IntegerField(
+        min_value=0, max_value=2**62, default=0, help_text="events with a higher sequence"
+    )
     limit = serializers.IntegerField(min_value=1, max_value=1000, default=200)
     kind = serializers.ListField(
         child=serializers.ChoiceField(EventKind.choices), default=list, help_text="repeatable"
     )
     topology = serializers.CharField(default="")
     node = serializers.CharField(default="")
-    incident = serializers.IntegerField(default=None, allow_null=True, min_value=1)
+    incident = serializers.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
     newest = serializers.BooleanField(
         default=False, help_text="the newest `limit` events instead of the first ones, still in order"
     )
@@ -62,6 +66,7 @@ class EventListView(APIView):
     @extend_schema(parameters=[EventParameters], responses=EventPageSerializer)
     def get(self, request: Request) -> HttpResponse:
         names = EventParameters().fields
+        parameters_require(request, names)
         given: dict[str, Any] = {
             name: request.query_params[name] for name in names if name in request.query_params
         }
@@ -78,7 +83,7 @@ class EventListView(APIView):
             rows = rows.filter(topology=chosen["topology"])
         if chosen["node"]:
             rows = rows.filter(node=chosen["node"])
-        if chosen["incident"] is not None:
+        if "incident" in chosen:
             rows = rows.filter(incident=chosen["incident"])
         limit = chosen["limit"]
         if chosen["newest"]:
@@ -122,7 +127,7 @@ class OperationViewSet(viewsets.ReadOnlyModelViewSet):
     queryset = Operation.objects.none()
     serializer_class = OperationSerializer
     lookup_value_regex = "[0-9a-f-]{36}"
-    filterset_fields = ("state", "kind", "target", "requested_by")
+    filterset_class = OperationFilters
     ordering_fields = ("created_at", "ended_at")
 
     def get_queryset(self) -> Any:
@@ -135,7 +140,7 @@ class AuditViewSet(viewsets.ReadOnlyModelViewSet):
 
     queryset = AuditEntry.objects.none()
     serializer_class = AuditEntrySerializer
-    filterset_fields = ("actor", "door", "action", "target")
+    filterset_class = AuditFilters
     search_fields = ("target", "action", "reason")
     ordering_fields = ("at",)
 

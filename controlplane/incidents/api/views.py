@@ -19,6 +19,7 @@ from controlplane.incidents.api.serializers import (
     IncidentSerializer,
     RecoveryPlanSerializer,
 )
+from controlplane.incidents.filtersets import IncidentFilters, PlanFilters
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.selectors import incident_get, incident_list, plan_list
 from controlplane.topologies.api.parts import OfTopology
@@ -38,7 +39,7 @@ class IncidentViewSet(
     queryset = Incident.objects.none()
     lookup_field = "number"
     lookup_value_regex = r"\d+"
-    filterset_fields = ("state", "method", "trigger", "topologies__name", "failed_nodes__name")
+    filterset_class = IncidentFilters
     ordering_fields = ("number", "opened_at", "closed_at", "state")
 
     def get_queryset(self) -> Any:
@@ -102,7 +103,7 @@ class TopologyPlanViewSet(OfTopology, mixins.ListModelMixin):
 
     queryset = RecoveryPlan.objects.none()
     serializer_class = RecoveryPlanSerializer
-    filterset_fields = ("state", "kind", "generation")
+    filterset_class = PlanFilters
     ordering_fields = ("generation", "created_at")
 
     def get_queryset(self) -> Any:

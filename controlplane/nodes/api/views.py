@@ -22,6 +22,7 @@ from controlplane.nodes.api.serializers import (
     NodeRequestSerializer,
     NodeSerializer,
 )
+from controlplane.nodes.filtersets import NodeFilters, NodeRequestFilters
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.topologies.models import Partition
 from controlplane.topologies.selectors import SPEC_OF_TOPOLOGY
@@ -35,7 +36,7 @@ class NodeViewSet(ActionsMixin, mixins.ListModelMixin, mixins.RetrieveModelMixin
     queryset = Node.objects.none()
     lookup_field = "name"
     lookup_value_regex = r"[^/]+"
-    filterset_fields = ("state", "rack", "standby")
+    filterset_class = NodeFilters
     search_fields = ("name", "address", "rack")
     ordering_fields = ("name", "state", "rack", "cpu_percent", "last_heartbeat", "capacity")
 
@@ -83,7 +84,7 @@ class NodeRequestViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
 
     queryset = NodeRequest.objects.none()
     serializer_class = NodeRequestSerializer
-    filterset_fields = ("state", "incident__number")
+    filterset_class = NodeRequestFilters
     ordering_fields = ("due_at", "requested_at")
 
     def get_queryset(self) -> Any:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.utils.dateparse import parse_datetime
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, viewsets
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -24,6 +21,13 @@ from controlplane.topologies.api.serializers import (
     QuerySerializer,
     QueryUpdateSerializer,
     TopologyVersionSerializer,
+)
+from controlplane.topologies.filtersets import (
+    AvailabilityFilters,
+    PartitionFilters,
+    ProblemFilters,
+    QueryFilters,
+    TopologyProblemFilters,
 )
 from controlplane.topologies.models import (
     AvailabilitySample,
@@ -65,7 +69,7 @@ class QueryViewSet(OfTopology, mixins.ListModelMixin):
     serializer_class = QuerySerializer
     lookup_field = "query"
     lookup_value_regex = r"[^/]+"
-    filterset_fields = ("status", "available", "priority")
+    filterset_class = QueryFilters
     search_fields = ("partition__operator",)
     ordering_fields = ("priority", "latency", "relative_latency", "status")
 
@@ -149,7 +153,7 @@ class PartitionViewSet(OfTopology, mixins.ListModelMixin):
 
     queryset = Partition.objects.none()
     serializer_class = PartitionSerializer
-    filterset_fields = ("operator", "state", "node__name")
+    filterset_class = PartitionFilters
     ordering_fields = ("operator", "index", "cpu", "rows_in_rate", "rows_out_rate", "state_bytes", "state")
 
     def get_queryset(self) -> Any:
@@ -167,37 +171,16 @@ class VersionViewSet(OfTopology, mixins.ListModelMixin):
         return version_list(self.topology)
 
 
-@extend_schema(
-    parameters=[
-        OpenApiParameter("since", OpenApiTypes.DATETIME, description="samples at or after"),
-        OpenApiParameter("until", OpenApiTypes.DATETIME, description="samples before"),
-    ]
-)
 class AvailabilityViewSet(OfTopology, mixins.ListModelMixin):
     """How many queries were available, over time."""
 
     queryset = AvailabilitySample.objects.none()
     serializer_class = AvailabilitySampleSerializer
+    filterset_class = AvailabilityFilters
     ordering_fields = ("at",)
 
     def get_queryset(self) -> Any:
-        rows = availability_series(self.topology)
-        for name, lookup in (("since", "at__gte"), ("until", "at__lt")):
-            text = self.request.query_params.get(name)
-            if text:
-                moment = _moment(name, text)
-                rows = rows.filter(**{lookup: moment})
-        return rows
-
-
-def _moment(name: str, text: str) -> Any:
-    try:
-        moment = parse_datetime(text.replace(" ", "+"))
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise ValidationError({name: [f"{text!r} is not an ISO 8601 time with an offset or Z"]})
-    return moment
+        return availability_series(self.topology)
 
 
 class TopologyProblemViewSet(OfTopology, mixins.ListModelMixin):
@@ -205,7 +188,7 @@ class TopologyProblemViewSet(OfTopology, mixins.ListModelMixin):
 
     queryset = Problem.objects.none()
     serializer_class = ProblemSerializer
-    filterset_fields = ("severity",)
+    filterset_class = TopologyProblemFilters
     ordering_fields = ("at", "count")
 
     def get_queryset(self) -> Any:
@@ -217,7 +200,7 @@ class ProblemViewSet(viewsets.ReadOnlyModelViewSet):
 
     queryset = Problem.objects.none()
     serializer_class = ProblemSerializer
-    filterset_fields = ("severity", "topology__name")
+    filterset_class = ProblemFilters
     search_fields = ("where", "what", "hint")
     ordering_fields = ("at", "count")
 

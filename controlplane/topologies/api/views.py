@@ -23,6 +23,7 @@ from controlplane.topologies.api.serializers import (
     TopologySerializer,
     TopologyUpdateSerializer,
 )
+from controlplane.topologies.filtersets import TopologyFilters
 from controlplane.topologies.lifecycle import (
     topology_action,
     topology_deploy,
@@ -54,7 +55,7 @@ class TopologyViewSet(
     queryset = Topology.objects.none()
     lookup_field = "name"
     lookup_value_regex = "[A-Za-z0-9_-]+"
-    filterset_fields = ("status", "desired", "method")
+    filterset_class = TopologyFilters
     search_fields = ("name",)
     ordering_fields = (
         "name",

@@ -1,0 +1,144 @@
+"""Filters and ordering of lists: explicit, and what is not known is refused instead of ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import django_filters
+from django import forms
+from django.utils.dateparse import parse_datetime
+from django_filters.rest_framework import DjangoFilterBackend
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework.exceptions import ValidationError
+from rest_framework.filters import OrderingFilter
+from rest_framework.request import Request
+
+
+def parameters_require(request: Request, known: Iterable[str]) -> None:
+    """Raise `ValidationError` for query parameters that mean nothing here: a misspelt filter would
+    otherwise give everything."""
+    names = sorted(known)
+    unknown = sorted(set(request.query_params) - set(names))
+    if unknown:
+        raise ValidationError(
+            {name: [f"there is no such parameter; known: {', '.join(names) or 'none'}"] for name in unknown}
+        )
+
+
+class ExplicitFilters(DjangoFilterBackend):
+    """The filters of the view's ``filterset_class``; lists only."""
+
+    def filter_queryset(self, request: Request, queryset: Any, view: Any) -> Any:
+        if not getattr(view, "detail", False) and not view.kwargs.get(
+            view.lookup_url_kwarg or view.lookup_field
+        ):
+            parameters_require(request, self._known(queryset, view))
+            return super().filter_queryset(request, queryset, view)
+        return queryset
+
+    def _known(self, queryset: Any, view: Any) -> set[str]:
+        known: set[str] = set()
+        filterset = self.get_filterset_class(view, queryset)
+        if filterset is not None:
+            known |= set(filterset.base_filters)
+        if getattr(view, "ordering_fields", None):
+            known.add("ordering")
+        if getattr(view, "search_fields", None):
+            known.add("search")
+        if view.paginator is not None:
+            known |= {"limit", "offset"}
+        return known
+
+
+class StrictOrdering(OrderingFilter):
+    """``?ordering=-at,name``; a name that is not in the view's ``ordering_fields`` is refused."""
+
+    def remove_invalid_fields(
+        self, queryset: Any, fields: list[str], view: Any, request: Request
+    ) -> list[str]:
+        valid = super().remove_invalid_fields(queryset, fields, view, request)
+        wrong = [field for field in fields if field not in valid]
+        if wrong:
+            known = ", ".join(view.ordering_fields)
+            raise ValidationError({"ordering": [f"{name!r:.60} is none of {known}" for name in wrong]})
+        return list(valid)
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        names = ", ".join(f"`{name}`" for name in getattr(view, "ordering_fields", None) or ())
+        return (
+            [
+                {
+                    "name": "ordering",
+                    "required": False,
+                    "in": "query",
+                    "description": f"one or several, separated by commas, descending with `-`: {names}",
+                    "schema": {"type": "string"},
+                }
+            ]
+            if names
+            else []
+        )
+
+
+class MomentField(forms.CharField):
+    """ISO 8601 with an offset or ``Z``: a time without one means another moment elsewhere."""
+
+    def clean(self, value: Any) -> datetime | None:
+        text = super().clean(value)
+        if not text:
+            return None
+        try:
+            # A plus sign that was not escaped arrives as a space.
+            moment = parse_datetime(text.replace(" ", "+"))
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None:
+            raise forms.ValidationError(f"{text!r:.60} is not an ISO 8601 time with an offset or Z")
+        return moment
+
+
+@extend_schema_field(OpenApiTypes.DATETIME)
+class MomentFilter(django_filters.Filter):
+    field_class = MomentField
+
+
+def since(field: str) -> MomentFilter:
+    return MomentFilter(field_name=field, lookup_expr="gte", label="at or after, ISO 8601")
+
+
+def until(field: str) -> MomentFilter:
+    return MomentFilter(field_name=field, lookup_expr="lt", label="before, ISO 8601")
+
+
+def one_of(choices: Iterable[tuple[str, str]]) -> django_filters.MultipleChoiceFilter:
+    """Rows with any of the values given; the parameter may be repeated."""
+    return django_filters.MultipleChoiceFilter(choices=list(choices), distinct=False)
+
+
+class WholeFilter(django_filters.NumberFilter):
+    """A whole number within what a column holds."""
+
+    field_class = forms.IntegerField
+
+    def __init__(self, field_name: str | None = None, *, low: int = 0, high: int = 2**31 - 1, **more: Any):
+        super().__init__(field_name=field_name, min_value=low, max_value=high, **more)
+        said = {"description": str(more["label"])} if "label" in more else {}
+        extend_schema_field({"type": "integer", "minimum": low, "maximum": high, **said})(self)
+
+
+class FlagField(forms.CharField):
+    def clean(self, value: Any) -> bool | None:
+        text = super().clean(value).lower()
+        if text not in {"", "true", "false"}:
+            raise forms.ValidationError(f"{text!r:.60} is neither true nor false")
+        return text == "true" if text else None
+
+
+@extend_schema_field(OpenApiTypes.BOOL)
+class FlagFilter(django_filters.Filter):
+    """``true`` or ``false``."""
+
+    field_class = FlagField

@@ -1,0 +1,27 @@
+"""What lists of operations and audit entries can be filtered by."""
+
+from __future__ import annotations
+
+from django_filters import CharFilter
+from django_filters.rest_framework import FilterSet
+
+from controlplane.api.filtering import one_of, since, until
+from controlplane.events.choices import Door, OperationKind, OperationState
+
+
+class OperationFilters(FilterSet):
+    state = one_of(OperationState.choices)
+    kind = one_of(OperationKind.choices)
+    target = CharFilter()
+    requested_by = CharFilter()
+    since = since("created_at")
+    until = until("created_at")
+
+
+class AuditFilters(FilterSet):
+    actor = CharFilter()
+    door = one_of(Door.choices)
+    action = CharFilter()
+    target = CharFilter()
+    since = since("at")
+    until = until("at")
