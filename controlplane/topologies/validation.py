@@ -13,6 +13,9 @@ from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.sources.prepare import look
 from spark_jobs.sources.problems import SourceError
 
+RESERVED = frozenset({"validate"})
+"""Names that a topology cannot have, because its address would mean something else."""
+
 PIPELINES = Path(__file__).resolve().parents[2] / "spark_jobs" / "pipelines"
 
 
@@ -20,6 +23,8 @@ def spec_validate(spec: Any) -> Topology:
     """Validate a specification; raises `Invalid` with the path of every fault."""
     if not isinstance(spec, Mapping):
         raise Invalid("spec", "a topology is a mapping with `name` and `operators`")
+    if spec.get("name") in RESERVED:
+        raise Invalid("name", f"{spec['name']!r} is an address of REST; choose another name")
     try:
         return load_topology(spec, catalogue)
     except TopologyError as error:
@@ -43,17 +48,18 @@ def pipeline_names() -> list[str]:
     return sorted(path.stem for path in PIPELINES.glob("*.yaml"))
 
 
-def pipeline_read(source: str) -> dict[str, Any]:
-    """Read a specification by pipeline name or from a YAML or JSON file.
+def pipeline_read(name: str) -> dict[str, Any]:
+    """The specification of a ready-made pipeline; raises `Invalid`. Names no other file."""
+    known = pipeline_names()
+    if name not in known:
+        raise Invalid(
+            "pipeline", f"there is no pipeline {name!r:.80}; pipelines: {', '.join(known) or 'none'}"
+        )
+    return file_read(PIPELINES / f"{name}.yaml")
 
-    Raises `Invalid` when there is no such pipeline or file, or when it is not YAML.
-    """
-    path = PIPELINES / f"{source}.yaml" if "/" not in source else Path(source)
-    if not path.is_file():
-        path = Path(source).expanduser()
-    if not path.is_file():
-        known = ", ".join(pipeline_names()) or "none"
-        raise Invalid("pipeline", f"no pipeline and no file {source!r}; pipelines: {known}")
+
+def file_read(path: Path) -> dict[str, Any]:
+    """The specification in a YAML or JSON file of this host; raises `Invalid`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -78,7 +84,9 @@ def source_params_override(
     changed = []
     for operator in operators:
         if isinstance(operator, dict) and not operator.get("inputs"):
-            operator = {**operator, "params": {**(operator.get("params") or {}), **overrides}}
+            params = operator.get("params") or {}
+            if isinstance(params, dict):
+                operator = {**operator, "params": {**params, **overrides}}
         changed.append(operator)
     return {**spec, "operators": changed}
 
@@ -87,7 +95,10 @@ def _absolute(path: str | None) -> str | None:
     """Drivers run elsewhere in the tree, so a relative path would mean another file there."""
     if path is None or "://" in path:
         return path
-    return str(Path(path).expanduser().resolve())
+    try:
+        return str(Path(path).expanduser().resolve())
+    except (OSError, RuntimeError, ValueError) as error:
+        raise Invalid("input", f"{path!r:.80} is no path: {error}") from None
 
 
 def inputs_require(spec: Mapping[str, Any]) -> None:
@@ -95,25 +106,40 @@ def inputs_require(spec: Mapping[str, Any]) -> None:
 
     Only local paths are looked at: a URL, or a reader of the user's own, is the driver's business.
     """
+    problems = inputs_problems(spec)
+    if problems:
+        raise Invalid.from_problems(problems)
+
+
+def inputs_problems(spec: Mapping[str, Any]) -> list[Problem]:
+    """What is wrong with the files the sources of a valid specification name."""
     problems: list[Problem] = []
     for index, operator in enumerate(spec["operators"]):
         params = operator.get("params", {})
         path = params.get("path")
         if operator.get("inputs") or not isinstance(path, str) or "://" in path:
             continue
-        where = f"operators[{index}].params.path"
-        file = Path(path)
-        if not file.exists():
-            problems.append(Problem(where, f"there is no file {path!r}"))
-        elif not os.access(file, os.R_OK):
-            problems.append(Problem(where, f"{path!r} cannot be read; check its permissions"))
-        elif file.is_file() and file.stat().st_size == 0:
-            problems.append(Problem(where, f"{path!r} is empty"))
-        elif params.get("reader") in (None, "file"):
-            options = {name: params[name] for name in ("text", "ts", "ts_unit") if params.get(name)}
-            try:
-                look(file, **options)
-            except SourceError as error:
-                problems.append(Problem(where, f"{error.what} {error.hint}"))
-    if problems:
-        raise Invalid.from_problems(problems)
+        try:
+            problem = _input_problem(Path(path), params)
+        except (OSError, ValueError) as error:  # too long a name, a NUL in it
+            problem = f"{path!r:.80} cannot be looked at: {error}"
+        if problem:
+            problems.append(Problem(f"operators[{index}].params.path", problem))
+    return problems
+
+
+def _input_problem(file: Path, params: Mapping[str, Any]) -> str:
+    if not file.exists():
+        return f"there is no file {str(file)!r}"
+    if not os.access(file, os.R_OK):
+        return f"{str(file)!r} cannot be read; check its permissions"
+    if not (file.is_file() or file.is_dir()):
+        return f"{str(file)!r} is neither a file nor a directory"
+    if file.is_file() and file.stat().st_size == 0:
+        return f"{str(file)!r} is empty"
+    if params.get("reader") in (None, "file"):
+        try:
+            look(file, **{name: params[name] for name in ("text", "ts", "ts_unit") if params.get(name)})
+        except SourceError as error:
+            return f"{error.what} {error.hint}"
+    return ""

@@ -6,7 +6,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from controlplane.api.requests import ReasonSerializer
+from controlplane.api.requests import ErrorItemSerializer, ReasonSerializer
+from controlplane.domain.topology import Topology as Graph
 from controlplane.events.drawing import topology_graph
 from controlplane.events.representation import POLICY_FIELDS
 from controlplane.topologies.choices import PLANNER_CHOICES, ApprovalPolicy, MethodPolicy, RollbackPolicy
@@ -86,7 +87,7 @@ class RestoreSerializer(ReasonSerializer):
     checkpoint = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="its epoch")
 
 
-class TopologyCreateSerializer(ReasonSerializer):
+class TopologySourceSerializer(serializers.Serializer):
     """Either `spec` (an object, or YAML text) or the name of a ready-made `pipeline`."""
 
     spec = serializers.JSONField(required=False, help_text="a specification, or YAML text")
@@ -100,6 +101,31 @@ class TopologyCreateSerializer(ReasonSerializer):
         if ("spec" in attrs) == ("pipeline" in attrs):
             raise serializers.ValidationError("give either `spec` or `pipeline`")
         return attrs
+
+
+class TopologyCreateSerializer(ReasonSerializer, TopologySourceSerializer):
+    """A new topology: either `spec` (an object, or YAML text) or a ready-made `pipeline`, and why."""
+
+
+class TopologyOutlineSerializer(serializers.Serializer):
+    name = serializers.CharField()
+    operators = serializers.SerializerMethodField()
+    partitions = serializers.SerializerMethodField()
+    queries = serializers.ListField(child=serializers.CharField())
+
+    def get_operators(self, graph: Graph) -> int:
+        return len(graph.operators)
+
+    def get_partitions(self, graph: Graph) -> int:
+        return len(graph.partitions)
+
+
+class VerdictSerializer(serializers.Serializer):
+    """What is wrong with a specification; and what it would be, where it is valid apart from its inputs."""
+
+    valid = serializers.BooleanField()
+    problems = ErrorItemSerializer(many=True)
+    topology = TopologyOutlineSerializer(allow_null=True)
 
 
 class TopologyUpdateSerializer(ReasonSerializer):

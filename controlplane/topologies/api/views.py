@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_view
-from rest_framework import mixins, status, viewsets
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework import mixins, serializers, status, viewsets
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from controlplane.api.actions import ActionsMixin, action_schema
+from controlplane.api.parsers import PlainJSONParser, YamlSpecificationParser
 from controlplane.api.requests import REASON, ErrorsSerializer, caller, reason_of
-from controlplane.errors import Missing
+from controlplane.errors import Invalid, Missing
 from controlplane.events.choices import OperationKind
 from controlplane.topologies.api.serializers import (
     PipelineSerializer,
@@ -21,7 +23,9 @@ from controlplane.topologies.api.serializers import (
     TopologyCreateSerializer,
     TopologyDetailSerializer,
     TopologySerializer,
+    TopologySourceSerializer,
     TopologyUpdateSerializer,
+    VerdictSerializer,
 )
 from controlplane.topologies.filtersets import TopologyFilters
 from controlplane.topologies.lifecycle import (
@@ -33,14 +37,22 @@ from controlplane.topologies.lifecycle import (
 from controlplane.topologies.models import Topology
 from controlplane.topologies.selectors import topology_list
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
-from controlplane.topologies.validation import (
-    pipeline_names,
-    pipeline_read,
-    source_params_override,
-    spec_read,
-)
+from controlplane.topologies.submission import Verdict, specification_check, specification_compose
+from controlplane.topologies.validation import pipeline_names, pipeline_read, spec_read
 
 ACTION = action_schema()
+IN_YAML = "with a YAML body, which is the specification itself; a JSON body has a field for it"
+SOURCE_IN_QUERY = [
+    OpenApiParameter("name", OpenApiTypes.STR, description=IN_YAML),
+    OpenApiParameter("input", OpenApiTypes.STR, description=IN_YAML),
+    OpenApiParameter("rate", OpenApiTypes.INT, description=IN_YAML),
+    OpenApiParameter("limit", OpenApiTypes.INT, description=IN_YAML),
+]
+REASON_IN_QUERY = OpenApiParameter("reason", OpenApiTypes.STR, description=IN_YAML)
+
+
+def in_yaml_too(serializer: type[serializers.Serializer]) -> dict[str, Any]:
+    return {"application/json": serializer, "application/yaml": OpenApiTypes.STR}
 
 
 @extend_schema_view(
@@ -53,6 +65,7 @@ class TopologyViewSet(
     """Topologies by name."""
 
     queryset = Topology.objects.none()
+    parser_classes = (PlainJSONParser, YamlSpecificationParser)
     lookup_field = "name"
     lookup_value_regex = "[A-Za-z0-9_-]+"
     filterset_class = TopologyFilters
@@ -74,20 +87,18 @@ class TopologyViewSet(
         return TopologySerializer if self.action == "list" else TopologyDetailSerializer
 
     @extend_schema(
-        request=TopologyCreateSerializer,
-        responses={201: TopologyDetailSerializer, 400: ErrorsSerializer, 409: ErrorsSerializer},
+        request=in_yaml_too(TopologyCreateSerializer),
+        parameters=[*SOURCE_IN_QUERY, REASON_IN_QUERY],
+        responses={201: TopologyDetailSerializer, 409: ErrorsSerializer},
     )
     def create(self, request: Request) -> Response:
+        """Accept a specification as a new topology. Nothing runs until it is deployed."""
         serializer = TopologyCreateSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         given = serializer.validated_data
-        spec = pipeline_read(given["pipeline"]) if "pipeline" in given else spec_read(given["spec"])
-        if "name" in given:
-            spec = {**spec, "name": given["name"]}
-        spec = source_params_override(
-            spec, path=given.get("input"), rate=given.get("rate"), limit=given.get("limit")
+        topology = topology_create(
+            spec=specification_compose(given), reason=given["reason"], **caller(request)
         )
-        topology = topology_create(spec=spec, reason=given["reason"], **caller(request))
         return Response(
             self._detail(topology.name),
             status=status.HTTP_201_CREATED,
@@ -95,10 +106,12 @@ class TopologyViewSet(
         )
 
     @extend_schema(
-        request=TopologyUpdateSerializer,
-        responses={200: TopologyDetailSerializer, 400: ErrorsSerializer, 409: ErrorsSerializer},
+        request=in_yaml_too(TopologyUpdateSerializer),
+        parameters=[REASON_IN_QUERY],
+        responses={200: TopologyDetailSerializer, 409: ErrorsSerializer},
     )
     def update(self, request: Request, name: str) -> Response:
+        """Replace the whole specification; only while the topology is not deployed."""
         serializer = TopologyUpdateSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         given = serializer.validated_data
@@ -109,6 +122,23 @@ class TopologyViewSet(
     def destroy(self, request: Request, name: str) -> Response:
         topology_delete(name=name, reason=reason_of(request), **caller(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+    @extend_schema(
+        request=in_yaml_too(TopologySourceSerializer),
+        parameters=SOURCE_IN_QUERY,
+        responses={200: VerdictSerializer},
+        filters=False,
+    )
+    @action(detail=False, methods=["post"], pagination_class=None)
+    def validate(self, request: Request) -> Response:
+        """Say everything that is wrong with a specification, each fault with its path. Changes nothing."""
+        serializer = TopologySourceSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        try:
+            verdict = specification_check(specification_compose(serializer.validated_data))
+        except Invalid as error:
+            verdict = Verdict(error.problems, None)
+        return Response(VerdictSerializer(verdict).data)
 
     @ACTION
     @action(detail=True, methods=["post"])

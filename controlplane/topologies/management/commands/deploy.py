@@ -14,26 +14,22 @@ from controlplane.events.choices import Door
 from controlplane.nodes.choices import NODE_USABLE
 from controlplane.nodes.models import Node
 from controlplane.topologies.choices import Desired, TopologyStatus
+from controlplane.topologies.command_arguments import (
+    problem_lines,
+    specification_arguments,
+    specification_read,
+)
 from controlplane.topologies.lifecycle import topology_deploy
 from controlplane.topologies.models import Topology
 from controlplane.topologies.services import topology_create, topology_update
-from controlplane.topologies.validation import (
-    inputs_require,
-    pipeline_read,
-    source_params_override,
-    spec_validate,
-)
+from controlplane.topologies.submission import specification_check
 
 
 class Command(BaseCommand):
     help = "Deploy a ready-made pipeline, or a topology from a YAML or JSON file."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("pipeline", help="name of a ready-made pipeline, or a file")
-        parser.add_argument("--name", help="name of the topology, instead of the one in the file")
-        parser.add_argument("--input", help="parquet, csv or jsonl file with a text column")
-        parser.add_argument("--rate", type=int, help="tuples per second")
-        parser.add_argument("--limit", type=int, help="tuples after which the topology is completed")
+        specification_arguments(parser)
         parser.add_argument("--reason", default="deployed from the command line")
         parser.add_argument(
             "--wait-nodes", type=int, default=0, metavar="N", help="wait until N nodes are alive"
@@ -47,20 +43,16 @@ class Command(BaseCommand):
         try:
             self._deploy(options)
         except Invalid as error:
-            lines = "\n".join(f"  {problem}" for problem in error.problems)
-            raise CommandError(f"not deployed:\n{lines}") from error
+            raise CommandError(f"not deployed:\n{problem_lines(error.problems)}") from error
         except ServiceError as error:
             raise CommandError(f"not deployed: {error}") from error
 
     def _deploy(self, options: dict[str, Any]) -> None:
-        spec = pipeline_read(options["pipeline"])
-        if options["name"]:
-            spec = {**spec, "name": options["name"]}
-        spec = source_params_override(
-            spec, path=options["input"], rate=options["rate"], limit=options["limit"]
-        )
-        graph = spec_validate(spec)
-        inputs_require(graph.to_data())
+        spec = specification_read(options)
+        verdict = specification_check(spec)
+        graph = verdict.topology
+        if not verdict.valid or graph is None:
+            raise Invalid.from_problems(verdict.problems)
         topology = Topology.objects.filter(name=graph.name).first()
         if topology is not None and options["if_needed"] and _is_deployed(topology):
             self.stdout.write(f"{topology.name} is deployed already ({topology.status})")

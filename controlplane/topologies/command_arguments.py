@@ -1,0 +1,38 @@
+"""What `manage.py deploy` and `manage.py validate` take, and how they say what is wrong."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from controlplane.domain.topology import Problem
+from controlplane.errors import Invalid
+from controlplane.topologies.submission import specification_compose
+from controlplane.topologies.validation import file_read, pipeline_names
+
+
+def specification_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("pipeline", help="name of a ready-made pipeline, or a file")
+    parser.add_argument("--name", help="name of the topology, instead of the one in the file")
+    parser.add_argument("--input", help="parquet, csv or jsonl file with a text column")
+    parser.add_argument("--rate", type=int, help="tuples per second")
+    parser.add_argument("--limit", type=int, help="tuples after which the topology is completed")
+
+
+def specification_read(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification those arguments mean. Raises `Invalid`."""
+    source = options["pipeline"]
+    known = pipeline_names()
+    given = {name: options[name] for name in ("name", "input", "rate", "limit") if options[name] is not None}
+    if source in known:
+        return specification_compose({**given, "pipeline": source})
+    file = Path(source).expanduser()
+    if not file.is_file():
+        raise Invalid("pipeline", f"no pipeline and no file {source!r}; pipelines: {', '.join(known)}")
+    return specification_compose({**given, "spec": file_read(file)})
+
+
+def problem_lines(problems: Iterable[Problem]) -> str:
+    return "\n".join(f"  {problem}" for problem in problems)

@@ -1,0 +1,35 @@
+"""``manage.py validate topology.yaml``: say everything that is wrong with a specification."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from controlplane.errors import Invalid
+from controlplane.topologies.command_arguments import (
+    problem_lines,
+    specification_arguments,
+    specification_read,
+)
+from controlplane.topologies.submission import specification_check
+
+
+class Command(BaseCommand):
+    help = "Check a ready-made pipeline, or a topology in a YAML or JSON file. Changes nothing."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        specification_arguments(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            verdict = specification_check(specification_read(options))
+        except Invalid as error:
+            raise CommandError(f"not valid:\n{problem_lines(error.problems)}") from error
+        graph = verdict.topology
+        if not verdict.valid or graph is None:
+            raise CommandError(f"not valid:\n{problem_lines(verdict.problems)}")
+        self.stdout.write(
+            f"{graph.name} is valid: {len(graph.partitions)} partitions, {len(graph.queries)} queries"
+        )

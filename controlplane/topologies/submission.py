@@ -1,0 +1,49 @@
+"""What REST and the command line share of taking a specification in: composing it, and checking all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.domain.topology import Problem, Topology
+from controlplane.errors import Invalid
+from controlplane.topologies.validation import (
+    inputs_problems,
+    pipeline_read,
+    source_params_override,
+    spec_read,
+    spec_validate,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check found: all problems, and the graph where the specification itself is valid."""
+
+    problems: list[Problem]
+    topology: Topology | None
+
+    @property
+    def valid(self) -> bool:
+        return not self.problems
+
+
+def specification_compose(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification that `spec` (an object or a text) or `pipeline` (a name) gives, with `name` and,
+    for its sources, `input`, `rate` and `limit` replaced where they are given. Raises `Invalid`."""
+    spec = pipeline_read(given["pipeline"]) if "pipeline" in given else spec_read(given["spec"])
+    if given.get("name"):
+        spec = {**spec, "name": given["name"]}
+    return source_params_override(
+        spec, path=given.get("input"), rate=given.get("rate"), limit=given.get("limit")
+    )
+
+
+def specification_check(spec: Mapping[str, Any]) -> Verdict:
+    """Everything that would keep a specification from being accepted or deployed here, but for capacity."""
+    try:
+        graph = spec_validate(spec)
+    except Invalid as error:
+        return Verdict(error.problems, None)
+    return Verdict(inputs_problems(graph.to_data()), graph)

@@ -1,0 +1,127 @@
+"""Checking a specification without accepting it, over REST and on the command line; YAML bodies."""
+
+from __future__ import annotations
+
+import os
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import CommandError, call_command
+from rest_framework.test import APIClient
+
+from controlplane.events.models import AuditEntry, Event
+from controlplane.topologies.models import Topology
+from tests.unit.controlplane.specs import spec_of
+
+VALIDATE = "/api/v1/topologies/validate/"
+WHY = {"reason": "because"}
+
+
+def paths(verdict: dict[str, Any]) -> list[str]:
+    return sorted(problem["path"] for problem in verdict["problems"])
+
+
+def test_a_valid_specification_is_outlined_and_nothing_changes(operator: APIClient) -> None:
+    answer = operator.post(VALIDATE, {"spec": spec_of()})
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "valid": True,
+        "problems": [],
+        "topology": {
+            "name": "counts",
+            "operators": 4,
+            "partitions": 7,
+            "queries": ["O0[0]", "O0[1]", "O1[0]"],
+        },
+    }
+    named = operator.post(VALIDATE, {"pipeline": "hashtags", "name": "mine", "rate": 5}).json()
+    assert (named["valid"], named["topology"]["name"]) == (True, "mine")
+    assert not any(model.objects.exists() for model in (Topology, AuditEntry, Event))
+
+
+def test_everything_wrong_comes_at_once(operator: APIClient) -> None:
+    spec = spec_of()
+    spec["epoch_interval"] = "soon"
+    spec["operators"][1]["params"] = {"pattern": "("}
+    spec["operators"][2] |= {"kind": "nonsense", "priority": 11}
+    spec["operators"][3]["inputs"] = [{"from": "Nobody"}]
+    verdict = operator.post(VALIDATE, {"spec": spec}).json()
+    assert (verdict["valid"], verdict["topology"]) == (False, None)
+    assert paths(verdict) == [
+        "epoch_interval",
+        "operators[1].params",
+        "operators[2].kind",
+        "operators[2].priority",
+        "operators[3].inputs[0].from",
+    ]
+
+
+def test_inputs_are_looked_at_too(operator: APIClient, tmp_path: Path) -> None:
+    empty, pipe = tmp_path / "empty.csv", tmp_path / "pipe"
+    empty.touch()
+    os.mkfifo(pipe)
+    for file, message in (
+        (empty, "is empty"),
+        (pipe, "neither a file nor a directory"),
+        (tmp_path / "absent.csv", "there is no file"),
+        (tmp_path / ("x" * 300), "cannot be looked at"),
+    ):
+        verdict = operator.post(VALIDATE, {"pipeline": "hashtags", "input": str(file)}).json()
+        assert paths(verdict) == ["operators[0].params.path"]
+        assert message in verdict["problems"][0]["message"]
+        assert verdict["topology"]["name"] == "hashtags", "the specification itself is sound"
+
+
+def test_what_is_no_specification_at_all(operator: APIClient) -> None:
+    def verdict(body: dict[str, Any]) -> dict[str, Any]:
+        answer = operator.post(VALIDATE, body)
+        assert answer.status_code == 200
+        return dict(answer.json())
+
+    assert paths(verdict({"spec": "a: [unclosed"})) == ["line 2, column 1"]
+    assert paths(verdict({"spec": {}})) == ["name", "operators"]
+    assert paths(verdict({"spec": {**spec_of(), "name": "validate"}})) == ["name"]
+    assert paths(verdict({"pipeline": "nope"})) == ["pipeline"]
+    for body in ({}, {"spec": {}, "pipeline": "hashtags"}, {"pipeline": "hashtags", "rate": 0}):
+        assert operator.post(VALIDATE, body).status_code == 400
+
+
+def test_yaml_is_a_body_of_its_own(operator: APIClient) -> None:
+    text = yaml.safe_dump(spec_of())
+
+    def send(method: str, path: str, query: str = "") -> Any:
+        url = f"/api/v1/topologies/{path}?{query}"
+        return operator.generic(method, url, text, content_type="application/yaml")
+
+    assert send("POST", "validate/", "name=other").json()["topology"]["name"] == "other"
+    refused = send("POST", "")
+    assert (refused.status_code, refused.json()["errors"][0]["path"]) == (400, "reason")
+    made = send("POST", "", "reason=because&rate=7&name=mine")
+    assert (made.status_code, made.json()["name"]) == (201, "mine")
+    assert made.json()["spec"]["operators"][0]["params"]["rate"] == 7
+    assert AuditEntry.objects.get().reason == "because"
+
+
+@pytest.mark.parametrize("name", ["../../../etc/passwd", "/etc/hostname", "README.md", "hashtags.yaml", "~"])
+def test_a_pipeline_names_no_file_of_the_server(operator: APIClient, name: str) -> None:
+    answer = operator.post("/api/v1/topologies/", {"pipeline": name, **WHY})
+    assert answer.status_code == 400
+    assert "there is no pipeline" in answer.json()["errors"][0]["message"]
+
+
+def test_the_command_says_the_same(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text(yaml.safe_dump(spec_of()), encoding="utf-8")
+    spec = spec_of()
+    spec["operators"][2] |= {"kind": "nonsense", "priority": 11}
+    bad.write_text(yaml.safe_dump(spec), encoding="utf-8")
+    out = StringIO()
+    call_command("validate", str(good), stdout=out)
+    assert out.getvalue().strip() == "counts is valid: 7 partitions, 3 queries"
+    with pytest.raises(CommandError, match=r"(?s)operators\[2\].priority.*operators\[2\].kind"):
+        call_command("validate", str(bad))
+    with pytest.raises(CommandError, match="no pipeline and no file"):
+        call_command("validate", "nope")
