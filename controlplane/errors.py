@@ -34,5 +34,9 @@ class Conflict(ServiceError):  # noqa: N818
     """The present state does not permit it; the message says which state it is and what to do."""
 
 
+class Stale(ServiceError):  # noqa: N818
+    """What is to be changed is not what its author has seen: somebody else was faster."""
+
+
 class Missing(ServiceError):  # noqa: N818
     """There is no such thing."""

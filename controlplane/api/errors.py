@@ -12,12 +12,13 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
-from controlplane.errors import Conflict, Invalid, Missing, ServiceError
+from controlplane.errors import Conflict, Invalid, Missing, ServiceError, Stale
 
 _STATUS: dict[type[ServiceError], int] = {
     Invalid: status.HTTP_400_BAD_REQUEST,
     Conflict: status.HTTP_409_CONFLICT,
     Missing: status.HTTP_404_NOT_FOUND,
+    Stale: status.HTTP_412_PRECONDITION_FAILED,
 }
 
 

@@ -17,9 +17,11 @@ from controlplane.events.operations import reason_require
 from controlplane.events.representation import POLICY_FIELDS, topology_change
 from controlplane.events.services import event_publish
 from controlplane.incidents.stepping import incidents_step_on_commit
+from controlplane.preconditions import ANYTHING, Expected
 from controlplane.topologies.choices import PLANNER_CHOICES, ApprovalPolicy, MethodPolicy, RollbackPolicy
 from controlplane.topologies.models import Topology
 from controlplane.topologies.selectors import topology_get
+from controlplane.topologies.tags import policy_tag
 
 _CHOICES: dict[str, list[str]] = {
     "method": list(MethodPolicy.values),
@@ -45,14 +47,21 @@ def policy_of(topology: Topology) -> RecoveryPolicy:
 
 @transaction.atomic
 def topology_policy_set(
-    *, name: str, changes: Mapping[str, Any], actor: str, reason: str, door: Door
+    *,
+    name: str,
+    changes: Mapping[str, Any],
+    actor: str,
+    reason: str,
+    door: Door,
+    expected: Expected = ANYTHING,
 ) -> Topology:
     """Change some fields of the policy, also while an incident is open: it is looked at again at once.
 
-    Raises `Missing`, or `Invalid` with the field's name.
+    Raises `Missing`, `Invalid` with the field's name or, where it is not the policy expected, `Stale`.
     """
     reason_require(reason)
     topology = topology_get(name, lock=True)
+    expected.require(policy_tag(topology), f"the policy of {name}")
     for field, value in changes.items():
         _require(field, value)
     before = {field: getattr(topology, field) for field in changes}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db.models import Count, Max, Q, QuerySet
 
+from controlplane.domain.topology import partition_id
 from controlplane.errors import Missing
 from controlplane.topologies.models import (
     AvailabilitySample,
@@ -61,6 +62,13 @@ def query_list(topology: str) -> QuerySet[Query]:
         .defer(SPEC_OF_TOPOLOGY)
         .order_by("partition__operator", "partition__index")
     )
+
+
+def query_priorities(topology: str) -> dict[str, int]:
+    """Query id to priority."""
+    rows = Query.objects.filter(topology__name=topology)
+    columns = rows.values_list("partition__operator", "partition__index", "priority")
+    return {partition_id(operator, index): priority for operator, index, priority in columns}
 
 
 def version_list(topology: str) -> QuerySet[TopologyVersion]:

@@ -18,6 +18,7 @@ from controlplane.events.operations import reason_require
 from controlplane.events.representation import Change, query_change, removal, topology_change
 from controlplane.events.services import event_publish
 from controlplane.incidents.stepping import incidents_step_on_commit
+from controlplane.preconditions import ANYTHING, Expected
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.lifecycle import at_rest_require
 from controlplane.topologies.models import (
@@ -29,6 +30,7 @@ from controlplane.topologies.models import (
 )
 from controlplane.topologies.rows import Rows, rows_create, rows_removed
 from controlplane.topologies.selectors import query_list, topology_get
+from controlplane.topologies.tags import priorities_tag, specification_tag
 from controlplane.topologies.validation import spec_validate
 
 
@@ -60,13 +62,16 @@ def topology_create(*, spec: Any, actor: str, reason: str, door: Door) -> Topolo
 
 
 @transaction.atomic
-def topology_update(*, name: str, spec: Any, actor: str, reason: str, door: Door) -> Topology:
+def topology_update(
+    *, name: str, spec: Any, actor: str, reason: str, door: Door, expected: Expected = ANYTHING
+) -> Topology:
     """Replace the specification by a new version; only while the topology is not deployed.
 
-    Raises `Missing`, `Invalid` or `Conflict`.
+    Raises `Missing`, `Invalid`, `Conflict` or, where it is not the one expected, `Stale`.
     """
     reason_require(reason)
     topology = topology_get(name, lock=True)
+    expected.require(specification_tag(topology), f"the specification of {name}")
     at_rest_require(topology, "update")
     graph = spec_validate(spec)
     if graph.name != topology.name:
@@ -103,10 +108,11 @@ def topology_update(*, name: str, spec: Any, actor: str, reason: str, door: Door
 
 
 @transaction.atomic
-def topology_delete(*, name: str, actor: str, reason: str, door: Door) -> None:
-    """Remove a topology that is not deployed, with its history. Raises `Missing` or `Conflict`."""
+def topology_delete(*, name: str, actor: str, reason: str, door: Door, expected: Expected = ANYTHING) -> None:
+    """Remove a topology that is not deployed, with its history. Raises `Missing`, `Conflict` or `Stale`."""
     reason_require(reason)
     topology = topology_get(name, lock=True)
+    expected.require(specification_tag(topology), f"the specification of {name}")
     at_rest_require(topology, "delete")
     rows = Rows.load(topology).changes()
     checkpoints = topology.checkpoints.values_list("epoch", flat=True)
@@ -128,9 +134,19 @@ def topology_delete(*, name: str, actor: str, reason: str, door: Door) -> None:
 
 @transaction.atomic
 def query_priorities_set(
-    *, topology: str, priorities: Mapping[str, int], actor: str, reason: str, door: Door
+    *,
+    topology: str,
+    priorities: Mapping[str, int],
+    actor: str,
+    reason: str,
+    door: Door,
+    expected: Expected = ANYTHING,
 ) -> list[Query]:
-    """Set the priority (1 to 10) of queries given by id (``O3[0]``). Raises `Missing` or `Invalid`."""
+    """Set the priority (1 to 10) of queries given by id (``O3[0]``).
+
+    expected: the tag of all priorities of the topology, or of those of exactly these queries.
+    Raises `Missing`, `Invalid` or `Stale`.
+    """
     reason_require(reason)
     target = topology_get(topology, lock=True)
     rows = {row.partition.label: row for row in query_list(topology)}
@@ -143,6 +159,11 @@ def query_priorities_set(
             raise Invalid(
                 "priority", f"query {label}: {priority} is not between {PRIORITY_LOW} and {PRIORITY_HIGH}"
             )
+    if expected.tags is not None:
+        present = {label: row.priority for label, row in rows.items()}
+        of_these = priorities_tag(topology, {label: present[label] for label in priorities})
+        if of_these not in expected.tags:
+            expected.require(priorities_tag(topology, present), f"a priority of {topology}")
     changed = {label: rows[label] for label, value in priorities.items() if rows[label].priority != value}
     if not changed:
         return [rows[label] for label in priorities]

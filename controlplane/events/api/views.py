@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 from django.db.models import QuerySet
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers, viewsets
@@ -15,6 +16,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from controlplane.api.filtering import parameters_require
+from controlplane.api.preconditions import ETAG, IF_NONE_MATCH, is_current, not_modified
 from controlplane.events.api.serializers import (
     AuditEntrySerializer,
     EventPageSerializer,
@@ -23,8 +25,8 @@ from controlplane.events.api.serializers import (
     SnapshotSerializer,
 )
 from controlplane.events.choices import EventKind
-from controlplane.events.light import RAW, light_rows
 from controlplane.events.filtersets import AuditFilters, OperationFilters
+from controlplane.events.light import RAW, light_rows
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.events.selectors import audit_list, event_list, event_position, operation_list
 from controlplane.events.sharing import snapshot
@@ -33,11 +35,17 @@ from controlplane.events.sharing import snapshot
 class SnapshotView(APIView):
     """The state of everything, to be followed up with events after `sequence`."""
 
-    @extend_schema(responses=SnapshotSerializer)
-    def get(self, request: Request) -> HttpResponse:
+    @extend_schema(parameters=[IF_NONE_MATCH, ETAG], responses={200: SnapshotSerializer, 304: None})
+    def get(self, request: Request) -> HttpResponseBase:
+        """Weakly tagged with a sequence: while nothing has been published it is only asked for once."""
+        # Read before the snapshot is: it may hold later events, never fewer than the tag says.
+        present = f'W/"{event_position()[0]}"'
+        if is_current(request, present):
+            return not_modified(present)
         document = snapshot.get()
         compressed = "gzip" in request.headers.get("Accept-Encoding", "")
         response = HttpResponse(document.gzip if compressed else document.text, "application/json")
+        response["ETag"] = present
         if compressed:
             response["Content-Encoding"] = "gzip"
         patch_vary_headers(response, ("Accept-Encoding",))

@@ -9,6 +9,15 @@ from rest_framework import mixins, viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.api.preconditions import (
+    ETAG,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    expected_of,
+    is_current,
+    not_modified,
+    tagged,
+)
 from controlplane.api.requests import ErrorsSerializer, caller
 from controlplane.errors import Missing
 from controlplane.topologies.api.serializers import (
@@ -43,11 +52,13 @@ from controlplane.topologies.selectors import (
     partition_list,
     problem_list,
     query_list,
+    query_priorities,
     topology_get,
     topology_require,
     version_list,
 )
 from controlplane.topologies.services import query_priorities_set
+from controlplane.topologies.tags import policy_tag, priorities_tag
 
 
 class OfTopology(viewsets.GenericViewSet):
@@ -76,13 +87,21 @@ class QueryViewSet(OfTopology, mixins.ListModelMixin):
     def get_queryset(self) -> Any:
         return query_list(self.topology)
 
-    @extend_schema(responses={200: QuerySerializer, 404: ErrorsSerializer})
+    @extend_schema(parameters=[ETAG])
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """All queries. The ETag is that of all priorities of the topology, whatever the filters."""
+        response: Response = super().list(request, *args, **kwargs)
+        response.headers["ETag"] = priorities_tag(self.topology, query_priorities(self.topology))
+        return response
+
+    @extend_schema(responses={200: QuerySerializer}, parameters=[ETAG])
     def retrieve(self, request: Request, topology: str, query: str) -> Response:
-        return Response(QuerySerializer(self._row(query)).data)
+        return self._shown(query)
 
     @extend_schema(
         request=QueryUpdateSerializer,
-        responses={200: QuerySerializer, 400: ErrorsSerializer, 404: ErrorsSerializer},
+        parameters=[IF_MATCH, ETAG],
+        responses={200: QuerySerializer, 412: ErrorsSerializer},
     )
     def partial_update(self, request: Request, topology: str, query: str) -> Response:
         serializer = QueryUpdateSerializer(data=request.data)
@@ -92,14 +111,16 @@ class QueryViewSet(OfTopology, mixins.ListModelMixin):
             topology=topology,
             priorities={query: given["priority"]},
             reason=given["reason"],
+            expected=expected_of(request),
             **caller(request),
         )
-        return Response(QuerySerializer(self._row(query)).data)
+        return self._shown(query)
 
     @extend_schema(
         operation_id="topologies_queries_priorities",
         request=QueryPrioritiesSerializer,
-        responses={200: QuerySerializer(many=True), 400: ErrorsSerializer, 404: ErrorsSerializer},
+        parameters=[IF_MATCH, ETAG],
+        responses={200: QuerySerializer(many=True), 412: ErrorsSerializer},
     )
     def priorities(self, request: Request, topology: str) -> Response:
         """Set the priorities of several queries as one change."""
@@ -110,9 +131,15 @@ class QueryViewSet(OfTopology, mixins.ListModelMixin):
             topology=topology,
             priorities=given["priorities"],
             reason=given["reason"],
+            expected=expected_of(request),
             **caller(request),
         )
-        return Response(QuerySerializer(rows, many=True).data)
+        tag = priorities_tag(topology, query_priorities(topology))
+        return tagged(QuerySerializer(rows, many=True).data, tag)
+
+    def _shown(self, label: str) -> Response:
+        row = self._row(label)
+        return tagged(QuerySerializer(row).data, priorities_tag(self.topology, {label: row.priority}))
 
     def _row(self, label: str) -> Query:
         for row in query_list(self.topology).filter(partition__operator=label.partition("[")[0]):
@@ -128,15 +155,20 @@ class PolicyViewSet(OfTopology):
     serializer_class = PolicySerializer
 
     @extend_schema(
-        operation_id="topologies_policy_retrieve", responses={200: PolicySerializer, 404: ErrorsSerializer}
+        operation_id="topologies_policy_retrieve",
+        parameters=[IF_NONE_MATCH, ETAG],
+        responses={200: PolicySerializer, 304: None},
     )
     def retrieve(self, request: Request, topology: str) -> Response:
-        return Response(PolicySerializer(topology_get(topology)).data)
+        row = topology_get(topology)
+        tag = policy_tag(row)
+        return not_modified(tag) if is_current(request, tag) else tagged(PolicySerializer(row).data, tag)
 
     @extend_schema(
         operation_id="topologies_policy_update",
         request=PolicyUpdateSerializer,
-        responses={200: PolicySerializer, 400: ErrorsSerializer, 404: ErrorsSerializer},
+        parameters=[IF_MATCH, ETAG],
+        responses={200: PolicySerializer, 412: ErrorsSerializer},
     )
     def partial_update(self, request: Request, topology: str) -> Response:
         """Change some of it, also in the middle of an incident."""
@@ -144,8 +176,10 @@ class PolicyViewSet(OfTopology):
         serializer.is_valid(raise_exception=True)
         given = dict(serializer.validated_data)
         reason = given.pop("reason")
-        row = topology_policy_set(name=topology, changes=given, reason=reason, **caller(request))
-        return Response(PolicySerializer(row).data)
+        row = topology_policy_set(
+            name=topology, changes=given, reason=reason, expected=expected_of(request), **caller(request)
+        )
+        return tagged(PolicySerializer(row).data, policy_tag(row))
 
 
 class PartitionViewSet(OfTopology, mixins.ListModelMixin):

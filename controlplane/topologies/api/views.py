@@ -14,6 +14,7 @@ from rest_framework.views import APIView
 
 from controlplane.api.actions import ActionsMixin, action_schema
 from controlplane.api.parsers import PlainJSONParser, YamlSpecificationParser
+from controlplane.api.preconditions import ETAG, IF_MATCH, IF_MATCH_REQUIRED, expected_of, tagged
 from controlplane.api.requests import REASON, ErrorsSerializer, caller, reason_of
 from controlplane.errors import Invalid, Missing
 from controlplane.events.choices import OperationKind
@@ -38,6 +39,7 @@ from controlplane.topologies.models import Topology
 from controlplane.topologies.selectors import topology_list
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
 from controlplane.topologies.submission import Verdict, specification_check, specification_compose
+from controlplane.topologies.tags import specification_tag
 from controlplane.topologies.validation import pipeline_names, pipeline_read, spec_read
 
 ACTION = action_schema()
@@ -57,11 +59,9 @@ def in_yaml_too(serializer: type[serializers.Serializer]) -> dict[str, Any]:
 
 @extend_schema_view(
     list=extend_schema(responses=TopologySerializer(many=True)),
-    retrieve=extend_schema(responses=TopologyDetailSerializer),
+    retrieve=extend_schema(responses=TopologyDetailSerializer, parameters=[ETAG]),
 )
-class TopologyViewSet(
-    ActionsMixin, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet
-):
+class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
     """Topologies by name."""
 
     queryset = Topology.objects.none()
@@ -88,7 +88,7 @@ class TopologyViewSet(
 
     @extend_schema(
         request=in_yaml_too(TopologyCreateSerializer),
-        parameters=[*SOURCE_IN_QUERY, REASON_IN_QUERY],
+        parameters=[*SOURCE_IN_QUERY, REASON_IN_QUERY, ETAG],
         responses={201: TopologyDetailSerializer, 409: ErrorsSerializer},
     )
     def create(self, request: Request) -> Response:
@@ -99,28 +99,46 @@ class TopologyViewSet(
         topology = topology_create(
             spec=specification_compose(given), reason=given["reason"], **caller(request)
         )
-        return Response(
-            self._detail(topology.name),
-            status=status.HTTP_201_CREATED,
-            headers={"Location": f"/api/v1/topologies/{topology.name}/"},
-        )
+        response = self._detail(topology.name, code=status.HTTP_201_CREATED)
+        response.headers["Location"] = f"/api/v1/topologies/{topology.name}/"
+        return response
+
+    def retrieve(self, request: Request, name: str) -> Response:
+        return self._detail(name)
 
     @extend_schema(
         request=in_yaml_too(TopologyUpdateSerializer),
-        parameters=[REASON_IN_QUERY],
-        responses={200: TopologyDetailSerializer, 409: ErrorsSerializer},
+        parameters=[REASON_IN_QUERY, IF_MATCH_REQUIRED, ETAG],
+        responses={
+            200: TopologyDetailSerializer,
+            409: ErrorsSerializer,
+            412: ErrorsSerializer,
+            428: ErrorsSerializer,
+        },
     )
     def update(self, request: Request, name: str) -> Response:
         """Replace the whole specification; only while the topology is not deployed."""
         serializer = TopologyUpdateSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         given = serializer.validated_data
-        topology_update(name=name, spec=spec_read(given["spec"]), reason=given["reason"], **caller(request))
-        return Response(self._detail(name))
+        topology_update(
+            name=name,
+            spec=spec_read(given["spec"]),
+            reason=given["reason"],
+            expected=expected_of(request, required=True),
+            **caller(request),
+        )
+        return self._detail(name)
 
-    @extend_schema(parameters=[REASON], responses={204: None, 409: ErrorsSerializer})
+    @extend_schema(
+        parameters=[REASON, IF_MATCH],
+        responses={204: None, 409: ErrorsSerializer, 412: ErrorsSerializer},
+    )
     def destroy(self, request: Request, name: str) -> Response:
-        topology_delete(name=name, reason=reason_of(request), **caller(request))
+        """Remove it with its history; only while it is not deployed."""
+        topology_delete(
+            name=name, reason=reason_of(request), expected=expected_of(request), **caller(request)
+        )
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(
@@ -186,11 +204,11 @@ class TopologyViewSet(
         return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_RESUME, name=name)
 
     @staticmethod
-    def _detail(name: str) -> Any:
+    def _detail(name: str, *, code: int = status.HTTP_200_OK) -> Response:
         topology = topology_list().filter(name=name).first()
         if topology is None:
             raise Missing(f"there is no topology {name!r}")
-        return TopologyDetailSerializer(topology).data
+        return tagged(TopologyDetailSerializer(topology).data, specification_tag(topology), code=code)
 
 
 class PipelineListView(APIView):

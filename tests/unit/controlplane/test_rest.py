@@ -33,7 +33,9 @@ def test_create_read_update_delete(operator: APIClient, nodes: list[Node]) -> No
     assert created.json()["queries_total"] == 3
     assert operator.get(f"{API}/topologies/counts/").json()["spec"]["name"] == "counts"
     changed = spec_of(parallelism=4)
-    assert operator.put(f"{API}/topologies/counts/", {"spec": changed, **WHY}).json()["version"] == 2
+    replacement = {"spec": changed, **WHY}
+    seen = {"If-Match": created["ETag"]}
+    assert operator.put(f"{API}/topologies/counts/", replacement, headers=seen).json()["version"] == 2
     versions = operator.get(f"{API}/topologies/counts/versions/").json()["results"]
     assert [version["number"] for version in versions] == [2, 1]
     assert operator.delete(f"{API}/topologies/counts/").status_code == 400
