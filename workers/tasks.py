@@ -14,6 +14,7 @@ from celery import shared_task
 from django.db import DatabaseError
 from django.utils import timezone
 
+from controlplane.api.idempotency import answers_trim
 from controlplane.events.choices import OPERATION_OPEN
 from controlplane.events.models import Operation
 from controlplane.events.services import events_trim
@@ -80,10 +81,11 @@ def sweep() -> None:
 
 @shared_task(name="maintenance.trim")
 def trim() -> None:
-    """Drop what nobody asks for any more: metrics events after an hour, availability samples after a day,
-    deliveries of webhooks after two weeks."""
+    """Drop what nobody asks for any more: metrics events after an hour, availability samples and kept answers
+    after a day, deliveries of webhooks after two weeks."""
     _attempt(events_trim, task="events_trim", of="events")
     _attempt(samples_trim, task="samples_trim", of="samples")
+    _attempt(answers_trim, task="answers_trim", of="answers")
     _attempt(deliveries_trim, task="deliveries_trim", of="deliveries")
 
 

@@ -11,8 +11,10 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.errors import Invalid
 from controlplane.events.choices import Door
 from controlplane.events.models import Operation
+from controlplane.events.operations import KEY_LENGTH
 
 
 class ErrorItemSerializer(serializers.Serializer):
@@ -36,7 +38,7 @@ IDEMPOTENCY_KEY = OpenApiParameter(
     name="Idempotency-Key",
     type=OpenApiTypes.STR,
     location=OpenApiParameter.HEADER,
-    description="Repeating a request with the same key gives the first one's operation back.",
+    description="Repeating a request with the same key gives the first one's outcome back.",
 )
 REASON = OpenApiParameter(
     name="reason", type=OpenApiTypes.STR, required=True, description="why; kept in the audit trail"
@@ -73,7 +75,11 @@ def reason_of(request: Request) -> str:
 
 
 def idempotency_key(request: Request) -> str:
-    return str(request.headers.get("Idempotency-Key", "")).strip()
+    """The key of a request, or "". Raises `Invalid` for one that is too long."""
+    key = str(request.headers.get("Idempotency-Key", "")).strip()
+    if len(key) > KEY_LENGTH:
+        raise Invalid("Idempotency-Key", f"longer than {KEY_LENGTH} characters")
+    return key
 
 
 def accepted(operation: Operation, request: Request) -> Response:

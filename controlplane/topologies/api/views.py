@@ -13,9 +13,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from controlplane.api.actions import ActionsMixin, action_schema
+from controlplane.api.idempotency import once
 from controlplane.api.parsers import PlainJSONParser, YamlSpecificationParser
 from controlplane.api.preconditions import ETAG, IF_MATCH, IF_MATCH_REQUIRED, expected_of, tagged
-from controlplane.api.requests import REASON, ErrorsSerializer, caller, reason_of
+from controlplane.api.requests import IDEMPOTENCY_KEY, REASON, ErrorsSerializer, caller, reason_of
 from controlplane.errors import Invalid, Missing
 from controlplane.events.choices import OperationKind
 from controlplane.topologies.api.serializers import (
@@ -88,7 +89,7 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
 
     @extend_schema(
         request=in_yaml_too(TopologyCreateSerializer),
-        parameters=[*SOURCE_IN_QUERY, REASON_IN_QUERY, ETAG],
+        parameters=[*SOURCE_IN_QUERY, REASON_IN_QUERY, IDEMPOTENCY_KEY, ETAG],
         responses={201: TopologyDetailSerializer, 409: ErrorsSerializer},
     )
     def create(self, request: Request) -> Response:
@@ -96,12 +97,16 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         serializer = TopologyCreateSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         given = serializer.validated_data
-        topology = topology_create(
-            spec=specification_compose(given), reason=given["reason"], **caller(request)
-        )
-        response = self._detail(topology.name, code=status.HTTP_201_CREATED)
-        response.headers["Location"] = f"/api/v1/topologies/{topology.name}/"
-        return response
+
+        def create() -> Response:
+            topology = topology_create(
+                spec=specification_compose(given), reason=given["reason"], **caller(request)
+            )
+            response = self._detail(topology.name, code=status.HTTP_201_CREATED)
+            response.headers["Location"] = f"/api/v1/topologies/{topology.name}/"
+            return response
+
+        return once(request, create)
 
     def retrieve(self, request: Request, name: str) -> Response:
         return self._detail(name)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from controlplane.api.idempotency import answers_trim
+from controlplane.api.models import KeptAnswer
 from controlplane.events.choices import Door
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
@@ -15,6 +18,7 @@ from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
 from controlplane.topologies.lifecycle import topology_deploy
 from controlplane.topologies.models import AvailabilitySample, Topology
+from controlplane.topologies.services import topology_delete
 from tests.unit.controlplane.specs import spec_of
 
 API = "/api/v1"
@@ -152,6 +156,26 @@ def test_an_idempotency_key_repeats_the_answer(operator: APIClient, topology: To
     assert other.status_code == 409
     long = operator.post(f"{API}/topologies/counts/deploy/", WHY, headers={"Idempotency-Key": "x" * 200})
     assert (long.status_code, list(errors(long))) == (400, ["Idempotency-Key"])
+
+
+def test_a_creation_is_safe_to_repeat(operator: APIClient, viewer: APIClient, nodes: list[Node]) -> None:
+    key = {"Idempotency-Key": "one"}
+    body = {"spec": spec_of(), **WHY}
+    first, again = (operator.post(f"{API}/topologies/", body, headers=key) for _ in range(2))
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.json() == first.json()
+    assert (again["Location"], again["ETag"]) == (first["Location"], first["ETag"])
+    assert AuditEntry.objects.count() == 1
+    other = operator.post(f"{API}/topologies/", {**body, "reason": "other"}, headers=key)
+    assert (other.status_code, "another request" in errors(other)[""]) == (409, True)
+    taken = operator.post(f"{API}/topologies/", body, headers={"Idempotency-Key": "two"})
+    assert taken.status_code == 409
+    topology_delete(name="counts", **BY)
+    freed = operator.post(f"{API}/topologies/", body, headers={"Idempotency-Key": "two"})
+    assert freed.status_code == 201, "a refusal is not kept"
+    assert answers_trim() == 0
+    KeptAnswer.objects.update(created_at=timezone.now() - timedelta(days=2))
+    assert answers_trim() == 2
 
 
 def test_a_query_priority_is_writable(operator: APIClient, topology: Topology) -> None:

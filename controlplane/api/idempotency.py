@@ -1,0 +1,66 @@
+"""Creations that are safe to repeat: the answer is kept under the key, in the creation's own transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api.models import KeptAnswer
+from controlplane.api.requests import idempotency_key
+from controlplane.errors import Conflict
+
+KEPT = timedelta(days=1)
+_HEADERS = ("ETag", "Location")
+
+
+def once(request: Request, create: Callable[[], Response]) -> Response:
+    """`create()`, or what it answered when the same actor sent the same under the same key before.
+
+    A creation that raises keeps nothing. Not for answers that hold a secret. Raises `Conflict` for a key
+    that was used for something else, and `Invalid`.
+    """
+    key = idempotency_key(request)
+    if not key:
+        return create()
+    actor, digest = request.user.get_username(), _digest(request)
+    kept = KeptAnswer.objects.filter(actor=actor, key=key).first()
+    if kept is None:
+        try:
+            with transaction.atomic():
+                # Whoever asks at the same moment waits here until this one has ended.
+                kept = KeptAnswer.objects.create(actor=actor, key=key, request=digest)
+                return _keep(kept, create())
+        except IntegrityError:
+            kept = KeptAnswer.objects.filter(actor=actor, key=key).first()
+            if kept is None:
+                raise
+    if kept.request != digest:
+        raise Conflict("this Idempotency-Key was used for another request; use a new key")
+    return Response(kept.body, status=kept.status, headers=kept.headers)
+
+
+def answers_trim() -> int:
+    """Forget what was answered more than a day ago; returns how many went."""
+    count, _ = KeptAnswer.objects.filter(created_at__lt=timezone.now() - KEPT).delete()
+    return int(count)
+
+
+def _keep(kept: KeptAnswer, response: Response) -> Response:
+    kept.status = response.status_code
+    kept.headers = {name: response.headers[name] for name in _HEADERS if name in response.headers}
+    kept.body = json.loads(json.dumps(response.data, cls=DjangoJSONEncoder))
+    kept.save()
+    return response
+
+
+def _digest(request: Request) -> str:
+    text = json.dumps([request.method, request.get_full_path(), request.data], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
