@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.views import LoginView, LogoutView
+from django.contrib.auth.views import LogoutView
 from django.urls import path, re_path
 
+from dashboard.signing_in import SignIn
 from dashboard.views import shell
 
 urlpatterns = [
-    path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("login/", SignIn.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("", shell, name="fleet"),
     re_path(r"^(?P<path>(?:topologies|nodes|incidents|what-if)(?:/.*)?)$", shell, name="page"),

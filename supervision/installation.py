@@ -19,6 +19,7 @@ from supervision.ports import LOOPBACK
 DEMO = {
     "RESURGE_FAULT_INJECTION": "1",
     "RESURGE_REPLACEMENT_DELAY": "uniform:6:15",
+    "RESURGE_HTTPS": "0",
 }
 INSTANCE = "RESURGE_INSTANCE"
 

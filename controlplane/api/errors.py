@@ -8,10 +8,17 @@ from typing import Any
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.http import Http404
 from rest_framework import status
-from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.exceptions import (
+    APIException,
+    AuthenticationFailed,
+    NotAuthenticated,
+    Throttled,
+    ValidationError,
+)
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
+from controlplane.api.throttling import anonymous_take
 from controlplane.errors import Conflict, Invalid, Missing, ServiceError, Stale
 
 _STATUS: dict[type[ServiceError], int] = {
@@ -24,6 +31,9 @@ _STATUS: dict[type[ServiceError], int] = {
 
 def handle(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's exception handler; unknown exceptions go on to become a logged 500."""
+    if isinstance(error, NotAuthenticated | AuthenticationFailed):
+        wait = anonymous_take(context["request"].META.get("REMOTE_ADDR", ""))
+        error = Throttled(wait) if wait else error
     if isinstance(error, Invalid):
         found = [{"path": problem.path, "message": problem.message} for problem in error.problems]
         return Response({"errors": found}, status=status.HTTP_400_BAD_REQUEST)

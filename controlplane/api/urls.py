@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, include, path, re_path
-from drf_spectacular.views import SpectacularAPIView
 from rest_framework.routers import SimpleRouter
 
 from controlplane.accounts.api.views import MeView, SettingsView, TokenViewSet
-from controlplane.api.docs import DocumentationView
+from controlplane.api.docs import DocumentationView, SchemaView
 from controlplane.api.unknown import UnknownView
 from controlplane.checkpoints.api.views import CheckpointViewSet, TopologyCheckpointViewSet
 from controlplane.events.api.views import AuditViewSet, EventListView, OperationViewSet, SnapshotView
@@ -56,7 +55,7 @@ of_topology: list[URLPattern | URLResolver] = [
 ]
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("schema/", SchemaView.as_view(), name="schema"),
     path("docs/", DocumentationView.as_view(url_name="schema"), name="docs"),
     path("me/", MeView.as_view(), name="me"),
     path("settings/", SettingsView.as_view(), name="settings"),

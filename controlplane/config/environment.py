@@ -13,7 +13,7 @@ import random
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -64,14 +64,42 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """So many requests in a period of so many seconds."""
+
+    count: int
+    period: float
+
+    @classmethod
+    def parse(cls, text: str, variable: str = "rate") -> Rate | None:
+        """Read ``<count>/second``, ``/minute`` or ``/hour``; ``off`` is no limit (None)."""
+        if text.lower() == "off":
+            return None
+        count, _, period = text.partition("/")
+        if not (count.isascii() and count.isdigit() and 0 < int(count) <= 1_000_000 and period in _PERIODS):
+            raise InvalidEnvironment(f"{variable}={text!r}: write <count>/second, /minute or /hour, or off")
+        return cls(int(count), _PERIODS[period])
+
+    @property
+    def per_second(self) -> float:
+        return self.count / self.period
+
+
+_PERIODS = {"second": 1.0, "minute": 60.0, "hour": 3600.0}
+
+
+@dataclass(frozen=True, slots=True)
 class Environment:
-    """The settings of one installation; durations in seconds, shares between 0 and 1."""
+    """The settings of one installation; durations in seconds, shares between 0 and 1.
+
+    What holds a secret is left out of the representation, which ends up in logs and on error pages.
+    """
 
     home: Path
     port: int
-    secret_key: str
-    database_url: str
-    redis_url: str
+    secret_key: str = field(repr=False)
+    database_url: str = field(repr=False)
+    redis_url: str = field(repr=False)
     zookeeper: str
     spark_master: str
     driver_host: str
@@ -87,6 +115,13 @@ class Environment:
     checkpoint_interval: float
     checkpoints: str
     outputs: str
+    https: bool
+    hsts: float
+    rate_limit_token: Rate | None
+    rate_limit_page: Rate | None
+    rate_limit_anonymous: Rate | None
+    login_failures: int
+    login_lock: float
     debug: bool
     log_level: str
     operator_modules: tuple[str, ...]
@@ -149,6 +184,9 @@ class _Reader:
             raise InvalidEnvironment(f"{name}={value}: name one address that the nodes can connect to")
         return value
 
+    def rate(self, name: str, default: str) -> Rate | None:
+        return Rate.parse(self.text(name, default), name)
+
     def names(self, name: str, default: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.text(name, default).split(",") if part.strip())
 
@@ -197,6 +235,14 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         checkpoint_interval=reader.number("RESURGE_CHECKPOINT_INTERVAL", 10.0, 0.1),
         checkpoints=reader.text("RESURGE_CHECKPOINTS", f"file://{home}/checkpoints"),
         outputs=reader.text("RESURGE_OUTPUTS", str(home / "outputs")),
+        # Browsers and programs come through a proxy that speaks TLS; only a demonstration does without.
+        https=reader.flag("RESURGE_HTTPS", True),
+        hsts=reader.number("RESURGE_HSTS", 31_536_000, 0),
+        rate_limit_token=reader.rate("RESURGE_RATE_LIMIT_TOKEN", "6000/minute"),
+        rate_limit_page=reader.rate("RESURGE_RATE_LIMIT_PAGE", "6000/minute"),
+        rate_limit_anonymous=reader.rate("RESURGE_RATE_LIMIT_ANONYMOUS", "120/minute"),
+        login_failures=reader.integer("RESURGE_LOGIN_FAILURES", 5, 1, 1_000),
+        login_lock=reader.number("RESURGE_LOGIN_LOCK", 900, 1),
         debug=debug,
         log_level=log_level,
         operator_modules=reader.names("RESURGE_OPERATOR_MODULES", "spark_jobs.operators"),

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
+from typing import Any
 
 import redis
+import structlog
 from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django_prometheus.exports import ExportToDjangoView
 from kazoo.client import KazooClient
+from rest_framework.request import Request
+from rest_framework.views import APIView
 
 from controlplane.config.metrics import metrics_register
+
+log = structlog.get_logger(__name__)
 
 
 def healthz(request: HttpRequest) -> HttpResponse:
@@ -50,22 +58,48 @@ CHECKS: dict[str, Callable[[], None]] = {
 }
 
 
+REMEMBERED = 1.0
+"""Seconds. Anybody may ask, and each answer costs three servers a connection."""
+
+_lock = threading.Lock()
+_remembered: tuple[float, dict[str, str]] | None = None
+
+
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 when the database, Redis and ZooKeeper answer, else 503 naming those that do not."""
-    results: dict[str, str] = {}
-    for name, check in CHECKS.items():
-        try:
-            check()
-        except Exception as error:  # any failure of a dependency is the answer, not a fault here
-            results[name] = f"{type(error).__name__}: {error}"
-        else:
-            results[name] = "ok"
+    """200 when database, Redis and ZooKeeper answer, else 503 naming those that do not; the log says why."""
+    results = _checked()
     ready = all(result == "ok" for result in results.values())
     return JsonResponse({"ready": ready, "checks": results}, status=200 if ready else 503)
 
 
-def metrics(request: HttpRequest) -> HttpResponse:
-    """Figures for Prometheus: of this web process, and of the topologies, nodes and incidents."""
-    metrics_register()
-    response: HttpResponse = ExportToDjangoView(request)
-    return response
+def _checked() -> dict[str, str]:
+    global _remembered
+    with _lock:
+        if _remembered is None or time.monotonic() - _remembered[0] > REMEMBERED:
+            _remembered = (time.monotonic(), {name: _verdict(name, check) for name, check in CHECKS.items()})
+        return _remembered[1]
+
+
+def _verdict(name: str, check: Callable[[], None]) -> str:
+    try:
+        check()
+    except Exception as error:  # any failure of a dependency is the answer, not a fault here
+        log.warning("not ready", dependency=name, error=f"{type(error).__name__}: {error}")
+        return "unavailable"
+    return "ok"
+
+
+class MetricsView(APIView):
+    """Figures for Prometheus: of this web process, and of the topologies, nodes and incidents. Asked for
+    with a viewer's token."""
+
+    schema = None
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
+        # The one form there is, whatever a scraper says it would like best.
+        return super().perform_content_negotiation(request, force=True)
+
+    def get(self, request: Request) -> HttpResponse:
+        metrics_register()
+        response: HttpResponse = ExportToDjangoView(request)
+        return response

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_prometheus",
+    "axes",
     "controlplane.administration.django_admin.SiteConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -50,7 +53,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "dashboard.middleware.ContentSecurityPolicy",
+    "dashboard.middleware.SecurityHeaders",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -58,6 +61,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
     "django_prometheus.middleware.PrometheusAfterMiddleware",
 ]
 
@@ -110,9 +114,37 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "login"
-SESSION_COOKIE_SAMESITE = "Lax"
+
+# ---- what browsers must keep to ------------------------------------------------------------------
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = RESURGE.https
+SECURE_SSL_REDIRECT = RESURGE.https
+# Asked for on the host itself, where there is no proxy.
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
+SECURE_HSTS_SECONDS = int(RESURGE.hsts) if RESURGE.https else 0
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
+SILENCED_SYSTEM_CHECKS = [
+    # Other hosts below this one's name, and browsers' preload lists, are the domain owner's to decide.
+    "security.W005",
+    "security.W021",
+]
+
+# ---- guessing passwords --------------------------------------------------------------------------
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+AXES_FAILURE_LIMIT = RESURGE.login_failures
+AXES_COOLOFF_TIME = timedelta(seconds=RESURGE.login_lock)
+# Somebody else's guesses lock nobody out who signs in from elsewhere.
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_LOCKOUT_CALLABLE = "dashboard.signing_in.locked_out"
+AXES_RESET_ON_SUCCESS = True
+AXES_DISABLE_ACCESS_LOG = True
+# Locks end by themselves; lifting one through the admin site would leave no reason.
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
 
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
@@ -135,6 +167,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["controlplane.api.parsers.PlainJSONParser"],
     "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_THROTTLE_CLASSES": ["controlplane.api.throttling.CallerThrottle"],
     "DEFAULT_FILTER_BACKENDS": [
         "controlplane.api.filtering.ExplicitFilters",
         "controlplane.api.filtering.StrictOrdering",
@@ -223,4 +256,7 @@ TESTING = "pytest" in sys.modules
 if TESTING:
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     CELERY_BROKER_URL = "memory://"
+    # Tests that are about it say so: the rest asks faster than anybody.
+    RESURGE = replace(RESURGE, rate_limit_token=None, rate_limit_page=None, rate_limit_anonymous=None)
+    SECURE_SSL_REDIRECT = False
     PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -52,11 +52,15 @@ def operation_request(
     reason: str,
     door: Door,
     idempotency_key: str = "",
+    before: dict[str, Any],
+    after: dict[str, Any] | None = None,
     parameters: dict[str, Any] | None = None,
     run: bool = True,
 ) -> tuple[Operation, bool]:
     """Record an operation, audit it and (with `run`) hand it to ``recovery.operation_run``.
 
+    before, after: for the audit trail, what the target was when it was asked for, and what has changed at
+    once; what the operation changes later is told by its result.
     Returns the operation and whether it is new: the same key from the same actor
     gives the first one back. Raises `Invalid` without a reason.
     """
@@ -81,7 +85,15 @@ def operation_request(
         if earlier is None:
             raise
         return earlier, False
-    audit_record(actor=actor, door=door, action=str(kind), target=target, after=parameters, reason=reason)
+    audit_record(
+        actor=actor,
+        door=door,
+        action=str(kind),
+        target=target,
+        before=before,
+        after={**(after or {}), **(parameters or {}), "operation": str(operation.pk)},
+        reason=reason,
+    )
     _publish(operation)
     if run:
         task_send_on_commit(OPERATION_RUN, str(operation.pk))

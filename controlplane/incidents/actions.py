@@ -45,6 +45,8 @@ def incident_action(
     target = str(number)
     earlier = operation_find(kind=kind, target=target, actor=actor, idempotency_key=idempotency_key)
     if earlier is not None:
+        if proposal and proposal not in earlier.parameters.get("proposals", ()):
+            raise Conflict("this Idempotency-Key was used to approve another proposal; use a new key")
         return earlier
     incident = incident_get(number, lock=True)
     if incident.state in INCIDENT_ENDED:
@@ -56,6 +58,7 @@ def incident_action(
         reason=reason,
         door=door,
         idempotency_key=idempotency_key,
+        before={"state": incident.state, "paused": incident.paused},
         parameters=_permit(incident, kind, proposal),
     )
     return operation

@@ -37,6 +37,12 @@ def node_action(
         wanted = ", ".join(sorted(_PERMITTED[kind]))
         raise Conflict(f"node {name!r} is {node.state}; {kind.label.lower()} needs it to be {wanted}")
     operation, _ = operation_request(
-        kind=kind, target=name, actor=actor, reason=reason, door=door, idempotency_key=idempotency_key
+        kind=kind,
+        target=name,
+        actor=actor,
+        reason=reason,
+        door=door,
+        idempotency_key=idempotency_key,
+        before={"state": node.state},
     )
     return operation

@@ -47,6 +47,7 @@ def topology_deploy(
     if earlier is not None:
         return earlier
     at_rest_require(topology, "deploy")
+    before = _standing(topology)
     now = timezone.now()
     version = topology.versions.order_by("-number").first()
     spec = version.spec if version is not None else topology.spec
@@ -69,6 +70,8 @@ def topology_deploy(
         reason=reason,
         door=door,
         idempotency_key=idempotency_key,
+        before=before,
+        after=_standing(topology),
         parameters={"version": topology.version, "generation": plan.generation if plan else None},
     )
     event_publish(
@@ -93,6 +96,7 @@ def topology_undeploy(
         return earlier
     if topology.desired == Desired.STOPPED:
         raise Conflict(f"topology {name!r} is not deployed (it is {topology.status})")
+    before = _standing(topology)
     ended = topology.status == TopologyStatus.COMPLETED
     topology.desired = Desired.STOPPED
     topology.status = TopologyStatus.STOPPED if ended else TopologyStatus.STOPPING
@@ -104,6 +108,8 @@ def topology_undeploy(
         reason=reason,
         door=door,
         idempotency_key=idempotency_key,
+        before=before,
+        after=_standing(topology),
         run=not ended,
     )
     if ended:
@@ -164,6 +170,7 @@ def topology_action(
         reason=reason,
         door=door,
         idempotency_key=idempotency_key,
+        before=_standing(topology),
     )
     return operation
 
@@ -203,9 +210,21 @@ def topology_restore(
         reason=reason,
         door=door,
         idempotency_key=idempotency_key,
+        before=_standing(topology),
         parameters={"checkpoint": checkpoint},
     )
     return operation
+
+
+def _standing(topology: Topology) -> dict[str, Any]:
+    """What the audit trail keeps of a topology that somebody acts upon."""
+    return {
+        "status": str(topology.status),
+        "desired": str(topology.desired),
+        "generation": topology.generation,
+        "committed_epoch": topology.committed_epoch,
+        "checkpoint_epoch": topology.checkpoint_epoch,
+    }
 
 
 def at_rest_require(topology: Topology, action: str) -> None:

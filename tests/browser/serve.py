@@ -34,6 +34,7 @@ def main() -> None:
         RESURGE_SECRET_KEY="only for looking at seeded pages; sessions survive a restart",
         RESURGE_PORT=str(arguments.port),
         RESURGE_FAULT_INJECTION="1",
+        RESURGE_HTTPS="0",
         RESURGE_REDIS_URL=arguments.redis,
     )
     import django

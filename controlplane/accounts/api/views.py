@@ -17,6 +17,8 @@ from controlplane.accounts.roles import ROLES, VIEWER, role_of
 from controlplane.accounts.services import token_create, token_revoke
 from controlplane.api.requests import REASON, ReasonSerializer, caller, reason_of
 
+LONGEST_HOURS = 100_000
+
 
 class MeSerializer(serializers.Serializer):
     """The signed-in user."""
@@ -62,7 +64,10 @@ class TokenSerializer(serializers.ModelSerializer):
 
 class TokenCreateSerializer(ReasonSerializer):
     lifetime_hours = serializers.FloatField(
-        required=False, min_value=0.01, help_text="the token expires after this; never without it"
+        required=False,
+        min_value=0.01,
+        max_value=LONGEST_HOURS,
+        help_text="the token expires after this; never without it",
     )
 
 
@@ -99,6 +104,7 @@ class TokenViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
             user=request.user,
             lifetime=None if hours is None else timedelta(hours=hours),
             reason=given["reason"],
+            made_with=request.auth,
             **caller(request),
         )
         body = {**TokenSerializer(row).data, "token": text}

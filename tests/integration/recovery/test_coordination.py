@@ -244,7 +244,7 @@ def test_undeploying_ends_the_recovery(coordination: Coordination, deployed: Top
 def ask(kind: OperationKind, target: str) -> Operation:
     with transaction.atomic():
         operation, _ = operation_request(
-            kind=kind, target=target, actor="kim", reason="a test", door=Door.CLI, run=False
+            kind=kind, target=target, actor="kim", reason="a test", door=Door.CLI, before={}, run=False
         )
     return operation
 

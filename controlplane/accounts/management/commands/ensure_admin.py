@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from knox.models import AuthToken
 
-from controlplane.accounts.services import admin_ensure, token_create
+from controlplane.accounts.services import admin_ensure, token_create, token_revoke
 from controlplane.events.choices import Door
 
 
@@ -36,7 +36,8 @@ class Command(BaseCommand):
         user, created = admin_ensure(username=options["username"], password=password, door=Door.CLI)
         answer: dict[str, Any] = {"user": user.get_username(), "created": created}
         if options["replace_tokens"]:
-            AuthToken.objects.filter(user=user).delete()
+            for token in AuthToken.objects.filter(user=user):
+                token_revoke(token=token, actor="system", door=Door.CLI, reason="replaced by a new token")
         if options["token"]:
             hours = options["lifetime_hours"]
             _, answer["token"] = token_create(

@@ -1,0 +1,60 @@
+"""The sign-in page, and what whoever guesses passwords gets to see of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.views import LoginView, redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from controlplane.api.throttling import anonymous_take
+
+TEMPLATE = "registration/login.html"
+
+
+class SignIn(LoginView):
+    """Sign in with a name and a password; an address that tries too often has to wait."""
+
+    redirect_authenticated_user = True
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        wait = anonymous_take(request.META.get("REMOTE_ADDR", ""))
+        if wait:
+            return _refused(request, "Too many attempts from this address.", wait)
+        response: HttpResponse = super().post(request, *args, **kwargs)
+        return response
+
+
+def locked_out(
+    request: HttpRequest, response: HttpResponse | None = None, credentials: Mapping[str, Any] | None = None
+) -> HttpResponse:
+    """The answer to guesses beyond the limit (``AXES_LOCKOUT_CALLABLE``); each one starts the wait anew."""
+    wait: timedelta = settings.AXES_COOLOFF_TIME
+    return _refused(request, "Too many wrong passwords for this user from here.", wait.total_seconds())
+
+
+def admin_sign_in(request: HttpRequest) -> HttpResponse:
+    """The admin site has no sign-in page of its own, so that there is one place where passwords are given."""
+    if request.user.is_authenticated:
+        raise PermissionDenied("The admin site is for staff; ask an administrator.")
+    return redirect_to_login(request.GET.get("next", "/admin/"))
+
+
+def _refused(request: HttpRequest, what: str, wait: float) -> HttpResponse:
+    seconds = math.ceil(wait)
+    when = f"{seconds} seconds" if seconds < 120 else f"{math.ceil(seconds / 60)} minutes"
+    context = {
+        "form": AuthenticationForm(request),
+        "refusal": f"{what} Try again in {when}.",
+        "next": request.POST.get("next", ""),
+    }
+    response = render(request, TEMPLATE, context, status=429)
+    response.headers["Retry-After"] = str(seconds)
+    return response
