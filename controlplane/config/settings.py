@@ -221,6 +221,7 @@ SPECTACULAR_SETTINGS = {
         "ApprovalPolicyEnum": "controlplane.topologies.choices.ApprovalPolicy",
         "WebhookKindEnum": "controlplane.webhooks.choices.KIND_CHOICES",
         "DeliveryStateEnum": "controlplane.webhooks.choices.DeliveryState",
+        "EventKindEnum": "controlplane.events.choices.EventKind",
         "PlannerEnum": "controlplane.topologies.choices.PLANNER_CHOICES",
     },
 }

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import mixins, viewsets
 from rest_framework.decorators import action
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.actions import ActionsMixin, action_schema
 from controlplane.events.choices import OperationKind
 from controlplane.incidents.actions import incident_action
+from controlplane.incidents.api.export import IncidentExportSerializer, incident_document
+from controlplane.incidents.api.renderers import HtmlReportRenderer, MarkdownReportRenderer
 from controlplane.incidents.api.serializers import (
     ApproveSerializer,
     IncidentDetailSerializer,
@@ -21,10 +25,15 @@ from controlplane.incidents.api.serializers import (
 )
 from controlplane.incidents.filtersets import IncidentFilters, PlanFilters
 from controlplane.incidents.models import Incident, RecoveryPlan
+from controlplane.incidents.record import incident_record
+from controlplane.incidents.report.html import POLICY
 from controlplane.incidents.selectors import incident_get, incident_list, plan_list
 from controlplane.topologies.api.parts import OfTopology
 
 ACTION = action_schema()
+FORMAT = OpenApiParameter(
+    "format", OpenApiTypes.STR, enum=("json", "html", "md"), description="instead of an Accept header"
+)
 
 
 @extend_schema_view(
@@ -57,6 +66,40 @@ class IncidentViewSet(
         rows = plan_list(incident=incident.number).order_by("topology__name", "generation")
         page = self.paginate_queryset(rows)
         return self.get_paginated_response(RecoveryPlanSerializer(page, many=True).data)
+
+    @extend_schema(
+        operation_id="incidents_export",
+        parameters=[FORMAT],
+        responses={
+            (200, "application/json"): IncidentExportSerializer,
+            (200, "text/html"): OpenApiTypes.STR,
+            (200, "text/markdown"): OpenApiTypes.STR,
+        },
+        filters=False,
+    )
+    @action(
+        detail=True,
+        methods=["get"],
+        renderer_classes=[JSONRenderer, HtmlReportRenderer, MarkdownReportRenderer],
+        pagination_class=None,
+    )
+    def export(self, request: Request, number: str) -> Response:
+        """Everything about the incident as one document, or as a report to read (HTML, Markdown)."""
+        document = incident_document(incident_record(int(number)), exported_by=request.user.get_username())
+        kind = request.accepted_renderer.format
+        response = Response(document)
+        shown = "inline" if kind == "html" else "attachment"
+        response.headers["Content-Disposition"] = f'{shown}; filename="incident-{number}.{kind}"'
+        if kind == "html":
+            response.headers["Content-Security-Policy"] = POLICY
+        return response
+
+    def handle_exception(self, exc: Exception) -> Response:
+        # Only an export is a report; what goes wrong has the form it has everywhere.
+        self.request.accepted_renderer = JSONRenderer()
+        self.request.accepted_media_type = JSONRenderer.media_type
+        response: Response = super().handle_exception(exc)
+        return response
 
     @action_schema(ApproveSerializer)
     @action(detail=True, methods=["post"])

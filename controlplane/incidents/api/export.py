@@ -1,0 +1,122 @@
+"""The export of an incident: one document that explains itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from rest_framework import serializers
+
+from controlplane.accounts.api.views import SettingsSerializer
+from controlplane.checkpoints.api.serializers import CheckpointSerializer
+from controlplane.events.api.serializers import AuditEntrySerializer, OperationSerializer
+from controlplane.events.models import Event
+from controlplane.incidents.api.serializers import (
+    IncidentEntrySerializer,
+    IncidentSerializer,
+    RecoveryPlanSerializer,
+)
+from controlplane.incidents.record import IncidentRecord
+from controlplane.nodes.api.serializers import NodeRequestSerializer
+from controlplane.nodes.models import Node
+from controlplane.topologies.api.serializers import AvailabilitySampleSerializer, PolicySerializer
+
+FORMAT = "resurge.incident"
+VERSION = 1
+ABOUT = {
+    "reading": "The fields of each part are those of the same resource in the OpenAPI document of this "
+    "server (/api/v1/schema/), which describes every one of them. Later versions only add fields; a change "
+    "of meaning is another version.",
+    "times": "ISO 8601 in UTC",
+    "partitions": "operator[index]; a query has the id of its output partition",
+    "installation": "thresholds that held for every topology whose policy names no other; seconds and shares",
+    "incident": "the incident itself: state, times, what was lost, how available its queries were",
+    "story": "in order, what happened (stimulus), what was known (evidence), what was decided and why "
+    "(decision), what was done (step), what came of it (outcome); `data` holds the facts behind a sentence",
+    "plans": "the waves: what each restores and where, the planner's scores and reasons, and when it was "
+    "planned, published, applied, caught up and verified",
+    "topologies": "specification, policy and priorities as they are now",
+    "nodes": "nodes that were lost, asked for, or part of a plan, as they are now",
+    "node_requests": "replacements that were asked for",
+    "checkpoints": "the one rolled back to, and those of the time of the incident",
+    "availability": "for each topology, queries available over time; `weighted` by priority, 0 to 1; from a "
+    "minute before to a minute after. Samples are kept for a day",
+    "decisions": "who changed what that bears on the incident, through which door, before and after, and why",
+    "operations": "the asynchronous actions that were asked for, and how they ended",
+    "events": "the numbered events that were published about the incident, without their changes",
+}
+
+
+class ExportedTopologySerializer(serializers.Serializer):
+    name = serializers.CharField()
+    version = serializers.IntegerField()
+    status = serializers.CharField()
+    policy = PolicySerializer(source="*")
+    spec = serializers.DictField()
+    priorities = serializers.SerializerMethodField()
+
+    def get_priorities(self, topology: Any) -> dict[str, int]:
+        found: dict[str, int] = self.context["priorities"][topology.name]
+        return found
+
+
+class ExportedNodeSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = Node
+        fields = (
+            "name", "address", "rack", "slots", "capacity", "standby", "state", "registered_at",
+            "last_heartbeat", "provider",
+        )  # fmt: skip
+
+
+class ExportedEventSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = Event
+        fields = ("sequence", "at", "kind", "topology", "node", "actor", "reason")
+
+
+class IncidentExportSerializer(serializers.Serializer):
+    """An incident with all that belongs to it; `about` says how to read it."""
+
+    format = serializers.ChoiceField([FORMAT])
+    version = serializers.IntegerField(help_text="of the format")
+    about = serializers.DictField(child=serializers.CharField())
+    exported_at = serializers.DateTimeField()
+    exported_by = serializers.CharField()
+    installation = SettingsSerializer()
+    incident = IncidentSerializer()
+    story = IncidentEntrySerializer(many=True)
+    plans = RecoveryPlanSerializer(many=True)
+    topologies = ExportedTopologySerializer(many=True)
+    nodes = ExportedNodeSerializer(many=True)
+    node_requests = NodeRequestSerializer(many=True)
+    checkpoints = CheckpointSerializer(many=True)
+    availability = serializers.DictField(child=AvailabilitySampleSerializer(many=True))
+    decisions = AuditEntrySerializer(many=True)
+    operations = OperationSerializer(many=True)
+    events = ExportedEventSerializer(many=True)
+
+
+def incident_document(record: IncidentRecord, *, exported_by: str) -> dict[str, Any]:
+    """The export as plain data, ready to be rendered."""
+    values = {
+        "format": FORMAT,
+        "version": VERSION,
+        "about": ABOUT,
+        "exported_at": record.exported_at,
+        "exported_by": exported_by,
+        "installation": settings.RESURGE,
+        "incident": record.incident,
+        "story": record.incident.entries.all(),
+        "plans": record.plans,
+        "topologies": record.topologies,
+        "nodes": record.nodes,
+        "node_requests": record.requests,
+        "checkpoints": record.checkpoints,
+        "availability": record.samples,
+        "decisions": record.decisions,
+        "operations": record.operations,
+        "events": record.events,
+    }
+    serializer = IncidentExportSerializer(values, context={"priorities": record.priorities})
+    return dict(serializer.data)

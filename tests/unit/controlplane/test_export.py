@@ -1,0 +1,210 @@
+"""The export of an incident that was recovered in waves: the document and its reports."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from controlplane.events.audit import audit_record
+from controlplane.events.choices import Door
+from controlplane.incidents.models import Incident, IncidentEntry
+from controlplane.incidents.report.curve import MOST_POINTS, Mark, Point, curve_draw
+from controlplane.incidents.report.html import report_html
+from controlplane.incidents.report.markdown import report_markdown
+from controlplane.topologies.models import AvailabilitySample, Topology
+from tests.browser.seeding import seed
+
+EXPORT = "/api/v1/incidents/2/export/"
+EVIL = "</style><script>alert(1)</script> | `x` & *y*"
+
+
+@pytest.fixture
+def recovered(db: None) -> Incident:
+    seed("recovered")
+    incident = Incident.objects.get(number=2)
+    during = incident.detected_at + (incident.closed_at - incident.detected_at) / 2
+    for target, action, at in (
+        ("hashtags", "topology.policy", during),
+        ("2", "incident.replan", during),
+        ("hashtags", "topology.policy", incident.detected_at.replace(year=2020)),
+        ("other", "topology.policy", during),
+        ("3", "incident.replan", during),
+    ):
+        row = audit_record(
+            actor="kim",
+            door=Door.PAGE,
+            action=action,
+            target=target,
+            before={"planner": "optimal", "method": "auto"},
+            after={"planner": "best_density", "method": "auto"},
+            reason=EVIL,
+        )
+        row.at = at
+        row.save(update_fields=["at"])
+    return incident
+
+
+def test_the_document_is_complete_and_explains_itself(viewer: APIClient, recovered: Incident) -> None:
+    answer = viewer.get(EXPORT)
+    assert answer["Content-Disposition"] == 'attachment; filename="incident-2.json"'
+    document = answer.json()
+    assert (document["format"], document["version"]) == ("resurge.incident", 1)
+    assert set(document) <= {*document["about"], "format", "version", "about", "exported_at", "exported_by"}
+    assert document["exported_by"] == "viewer"
+    assert document["incident"]["failed_nodes"] == ["node-2", "node-4", "node-6", "node-8"]
+    assert len(document["story"]) == IncidentEntry.objects.filter(incident=recovered).count()
+    assert [plan["wave"] for plan in document["plans"]] == [1, 2, 3, 4]
+    assert document["plans"][0]["explanation"]["explanations"][0]["reason"]
+    assert [row["name"] for row in document["topologies"]] == ["hashtags"]
+    assert document["topologies"][0]["priorities"]["O4[0]"] == 9
+    assert {"node-1", "node-2", "node-12"} <= {node["name"] for node in document["nodes"]}
+    assert len(document["node_requests"]) == 4
+    assert all("session" not in node for node in document["nodes"])
+    assert document["installation"]["theta"] == settings.RESURGE.theta
+    assert len(document["events"]) > 10
+    curve = document["availability"]["hashtags"]
+    assert curve[0]["at"] < document["incident"]["detected_at"] < curve[-1]["at"]
+    assert min(sample["available"] for sample in curve) == 0
+    decisions = [(row["action"], row["target"]) for row in document["decisions"]]
+    assert decisions == [("topology.policy", "hashtags"), ("incident.replan", "2")]
+
+
+class Checker(HTMLParser):
+    """Every tag is closed; scripts, foreign addresses and inline styles are collected."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.suspicious: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        if tag not in {"meta", "br"}:
+            self.open.append(tag)
+        self.suspicious += [
+            f"{name}={value}"
+            for name, value in attrs
+            if name in {"style", "src", "href"} or name.startswith("on")
+        ]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_report_stands_alone_and_escapes(viewer: APIClient, recovered: Incident) -> None:
+    answer = viewer.get(f"{EXPORT}?format=html")
+    assert answer["Content-Type"].startswith("text/html")
+    assert answer["Content-Disposition"] == 'inline; filename="incident-2.html"'
+    page = answer.content.decode()
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert checker.suspicious == []
+    assert "svg" in checker.seen
+    assert "script" not in checker.seen
+    style = re.search(r"<style>(.*?)</style>", page, re.S)
+    assert style
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in answer["Content-Security-Policy"]
+    assert "unsafe" not in answer["Content-Security-Policy"]
+    for said in (
+        "Lost node-2, node-4, node-6 and node-8",
+        "wave 4 (plan 8)",
+        "everything it needs is restored for queries before it",
+        "checkpoint 5350 is complete on all partitions",
+        "planner: optimal → best_density",
+        "kim (page)",
+        "18.4 s after detection",
+    ):
+        assert said in page, said
+    assert "method: auto" not in page, "only what changed"
+
+
+def test_the_report_as_markdown(viewer: APIClient, recovered: Incident) -> None:
+    answer = viewer.get(EXPORT, headers={"Accept": "text/markdown"})
+    assert answer["Content-Type"].startswith("text/markdown")
+    text = answer.content.decode()
+    assert text.startswith("# Incident 2: ")
+    sections = ["Summary", "Availability", "Timeline", "Waves", "Verification", "Who decided what, and why"]
+    assert re.findall(r"^## (.*)$", text, re.M)[:6] == sections
+    assert r"\</style\>\<script\>" in text
+    assert r"\| \`x\` & \*y\*" in text
+    for line in text.splitlines():
+        if line.startswith("|"):
+            assert len(re.findall(r"(?<!\\)\|", line)) in (3, 5, 6), line
+
+
+def test_a_report_can_be_made_of_the_file(viewer: APIClient, recovered: Incident) -> None:
+    document = json.loads(viewer.get(EXPORT).content)
+    assert report_html(document).count("<h3>") == 4
+    assert report_markdown(document).count("### ") == 4
+
+
+def test_an_incident_of_which_little_is_known(viewer: APIClient, topology: Topology) -> None:
+    now = timezone.now()
+    incident = Incident.objects.create(number=2, detected_at=now, opened_at=now, reason=EVIL)
+    incident.topologies.add(topology)
+    page = viewer.get(f"{EXPORT}?format=html").content.decode()
+    assert "<script>" not in page
+    assert "no samples are left" in page
+    assert "Nobody intervened" in page
+    assert "nothing is verified" in page
+    assert "not yet" in viewer.get(f"{EXPORT}?format=md").content.decode()
+
+
+def test_refusals_keep_their_form(viewer: APIClient, db: None) -> None:
+    for query in ("", "?format=html", "?format=md"):
+        missing = viewer.get(EXPORT + query)
+        assert missing.status_code == 404
+        assert missing.json()["errors"][0]["message"] == "there is no incident 2"
+    assert viewer.get(f"{EXPORT}?format=pdf").status_code == 404
+    assert viewer.get(EXPORT, headers={"Accept": "image/png"}).status_code == 406
+
+
+def test_the_number_of_queries_does_not_grow(
+    viewer: APIClient, topology: Topology, django_assert_num_queries: Any
+) -> None:
+    now = timezone.now()
+    incident = Incident.objects.create(number=2, detected_at=now, opened_at=now)
+    incident.topologies.add(topology)
+
+    def grow() -> int:
+        for _ in range(5):
+            IncidentEntry.objects.create(incident=incident, at=now, kind="step", text="x")
+            AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=3, weighted=0.3)
+        with CaptureQueriesContext(connection) as queries:
+            assert viewer.get(EXPORT).status_code == 200
+        return len(queries)
+
+    grow()
+    assert grow() == grow()
+
+
+def test_a_curve_shows_every_change_and_no_more() -> None:
+    points = [Point(at, 1.0 if at < 100 or at > 300 else 0.25) for at in range(-60, 400)]
+    curve = curve_draw(points, [Mark(0, "detected"), Mark(5000, "far away")])
+    assert curve is not None
+    assert curve.line.count("V") == 3
+    assert [mark.text for mark in curve.marks] == ["detected"]
+    assert "1 min" in [tick.text for tick in curve.across]
+    restless = curve_draw([Point(at, at % 2) for at in range(50_000)], [])
+    assert restless is not None
+    assert restless.line.count("V") <= MOST_POINTS + 1
+    assert curve_draw([Point(0, 1.0)], []) is None
+    assert curve_draw([Point(0, 1.0), Point(0, 0.5)], []) is not None
