@@ -9,8 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
-from django.contrib.auth.views import LoginView, redirect_to_login
-from django.core.exceptions import PermissionDenied
+from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -38,13 +37,6 @@ def locked_out(
     """The answer to guesses beyond the limit (``AXES_LOCKOUT_CALLABLE``); each one starts the wait anew."""
     wait: timedelta = settings.AXES_COOLOFF_TIME
     return _refused(request, "Too many wrong passwords for this user from here.", wait.total_seconds())
-
-
-def admin_sign_in(request: HttpRequest) -> HttpResponse:
-    """The admin site has no sign-in page of its own, so that there is one place where passwords are given."""
-    if request.user.is_authenticated:
-        raise PermissionDenied("The admin site is for staff; ask an administrator.")
-    return redirect_to_login(request.GET.get("next", "/admin/"))
 
 
 def _refused(request: HttpRequest, what: str, wait: float) -> HttpResponse:

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import render
@@ -13,7 +14,7 @@ from django.templatetags.static import static
 from django.utils.cache import patch_cache_control
 from django.views.decorators.http import require_safe
 
-from controlplane.accounts.roles import role_of
+from controlplane.accounts.roles import VIEWER, has_role, role_of
 from controlplane.domain.simulation.comparison import ALGORITHMS
 from controlplane.events.representation import POLICY_FIELDS
 from controlplane.topologies.choices import PLANNER_CHOICES
@@ -63,6 +64,8 @@ def policy_defaults() -> dict[str, Any]:
 @require_safe
 @login_required
 def shell(request: HttpRequest, path: str = "") -> HttpResponse:
+    if not has_role(request.user, VIEWER):
+        raise PermissionDenied("You have no role here yet: ask an administrator for one.")
     response = render(
         request,
         "dashboard/shell.html",

@@ -22,7 +22,7 @@ CHECKS: dict[str, list[list[str]]] = {
     ],
     "types": [[str(BIN / "mypy")]],
     "django": [
-        [sys.executable, "manage.py", "check"],
+        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
         [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"],
     ],
     "tests": [[sys.executable, "-m", "pytest"]],

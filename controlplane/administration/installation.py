@@ -116,6 +116,27 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "Signs sessions; the secrets of webhooks are derived from it. Without one, sessions end with the "
             "process. All processes need the same.", True,
         ),
+        Setting(
+            "RESURGE_HTTPS", "https",
+            "Browsers come over TLS: cookies are for it alone, plain requests are sent there. 0: a demo.",
+        ),
+        Setting("RESURGE_HSTS", "hsts", "Seconds for which browsers insist on TLS once they have seen it."),
+        Setting(
+            "RESURGE_RATE_LIMIT_TOKEN", "rate_limit_token",
+            "How often each API token may ask: <count>/second, /minute or /hour, or off.",
+        ),
+        Setting(
+            "RESURGE_RATE_LIMIT_PAGE", "rate_limit_page", "The same for each user's pages.",
+        ),
+        Setting(
+            "RESURGE_RATE_LIMIT_ANONYMOUS", "rate_limit_anonymous",
+            "The same for each address from which nobody is known: attempts to sign in, and bad tokens.",
+        ),
+        Setting(
+            "RESURGE_LOGIN_FAILURES", "login_failures",
+            "So many wrong passwords for a user from an address, and the pair has to wait.",
+        ),
+        Setting("RESURGE_LOGIN_LOCK", "login_lock", "So many seconds."),
         Setting("RESURGE_LOG_LEVEL", "log_level", "What is logged: DEBUG, INFO, WARNING, ERROR or CRITICAL."),
         Setting(
             "RESURGE_DEBUG", "debug",

@@ -130,6 +130,8 @@ SILENCED_SYSTEM_CHECKS = [
     "security.W021",
 ]
 
+DEFAULT_EXCEPTION_REPORTER_FILTER = "controlplane.config.error_pages.SecretsFilter"
+
 # ---- guessing passwords --------------------------------------------------------------------------
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
@@ -209,6 +211,7 @@ SPECTACULAR_SETTINGS = {
         "QueryStatusEnum": "controlplane.topologies.choices.QueryStatus",
         "PartitionStateEnum": "controlplane.topologies.choices.PartitionState",
         "NodeStateEnum": "controlplane.nodes.choices.NodeState",
+        "NodeRequestStateEnum": "controlplane.nodes.choices.NodeRequestState",
         "IncidentStateEnum": "controlplane.incidents.choices.IncidentState",
         "PlanStateEnum": "controlplane.incidents.choices.PlanState",
         "PlanKindEnum": "controlplane.incidents.choices.PlanKind",

@@ -6,13 +6,11 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
 from controlplane.config.probes import MetricsView, healthz, readyz
-from dashboard.signing_in import admin_sign_in
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("metrics", MetricsView.as_view(), name="metrics"),
-    path("admin/login/", admin_sign_in),
     path("admin/", admin.site.urls),
     path("api/v1/", include("controlplane.api.urls")),
     # Last: the dashboard is a single-page application that answers for every other path.

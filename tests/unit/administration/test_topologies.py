@@ -75,7 +75,7 @@ def test_a_topology_is_added_from_a_pipeline(client: Client, db: None) -> None:
         ({**WHY}, "one of the two"),
         ({"specification": text(spec_of()), "pipeline": "hashtags", **WHY}, "one of the two"),
         ({"pipeline": "nope", **WHY}, "Select a valid choice"),
-        ({"specification": "a: [unclosed", **WHY}, "line 1"),
+        ({"specification": "a: [unclosed", **WHY}, "line 2"),
         ({"specification": "- a\n- b", **WHY}, "a topology is a mapping"),
         ({"specification": text({**spec_of(), "surprise": 1}), **WHY}, "surprise"),
         ({"specification": text({**spec_of(), "operators": []}), **WHY}, "operators: "),
