@@ -35,9 +35,12 @@ class ActionsMixin:
     """Gives a view `act`: the service decides whether the action is possible and records the operation."""
 
     @staticmethod
-    def act(request: Request, service: Callable[..., Operation], **given: Any) -> Response:
+    def act(
+        request: Request, service: Callable[..., Operation], *, reason: str | None = None, **given: Any
+    ) -> Response:
+        """`reason` where the body has more than that and the view has read it."""
         operation = service(
-            reason=reason_of(request),
+            reason=reason_of(request) if reason is None else reason,
             idempotency_key=idempotency_key(request),
             **caller(request),
             **given,

@@ -19,24 +19,24 @@ from controlplane.preconditions import entity_tag
 
 
 @cache
-def _document() -> tuple[dict[str, Any], str]:
-    """The document, generated once per process, and its tag."""
+def _document(form: Any) -> tuple[bytes, str]:
+    """The document as one of the renderers gives it, made once per process, and its tag."""
     generator: Any = SchemaGenerator()  # type: ignore[no-untyped-call]
-    document = generator.get_schema(request=None, public=True)
-    return document, entity_tag(document)
+    content = form().render(generator.get_schema(request=None, public=True), form.media_type, {})
+    return content, entity_tag(content.decode())
 
 
 class SchemaView(SpectacularAPIView):
     """The OpenAPI document of this interface, as YAML or JSON."""
 
     @extend_schema(exclude=True)
-    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        document, tag = _document()
-        # One document, two forms: each has a tag of its own.
-        tag = f'{tag[:-1]}-{request.accepted_renderer.format}"'
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        form: Any = type(request.accepted_renderer)
+        content, tag = _document(form)
         if is_current(request, tag):
             return not_modified(tag)
-        return Response(document, headers={"ETag": tag, "Cache-Control": "private, no-cache"})
+        headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+        return HttpResponse(content, content_type=form.media_type, headers=headers)
 
 
 class DocumentationView(SpectacularSwaggerSplitView):

@@ -32,12 +32,13 @@ class ExplicitFilters(DjangoFilterBackend):
     """The filters of the view's ``filterset_class``; lists only."""
 
     def filter_queryset(self, request: Request, queryset: Any, view: Any) -> Any:
-        if not getattr(view, "detail", False) and not view.kwargs.get(
-            view.lookup_url_kwarg or view.lookup_field
-        ):
-            parameters_require(request, self._known(queryset, view))
-            return super().filter_queryset(request, queryset, view)
-        return queryset
+        if (view.lookup_url_kwarg or view.lookup_field) in view.kwargs:
+            return queryset
+        parameters_require(request, self._known(queryset, view))
+        empty = sorted(name for name, value in request.query_params.items() if not value)
+        if empty:
+            raise ValidationError({name: ["give it a value, or leave it out"] for name in empty})
+        return super().filter_queryset(request, queryset, view)
 
     def _known(self, queryset: Any, view: Any) -> set[str]:
         known: set[str] = set()
@@ -88,7 +89,7 @@ class MomentField(forms.CharField):
 
     def clean(self, value: Any) -> datetime | None:
         text = super().clean(value)
-        if not text:
+        if value is None:
             return None
         try:
             # A plus sign that was not escaped arrives as a space.

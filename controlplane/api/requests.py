@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers, status
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.api.fields import StrictSerializer, TextField
 from controlplane.errors import Invalid
 from controlplane.events.choices import Door
 from controlplane.events.models import Operation
@@ -28,10 +28,17 @@ class ErrorsSerializer(serializers.Serializer):
     errors = ErrorItemSerializer(many=True)
 
 
-class ReasonSerializer(serializers.Serializer):
+SAY_WHY = "say why: every change is audited with its reason"
+
+
+class ReasonSerializer(StrictSerializer):
     """Why the change is made; it is audited."""
 
-    reason = serializers.CharField(max_length=1000, help_text="why; kept in the audit trail")
+    reason = TextField(
+        max_length=1000,
+        help_text="why; kept in the audit trail",
+        error_messages=dict.fromkeys(("required", "blank", "null", "invalid"), SAY_WHY),
+    )
 
 
 IDEMPOTENCY_KEY = OpenApiParameter(
@@ -65,12 +72,14 @@ def caller(request: Request) -> Caller:
 
 
 def reason_of(request: Request) -> str:
-    """The body's (or, for DELETE, the query's) ``reason``; raises `ValidationError` without one."""
-    data: Any = request.data if isinstance(request.data, dict) else {}
-    given = {"reason": data.get("reason", request.query_params.get("reason", ""))}
-    serializer = ReasonSerializer(data=given)
-    if not serializer.is_valid():
-        raise ValidationError({"reason": ["say why: every change is audited with its reason"]})
+    """The ``reason`` of a body that says nothing else, or (for DELETE, which may have none) of the query.
+
+    Raises `ValidationError`.
+    """
+    in_query = "reason" in request.query_params and not request.data
+    data = {"reason": request.query_params["reason"]} if in_query else request.data
+    serializer = ReasonSerializer(data=data)
+    serializer.is_valid(raise_exception=True)
     return str(serializer.validated_data["reason"])
 
 

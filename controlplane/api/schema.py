@@ -1,20 +1,49 @@
-"""What the OpenAPI schema says about every operation alike."""
+"""What the OpenAPI document says about every operation alike: all the ways in which it may be refused."""
 
 from __future__ import annotations
 
 from typing import Any
 
 METHODS = ("get", "post", "put", "patch", "delete")
-REFUSED = {
-    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Errors"}}},
-    "description": "Refused: the errors say what is wrong and where.",
+ERRORS = {"application/json": {"schema": {"$ref": "#/components/schemas/Errors"}}}
+RETRY_AFTER = {"schema": {"type": "integer"}, "description": "seconds"}
+REFUSALS = {
+    "400": "Something in the request cannot be; the errors say what and where.",
+    "401": "Nobody is known by this token or session.",
+    "403": "The role does not permit it.",
+    "404": "There is no such thing.",
+    "406": "None of the accepted forms can be given.",
+    "409": "The present state does not permit it; the error says which it is and what to do.",
+    "412": "It is not what If-Match names any more.",
+    "413": "The body is too long.",
+    "415": "The body is of a kind that is not read here.",
+    "428": "If-Match is needed.",
+    "429": "Too many requests; the answer says when to try again.",
 }
+ALWAYS = ("401", "403", "406", "429")
 
 
 def refusals_document(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
-    """Give every operation the one shape of refusals as its default answer."""
-    for path in result["paths"].values():
+    """Name every status that an operation may answer, each with the one shape of refusals."""
+    for path, operations in result["paths"].items():
         for method in METHODS:
-            if method in path:
-                path[method]["responses"].setdefault("default", REFUSED)
+            if method in operations:
+                _refusals(path, operations[method])
     return result
+
+
+def _refusals(path: str, operation: dict[str, Any]) -> None:
+    found = set(ALWAYS)
+    parameters = operation.get("parameters", ())
+    if "requestBody" in operation:
+        found |= {"400", "413", "415"}
+    if any(parameter["in"] != "path" for parameter in parameters):
+        found.add("400")
+    if "{" in path:
+        found.add("404")
+    responses = operation["responses"]
+    found |= set(responses) & set(REFUSALS)
+    for status in sorted(found):
+        responses[status] = {"content": ERRORS, "description": REFUSALS[status]}
+    responses["429"]["headers"] = {"Retry-After": RETRY_AFTER}
+    operation["responses"] = dict(sorted(responses.items()))

@@ -7,13 +7,16 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from controlplane.accounts.roles import VIEWER
 from controlplane.errors import Missing
 
 
 class UnknownView(APIView):
+    """Whoever is not signed in does not even learn which addresses there are."""
+
     schema = None
-    authentication_classes = ()
-    permission_classes = ()
+    write_role = VIEWER
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
         raise Missing(f"there is nothing at {request.path}; see /api/v1/docs/")

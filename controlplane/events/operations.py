@@ -52,7 +52,7 @@ def operation_request(
     reason: str,
     door: Door,
     idempotency_key: str = "",
-    before: dict[str, Any],
+    before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
     parameters: dict[str, Any] | None = None,
     run: bool = True,

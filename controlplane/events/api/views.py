@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import serializers, viewsets
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -142,7 +142,9 @@ class OperationViewSet(viewsets.ReadOnlyModelViewSet):
         return operation_list()
 
 
-@extend_schema(parameters=[OpenApiParameter("search", str, description="in target, action, reason")])
+@extend_schema_view(
+    list=extend_schema(parameters=[OpenApiParameter("search", str, description="in target, action, reason")])
+)
 class AuditViewSet(viewsets.ReadOnlyModelViewSet):
     """Who changed what, when, through which door and why."""
 

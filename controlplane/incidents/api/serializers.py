@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from controlplane.api.fields import TextField
 from controlplane.api.requests import ReasonSerializer
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 
@@ -33,7 +34,7 @@ class ProposalSerializer(serializers.Serializer):
 
 
 class ApproveSerializer(ReasonSerializer):
-    proposal = serializers.CharField(
+    proposal = TextField(
         required=False,
         max_length=200,
         help_text="id of the proposal; without it all that are proposed now. One that is not proposed any "

@@ -107,13 +107,12 @@ class IncidentViewSet(
         """Have a proposed plan carried out: the one given, or all that are proposed now."""
         serializer = ApproveSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
-        given = serializer.validated_data.get("proposal", "")
         return self.act(
             request,
             incident_action,
             kind=OperationKind.INCIDENT_APPROVE,
             number=int(number),
-            proposal=given,
+            **serializer.validated_data,
         )
 
     @ACTION

@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from controlplane.api.fields import StrictSerializer, TextField
 from controlplane.api.requests import ErrorItemSerializer, ReasonSerializer
 from controlplane.domain.topology import Topology as Graph
 from controlplane.events.drawing import topology_graph
@@ -87,20 +88,20 @@ class RestoreSerializer(ReasonSerializer):
     checkpoint = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="its epoch")
 
 
-class TopologySourceSerializer(serializers.Serializer):
+class TopologySourceSerializer(StrictSerializer):
     """Either `spec` (an object, or YAML text) or the name of a ready-made `pipeline`."""
 
     spec = serializers.JSONField(required=False, help_text="a specification, or YAML text")
-    pipeline = serializers.CharField(required=False, help_text="name of a ready-made pipeline")
-    name = serializers.CharField(required=False, help_text="instead of the specification's name")
-    input = serializers.CharField(required=False, help_text="file that the sources read")
+    pipeline = TextField(required=False, help_text="name of a ready-made pipeline")
+    name = TextField(required=False, help_text="instead of the specification's name")
+    input = TextField(required=False, help_text="file that the sources read")
     rate = serializers.IntegerField(required=False, min_value=1, help_text="tuples per second")
     limit = serializers.IntegerField(required=False, min_value=1, help_text="tuples, then complete")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if ("spec" in attrs) == ("pipeline" in attrs):
             raise serializers.ValidationError("give either `spec` or `pipeline`")
-        return attrs
+        return super().validate(attrs)
 
 
 class TopologyCreateSerializer(ReasonSerializer, TopologySourceSerializer):
@@ -147,11 +148,7 @@ class PolicyUpdateSerializer(ReasonSerializer):
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        unknown = set(self.initial_data) - set(self.fields)
-        if unknown:
-            raise serializers.ValidationError(
-                dict.fromkeys(unknown, f"a policy has no such field; it has {', '.join(POLICY_FIELDS)}")
-            )
+        attrs = super().validate(attrs)
         if not attrs.keys() & set(POLICY_FIELDS):
             raise serializers.ValidationError(f"give at least one of {', '.join(POLICY_FIELDS)}")
         return attrs

@@ -55,7 +55,7 @@ REASON_IN_QUERY = OpenApiParameter("reason", OpenApiTypes.STR, description=IN_YA
 
 
 def in_yaml_too(serializer: type[serializers.Serializer]) -> dict[str, Any]:
-    return {"application/json": serializer, "application/yaml": OpenApiTypes.STR}
+    return {"application/json": serializer, "application/yaml": OpenApiTypes.ANY}
 
 
 @extend_schema_view(
@@ -193,8 +193,7 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         """Put all of it back to a checkpoint that is still in storage, and replay from there."""
         serializer = RestoreSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
-        checkpoint = serializer.validated_data["checkpoint"]
-        return self.act(request, topology_restore, name=name, checkpoint=checkpoint)
+        return self.act(request, topology_restore, name=name, **serializer.validated_data)
 
     @ACTION
     @action(detail=True, methods=["post"])

@@ -7,6 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from controlplane.api.fields import StrictSerializer
 from controlplane.domain.simulation.comparison import ALGORITHMS
 from controlplane.whatif.request import (
     AS_PROVIDER,
@@ -47,7 +48,7 @@ class ArrivalsField(serializers.Field):
         return value
 
 
-class WhatIfSerializer(serializers.Serializer):
+class WhatIfSerializer(StrictSerializer):
     """What fails, when nodes come, and which algorithms to compare."""
 
     nodes = serializers.ListField(
@@ -81,14 +82,6 @@ class WhatIfSerializer(serializers.Serializer):
     points = serializers.IntegerField(
         required=False, min_value=2, max_value=MOST_POINTS, help_text="of each curve, at most"
     )
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        unknown = sorted(set(self.initial_data) - set(self.fields))
-        if unknown:
-            raise serializers.ValidationError(
-                {name: f"there is no such field; known: {', '.join(self.fields)}" for name in unknown}
-            )
-        return attrs
 
     def question(self) -> WhatIf:
         """The validated question; raises `Invalid`."""

@@ -71,6 +71,8 @@ def test_the_audit_trail_by_who_what_and_when(viewer: APIClient, topology: Topol
     ("path", "field"),
     [
         ("nodes/?state=asleep", "state"),
+        ("nodes/?rack=", "rack"),
+        ("incidents/?since=", "since"),
         ("nodes/?sate=lost", "sate"),
         ("nodes/?standby=perhaps", "standby"),
         ("nodes/?ordering=age", "ordering"),

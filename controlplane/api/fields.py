@@ -1,0 +1,29 @@
+"""Serializers that take what they know and refuse the rest: a misspelt field must not go unnoticed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+
+class TextField(serializers.CharField):
+    """A text and nothing that could be turned into one."""
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return str(super().to_internal_value(data))
+
+
+class StrictSerializer(serializers.Serializer):
+    """Refuses fields that it does not have."""
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        unknown = sorted(set(self.initial_data) - set(self.fields))
+        if unknown:
+            known = ", ".join(self.fields)
+            raise serializers.ValidationError(
+                dict.fromkeys(unknown, f"there is no such field; known: {known}")
+            )
+        return dict(super().validate(attrs))
