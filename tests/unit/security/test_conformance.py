@@ -1,0 +1,115 @@
+"""Whatever is sent to REST, the answer is one that the OpenAPI document knows: nothing else, and no 5xx.
+
+Requests are made by schemathesis from the document, half of them wrong on purpose, with fixed seeds. Each one
+meets the same installation in the middle of an incident and is undone afterwards. `EXAMPLES=500` looks
+longer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import schemathesis
+from django.contrib.auth.models import User
+from django.core.wsgi import get_wsgi_application
+from django.db import transaction
+from drf_spectacular.generators import SchemaGenerator
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from knox.models import AuthToken
+from schemathesis.generation.modes import GenerationMode
+from schemathesis.specs.openapi import checks
+
+from controlplane.events.audit import audit_record
+from controlplane.events.models import AuditEntry, Operation
+from controlplane.topologies.models import Problem
+from tests.browser.seeding import seed as installation_seed
+
+EXAMPLES = int(os.environ.get("EXAMPLES", "8"))
+HOW = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    derandomize=False,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
+CHECKS = [
+    schemathesis.checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+    checks.negative_data_rejection,
+    checks.missing_required_header,
+    checks.unsupported_method,
+]
+
+
+def operations() -> dict[str, list[Any]]:
+    """Every operation of the document, by its resource."""
+    generator: Any = SchemaGenerator()  # type: ignore[no-untyped-call]
+    document = schemathesis.openapi.from_dict(generator.get_schema(request=None, public=True))
+    found: defaultdict[str, list[Any]] = defaultdict(list)
+    for result in document.get_all_operations():
+        operation: Any = result.ok()  # type: ignore[union-attr]
+        found[operation.path.split("/")[3]].append(operation)
+    return dict(found)
+
+
+OPERATIONS = operations()
+
+
+@pytest.fixture
+def installation(db: None) -> Iterator[dict[str, list[str]]]:
+    """A recovery that waits for an approval; path parameters that mean something in it, by name."""
+    with patch("controlplane.events.tasks.task_send"):
+        installation_seed("proposed")
+        root = User.objects.create_superuser("root", password="secret-for-tests")
+        _, text = AuthToken.objects.create(user=root)
+        other, _ = AuthToken.objects.create(user=root)
+        audit_record(actor="root", door="cli", action="token.create", target="root", reason="x")
+        operation = Operation.objects.create(kind="topology.pause", target="hashtags", requested_by="root")
+        problem = Problem.objects.create(where="x", what="y", at=operation.created_at)
+        yield {
+            "authorization": [f"Bearer {text}"],
+            "name": ["hashtags", "trending", "node-1", "node-2"],
+            "topology": ["hashtags", "mentions"],
+            "query": ["O0[0]", "O9[0]"],
+            "number": ["1", "2"],
+            "token_key": [other.token_key],
+            "id": [str(operation.pk), str(problem.pk), str(AuditEntry.objects.latest("pk").pk)],
+            "epoch": ["5310", "5220"],
+        }
+
+
+@st.composite
+def cases(draw: st.DrawFn, operation: Any, known: dict[str, list[str]]) -> Any:
+    """A request, right or wrong, mostly for something that exists."""
+    mode = draw(st.sampled_from((GenerationMode.POSITIVE, GenerationMode.NEGATIVE)))
+    case = draw(operation.as_strategy(generation_mode=mode))
+    if mode is GenerationMode.POSITIVE and draw(st.integers(0, 3)):
+        for name in list(case.path_parameters or ()):
+            case.path_parameters[name] = draw(st.sampled_from(known[name]))
+    return case
+
+
+@pytest.mark.parametrize("resource", OPERATIONS)
+def test_every_answer_is_documented(resource: str, installation: dict[str, list[str]]) -> None:
+    application = get_wsgi_application()
+    headers = {"Authorization": installation["authorization"][0]}
+
+    def answers(case: Any) -> None:
+        with transaction.atomic():
+            response = case.call(app=application, headers=headers)
+            transaction.set_rollback(True)
+        case.validate_response(response, checks=CHECKS, headers=headers)
+
+    for operation in OPERATIONS[resource]:
+        fuzz = given(cases(operation, installation))(answers)
+        seed(20_260_000)(HOW(fuzz))()
