@@ -8,6 +8,7 @@ from controlplane.domain.planning.arrivals import (
     parse_delay,
 )
 from controlplane.domain.planning.best_density import AdaptiveDensity, BestDensity, ProfitDensity
+from controlplane.domain.planning.cores import cores, cores_number
 from controlplane.domain.planning.deployment import (
     chains,
     entitled_costs,
@@ -58,6 +59,8 @@ __all__ = [
     "UniformDelay",
     "Wave",
     "chains",
+    "cores",
+    "cores_number",
     "effective_costs",
     "entitled_costs",
     "expected_arrivals",

@@ -86,7 +86,7 @@ def _worth(problem: RecoveryProblem, holders: Integers, query: int) -> float:
 
 def _no_room(unplaced: tuple[str, ...]) -> str:
     more = f" and {len(unplaced) - 3} more" if len(unplaced) > 3 else ""
-    return f"out: no single node has room for {', '.join(unplaced[:3])}{more}"
+    return f"out: enough is free in sum, but no single node has room for {', '.join(unplaced[:3])}{more}"
 
 
 def _without_unplaced(
@@ -126,6 +126,7 @@ def _refill(problem: RecoveryProblem, placer: Placer, order: list[int], given_up
         unplaced = placer.add(names)
         if unplaced:
             placer.remove(set(names).difference(unplaced))
+            given_up[query] = _no_room(unplaced)
             continue
         order.append(query)
         given_up.pop(query, None)

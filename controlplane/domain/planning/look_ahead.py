@@ -78,7 +78,7 @@ class LookAhead(Planner):
             candidates=own.candidates,
             considered=((own.order, problem.value_of(own.order), problem.cost_of(own.order)),),
             note=f"{gain:.1f} % more availability until all {len(times.starts)} waves are done than "
-            f"{self.base.name}, wave by wave",
+            f"{self.base.name.replace('_', ' ')}, wave by wave",
         )
 
     def schedule(self, problem: RecoveryProblem) -> Schedule:

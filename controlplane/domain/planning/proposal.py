@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from controlplane.domain.planning.cores import cores, cores_number
 from controlplane.domain.planning.placement import Placement
 from controlplane.domain.planning.problem import GRAIN, Flags, Integers, RecoveryProblem, to_percent
 
@@ -140,25 +141,31 @@ def explain(
         covered |= missing
     covered |= selection.covered
     left = problem.capacity - selection.cost(problem)
+    by_parts = selection.partitions is not None
     for query in range(len(problem.queries)):
         if query not in told:
             missing = problem.needs[query] & ~covered
-            tell(query, None, dropped.get(query) or _passed(problem.bundle_cost[missing], left))
+            tell(query, None, dropped.get(query) or _passed(problem.bundle_cost[missing], left, by_parts))
     ranked = sorted(told.items(), key=lambda item: (item[1].rank is None, item[1].rank or 0, item[0]))
     return tuple(explanation for _, explanation in ranked)
 
 
 def _taken(marginal: int, left: int) -> str:
     if marginal == 0:
-        return "in: everything it needs is restored for queries before it"
-    return f"in: adds {to_percent(marginal):g} % CPU; {to_percent(left):g} % stay free"
+        return "in: costs nothing more, queries before it need everything that it needs"
+    return f"in: takes {cores(to_percent(marginal))} and leaves {cores_number(to_percent(left))} free"
 
 
-def _passed(missing: Integers, left: int) -> str:
+def _passed(missing: Integers, left: int, in_partitions: bool) -> str:
     lacking = int(missing.sum())
+    wants = cores(to_percent(lacking))
+    if left <= 0:
+        return f"out: needs {wants} more, and nothing is left free"
     if lacking > left:
-        return f"out: needs {to_percent(lacking):g} % CPU more; {to_percent(max(0, left)):g} % are free"
-    return f"out: would fit ({to_percent(lacking):g} % CPU), but this planner did not take it"
+        return f"out: needs {wants} more, and only {cores_number(to_percent(left))} would be left free"
+    if in_partitions:
+        return f"out: there is room for its {wants}; this planner takes partitions in turn, not whole queries"
+    return f"out: there is room for its {wants}; this planner stopped before it"
 
 
 def describe_alternatives(

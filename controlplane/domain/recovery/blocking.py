@@ -156,6 +156,6 @@ def overload_words(topology: str, situation: Situation) -> str:
     if all(load[home] < situation.nodes[home].capacity * full for home in homes):
         return ""
     return (
-        f" Measured load had reached {situation.max_utilisation:.0%} of a node already before the failure; "
-        "each replacement takes over no more than a lost node may carry. Consider more nodes."
+        f" Nodes carried the {situation.max_utilisation:.0%} that may be planned on one, or more, already "
+        "before the failure; a replacement takes over what a lost node carried. Consider more nodes."
     )

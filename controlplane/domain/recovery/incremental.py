@@ -20,6 +20,8 @@ from controlplane.domain.planning import (
     RecoveryPlanProposal,
     RecoveryProblem,
     TooManyPlansError,
+    cores,
+    cores_number,
     natural_key,
     planner_named,
     recovery_problem,
@@ -162,13 +164,18 @@ def _all_wait(
 
 
 def _no_room(proposal: RecoveryPlanProposal, nodes: int) -> str:
-    left = "Partitions that no query needs"
-    if proposal.explanations:
-        left = wording.counted(len(proposal.explanations), "failed query", "failed queries")
-    return (
-        f"{left} cannot be restored yet: {proposal.capacity:g} % CPU is free on the "
-        f"{wording.counted(nodes, 'node')} alive, and none of them fits."
-    )
+    """Why nothing can be done: what is free, against the least that is needed."""
+    alive = f"{wording.counted(nodes, 'node')} alive {'has' if nodes == 1 else 'have'}"
+    free = f"{cores(proposal.capacity)} free" if proposal.capacity > 0 else "nothing free"
+    if not proposal.explanations:
+        return f"Partitions that no query needs cannot be restored yet: none fits, the {alive} {free}."
+    left = wording.counted(len(proposal.explanations), "failed query", "failed queries")
+    least = min(proposal.explanations, key=lambda one: (one.cost, natural_key(one.query)))
+    text = f"{left} cannot be restored yet: the {alive} {free}"
+    if least.cost > proposal.capacity:
+        topology, _, query = least.query.rpartition("/")
+        return f"{text}, and even {query} of {topology}, which needs least, takes {cores(least.cost)}."
+    return f"{text} in sum, but no single node has room for a partition that is needed."
 
 
 class _Part:
@@ -264,8 +271,9 @@ class _Part:
         )
         text = (
             f"{back}: {wording.counted(len(self.restore), 'partition')} on "
-            f"{wording.listed(set(placed.values()))}. With {proposal.cost:g} of {proposal.capacity:g} % free "
-            f"CPU this wave recovers priority {proposal.value} of {proposal.total} ({proposal.planner})."
+            f"{wording.listed(set(placed.values()))}. This wave wins back {proposal.value} of the "
+            f"{proposal.total} points of priority that are down and takes {cores_number(proposal.cost)} of "
+            f"the {cores(proposal.capacity)} that are free (planner: {proposal.planner.replace('_', ' ')})."
         )
         if left:
             text += (

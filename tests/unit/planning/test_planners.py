@@ -23,6 +23,7 @@ from controlplane.domain.planning import (
     ProfitDensity,
     RecoveryProblem,
     TooManyPlansError,
+    cores,
     planner_named,
     problem_from_sets,
 )
@@ -123,7 +124,7 @@ def test_every_plan_is_feasible_whole_and_explained(problem: RecoveryProblem, pl
 def test_greedy_plans_leave_nothing_that_fits(problem: RecoveryProblem) -> None:
     for planner in (BestDensity(), ProfitDensity(), AdaptiveDensity()):
         proposal = planner.plan(problem)
-        assert not [e for e in proposal.explanations if e.reason.startswith("out: would fit")]
+        assert not [e for e in proposal.explanations if e.reason.startswith("out: there is room")]
         assert proposal.value >= ProfitDensity().plan(problem).value
 
 
@@ -139,8 +140,39 @@ def test_covered_partitions_cost_nothing_and_covered_queries_are_free() -> None:
     free = told[proposal.queries[1]]
     assert free.marginal_cost in (0.0, 1.0)
     assert told["B[0]"].marginal_cost == 3.0
-    assert told["B[0]"].reason == "out: needs 3 % CPU more; 1 % are free"
+    assert told["B[0]"].reason == "out: needs 0.03 cores more, and only 0.01 would be left free"
     assert told["A[0]"].shared == 1
+
+
+def test_a_query_left_out_is_told_what_it_lacks() -> None:
+    queries = {"A[0]": {"S[0]", "A[0]"}, "B[0]": {"S[0]", "B[0]"}}
+    problem = problem_from_sets(
+        queries, costs={"S[0]": 50.0, "A[0]": 31.4159, "B[0]": 200.0}, capacity=81.4159
+    )
+    told = {e.query: e.reason for e in BestDensity().plan(problem).explanations}
+    assert told == {
+        "A[0]": "in: takes 0.81 cores and leaves 0 free",
+        "B[0]": "out: needs 2 cores more, and nothing is left free",
+    }
+
+
+@pytest.mark.parametrize(
+    ("percent", "words"),
+    [
+        (0.0, "0 cores"),
+        (0.2, "less than 0.01 cores"),
+        (3.0, "0.03 cores"),
+        (99.4, "0.99 cores"),
+        (99.9, "1 core"),
+        (100.0, "1 core"),
+        (181.7623, "1.8 cores"),
+        (994.0, "9.9 cores"),
+        (998.0, "10 cores"),
+        (3_200.0, "32 cores"),
+    ],
+)
+def test_cpu_is_said_in_cores(percent: float, words: str) -> None:
+    assert cores(percent) == words
 
 
 def test_restored_partitions_need_nothing_and_their_queries_do_not_count() -> None:

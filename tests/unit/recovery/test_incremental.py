@@ -90,6 +90,10 @@ def test_two_nodes_lost_together_return_wave_by_wave() -> None:
     assert "by the incremental method, because 2 nodes were lost together" in story(said)
     assert not only(said, CreatePlan), "node-1 has no room"
     assert len(only(said, AskForNode)) == 2
+    assert (
+        "5 failed queries cannot be restored yet: the 1 node alive has nothing free, and even A[1] of t0, "
+        "which needs least, takes 0.4 cores." in story(said)
+    )
 
     first = plan_of(arrive(subject, "node-4"))
     assert (first.method, first.wave, first.generation, first.rollback, first.buffering) == (
@@ -104,6 +108,10 @@ def test_two_nodes_lost_together_return_wave_by_wave() -> None:
     assert {one["query"]: one["selected"] for one in first.explanation["explanations"]} == {
         "All[0]": True, "A[1]": True, "A[2]": True, "B[1]": False, "B[2]": False,
     }  # fmt: skip
+    assert (
+        "This wave wins back 13 of the 15 points of priority that are down and takes 0.8 of the 0.8 cores "
+        "that are free (planner: best density)." in first.reason
+    )
     assert state(subject) is State.RESTORING
 
     assert not only(arrive(subject, "node-5", at=6.0), CreatePlan), "the first is not applied yet"
