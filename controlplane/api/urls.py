@@ -48,6 +48,11 @@ of_topology: list[URLPattern | URLResolver] = [
     path("policy/", PolicyViewSet.as_view({"get": "retrieve", "patch": "partial_update"}), name="policy"),
     path("partitions/", PartitionViewSet.as_view({"get": "list"}), name="partition-list"),
     path("checkpoints/", TopologyCheckpointViewSet.as_view({"get": "list"}), name="topology-checkpoints"),
+    path(
+        "checkpoints/<int:epoch>/",
+        TopologyCheckpointViewSet.as_view({"get": "retrieve"}),
+        name="topology-checkpoint",
+    ),
     path("plans/", TopologyPlanViewSet.as_view({"get": "list"}), name="topology-plans"),
     path("versions/", VersionViewSet.as_view({"get": "list"}), name="topology-versions"),
     path("problems/", TopologyProblemViewSet.as_view({"get": "list"}), name="topology-problems"),

@@ -23,6 +23,11 @@ class Checkpoint(models.Model):
     restored_at = models.DateTimeField(null=True, blank=True)
     cause = models.TextField(blank=True, default="", help_text="why it failed")
     requested_by = models.CharField(max_length=150, blank=True, default="")
+    acknowledgements = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="one for each partition, for the newest that have ended",
+    )
 
     class Meta:
         ordering = ("topology", "-epoch")

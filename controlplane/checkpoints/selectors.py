@@ -4,11 +4,37 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
+from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
+from controlplane.errors import Missing
+from controlplane.topologies.models import Partition
 from controlplane.topologies.selectors import SPEC_OF_TOPOLOGY
+
+HIGHEST_EPOCH = 2**63 - 1
 
 
 def checkpoint_list(topology: str | None = None) -> QuerySet[Checkpoint]:
-    rows = Checkpoint.objects.select_related("topology").defer(SPEC_OF_TOPOLOGY)
+    """Without the acknowledgements, which are large."""
+    rows = Checkpoint.objects.select_related("topology").defer("acknowledgements", SPEC_OF_TOPOLOGY)
     rows = rows.order_by("-epoch", "topology__name")
     return rows if topology is None else rows.filter(topology__name=topology)
+
+
+def checkpoint_get(topology: str, epoch: int) -> Checkpoint:
+    """One checkpoint with its acknowledgements. Raises `Missing`."""
+    checkpoint = None
+    if epoch <= HIGHEST_EPOCH:
+        rows = Checkpoint.objects.select_related("topology")
+        checkpoint = rows.filter(topology__name=topology, epoch=epoch).first()
+    if checkpoint is None:
+        raise Missing(f"topology {topology!r} has no checkpoint {epoch}")
+    return checkpoint
+
+
+def checkpoint_missing(checkpoint: Checkpoint) -> list[str]:
+    """Partitions that have not acknowledged one that failed; empty where nothing is known of them."""
+    if checkpoint.state != CheckpointState.FAILED or not checkpoint.acknowledgements:
+        return []
+    heard = {ack["partition"] for ack in checkpoint.acknowledgements}
+    partitions = Partition.objects.filter(topology=checkpoint.topology).order_by("operator", "index")
+    return [row.label for row in partitions if row.label not in heard]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import UTC, datetime
+from typing import Any
 
+import msgspec
 import structlog
 from django.db import transaction
 
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.domain.coordination import CheckpointReport
+from controlplane.domain.coordination import CheckpointAck, CheckpointReport
 from controlplane.events.choices import EventKind, OperationKind
 from controlplane.events.operations import operation_fail, operation_succeed, operations_open
 from controlplane.events.representation import Change, checkpoint_change, topology_change
@@ -18,6 +20,9 @@ from controlplane.events.services import event_publish
 from controlplane.topologies.models import Topology
 
 log = structlog.get_logger(__name__)
+
+DETAILED = 50
+"""Newest checkpoints of a topology whose acknowledgements are kept."""
 
 _STATES = {
     "started": CheckpointState.STARTED,
@@ -65,12 +70,15 @@ def checkpoint_apply(*, report: CheckpointReport) -> None:
     checkpoint.started_at = _moment(report.started_at)
     checkpoint.ended_at = None if report.ended_at is None else _moment(report.ended_at)
     checkpoint.cause = report.cause
+    checkpoint.acknowledgements = [_detail(ack) for ack in report.acknowledgements]
     if waiting and not checkpoint.requested_by:
         checkpoint.requested_by = waiting[0].requested_by
     checkpoint.stored = state is CheckpointState.COMPLETED
     after = checkpoint_change(checkpoint, topology=topology.name)
     if after != before:
         checkpoint.save()
+        if checkpoint.acknowledgements:
+            _details_trim(topology)
         changes: list[Change] = [after]
         if state is CheckpointState.COMPLETED:
             changes += _stored_follow(topology, checkpoint, kept=report.kept)
@@ -113,6 +121,20 @@ def checkpoint_restored(
         checkpoint.save(update_fields=["restored_at"])
         changed.append(checkpoint)
     return [checkpoint_change(checkpoint, topology=topology.name) for checkpoint in changed]
+
+
+def _detail(ack: CheckpointAck) -> dict[str, Any]:
+    """What is kept of an acknowledgement: all but what the checkpoint itself says."""
+    kept: dict[str, Any] = msgspec.to_builtins(ack)
+    del kept["checkpoint"], kept["generation"]
+    return kept
+
+
+def _details_trim(topology: Topology) -> None:
+    """One checkpoint more has details, so one less keeps them."""
+    newest = Checkpoint.objects.filter(topology=topology).order_by("-epoch")
+    surplus = list(newest.values_list("pk", flat=True)[DETAILED : DETAILED + 1])
+    Checkpoint.objects.filter(pk__in=surplus).update(acknowledgements=[])
 
 
 def _is_late(checkpoint: Checkpoint, report: CheckpointReport, state: CheckpointState) -> bool:

@@ -257,7 +257,8 @@ class EpochReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
 
 
 class CheckpointReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="checkpoint"):
-    """What became of cp(P_checkpoint). kept: complete ones in storage, ascending."""
+    """What became of cp(P_checkpoint). kept: complete ones in storage, ascending. acknowledgements: of
+    every partition, once it has ended."""
 
     topology: str
     checkpoint: int
@@ -271,6 +272,7 @@ class CheckpointReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kin
     cause: str = ""
     request: int = 0
     kept: list[int] = []
+    acknowledgements: list[CheckpointAck] = []
 
 
 class ProblemReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="problem"):

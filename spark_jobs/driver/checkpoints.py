@@ -37,6 +37,7 @@ class Pending:
     started_at: float
     request: int
     acknowledged: int = 0
+    acknowledgements: list[CheckpointAck] = field(default_factory=list)
 
 
 def complete_checkpoints(newest: LatestCheckpoint | None) -> list[int]:
@@ -113,6 +114,7 @@ class Checkpoints:
             for ack in self.store.acknowledgements(pending.checkpoint)
             if ack.generation == pending.generation
         }
+        pending.acknowledgements = list(acks.values())
         errors = [ack for ack in acks.values() if ack.error]
         if errors:
             first = errors[0]
@@ -161,6 +163,7 @@ class Checkpoints:
 
     def _report(self, state: CheckpointState, size: int = 0, cause: str = "") -> None:
         assert self.pending is not None  # noqa: S101 - callers checked
+        ended = state in ("completed", "failed")
         self.report(
             CheckpointReport(
                 topology=self.topology,
@@ -171,9 +174,10 @@ class Checkpoints:
                 total=len(self.partitions),
                 size_bytes=size,
                 started_at=self.pending.started_at,
-                ended_at=self.clock() if state in ("completed", "failed") else None,
+                ended_at=self.clock() if ended else None,
                 cause=cause,
                 request=self.pending.request,
                 kept=self.kept,
+                acknowledgements=self.pending.acknowledgements if ended else [],
             )
         )

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.selectors import checkpoint_missing
 
 
 class CheckpointSerializer(serializers.ModelSerializer):
@@ -12,7 +16,7 @@ class CheckpointSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Checkpoint
-        fields = (
+        fields: tuple[str, ...] = (
             "topology",
             "epoch",
             "generation",
@@ -27,3 +31,29 @@ class CheckpointSerializer(serializers.ModelSerializer):
             "cause",
             "requested_by",
         )
+
+
+class AcknowledgementSerializer(serializers.Serializer):
+    """One partition's part: stored by the agent of `node`, or not, and why (`error`)."""
+
+    partition = serializers.CharField()
+    node = serializers.CharField()
+    size_bytes = serializers.IntegerField(help_text="of all state files that it names")
+    uploaded_bytes = serializers.IntegerField(help_text="of those that the storage lacked")
+    files = serializers.IntegerField()
+    duration = serializers.FloatField(help_text="seconds")
+    error = serializers.CharField(allow_blank=True)
+
+
+class CheckpointDetailSerializer(CheckpointSerializer):
+    """With every partition's part, once it has ended; older checkpoints keep the totals only."""
+
+    acknowledgements = AcknowledgementSerializer(many=True, read_only=True)
+    missing = serializers.SerializerMethodField(help_text="partitions that did not acknowledge a failed one")
+
+    class Meta(CheckpointSerializer.Meta):
+        fields = (*CheckpointSerializer.Meta.fields, "acknowledgements", "missing")
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_missing(self, checkpoint: Checkpoint) -> Any:
+        return checkpoint_missing(checkpoint)

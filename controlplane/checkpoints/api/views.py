@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, viewsets
+from rest_framework.request import Request
+from rest_framework.response import Response
 
-from controlplane.checkpoints.api.serializers import CheckpointSerializer
+from controlplane.api.requests import ErrorsSerializer
+from controlplane.checkpoints.api.serializers import CheckpointDetailSerializer, CheckpointSerializer
 from controlplane.checkpoints.filtersets import CheckpointFilters, TopologyCheckpointFilters
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.checkpoints.selectors import checkpoint_list
+from controlplane.checkpoints.selectors import checkpoint_get, checkpoint_list
 from controlplane.topologies.api.parts import OfTopology
 
 
@@ -23,6 +27,11 @@ class TopologyCheckpointViewSet(OfTopology, mixins.ListModelMixin):
 
     def get_queryset(self) -> Any:
         return checkpoint_list(self.topology)
+
+    @extend_schema(responses={200: CheckpointDetailSerializer, 404: ErrorsSerializer})
+    def retrieve(self, request: Request, topology: str, epoch: int) -> Response:
+        """One checkpoint, partition by partition."""
+        return Response(CheckpointDetailSerializer(checkpoint_get(topology, epoch)).data)
 
 
 class CheckpointViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from controlplane.domain.coordination import (
+    CheckpointAck,
     CheckpointReport,
     DriverState,
     DriverStatus,
@@ -133,6 +134,7 @@ def checkpoint_report(
     request: int = 0,
     cause: str = "",
     kept: Sequence[int] = (),
+    acknowledgements: Sequence[CheckpointAck] = (),
 ) -> CheckpointReport:
     return CheckpointReport(
         topology=topology.name,
@@ -147,4 +149,5 @@ def checkpoint_report(
         cause=cause,
         request=request,
         kept=list(kept),
+        acknowledgements=list(acknowledgements),
     )

@@ -76,6 +76,7 @@ def test_complete_when_every_partition_acknowledged(world: World) -> None:
     assert (store.latest.checkpoint, store.latest.size_bytes) == (7, 20)
     assert [report.state for report in reports] == ["started", "acknowledged", "completed"]
     assert reports[-1].acknowledged == reports[-1].total == 2
+    assert [report.acknowledgements for report in reports] == [[], [], store.acks]
 
 
 def test_acknowledgements_of_an_older_generation_do_not_count(world: World) -> None:
@@ -96,6 +97,7 @@ def test_a_failed_upload_fails_the_checkpoint_with_its_cause(world: World) -> No
     assert checkpoints.latest == 0
     assert reports[-1].state == "failed"
     assert reports[-1].cause == "A[1] on node-1: no space left on /checkpoints"
+    assert reports[-1].acknowledgements == store.acks
 
 
 def test_silence_fails_it_too_and_names_who_was_silent(world: World) -> None:

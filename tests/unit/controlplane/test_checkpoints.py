@@ -1,0 +1,90 @@
+"""What is kept of a checkpoint, partition by partition, and how it is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from controlplane.checkpoints import services
+from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.services import checkpoint_apply
+from controlplane.domain.coordination import CheckpointAck, decode_telemetry, encode
+from controlplane.events.choices import Door
+from controlplane.topologies.lifecycle import topology_deploy
+from controlplane.topologies.models import Topology
+from tests.unit.controlplane.following import Follower
+from tests.unit.controlplane.specs import checkpoint_report
+
+API = "/api/v1/topologies/counts/checkpoints"
+
+
+@pytest.fixture
+def running(topology: Topology) -> Topology:
+    topology_deploy(name="counts", actor="ada", reason="test", door=Door.CLI)
+    return Topology.objects.get()
+
+
+def ack(partition: str, *, size: int = 100, error: str = "") -> CheckpointAck:
+    return CheckpointAck(
+        partition=partition, checkpoint=10, generation=1, node="node-1", size_bytes=size, uploaded_bytes=40,
+        files=3, duration=0.25, error=error,
+    )  # fmt: skip
+
+
+def test_every_partition_is_told_once_it_has_ended(running: Topology, viewer: APIClient) -> None:
+    follower = Follower()
+    checkpoint_apply(report=checkpoint_report(running, "started", acknowledged=0))
+    assert viewer.get(f"{API}/10/").json()["acknowledgements"] == []
+    acks = [ack("O0[0]"), ack("O1[0]", size=7)]
+    report = checkpoint_report(running, acknowledgements=acks)
+    checkpoint_apply(report=decode_telemetry(encode(report)))
+    detail = viewer.get(f"{API}/10/").json()
+    assert (detail["state"], detail["acknowledged"], detail["missing"]) == ("completed", 7, [])
+    assert detail["acknowledgements"][1] == {
+        "partition": "O1[0]", "node": "node-1", "size_bytes": 7, "uploaded_bytes": 40, "files": 3,
+        "duration": 0.25, "error": "",
+    }  # fmt: skip
+    assert "acknowledgements" not in viewer.get(f"{API}/").json()["results"][0]
+    follower.check()
+
+
+def test_a_failed_one_names_who_is_missing(running: Topology, viewer: APIClient) -> None:
+    acks = [ack("O0[0]"), ack("O0[1]", error="No space left on device")]
+    report = checkpoint_report(running, "failed", cause="O0[1] on node-1: ...", acknowledgements=acks)
+    checkpoint_apply(report=report)
+    detail = viewer.get(f"{API}/10/").json()
+    assert [one["error"] for one in detail["acknowledgements"]] == ["", "No space left on device"]
+    partitions = viewer.get("/api/v1/topologies/counts/partitions/").json()["results"]
+    assert detail["missing"] == [
+        row["partition"] for row in partitions if row["partition"] not in ("O0[0]", "O0[1]")
+    ]
+    assert detail["missing"]
+
+
+def test_only_the_newest_keep_their_details(running: Topology, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "DETAILED", 3)
+    for epoch in range(1, 8):
+        checkpoint_apply(report=checkpoint_report(running, checkpoint=epoch, acknowledgements=[ack("O0[0]")]))
+    detailed = Checkpoint.objects.exclude(acknowledgements=[]).order_by("epoch")
+    assert list(detailed.values_list("epoch", flat=True)) == [5, 6, 7]
+    assert Checkpoint.objects.count() == 7
+
+
+@pytest.mark.parametrize("epoch", ["11", "9223372036854775808", "99999999999999999999999"])
+def test_one_that_is_not_there(running: Topology, viewer: APIClient, epoch: str) -> None:
+    answer = viewer.get(f"{API}/{epoch}/")
+    assert answer.status_code == 404
+    assert f"no checkpoint {epoch}" in answer.json()["errors"][0]["message"]
+
+
+def test_details_take_a_constant_number_of_queries(
+    running: Topology, viewer: APIClient, django_assert_num_queries: Any
+) -> None:
+    viewer.get(f"{API}/")  # the role is read once
+    few, many = [ack("O0[0]")], [ack(f"O{i}[0]") for i in range(500)]
+    for epoch, acks in ((1, few), (2, many)):
+        checkpoint_apply(report=checkpoint_report(running, "failed", checkpoint=epoch, acknowledgements=acks))
+        with django_assert_num_queries(3):  # the topology, the checkpoint, the partitions
+            viewer.get(f"{API}/{epoch}/")
