@@ -8,7 +8,10 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from controlplane.errors import Missing
+from controlplane.events.choices import Door
 from controlplane.events.models import AuditEntry, Event, EventCounter, Operation
+
+MOST_CHOICES = 500
 
 
 def event_list(*, after: int = 0) -> QuerySet[Event]:
@@ -43,3 +46,14 @@ def audit_of(*, areas: Iterable[str], target: str) -> QuerySet[AuditEntry]:
     for area in areas:
         wanted |= Q(action__startswith=f"{area}.")
     return audit_list().filter(wanted, target=target)
+
+
+def audit_choices() -> dict[str, list[str]]:
+    """Which actors, actions and doors occur: what a filter can offer. Both columns have an index."""
+
+    def occurring(column: str) -> list[str]:
+        return list(
+            AuditEntry.objects.order_by(column).values_list(column, flat=True).distinct()[:MOST_CHOICES]
+        )
+
+    return {"actors": occurring("actor"), "actions": occurring("action"), "doors": list(Door.values)}

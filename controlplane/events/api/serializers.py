@@ -70,6 +70,14 @@ class AuditEntrySerializer(serializers.ModelSerializer):
         fields = ("id", "at", "actor", "door", "action", "target", "before", "after", "reason")
 
 
+class AuditChoicesSerializer(serializers.Serializer):
+    """Who and what occurs in the audit trail."""
+
+    actors = serializers.ListField(child=serializers.CharField())
+    actions = serializers.ListField(child=serializers.CharField())
+    doors = serializers.ListField(child=serializers.CharField())
+
+
 class SnapshotSerializer(serializers.Serializer):
     """Everything at one sequence number: entity kind, then key, then fields."""
 

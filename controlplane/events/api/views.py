@@ -12,12 +12,15 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import serializers, viewsets
+from rest_framework.decorators import action
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from controlplane.api.filtering import parameters_require
 from controlplane.api.preconditions import ETAG, IF_NONE_MATCH, is_current, not_modified
 from controlplane.events.api.serializers import (
+    AuditChoicesSerializer,
     AuditEntrySerializer,
     EventPageSerializer,
     EventSerializer,
@@ -28,7 +31,13 @@ from controlplane.events.choices import EventKind
 from controlplane.events.filtersets import AuditFilters, OperationFilters
 from controlplane.events.light import RAW, light_rows
 from controlplane.events.models import AuditEntry, Event, Operation
-from controlplane.events.selectors import audit_list, event_list, event_position, operation_list
+from controlplane.events.selectors import (
+    audit_choices,
+    audit_list,
+    event_list,
+    event_position,
+    operation_list,
+)
 from controlplane.events.sharing import snapshot
 
 
@@ -156,3 +165,11 @@ class AuditViewSet(viewsets.ReadOnlyModelViewSet):
 
     def get_queryset(self) -> Any:
         return audit_list()
+
+    @extend_schema(
+        operation_id="audit_choices", responses=AuditChoicesSerializer, parameters=[], filters=False
+    )
+    @action(detail=False, methods=["get"], pagination_class=None, filter_backends=())
+    def choices(self, request: Request) -> Response:
+        """What occurs in the trail, for a filter to offer."""
+        return Response(audit_choices())
