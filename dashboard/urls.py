@@ -8,9 +8,11 @@ from django.urls import path, re_path
 from dashboard.signing_in import SignIn
 from dashboard.views import shell
 
+PAGES = ("topologies", "nodes", "incidents", "what-if", "checkpoints", "audit", "faults", "settings")
+
 urlpatterns = [
     path("login/", SignIn.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("", shell, name="fleet"),
-    re_path(r"^(?P<path>(?:topologies|nodes|incidents|what-if)(?:/.*)?)$", shell, name="page"),
+    re_path(rf"^(?P<path>(?:{'|'.join(PAGES)})(?:/.*)?)$", shell, name="page"),
 ]

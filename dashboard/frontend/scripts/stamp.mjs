@@ -27,5 +27,7 @@ for (const name of sources) {
   hash.update(name + "\0" + createHash("sha256").update(readFileSync(join(root, name))).digest("hex") + "\n");
 }
 copyFileSync(join(root, "node_modules/elkjs/lib/elk-worker.min.js"), join(out, "layout.js"));
-for (const name of ["icon.svg", "login.css"]) copyFileSync(join(root, "src", name), join(out, name));
+// What the browser tests check accessibility with: they need no Node either.
+copyFileSync(join(root, "node_modules/axe-core/axe.min.js"), join(root, "..", "..", "tests", "browser", "axe.min.js"));
+for (const name of ["icon.svg", "login.css", "admin.css"]) copyFileSync(join(root, "src", name), join(out, name));
 writeFileSync(join(out, "build.json"), JSON.stringify({ sources: hash.digest("hex") }, null, 2) + "\n");

@@ -1,6 +1,6 @@
 // Actions an operator takes: a dialog asks for the reason, the call is made once, and its outcome is followed.
 
-import { act, ApiError, change, fetchOperation, newKey } from "./api";
+import { act, ApiError, change, fetchOperation, newKey, remove } from "./api";
 import { boot, mayAct } from "./boot";
 import { store } from "./store.svelte";
 import type { Operation } from "./types";
@@ -21,8 +21,12 @@ export interface Action {
   danger?: boolean;
   suggestion?: string;
   body?: Record<string, unknown>;
-  /** An edit, done when the server has answered; otherwise an operation is followed to its end. */
-  edit?: boolean;
+  /** The same for several things at once; `path` is then the first of them. */
+  paths?: string[];
+  /** Done when the server has answered; otherwise an operation is followed to its end. */
+  edit?: "change" | "remove";
+  /** Called once an edit is done. */
+  done?: () => void;
 }
 
 export interface Notice {
@@ -61,13 +65,17 @@ class Actions {
     try {
       const body = { ...action.body, reason };
       if (action.edit) {
-        await change(action.path, body, this.key);
+        await (action.edit === "remove" ? remove(action.path, reason) : change(action.path, body, this.key));
         this.asked = null;
         this.done(action);
       } else {
-        const operation = await act(action.path, body, this.key);
+        const paths = action.paths ?? [action.path];
+        const answers = await Promise.allSettled(paths.map((path, i) => act(path, body, i ? `${this.key}-${i}` : this.key)));
+        const refused = answers.filter((one) => one.status === "rejected").map((one): unknown => one.reason);
+        if (refused.length === answers.length) throw refused[0];
         this.asked = null;
-        void this.follow(action, operation);
+        const operations = answers.filter((one) => one.status === "fulfilled").map((one) => one.value);
+        void this.follow(action, operations, refused.map((one) => (one instanceof ApiError ? one.message : String(one))));
       }
     } catch (error) {
       // The key stays: pressing again after a lost answer repeats the question, not the action.
@@ -86,21 +94,25 @@ class Actions {
     const id = newKey();
     this.show({ id, title: action.title, state: "succeeded", text: "", at: Date.now() });
     setTimeout(() => this.dismiss(id), 8_000);
+    action.done?.();
   }
 
-  private async follow(action: Action, first: Operation): Promise<void> {
-    const id = first.id ?? newKey();
-    this.show({ id, title: action.title, state: first.state ?? "pending", text: "", at: Date.now() });
-    let operation = first;
-    for (let turn = 0; !ENDED.has(operation.state) && turn < 600; turn += 1) {
+  /** Tells how the operations go on until all have ended. `refused`: why others were not even begun. */
+  private async follow(action: Action, begun: readonly Operation[], refused: readonly string[]): Promise<void> {
+    const id = begun[0]?.id ?? newKey();
+    let operations = [...begun];
+    const tell = (): string => {
+      const state = overall(operations, refused);
+      this.show({ id, title: action.title, state, text: outcomeText(operations, refused), at: Date.now() });
+      return state;
+    };
+    tell();
+    for (let turn = 0; operations.some((one) => !ENDED.has(one.state)) && turn < 600; turn += 1) {
       await new Promise((resolve) => setTimeout(resolve, 500));
-      const told = store.entities.operation.get(id);
-      if (told && told.state !== operation.state) operation = { ...operation, ...told };
-      else if (turn % 6 === 5 && first.id) operation = await fetchOperation(id).catch(() => operation);
-      this.show({ id, title: action.title, state: operation.state, text: operation.error || outcomeText(operation), at: Date.now() });
+      operations = await Promise.all(operations.map((one) => newest(one, turn % 6 === 5)));
+      tell();
     }
-    this.show({ id, title: action.title, state: operation.state, text: operation.error || outcomeText(operation), at: Date.now() });
-    if (operation.state === "succeeded") setTimeout(() => this.dismiss(id), 8_000);
+    if (tell() === "succeeded") setTimeout(() => this.dismiss(id), 8_000);
   }
 
   private show(notice: Notice): void {
@@ -109,7 +121,28 @@ class Actions {
   }
 }
 
-function outcomeText(operation: Operation): string {
+/** What the events have told of an operation; asks the server when they have told nothing for a while. */
+async function newest(operation: Operation, ask: boolean): Promise<Operation> {
+  if (ENDED.has(operation.state) || !operation.id) return operation;
+  const told = store.entities.operation.get(operation.id);
+  if (told && told.state !== operation.state) return { ...operation, ...told };
+  return ask ? fetchOperation(operation.id).catch(() => operation) : operation;
+}
+
+function overall(operations: readonly Operation[], refused: readonly string[]): string {
+  if (operations.some((one) => !ENDED.has(one.state))) return operations.every((one) => one.state === "pending") ? "pending" : "running";
+  return refused.length || operations.some((one) => one.state === "failed") ? "failed" : "succeeded";
+}
+
+function outcomeText(operations: readonly Operation[], refused: readonly string[]): string {
+  const told = [...refused, ...operations.map((one) => one.error || resultText(one)).filter(Boolean)];
+  const many = operations.length + refused.length;
+  if (many === 1) return told[0] ?? "";
+  const done = operations.filter((one) => one.state === "succeeded").length;
+  return [`${done} of ${many} done.`, ...new Set(told)].join(" ");
+}
+
+function resultText(operation: Operation): string {
   const result = operation.result;
   if (result && typeof result === "object") {
     for (const name of ["message", "detail", "text"]) {
@@ -122,9 +155,9 @@ function outcomeText(operation: Operation): string {
 
 export const actions = new Actions();
 
-/** Why nobody may act now, or the empty string. Every action button shows it. */
-export function whyNot(): string {
-  if (!mayAct) return `You are signed in as ${boot.role ?? "nobody"}; acting needs the operator role.`;
+/** Why nobody may act now, or the empty string. Every action button shows it. `own`: about one's own things. */
+export function whyNot(own = false): string {
+  if (!mayAct && !(own && boot.role)) return `You are signed in as ${boot.role ?? "nobody"}; acting needs the operator role.`;
   if (store.link === "lost") return "Not connected: the page may be out of date. It acts again once it has reconnected.";
   return "";
 }

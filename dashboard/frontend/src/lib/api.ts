@@ -1,7 +1,10 @@
 // REST calls with the session's cookie. Errors carry a sentence an operator can act on.
 
 import { boot } from "./boot";
-import type { NumberedEvent, Operation, Sample, Snapshot } from "./types";
+import type { AuditChoices, AuditEntry, AuditPage } from "./audit";
+import type { CheckpointDetail } from "./checkpoints";
+import type { Settings } from "./settings";
+import type { CreatedToken, NumberedEvent, Operation, Sample, Snapshot, Token, Version } from "./types";
 import type { Prediction } from "./whatif";
 
 const BASE = "/api/v1/";
@@ -66,6 +69,24 @@ export async function fetchSamples(topology: string, since: number, until: numbe
 /** Asks the simulator. Changes nothing. */
 export const predict = (question: Record<string, unknown>): Promise<Prediction> => send<Prediction>("POST", "what-if/", question);
 
+/** One checkpoint, partition by partition. */
+export const fetchCheckpoint = (topology: string, epoch: number): Promise<CheckpointDetail> =>
+  call<CheckpointDetail>(`topologies/${encodeURIComponent(topology)}/checkpoints/${epoch}/`);
+
+/** A page of the audit trail, as `requestOf` asks for it. */
+export const fetchAudit = (request: string): Promise<AuditPage> => call<AuditPage>(request);
+export const fetchAuditEntry = (id: number): Promise<AuditEntry> => call<AuditEntry>(`audit/${id}/`);
+export const fetchAuditChoices = (): Promise<AuditChoices> => call<AuditChoices>("audit/choices/");
+
+export const fetchSettings = (): Promise<Settings> => call<Settings>("settings/");
+
+/** The newest versions of a topology's specification, newest first. */
+export const fetchVersions = (topology: string): Promise<{ count: number; results: Version[] }> =>
+  call<{ count: number; results: Version[] }>(`topologies/${encodeURIComponent(topology)}/versions/?limit=20`);
+
+export const fetchTokens = (): Promise<{ results: Token[] }> => call<{ results: Token[] }>("tokens/?limit=1000");
+export const createToken = (body: Record<string, unknown>): Promise<CreatedToken> => send<CreatedToken>("POST", "tokens/", body);
+
 export const fetchOperation = (id: string): Promise<Operation> => call<Operation>(`operations/${encodeURIComponent(id)}/`);
 
 export function newKey(): string {
@@ -89,3 +110,7 @@ export const act = (path: string, body: Record<string, unknown>, key: string): P
 /** Changes what is done at once: the answer is the new state, no operation. */
 export const change = (path: string, body: Record<string, unknown>, key: string): Promise<unknown> =>
   send<unknown>("PATCH", path, body, { "Idempotency-Key": key });
+
+/** Takes something away at once. The reason stands in the address: a DELETE has no body to rely on. */
+export const remove = (path: string, reason: string): Promise<unknown> =>
+  call<unknown>(`${path}?reason=${encodeURIComponent(reason)}`, { method: "DELETE", headers: { "X-CSRFToken": csrfToken() } });

@@ -1,12 +1,10 @@
-// The actions of the pages, each with what it will do to what is running now.
+// What can be done to a topology, each with what it will do to what is running now.
 
-import { actions, type Consequence } from "./actions.svelte";
-import { boot } from "./boot";
+import { actions } from "./actions.svelte";
 import { byName, plural } from "./format";
-import { partitionsOn, queriesLost } from "./lineage";
 import { incidentIsOpen } from "./status";
 import { store } from "./store.svelte";
-import type { Incident, Node, Topology } from "./types";
+import type { Incident, Topology } from "./types";
 
 const AT_REST = new Set(["draft", "completed", "failed", "stopped", "stopping"]);
 
@@ -26,12 +24,6 @@ export function whyNoRecovery(topology: Topology): string {
   if (AT_REST.has(topology.status)) return `${topology.name} is ${topology.status}: there is nothing to recover.`;
   const incident = openIncidents(topology.name)[0];
   if (incident) return `Incident ${incident.number} is already recovering it.`;
-  return "";
-}
-
-export function whyNoFailure(node: Node): string {
-  if (!boot.faultInjection) return "Fault injection is switched off (RESURGE_FAULT_INJECTION).";
-  if (node.state !== "alive" && node.state !== "draining" && node.state !== "suspect") return `${node.name} is ${node.state}; only a node that is alive can be made to fail.`;
   return "";
 }
 
@@ -60,26 +52,54 @@ export function recoverTopology(topology: Topology): void {
   });
 }
 
-export function failNode(node: Node): void {
-  const { partition, query, topology } = store.entities;
-  const hosted = partitionsOn(node.name, partition.values());
-  const lost = [...new Set(hosted.map((row) => row.topology))].flatMap((name) => {
-    const operators = topology.get(name)?.graph?.operators ?? [];
-    const own = [...query.values()].filter((row) => row.topology === name);
-    return queriesLost(operators, hosted.filter((row) => row.topology === name).map((row) => row.partition), own).map((row) => `${name} ${row}`);
-  });
-  const consequences: Consequence[] = [
-    hosted.length
-      ? { title: `${plural(hosted.length, "partition")} will be lost with their local state`, items: hosted.map((row) => row.partition).sort(byName), tone: "bad" }
-      : { title: "No partition runs there." },
-  ];
-  if (lost.length) consequences.push({ title: `${plural(lost.length, "query", "queries")} will stop until recovered`, items: lost, tone: "warn" });
+export function whyNoPause(topology: Topology): string {
+  if (topology.status === "running" || topology.status === "degraded") return "";
+  return `${topology.name} is ${topology.status}; only a running topology can be paused.`;
+}
+
+export function whyNoDeployment(topology: Topology): string {
+  if (topology.status === "stopping") return `${topology.name} is still stopping.`;
+  return AT_REST.has(topology.status) && !(topology.status === "failed" && topology.desired === "running") ? "" : `${topology.name} is ${topology.status}: it is deployed.`;
+}
+
+export function pauseTopology(topology: Topology): void {
   actions.ask({
-    title: `Fail ${node.name}`,
-    verb: `Kill ${node.name}`,
-    path: `nodes/${encodeURIComponent(node.name)}/fail/`,
-    explain: "Sends SIGKILL to every process of the node, as a power cut would. It does not come back; the provider brings up a replacement.",
-    consequences,
+    title: `Pause ${topology.name}`,
+    verb: "Pause",
+    path: `topologies/${encodeURIComponent(topology.name)}/pause/`,
+    explain: "Takes no new input from the next epoch on, until somebody resumes it. Sources keep what comes meanwhile, as far as they can be read again.",
+    consequences: [{ title: `Epoch ${topology.head_epoch} is the newest now; results stop there.`, tone: "warn" }],
+  });
+}
+
+export function resumeTopology(topology: Topology): void {
+  actions.ask({
+    title: `Resume ${topology.name}`,
+    verb: "Resume",
+    path: `topologies/${encodeURIComponent(topology.name)}/resume/`,
+    explain: "Reads on from where it was paused, and catches up with what has come since.",
+    consequences: [],
+  });
+}
+
+export function deployTopology(topology: Topology): void {
+  actions.ask({
+    title: `Deploy ${topology.name}`,
+    verb: "Deploy",
+    path: `topologies/${encodeURIComponent(topology.name)}/deploy/`,
+    explain: `Starts version ${topology.version} from nothing: state, checkpoints and problems of an earlier run are dropped, and its outputs are written anew.`,
+    consequences: topology.checkpoint_epoch ? [{ title: `The checkpoint at epoch ${topology.checkpoint_epoch} of the run before is dropped.`, tone: "warn" }] : [],
+  });
+}
+
+export function undeployTopology(topology: Topology): void {
+  const queries = [...store.entities.query.values()].filter((row) => row.topology === topology.name).map((row) => row.partition).sort(byName);
+  actions.ask({
+    title: `Undeploy ${topology.name}`,
+    verb: "Undeploy",
+    path: `topologies/${encodeURIComponent(topology.name)}/undeploy/`,
+    explain: "Stops at the next epoch boundary and stays stopped. What was written stays; a later deployment starts from nothing.",
+    consequences: [{ title: `${plural(queries.length, "query", "queries")} ${queries.length === 1 ? "stops" : "stop"}`, items: queries, tone: "bad" }],
     danger: true,
   });
 }

@@ -1,17 +1,22 @@
 import { describe, expect, it } from "vitest";
-import { age, byName, bytes, duration, rate, rateShort, relative, stopwatch, tidy } from "./format";
+import { age, byName, bytes, cores, duration, rate, rateShort, relative, spell, stopwatch } from "./format";
 
 describe("format", () => {
   it("shows what is not known as a dash", () => {
     for (const format of [rate, bytes, duration, relative, age]) expect(format(null)).toBe("–");
   });
-  it("rounds percentages inside sentences and nothing else", () => {
-    expect(tidy("With 65.452 of 80 % free CPU; 14.548 % stay, at 1.25.333 and O3[0]")).toBe("With 65.5 of 80 % free CPU; 14.5 % stay, at 1.25.333 and O3[0]");
+  it("says CPU in cores, as the planner's sentences do", () => {
+    expect([0, 0.2, 3, 99.4, 99.9, 100, 181.7623, 994, 998, 3200, null].map(cores)).toEqual([
+      "0 cores", "<0.01 cores", "0.03 cores", "0.99 cores", "1 core", "1 core", "1.8 cores", "9.9 cores", "10 cores", "32 cores", "–",
+    ]);
   });
   it("keeps durations short", () => {
     expect([0.24, 1.419, 42.2, 59.7, 200, 7500, 200_000].map(duration)).toEqual([
       "240 ms", "1.42 s", "42 s", "1 min 0 s", "3 min 20 s", "2 h 5 min", "2 d 7 h",
     ]);
+  });
+  it("spells what somebody has set as it was set", () => {
+    expect([0.5, 4, 10, 90, 120, 3600, 5400].map(spell)).toEqual(["0.5 s", "4 s", "10 s", "1 min 30 s", "2 min", "1 h", "1 h 30 min"]);
   });
   it("keeps rates short", () => {
     expect([0, 980, 9_990, 12_420, 1_234_567].map(rate)).toEqual(["0", "980", "9,990", "12.4k", "1.23M"]);

@@ -52,6 +52,14 @@ export function duration(seconds: Maybe<number>): string {
   return `${Math.floor(value / 86_400)} d ${Math.floor((value % 86_400) / 3600)} h`;
 }
 
+/** A duration that somebody has set: 4 s, 0.5 s, 2 min, 1 min 30 s, without digits nobody wrote. */
+export function spell(seconds: Maybe<number>): string {
+  if (!known(seconds)) return DASH;
+  if (seconds < 60) return `${Number(seconds.toFixed(3))} s`;
+  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), Math.round(seconds % 60)];
+  return [hours && `${hours} h`, minutes && `${minutes} min`, rest && `${rest} s`].filter(Boolean).join(" ");
+}
+
 /** A clock of an incident: 0:42, 12:05, 1:03:20. */
 export function stopwatch(seconds: number): string {
   const total = Math.max(0, Math.floor(seconds));
@@ -65,6 +73,19 @@ export function age(seconds: Maybe<number>): string {
   if (seconds < 1) return "now";
   if (seconds < 60) return `${Math.floor(seconds)} s ago`;
   return `${duration(seconds)} ago`;
+}
+
+/** CPU percent as somebody thinks of it: 0.34, 1.8, 12 cores. As controlplane/domain/planning/cores.py says it. */
+export function coresNumber(percentOfOne: Maybe<number>): string {
+  if (!known(percentOfOne)) return DASH;
+  const value = percentOfOne / 100;
+  if (value > 0 && value < 0.005) return "<0.01";
+  return String(Number(value.toFixed(value >= 9.95 ? 0 : value >= 0.995 ? 1 : 2)));
+}
+
+export function cores(percentOfOne: Maybe<number>): string {
+  const number = coresNumber(percentOfOne);
+  return number === DASH ? DASH : `${number} ${number === "1" ? "core" : "cores"}`;
 }
 
 export function relative(value: Maybe<number>): string {
@@ -102,9 +123,6 @@ export function plural(number: number, one: string, many = `${one}s`): string {
 /** O2[0] before O10[0]. */
 const collator = new Intl.Collator("en", { numeric: true });
 export const byName = (a: string, b: string): number => collator.compare(a, b);
-
-/** Sentences of the planner give percentages with all their digits: one decimal is enough to read. */
-export const tidy = (text: string): string => text.replace(/\d+\.\d{2,}(?= ?%| of )/g, (number) => String(Math.round(Number(number) * 10) / 10));
 
 /** With a capital: parts of sentences that stand alone. */
 export const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,7 +1,7 @@
 // What an operator can do about an incident, each with what it will do and why it may not be possible now.
 
 import { actions, type Consequence } from "./actions.svelte";
-import { count, percent, plural } from "./format";
+import { cores, coresNumber, count, percent, plural } from "./format";
 import { incidentIsOpen, status } from "./status";
 import { store } from "./store.svelte";
 import type { Incident } from "./types";
@@ -23,7 +23,7 @@ export function whyNoApproval(incident: Incident): string {
 
 export function loadWords(wave: Wave): string {
   const { cost, capacity } = wave.explanation;
-  return cost === null || capacity === null ? "" : `${count(cost)} of ${count(capacity)} % CPU that is free`;
+  return cost === null || capacity === null ? "" : `${coresNumber(cost)} of the ${cores(capacity)} that are free`;
 }
 
 /** What a wave would do, as the dialog and the proposal tell it. */

@@ -74,7 +74,7 @@ export function savePolicy(topology: Topology, changes: Partial<Policy>): void {
     verb: "Save",
     path: `topologies/${encodeURIComponent(topology.name)}/policy/`,
     body: changes,
-    edit: true,
+    edit: "change",
     explain: "Counts from the next look on, also in the middle of an incident.",
     consequences: named.map((field) => ({
       title: `${field.label}: ${shown(field, topology.policy[field.name])} → ${shown(field, changes[field.name] ?? null)}${changes[field.name] === null ? " (the installation's)" : ""}`,
@@ -90,7 +90,7 @@ export function savePriority(query: Query, priority: number, incident: number | 
     verb: "Save",
     path: `topologies/${encodeURIComponent(query.topology)}/queries/${encodeURIComponent(query.partition)}/`,
     body: { priority },
-    edit: true,
+    edit: "change",
     explain: `After a failure ${query.partition} returns ${more ? "earlier" : "later"}, and counts ${more ? "more" : "less"} in the availability by priority.`,
     consequences: [
       incident === undefined

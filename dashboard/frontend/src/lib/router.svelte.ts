@@ -7,6 +7,10 @@ export type Page =
   | { name: "incidents" }
   | { name: "incident"; number: number }
   | { name: "what-if" }
+  | { name: "checkpoints" }
+  | { name: "audit" }
+  | { name: "faults" }
+  | { name: "settings" }
   | { name: "missing"; path: string };
 
 export function parse(path: string): Page {
@@ -18,7 +22,7 @@ export function parse(path: string): Page {
   if (first === "nodes" && parts.length === 1) return { name: "nodes" };
   if (first === "incidents" && parts.length === 1) return { name: "incidents" };
   if (first === "incidents" && second && /^\d+$/.test(second) && parts.length === 2) return { name: "incident", number: Number(second) };
-  if (first === "what-if" && parts.length === 1) return { name: "what-if" };
+  for (const name of ["what-if", "checkpoints", "audit", "faults", "settings"] as const) if (first === name && parts.length === 1) return { name };
   return { name: "missing", path };
 }
 
@@ -29,6 +33,10 @@ export const paths = {
   incidents: () => "/incidents/",
   incident: (number: number) => `/incidents/${number}/`,
   whatIf: (query: Record<string, string> = {}) => withQuery("/what-if/", query),
+  checkpoints: (query: Record<string, string> = {}) => withQuery("/checkpoints/", query),
+  audit: (query: Record<string, string> = {}) => withQuery("/audit/", query),
+  faults: (query: Record<string, string> = {}) => withQuery("/faults/", query),
+  settings: (query: Record<string, string> = {}) => withQuery("/settings/", query),
 };
 
 function withQuery(path: string, query: Record<string, string>): string {
@@ -41,6 +49,8 @@ class Router {
   query = $state.raw(new URLSearchParams(typeof location === "undefined" ? "" : location.search));
   page = $derived(parse(this.path));
   kiosk = $derived(this.query.has("kiosk"));
+  /** Seconds that a wall display stays on one page; 0 where it stays for good. */
+  kioskSeconds = $derived(Number(this.query.get("kiosk")) >= 5 ? Number(this.query.get("kiosk")) : 0);
 
   start(): void {
     addEventListener("popstate", () => this.read());
@@ -56,7 +66,7 @@ class Router {
 
   go(address: string): void {
     // A wall display stays one from page to page.
-    if (this.kiosk && !/[?&]kiosk/.test(address)) address += `${address.includes("?") ? "&" : "?"}kiosk=1`;
+    if (this.kiosk && !/[?&]kiosk/.test(address)) address += `${address.includes("?") ? "&" : "?"}kiosk=${this.query.get("kiosk") || 1}`;
     if (address !== location.pathname + location.search) history.pushState(null, "", address);
     const before = this.path;
     this.read();

@@ -202,6 +202,26 @@ export interface Sample {
   weighted: number;
 }
 
+/** An API token of the user; the token itself is shown once, when it is made. */
+export interface Token {
+  token_key: string;
+  created: Iso;
+  expiry: Iso | null;
+}
+
+export interface CreatedToken extends Token {
+  token: string;
+}
+
+/** One accepted specification of a topology. */
+export interface Version {
+  number: number;
+  spec: Record<string, unknown>;
+  created_at: Iso;
+  created_by: string;
+  reason: string;
+}
+
 export interface EntityTypes {
   topology: Topology;
   partition: Partition;

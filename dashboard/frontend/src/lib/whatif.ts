@@ -5,9 +5,13 @@ import type { Node } from "./types";
 
 export type Arrivals = { kind: "provider" } | { kind: "uniform"; low: number; high: number } | { kind: "at"; seconds: number[] };
 
-export interface Question {
+/** Nodes and whole racks, by name. */
+export interface Choice {
   nodes: string[];
   racks: string[];
+}
+
+export interface Question extends Choice {
   arrivals: Arrivals;
   seed: number;
   algorithms: string[];
@@ -80,13 +84,19 @@ function writeArrivals(arrivals: Arrivals): string | null {
   return arrivals.kind === "at" ? `at:${arrivals.seconds.join(",")}` : null;
 }
 
+export const choiceFrom = (query: URLSearchParams): Choice => ({ nodes: list(query.get("nodes")), racks: list(query.get("racks")) });
+
+export const choiceAddress = (choice: Choice): { nodes: string | null; racks: string | null } => ({
+  nodes: [...choice.nodes].sort(byName).join(",") || null,
+  racks: [...choice.racks].sort(byName).join(",") || null,
+});
+
 export function questionFrom(query: URLSearchParams, algorithms: readonly string[]): Question {
   const rollback = query.get("rollback");
   const seed = Number(query.get("seed"));
   const chosen = list(query.get("planners"));
   return {
-    nodes: list(query.get("nodes")),
-    racks: list(query.get("racks")),
+    ...choiceFrom(query),
     arrivals: readArrivals(query.get("arrivals")),
     seed: Number.isInteger(seed) && seed > 0 ? seed : 0,
     algorithms: chosen.length ? chosen : [...algorithms],
@@ -98,8 +108,7 @@ export function questionFrom(query: URLSearchParams, algorithms: readonly string
 export function addressOf(question: Question, algorithms: readonly string[]): Record<string, string | null> {
   const usual = question.algorithms.length === algorithms.length && question.algorithms.every((one) => algorithms.includes(one));
   return {
-    nodes: [...question.nodes].sort(byName).join(",") || null,
-    racks: [...question.racks].sort(byName).join(",") || null,
+    ...choiceAddress(question),
     arrivals: writeArrivals(question.arrivals),
     seed: question.seed ? String(question.seed) : null,
     planners: usual ? null : question.algorithms.join(","),
@@ -121,8 +130,8 @@ export function bodyOf(question: Question): Record<string, unknown> {
 }
 
 /** Names of the nodes that would be lost, each once. */
-export function victims(question: Question, nodes: readonly Node[]): string[] {
-  const hit = nodes.filter((node) => question.nodes.includes(node.name) || question.racks.includes(node.rack));
+export function victims(choice: Choice, nodes: readonly Node[]): string[] {
+  const hit = nodes.filter((node) => choice.nodes.includes(node.name) || choice.racks.includes(node.rack));
   return hit.map((node) => node.name).sort(byName);
 }
 

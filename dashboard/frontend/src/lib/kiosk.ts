@@ -1,0 +1,25 @@
+// A wall display that walks: the open incidents, the fleet, every topology that runs, and again.
+
+import { byName } from "./format";
+import { paths, router } from "./router.svelte";
+import { incidentIsOpen } from "./status";
+import { store } from "./store.svelte";
+
+const LIVE = new Set(["deploying", "running", "degraded", "recovering", "paused"]);
+
+export function stops(): string[] {
+  const open = [...store.entities.incident.values()].filter((one) => incidentIsOpen(one.state)).map((one) => paths.incident(one.number));
+  const live = [...store.entities.topology.values()].filter((one) => LIVE.has(one.status)).map((one) => one.name).sort(byName);
+  return [paths.fleet(), ...open, ...live.map((name) => paths.topology(name))];
+}
+
+/** Goes on every so many seconds; what it gives back ends it. Nothing happens for 0. */
+export function roundTrip(seconds: number): (() => void) | undefined {
+  if (!seconds) return undefined;
+  const timer = setInterval(() => {
+    const round = stops();
+    const here = round.findIndex((stop) => stop === router.path);
+    router.go(round[(here + 1) % round.length]!);
+  }, seconds * 1000);
+  return () => clearInterval(timer);
+}

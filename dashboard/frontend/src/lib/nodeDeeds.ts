@@ -1,0 +1,126 @@
+// What can be done to nodes, each with what will move or be lost, and why it may not be possible now.
+
+import { actions, type Consequence } from "./actions.svelte";
+import { boot } from "./boot";
+import { hostedBy, roomElsewhere, roomOf } from "./capacity";
+import { byName, cores, coresNumber, count, percent, plural } from "./format";
+import { queriesLost } from "./lineage";
+import { store } from "./store.svelte";
+import type { Node, Partition, Query } from "./types";
+
+const path = (node: Node, verb: string): string => `nodes/${encodeURIComponent(node.name)}/${verb}/`;
+const PRESENT = new Set(["alive", "suspect", "draining"]);
+
+export function whyNoDrain(node: Node): string {
+  if (node.state === "draining") return `${node.name} is being drained already.`;
+  if (node.state !== "alive" && node.state !== "suspect") return `${node.name} is ${node.state}; only a node that is alive can be drained.`;
+  return "";
+}
+
+export const whyNoActivation = (node: Node): string => (node.state === "draining" ? "" : `${node.name} is ${node.state}; only a node that is being drained can be activated.`);
+
+export function whyNoFailure(node: Node): string {
+  if (!boot.faultInjection) return "Fault injection is switched off (RESURGE_FAULT_INJECTION).";
+  if (!PRESENT.has(node.state)) return `${node.name} is ${node.state}; only a node that is alive can be made to fail.`;
+  return "";
+}
+
+/** Partitions by topology, each topology's in the order of their names. */
+function byTopology(partitions: readonly Partition[]): [string, string[]][] {
+  return [...Map.groupBy(partitions, (row) => row.topology)]
+    .map(([name, rows]): [string, string[]] => [name, rows.map((row) => row.partition).sort(byName)])
+    .sort((a, b) => byName(a[0], b[0]));
+}
+
+/** The queries that need any of these partitions. */
+export function queriesOn(partitions: readonly Partition[]): Query[] {
+  const { query, topology } = store.entities;
+  return byTopology(partitions).flatMap(([name, lost]) => {
+    const own = [...query.values()].filter((row) => row.topology === name);
+    const gone = new Set(queriesLost(topology.get(name)?.graph?.operators ?? [], lost, own));
+    return own.filter((row) => gone.has(row.partition));
+  });
+}
+
+const named = (topologies: readonly [string, unknown][]) => (row: { topology: string; partition: string }): string =>
+  topologies.length > 1 ? `${row.topology} ${row.partition}` : row.partition;
+
+export function drainNode(node: Node): void {
+  const hosted = hostedBy(store.entities.partition.values());
+  const own = hosted.get(node.name) ?? [];
+  const room = roomElsewhere(node.name, store.entities.node.values(), hosted, boot.maxUtilisation);
+  const { needed } = roomOf(node, own, boot.maxUtilisation);
+  const queries = queriesOn(own);
+  const topologies = byTopology(own);
+  const consequences: Consequence[] = topologies.map(([name, partitions]): Consequence => {
+    const epoch = store.entities.topology.get(name)?.checkpoint_epoch ?? 0;
+    return { title: `${plural(partitions.length, "partition")} of ${name} ${partitions.length === 1 ? "moves" : "move"}, restored from the checkpoint at epoch ${count(epoch)}`, items: partitions };
+  });
+  if (!own.length) consequences.push({ title: "Nothing runs there: it only takes no partitions any more." });
+  else {
+    const where = room.nodes === 1 ? "the other node has" : `the other ${room.nodes} nodes have`;
+    const fits = needed <= room.free;
+    consequences.push({
+      title: `They need ${cores(needed)}; ${room.nodes ? `${where} ${coresNumber(room.free)} free` : "no other node is alive"}, within the ${percent(boot.maxUtilisation)} that may be planned.${fits ? "" : " What does not fit stays until a further node comes."}`,
+      tone: fits ? "idle" : "warn",
+    });
+  }
+  if (queries.length) consequences.push({ title: plural(queries.length, "query pauses while it catches up", "queries pause while they catch up"), items: queries.map(named(topologies)).sort(byName), tone: "warn" });
+  actions.ask({
+    title: `Drain ${node.name}`,
+    verb: "Drain",
+    path: path(node, "drain"),
+    explain: own.length
+      ? "Nothing new is planned there, and an incident moves away what runs there. When it is empty it may be stopped; until then it can be activated again."
+      : "Nothing new is planned there until it is activated again.",
+    consequences,
+  });
+}
+
+export function activateNode(node: Node): void {
+  const hosted = hostedBy(store.entities.partition.values()).get(node.name) ?? [];
+  const room = roomOf(node, hosted, boot.maxUtilisation);
+  actions.ask({
+    title: `Activate ${node.name}`,
+    verb: "Activate",
+    path: path(node, "activate"),
+    explain: "It may take partitions again. What has moved away stays where it is now; plans that are made from now on can use it.",
+    consequences: [
+      { title: `${cores(room.free)} of it can be planned` },
+      hosted.length ? { title: `${plural(hosted.length, "partition")} still there ${hosted.length === 1 ? "stays" : "stay"}`, items: hosted.map(named(byTopology(hosted))).sort(byName) } : { title: "Nothing runs there now." },
+    ],
+  });
+}
+
+/** What would be lost with these nodes at once. */
+export function lossOf(nodes: readonly Node[]): { partitions: Partition[]; queries: Query[] } {
+  const names = new Set(nodes.map((node) => node.name));
+  const partitions = [...store.entities.partition.values()].filter((row) => row.node !== null && names.has(row.node));
+  return { partitions, queries: queriesOn(partitions) };
+}
+
+export function failNodes(nodes: readonly Node[]): void {
+  if (!nodes.length) return;
+  const { partitions, queries } = lossOf(nodes);
+  const topologies = byTopology(partitions);
+  const names = nodes.map((node) => node.name).sort(byName);
+  const name = names.length === 1 ? names[0]! : plural(names.length, "node");
+  const consequences: Consequence[] = [
+    ...(names.length > 1 ? [{ title: `${name} at the same moment`, items: names, tone: "bad" as const }] : []),
+    partitions.length
+      ? { title: `${plural(partitions.length, "partition")} will be lost with their local state`, items: partitions.map(named(topologies)).sort(byName), tone: "bad" }
+      : { title: "No partition runs there." },
+  ];
+  if (queries.length) consequences.push({ title: `${plural(queries.length, "query", "queries")} will stop until recovered`, items: queries.map(named(topologies)).sort(byName), tone: "warn" });
+  actions.ask({
+    title: `Fail ${name}`,
+    verb: `Kill ${name}`,
+    path: path(nodes[0]!, "fail"),
+    ...(nodes.length > 1 ? { paths: nodes.map((node) => path(node, "fail")) } : {}),
+    explain: names.length === 1
+      ? "Sends SIGKILL to every process of the node, as a power cut would. It does not come back; the provider brings up a replacement."
+      : "Sends SIGKILL to every process of these nodes, as a rack without power would. They do not come back; the provider brings up replacements.",
+    consequences,
+    danger: true,
+  });
+}

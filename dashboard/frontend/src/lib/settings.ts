@@ -1,0 +1,98 @@
+// The thresholds of the installation: what each decides, and what a larger or smaller one does.
+
+import { spell } from "./format";
+
+/** As `GET /api/v1/settings/` gives them; durations in seconds. */
+export interface Settings {
+  session_timeout: number;
+  heartbeat_interval: number;
+  fault_injection: boolean;
+  replacement_delay: string;
+  correlation_window: number;
+  correlation_threshold: number;
+  max_utilisation: number;
+  theta: number;
+  checkpoint_interval: number;
+}
+
+export interface Threshold {
+  name: keyof Settings;
+  label: string;
+  variable: string;
+  shown: (value: Settings) => string;
+  /** What it decides, with this value. */
+  effect: (value: Settings) => string;
+  larger?: string;
+  smaller?: string;
+}
+
+const many = (number: number, one: string): string => `${number} ${number === 1 ? one : `${one}s`}`;
+
+/** `uniform:120:360` or `fixed:30`, in words. */
+export function delayWords(text: string): string {
+  const [kind, low, high] = text.split(":");
+  const seconds = [Number(low), Number(high ?? low)] as const;
+  if (!kind || seconds.some((one) => !Number.isFinite(one))) return text;
+  return seconds[0] === seconds[1] ? spell(seconds[0]) : `${spell(seconds[0])} to ${spell(seconds[1])}`;
+}
+
+export const GROUPS: { title: string; note: string; thresholds: Threshold[] }[] = [
+  {
+    title: "Noticing failures", note: "from silence to an incident",
+    thresholds: [
+      {
+        name: "session_timeout", label: "Session timeout", variable: "RESURGE_SESSION_TIMEOUT", shown: (one) => spell(one.session_timeout),
+        effect: (one) => `A node that dies without a word is known to be lost after about ${spell(one.session_timeout)}: so long ZooKeeper keeps its registration.`,
+        larger: "Fewer false alarms where the network stutters; everything is recovered later.", smaller: "Sooner noticed; a long garbage collection may look like a death.",
+      },
+      {
+        name: "heartbeat_interval", label: "Heartbeat interval", variable: "RESURGE_HEARTBEAT_INTERVAL", shown: (one) => spell(one.heartbeat_interval),
+        effect: (one) => `Each node says every ${spell(one.heartbeat_interval)} that it is alive. Silence of ${spell(2 * one.heartbeat_interval)} confirms a registration that is gone, and ${spell(3 * one.heartbeat_interval)} confirms partitions that the driver misses.`,
+        larger: "Less traffic with very many nodes.", smaller: "Sooner confirmed.",
+      },
+      {
+        name: "correlation_window", label: "Correlation window", variable: "RESURGE_CORRELATION_WINDOW", shown: (one) => spell(one.correlation_window),
+        effect: (one) => `Nodes lost at most ${spell(one.correlation_window)} one after the other count as lost together.`,
+        larger: "A slow cascade counts as one correlated failure.", smaller: "Only what falls at the same moment counts together.",
+      },
+      {
+        name: "correlation_threshold", label: "Correlation threshold", variable: "RESURGE_CORRELATION_THRESHOLD", shown: (one) => many(one.correlation_threshold, "node"),
+        effect: (one) => `From ${many(one.correlation_threshold, "node")} lost together on, queries return in waves, the most valuable first; below that everything returns at once when the replacements are there.`,
+        larger: "Small failures wait for replacements, in one step.", smaller: "Waves already after small failures.",
+      },
+    ],
+  },
+  {
+    title: "Planning a recovery", note: "what fits where, and what counts as back",
+    thresholds: [
+      {
+        name: "max_utilisation", label: "Most that is planned on a node", variable: "RESURGE_MAX_UTILISATION", shown: (one) => `${Math.round(one.max_utilisation * 100)} %`,
+        effect: (one) => `No plan puts more than ${Math.round(one.max_utilisation * 100)} % of its capacity on a node; the rest is for catching up and for peaks.`,
+        larger: "More queries return on the nodes that are left; they catch up more slowly.", smaller: "More room to catch up; more waits for replacements.",
+      },
+      {
+        name: "theta", label: "Limit of relative latency (θ)", variable: "RESURGE_THETA", shown: (one) => `${one.theta.toFixed(2)}×`,
+        effect: (one) => `A query is available while its mean latency is below ${one.theta.toFixed(2)} times what it was before the failure.`,
+        larger: "Queries count as back while they still catch up.", smaller: "Only what is quite normal again counts as back.",
+      },
+      {
+        name: "replacement_delay", label: "Time until a replacement comes", variable: "RESURGE_REPLACEMENT_DELAY", shown: (one) => delayWords(one.replacement_delay),
+        effect: (one) => `The provider brings a new node ${delayWords(one.replacement_delay)} after it was asked. What-if and the look-ahead planner expect the same.`,
+      },
+    ],
+  },
+  {
+    title: "Checkpoints and experiments", note: "",
+    thresholds: [
+      {
+        name: "checkpoint_interval", label: "Checkpoint interval", variable: "RESURGE_CHECKPOINT_INTERVAL", shown: (one) => spell(one.checkpoint_interval),
+        effect: (one) => `A global checkpoint starts every ${spell(one.checkpoint_interval)}, so a recovery replays about that much and what came since. A topology may name an interval of its own.`,
+        larger: "Fewer uploads; more to replay.", smaller: "Less to replay; more uploads and more files.",
+      },
+      {
+        name: "fault_injection", label: "Fault injection", variable: "RESURGE_FAULT_INJECTION", shown: (one) => (one.fault_injection ? "on" : "off"),
+        effect: (one) => (one.fault_injection ? "Operators may kill nodes from these pages, as an experiment. Switch it off in production." : "Nobody can kill a node from these pages."),
+      },
+    ],
+  },
+];
