@@ -17,7 +17,11 @@ from workers.zookeeper import TopologyFacts
 log = structlog.get_logger(__name__)
 
 POLL = 0.3
-OF_INCIDENTS = tuple(kind for kind in OperationKind if kind.startswith("incident."))
+NO_DRIVER_NEEDED = tuple(
+    kind
+    for kind in OperationKind
+    if kind.startswith("incident.") or kind in (OperationKind.NODE_DRAIN, OperationKind.NODE_ACTIVATE)
+)
 
 
 class Alone:
@@ -36,12 +40,12 @@ class Alone:
 
 
 def operations_run() -> None:
-    """For ever: run the operations on incidents that are pending, as the recovery worker does."""
+    """For ever: run the pending operations that need no driver to answer, as the recovery worker does."""
     alone: Any = Alone()
     while True:
         time.sleep(POLL)
         try:
-            waiting = Operation.objects.filter(state=OperationState.PENDING, kind__in=OF_INCIDENTS)
+            waiting = Operation.objects.filter(state=OperationState.PENDING, kind__in=NO_DRIVER_NEEDED)
             for pk in waiting.order_by("created_at").values_list("pk", flat=True):
                 operation_run(alone, str(pk))
         except Exception as error:  # the pages are to be looked at, whatever this does

@@ -1,21 +1,32 @@
-"""Pictures of every page in light, dark and phone:
+"""Pictures of every view, light, dark and on a phone, of an installation that is empty, healthy or broken:
 
-    python -m tests.browser.screenshots --url http://127.0.0.1:8000 --user admin --password ... --out DIR
+    python -m tests.browser.screenshots --out pictures
+    python -m tests.browser.screenshots --only checkpoint --state broken --look dark
 
-The pages are those of the running installation: of its first topology and its newest incident. Prints what
-the browser complained about (violations of the content security policy, script errors) and fails if it did.
+starts the three installations itself, with seeded rows. `--url`, `--user` and `--password` take those of a
+running one instead. Prints what the browser complained about (violations of the content security policy,
+script errors) and fails if it did.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import sync_playwright
 
 from tests.browser.chromium import LAUNCH, sign_in
+from tests.browser.serve import PASSWORD, USER
+from tests.browser.servers import seeded, template
+from tests.browser.tour import Stop, listen, stops, visit
+
+STATES = ("empty", "healthy", "broken")
+EXPECTED = "409"
+"""What-if is refused while something is being recovered, and a browser logs every refusal."""
 
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"},
@@ -27,113 +38,93 @@ LOOKS: dict[str, dict[str, Any]] = {
         "has_touch": True,
     },
 }
+KIOSK = {"viewport": {"width": 1920, "height": 1080}, "color_scheme": "dark"}
 
 
-def addresses(snapshot: dict[str, Any]) -> dict[str, str]:
-    """Name of the picture to path, from what exists."""
-    found = {"fleet": "/", "nodes": "/nodes/", "incidents": "/incidents/", "missing": "/nodes/none/such/"}
-    entities = snapshot["entities"]
-    at_rest = ("stopped", "completed", "draft")
-    live = sorted(entities["topology"].values(), key=lambda t: (t["status"] in at_rest, t["name"]))
-    if live:
-        name = live[0]["name"]
-        operators = live[0]["graph"]["operators"]
-        outputs = [operator["name"] for operator in operators if operator["output"]]
-        found["topology"] = f"/topologies/{name}/"
-        for tab in ("operators", "nodes", "checkpoints", "recovery", "errors"):
-            found[f"topology-{tab}"] = f"/topologies/{name}/?tab={tab}"
-        if outputs:
-            found["topology-operator"] = f"/topologies/{name}/?operator={outputs[-1]}"
-    if entities["incident"]:
-        newest = max(map(int, entities["incident"]))
-        found["incident"] = f"/incidents/{newest}/"
-        waves = [key for key, plan in entities["plan"].items() if plan["incident"] == newest]
-        if waves:
-            found["incident-wave"] = f"/incidents/{newest}/?wave={waves[0]}"
-    found["what-if"] = "/what-if/"
-    racks = sorted({node["rack"] for node in entities["node"].values() if node["state"] == "alive"})
-    if racks:
-        found["what-if-answer"] = f"/what-if/?racks={racks[-1]}&arrivals=at:30,45,60,90&show=best_density"
-    return found
+class Photographer:
+    """Writes `<out>/<state>/<view>-<look>.png`."""
 
+    def __init__(self, browser: Any, out: Path, only: str, looks: Collection[str]) -> None:
+        self.browser, self.out, self.only, self.looks = browser, out, only, looks
+        self.complaints: list[str] = []
+        self.taken = 0
 
-def listen(page: Any, complaints: list[str]) -> None:
-    """Collect what the browser complains about."""
-
-    def console(message: Any) -> None:
-        if message.type in ("error", "warning"):
-            complaints.append(message.text)
-
-    page.on("console", console)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-
-
-def picture(url: str, user: str, password: str, out: Path, only: str | None = None) -> list[str]:
-    """Write the pictures; returns the browser's complaints."""
-    out.mkdir(parents=True, exist_ok=True)
-    complaints: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(**LAUNCH)
-        for look, options in LOOKS.items():
-            context = browser.new_context(**options)
+    def shoot(self, url: str, user: str, password: str, state: str) -> None:
+        for look in self.looks:
+            context = self.browser.new_context(**LOOKS[look])
             page = context.new_page()
-            listen(page, complaints)
+            listen(page, self.complaints)
             page.goto(f"{url}/login/")
-            page.screenshot(path=out / f"login-{look}.png")
+            self._take(page, state, "login", look)
             sign_in(page, url, user, password)
-            snapshot = page.request.get(f"{url}/api/v1/snapshot/").json()
-            for name, path in addresses(snapshot).items():
-                if only and only not in name:
-                    continue
-                page.goto(url + path)
-                page.wait_for_selector("main:not(:has(.skeleton))")
-                if name.startswith("topology"):
-                    page.wait_for_selector(".graph .box", timeout=10_000)
-                if name == "what-if-answer":
-                    page.wait_for_selector(".answer, .empty.bad", timeout=30_000)
-                page.wait_for_timeout(700)
-                page.screenshot(path=out / f"{name}-{look}.png", full_page=True)
-            if not only:
-                page.goto(url)
-                page.wait_for_selector("main:not(:has(.skeleton))")
-                page.keyboard.press("Control+k")
-                page.wait_for_timeout(200)
-                page.screenshot(path=out / f"palette-{look}.png")
-                page.keyboard.press("Escape")
-                page.keyboard.press("?")
-                page.wait_for_timeout(200)
-                page.screenshot(path=out / f"help-{look}.png")
-                page.keyboard.press("Escape")
-                page.goto(f"{url}/nodes/")
-                page.wait_for_selector("main:not(:has(.skeleton))")
-                page.wait_for_timeout(700)
-                buttons = page.locator("button:has-text('Fail node'):not([aria-disabled])")
-                if buttons.count():
-                    buttons.nth(2).click()
-                    page.wait_for_timeout(200)
-                    page.screenshot(path=out / f"dialog-{look}.png")
+            for stop in stops(page.request.get(f"{url}/api/v1/snapshot/").json()):
+                if self.only in stop.name:
+                    self._visit(page, stop, state, look)
             context.close()
-        browser.close()
-    return complaints
+        if "dark" in self.looks:
+            self._wall(url, user, password, state)
+
+    def _visit(self, page: Any, stop: Stop, state: str, look: str) -> None:
+        visit(page, stop)
+        whole = not page.locator("dialog[open]").count()
+        self._take(page, state, stop.name, look, whole=whole)
+
+    def _wall(self, url: str, user: str, password: str, state: str) -> None:
+        """The fleet on a wall display."""
+        context = self.browser.new_context(**KIOSK)
+        page = context.new_page()
+        listen(page, self.complaints)
+        sign_in(page, url, user, password)
+        visit(page, Stop("kiosk", "/?kiosk=1"))
+        self._take(page, state, "kiosk", "dark")
+        context.close()
+
+    def _take(self, page: Any, state: str, name: str, look: str, *, whole: bool = False) -> None:
+        if self.only not in name:
+            return
+        directory = self.out / state
+        directory.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=directory / f"{name}-{look}.png", full_page=whole, animations="disabled")
+        self.taken += 1
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--url", default="http://127.0.0.1:8000")
-    parser.add_argument("--user", required=True)
-    parser.add_argument("--password", required=True)
     parser.add_argument("--out", type=Path, default=Path("tests/browser/output"))
-    parser.add_argument("--only", help="pictures whose name contains this")
+    parser.add_argument("--state", choices=STATES, action="append", help="of the seeded installations")
+    parser.add_argument("--look", choices=tuple(LOOKS), action="append")
+    parser.add_argument("--only", default="", help="views whose name contains this")
+    parser.add_argument("--url", help="a running installation instead")
+    parser.add_argument("--user", default=USER)
+    parser.add_argument("--password", default=PASSWORD)
     arguments = parser.parse_args()
-    complaints = picture(
-        arguments.url.rstrip("/"), arguments.user, arguments.password, arguments.out, arguments.only
-    )
-    for complaint in sorted(set(complaints)):
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(**LAUNCH)
+        photographer = Photographer(browser, arguments.out, arguments.only, arguments.look or tuple(LOOKS))
+        if arguments.url:
+            photographer.shoot(arguments.url.rstrip("/"), arguments.user, arguments.password, "running")
+        else:
+            with tempfile.TemporaryDirectory(prefix="resurge-pictures-") as home:
+                _shoot_seeded(photographer, Path(home), arguments.state or STATES)
+        browser.close()
+    complaints = sorted({one for one in photographer.complaints if EXPECTED not in one})
+    for complaint in complaints:
         print("browser:", complaint)
-    print(f"{len(list(arguments.out.glob('*.png')))} pictures in {arguments.out}")
+    print(f"{photographer.taken} pictures in {arguments.out}")
     return 1 if complaints else 0
+
+
+def _shoot_seeded(photographer: Photographer, home: Path, states: Collection[str]) -> None:
+    made = template(home / "template")
+    for state in states:
+        server = seeded(home / state, made, state, still=False)
+        server.start()
+        try:
+            photographer.shoot(server.url, USER, PASSWORD, state)
+        finally:
+            server.stop()
 
 
 if __name__ == "__main__":

@@ -13,52 +13,88 @@ import os
 import tempfile
 import threading
 import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
-SCENARIOS = ("empty", "healthy", "broken", "waves", "proposed", "recovered")
+SCENARIOS = ("empty", "healthy", "broken", "proposed", "recovered", "large")
 USER, PASSWORD = "admin", "resurge-demo"
 OTHERS = ("operator", "viewer")
+NO_REDIS = "redis://127.0.0.1:1/0"
+BEATS = 60
+"""Seconds of metrics before anybody looks."""
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scenario", choices=SCENARIOS, default="healthy")
-    parser.add_argument("--port", type=int, default=8123)
-    parser.add_argument("--still", action="store_true", help="publish nothing after the seeding")
-    parser.add_argument("--home", help="directory of the database")
-    parser.add_argument("--redis", default="redis://127.0.0.1:1/0", help="the channel layer")
-    arguments = parser.parse_args()
-    home = arguments.home or tempfile.mkdtemp(prefix="resurge-seeded-")
+def configure(home: Path, *, port: int = 0, redis: str = NO_REDIS) -> None:
+    """Set up Django for an installation of its own; once in a process."""
     os.environ.update(
         DJANGO_SETTINGS_MODULE="controlplane.config.settings",
-        RESURGE_HOME=home,
+        RESURGE_HOME=str(home),
+        RESURGE_DATABASE_URL=f"sqlite:///{home}/seeded.sqlite3",
         RESURGE_SECRET_KEY="only for looking at seeded pages; sessions survive a restart",
-        RESURGE_PORT=str(arguments.port),
+        RESURGE_PORT=str(port or 8123),
         RESURGE_FAULT_INJECTION="1",
         RESURGE_HTTPS="0",
-        RESURGE_REDIS_URL=arguments.redis,
+        RESURGE_REDIS_URL=redis,
     )
     import django
 
     django.setup()
+
+
+def prepare() -> None:
+    """Tables and users, where there are none."""
     from django.contrib.auth import get_user_model
     from django.contrib.auth.models import Group
     from django.core.management import call_command
-    from django.db import connection
-
-    from tests.browser.coordinating import operations_run
-    from tests.browser.seeding import Pulse, seed
 
     call_command("migrate", verbosity=0)
+    if get_user_model().objects.exists():
+        return
+    _session(get_user_model().objects.create_superuser(USER, password=PASSWORD))
+    for name in OTHERS:
+        user = get_user_model().objects.create_user(name, password=PASSWORD)
+        user.groups.add(Group.objects.get(name=name))
+        _session(user)
+
+
+def session_of(name: str) -> str:
+    """Key of the session that is open for a user from the beginning, so that tests need no login each."""
+    return f"session-of-{name}"
+
+
+def _session(user: Any) -> None:
+    from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+    from django.contrib.sessions.backends.db import SessionStore
+    from django.contrib.sessions.models import Session
+    from django.utils import timezone
+
+    data = {
+        SESSION_KEY: str(user.pk),
+        BACKEND_SESSION_KEY: "django.contrib.auth.backends.ModelBackend",
+        HASH_SESSION_KEY: user.get_session_auth_hash(),
+    }
+    Session.objects.create(
+        session_key=session_of(user.get_username()),
+        session_data=SessionStore().encode(data),
+        expire_date=timezone.now() + timedelta(days=1),
+    )
+
+
+def serve(scenario: str, port: int, *, still: bool) -> None:
+    """Seed what has not been seeded, and answer until the process ends."""
+    from django.db import connection
+
+    from controlplane.events.models import Event
+    from tests.browser.coordinating import operations_run
+    from tests.browser.pulse import Pulse
+    from tests.browser.seeding import seed
+
     pulse = Pulse()
-    if not get_user_model().objects.exists():
-        get_user_model().objects.create_superuser(USER, password=PASSWORD)
-        for name in OTHERS:
-            user = get_user_model().objects.create_user(name, password=PASSWORD)
-            user.groups.add(Group.objects.get(name=name))
-        seed(arguments.scenario)
-        if arguments.scenario != "empty":
-            for _ in range(60):
-                pulse.beat()
+    if scenario != "empty" and not Event.objects.exists():
+        seed(scenario)
+        for _ in range(BEATS):
+            pulse.beat()
     connection.close()
 
     def beat() -> None:
@@ -66,14 +102,26 @@ def main() -> None:
             time.sleep(1)
             pulse.beat()
 
-    if not arguments.still and arguments.scenario != "empty":
+    if not still and scenario != "empty":
         threading.Thread(target=beat, daemon=True).start()
     threading.Thread(target=operations_run, daemon=True).start()
     import uvicorn
 
-    uvicorn.run(
-        "controlplane.config.asgi:application", host="127.0.0.1", port=arguments.port, log_level="warning"
-    )
+    uvicorn.run("controlplane.config.asgi:application", host="127.0.0.1", port=port, log_level="warning")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scenario", choices=SCENARIOS, default="healthy")
+    parser.add_argument("--port", type=int, default=8123)
+    parser.add_argument("--still", action="store_true", help="publish nothing after the seeding")
+    parser.add_argument("--home", type=Path, help="directory of the database")
+    parser.add_argument("--redis", default=NO_REDIS, help="the channel layer")
+    arguments = parser.parse_args()
+    home = arguments.home or Path(tempfile.mkdtemp(prefix="resurge-seeded-"))
+    configure(home, port=arguments.port, redis=arguments.redis)
+    prepare()
+    serve(arguments.scenario, arguments.port, still=arguments.still)
 
 
 if __name__ == "__main__":

@@ -1,99 +1,29 @@
-"""The dashboard in a real browser, against the real web server over seeded rows."""
+"""The pages in a real browser, against the real web server over seeded rows: finding one's way and acting."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Server, enter
-from tests.browser.screenshots import addresses, listen
+from tests.browser.asking import confirm, read, refuses, requests_of
+from tests.browser.chromium import sign_in
+from tests.browser.conftest import enter
+from tests.browser.serve import PASSWORD
+from tests.browser.servers import Server
+from tests.browser.tour import SETTLED, Stop, visit
 
 pytestmark = pytest.mark.browser
 
-WITHIN = 1.0
-"""Seconds from a committed event to its being visible."""
 
-CHANGE = """async ({path, body}) => {
-  const token = /csrftoken=([^;]+)/.exec(document.cookie)[1];
-  const headers = {"Content-Type": "application/json", "X-CSRFToken": token};
-  const answer = await fetch(path, {method: "PATCH", headers, body: JSON.stringify(body)});
-  return answer.status;
-}"""
-
-WATCH = """(value) => {
-  window.seenAt = null;
-  const look = () => {
-    const row = [...document.querySelectorAll("tr")].find((row) => row.textContent.includes("O4[0]"));
-    const shown = row?.querySelector(".priority")?.textContent.trim();
-    if (shown === value) window.seenAt = performance.timeOrigin + performance.now();
-    else requestAnimationFrame(look);
-  };
-  look();
-}"""
-
-
-def test_no_page_complains_or_asks_another_server(healthy: Server, page: Any) -> None:
-    complaints: list[str] = []
-    foreign: list[str] = []
-    listen(page, complaints)
-
-    def asked(request: Any) -> None:
-        if not request.url.startswith((healthy.url, "data:", "blob:")):
-            foreign.append(request.url)
-
-    page.on("request", asked)
-    enter(page, healthy)
-    for path in addresses(page.request.get(f"{healthy.url}/api/v1/snapshot/").json()).values():
-        page.goto(healthy.url + path)
-        page.wait_for_selector("main:not(:has(.skeleton))")
-        page.wait_for_timeout(300)
-    assert (complaints, foreign) == ([], [])
-
-
-def test_an_event_is_visible_within_a_second(broken: Server, page: Any, browser: Any) -> None:
-    enter(page, broken, "/topologies/hashtags/")
-    other = browser.new_context().new_page()
-    enter(other, broken)
-    delays = []
-    for value in (7, 3, 8, 2, 6):
-        page.evaluate(WATCH, str(value))
-        asked = time.time()
-        body = {"priority": value, "reason": "measuring"}
-        path = "/api/v1/topologies/hashtags/queries/O4%5B0%5D/"
-        assert other.evaluate(CHANGE, {"path": path, "body": body}) == 200
-        page.wait_for_function("() => window.seenAt !== null")
-        # From before the request was even sent: an upper bound of the time since the commit.
-        delays.append(page.evaluate("() => window.seenAt") / 1000 - asked)
-    assert max(delays) < WITHIN, delays
-
-
-def test_a_restarted_server_is_found_again(broken: Server, page: Any, browser: Any) -> None:
-    enter(page, broken, "/topologies/hashtags/")
-    broken.stop()
-    page.wait_for_selector("text=Reconnecting")
-    assert page.locator("text=last known state").count() == 1
-    broken.start()
-    other = browser.new_context().new_page()
-    enter(other, broken)
-    body = {"priority": 9, "reason": "while the first browser was away"}
-    path = "/api/v1/topologies/hashtags/queries/O5%5B0%5D/"
-    assert other.evaluate(CHANGE, {"path": path, "body": body}) == 200
-    page.wait_for_selector(".freshness.good", timeout=20_000)
-    page.wait_for_selector("tr:has-text('O5[0]') .priority:has-text('9')")
-
-
-def test_pausing_holds_back_and_resuming_catches_up(healthy: Server, page: Any) -> None:
-    enter(page, healthy, "/topologies/hashtags/")
-    epoch = page.locator(".stat:has(.label:text-is('Epoch')) .value")
-    page.keyboard.press("p")
-    held = epoch.inner_text()
-    page.wait_for_timeout(2_500)
-    assert epoch.inner_text() == held
-    assert "waiting" in page.locator(".freshness").inner_text()
-    page.keyboard.press("p")
-    page.wait_for_function("(held) => !document.body.innerText.includes(held)", arg=held)
+def test_somebody_signs_in_and_out(healthy: Server, page: Any) -> None:
+    page.goto(f"{healthy.url}/nodes/")
+    assert "Sign in to go on to /nodes/" in page.locator("main").inner_text()
+    sign_in(page, healthy.url, "viewer", PASSWORD)
+    page.click("summary[title='viewer, viewer']")
+    page.click("text=Sign out")
+    page.wait_for_url("**/login/**")
 
 
 def test_selections_are_links(healthy: Server, page: Any) -> None:
@@ -111,11 +41,20 @@ def test_selections_are_links(healthy: Server, page: Any) -> None:
         assert part in address
     page.goto(address)
     page.wait_for_selector("aside.panel:has-text('O14[0]')")
-    assert page.locator("tbody tr").count() == 6  # O1 and O10 to O14
+    assert page.locator("section[aria-label=Details] tbody tr").count() == 6  # O1 and O10 to O14
     page.keyboard.press("Escape")
     page.wait_for_selector("aside.panel", state="detached")
     page.go_back()
     page.wait_for_url("**/")
+
+
+def test_operators_tell_their_part_of_the_newest_checkpoint(healthy: Server, page: Any) -> None:
+    enter(page, healthy, "/topologies/hashtags/?tab=operators")
+    row = page.locator("section[aria-label=Details] tr:has(button:text-is('Parser'))")
+    cells = row.locator("td").all_inner_texts()
+    assert cells[2].startswith("4/4")
+    page.wait_for_function("""() => /ago.*, \\d.*B/.test(
+        [...document.querySelectorAll("section[aria-label=Details] tbody tr")].at(-1).innerText)""")
 
 
 def test_failing_a_node_says_what_is_lost_and_needs_a_reason(healthy: Server, page: Any) -> None:
@@ -124,60 +63,122 @@ def test_failing_a_node_says_what_is_lost_and_needs_a_reason(healthy: Server, pa
     dialog = page.locator("dialog[open]")
     assert "partitions will be lost" in dialog.inner_text()
     assert "queries will stop" in dialog.inner_text()
-    sent: list[Any] = []
-    page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
+    sent = requests_of(page, "POST")
     dialog.locator("button[type=submit]").click()
     assert dialog.locator("[role=alert]").inner_text() == "Say why in a few words."
     assert sent == []
-    dialog.locator("textarea").fill("a drill")
-    dialog.locator("button[type=submit]").click()
+    confirm(page, "a drill")
     page.wait_for_selector(".notice:has-text('Fail node-3')")
     assert len(sent) == 1
     assert sent[0].url.endswith("/api/v1/nodes/node-3/fail/")
     assert sent[0].headers["idempotency-key"]
-    operations = page.request.get(f"{healthy.url}/api/v1/operations/?kind=node.fail").json()["results"]
+    operations = read(page, healthy, "operations/?kind=node.fail&requested_by=admin")["results"]
     assert [(one["target"], one["reason"]) for one in operations] == [("node-3", "a drill")]
+
+
+def test_several_nodes_fail_at_once(spare: Server, page: Any) -> None:
+    enter(page, spare, user="operator")
+    for key in "gx":
+        page.keyboard.press(key)
+    page.wait_for_url("**/faults/")
+    refuses(page, page.locator("main button:has-text('Fail')").last, "Choose at least one node.")
+    page.check("label:has-text('rack-b') input >> nth=0")
+    page.wait_for_selector("section[aria-label='What would be lost']:has-text('waves (incremental)')")
+    assert "racks=rack-b" in page.url
+    assert "racks=rack-b" in page.locator("a:has-text('Predict the recovery first')").get_attribute("href")
+    sent = requests_of(page, "POST")
+    page.click("button:text-is('Fail 4 nodes…')")
+    told = page.locator("dialog[open]").inner_text()
+    for name in ("node-2", "node-4", "node-6", "node-8"):
+        assert name in told
+    confirm(page, "a rack without power")
+    page.wait_for_selector(".notice:has-text('Fail 4 nodes')")
+    assert sorted(request.url.split("/")[-3] for request in sent) == ["node-2", "node-4", "node-6", "node-8"]
+    assert len({request.headers["idempotency-key"] for request in sent}) == 4
+    page.wait_for_selector("section[aria-label='Experiments so far'] tr:has-text('a rack without power')")
+    operations = read(page, spare, "operations/?kind=node.fail&requested_by=operator")
+    assert operations["count"] == 4
+
+
+def test_a_topology_is_paused_and_undeployed_with_a_reason(spare: Server, page: Any) -> None:
+    enter(page, spare, "/topologies/hashtags/")
+    sent = requests_of(page, "POST")
+    page.click("main button:text-is('Pause')")
+    assert "Takes no new input" in page.locator("dialog[open]").inner_text()
+    confirm(page, "the source moves")
+    page.wait_for_selector(".notice:has-text('Pause hashtags')")
+    page.click("main button:text-is('Undeploy')")
+    assert "15 queries stop" in page.locator("dialog[open]").inner_text()
+    confirm(page, "replaced by the new one")
+    page.wait_for_selector("main :text('Stopping')")
+    assert [request.url.split("/")[-2] for request in sent] == ["pause", "undeploy"]
+    page.goto(f"{spare.url}/topologies/mentions/")
+    page.click("main button:text-is('Deploy')")
+    assert "from nothing" in page.locator("dialog[open]").inner_text()
 
 
 def test_a_disabled_button_says_why(broken: Server, page: Any) -> None:
     enter(page, broken, "/topologies/hashtags/")
-    button = page.locator("button:has-text('Recover now')")
-    button.hover()
-    page.wait_for_selector("text=Incident 2 is already recovering it.")
-    button.click(force=True)
-    assert page.locator("dialog[open]").count() == 0
+    refuses(page, page.locator("button:has-text('Recover now')"), "Incident 2 is already recovering it.")
+    visit(page, Stop("nodes", "/nodes/"))
+    lost = page.locator("tr:has(b:text-is('node-2')) button:has-text('Drain')")
+    refuses(page, lost, "node-2 is lost; only a node that is alive can be drained.")
 
 
 def test_the_keyboard_goes_everywhere(healthy: Server, page: Any) -> None:
     enter(page, healthy)
-    page.keyboard.press("g")
-    page.keyboard.press("n")
-    page.wait_for_url("**/nodes/")
+    for letter, path in {"n": "nodes", "i": "incidents", "c": "checkpoints", "w": "what-if", "x": "faults",
+                         "a": "audit", "s": "settings"}.items():  # fmt: skip
+        page.keyboard.press("g")
+        page.keyboard.press(letter)
+        page.wait_for_url(f"**/{path}/")
+        assert page.locator("nav a[aria-current=page]").count() == 1
     page.keyboard.press("Control+k")
     page.keyboard.type("trending")
     page.keyboard.press("Enter")
     page.wait_for_url("**/topologies/trending/")
-    page.keyboard.press("?")
-    page.wait_for_selector("dialog[open]:has-text('Keyboard')")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("drain node-5")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open] h2:text-is('Drain node-5')")
     page.keyboard.press("Escape")
-    page.keyboard.press("k")
-    page.wait_for_url("**/topologies/trending/?kiosk=1")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("tokens")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/settings/?tab=tokens")
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog[open]:has-text('Keyboard'):has-text('Checkpoints')")
+    page.keyboard.press("Escape")
+    page.keyboard.press("t")
+    assert page.locator("html").get_attribute("data-theme") == "light"
+
+
+def test_a_wall_display_walks_by_itself(broken: Server, new_page: Callable[..., Any]) -> None:
+    page = new_page()
+    page.clock.install()
+    enter(page, broken, "/?kiosk=8")
     assert not page.locator("header nav").is_visible()
-
-
-@pytest.mark.parametrize("path", ["/", "/topologies/hashtags/", "/nodes/", "/incidents/", "/incidents/2/"])
-def test_a_phone_never_scrolls_sideways(broken: Server, browser: Any, path: str) -> None:
-    page = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True).new_page()
-    enter(page, broken, path)
-    page.wait_for_timeout(300)
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
-    page.context.close()
+    seen = []
+    for _ in range(4):
+        page.clock.run_for(8_000)
+        page.wait_for_selector(SETTLED)
+        seen.append(page.evaluate("() => location.pathname"))
+        assert "kiosk=8" in page.url
+    assert seen == ["/incidents/2/", "/topologies/hashtags/", "/topologies/trending/", "/"]
+    page.keyboard.press("k")
+    page.wait_for_selector("header nav")
 
 
 def test_what_does_not_exist_is_said(healthy: Server, page: Any) -> None:
     enter(page, healthy, "/topologies/nowhere/")
     page.wait_for_selector("text=There is no topology named nowhere")
-    page.goto(f"{healthy.url}/incidents/77/")
-    page.wait_for_selector("text=There is no incident 77")
-    page.goto(f"{healthy.url}/?q=zzz")
-    page.wait_for_selector("text=No topology matches this filter")
+    for path, text in {
+        "/incidents/77/": "There is no incident 77",
+        "/?q=zzz": "No topology matches this filter",
+        "/checkpoints/?q=zzz": "No checkpoint matches this filter",
+        "/audit/?q=zzz": "No entry matches this filter",
+        "/audit/?page=99": "There is no page 99",
+        "/topologies/hashtags/?tab=errors": "No errors",
+    }.items():
+        visit(page, Stop("x", path))
+        page.wait_for_selector(f"text={text}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Server, enter
-from tests.browser.screenshots import listen
+from tests.browser.conftest import enter
+from tests.browser.servers import Server
+from tests.browser.tour import listen
 
 pytestmark = pytest.mark.browser
 
@@ -59,18 +61,17 @@ def test_a_question_is_put_together_and_answered(healthy: Server, page: Any) -> 
     assert complaints == []
 
 
-def test_a_link_asks_the_same(healthy: Server, page: Any, browser: Any) -> None:
+def test_a_link_asks_the_same(healthy: Server, new_page: Callable[..., Any]) -> None:
+    page, other = new_page(), new_page()
     enter(page, healthy, ASKED)
-    other = browser.new_context().new_page()
     enter(other, healthy, ASKED, user="viewer")
     first = table(page)
     assert [row[0] for row in first] == [row[0] for row in table(other)]
     assert page.locator("label:has-text('rack-b') input >> nth=0").is_checked()
     assert page.locator("input[aria-label='Seconds after the failure']").input_value() == "30, 45, 60, 90"
-    other.context.close()
 
 
-def test_it_changes_nothing(waves: Server, healthy: Server, page: Any) -> None:
+def test_it_changes_nothing(healthy: Server, page: Any) -> None:
     enter(page, healthy, ASKED)
     table(page)
     for path in ("audit/", "operations/", "incidents/"):
@@ -81,7 +82,7 @@ def test_it_changes_nothing(waves: Server, healthy: Server, page: Any) -> None:
         assert page.request.get(f"{healthy.url}/api/v1/{path}").json()["count"] == before
 
 
-def test_errors_are_in_the_servers_words(healthy: Server, waves: Server, page: Any) -> None:
+def test_errors_are_in_the_servers_words(healthy: Server, broken: Server, page: Any) -> None:
     enter(page, healthy, "/what-if/?nodes=node-77")
     page.wait_for_selector(".empty.bad:has-text(\"there is no node 'node-77'\")")
     page.wait_for_selector("text=Not known here: node-77")
@@ -93,6 +94,6 @@ def test_errors_are_in_the_servers_words(healthy: Server, waves: Server, page: A
     page.fill("input[aria-label='Earliest, seconds']", "900")
     page.keyboard.press("Tab")
     page.wait_for_selector("[role=alert]:has-text('The first must not be later than the second.')")
-    enter(page, waves, "/what-if/?racks=rack-a")
+    enter(page, broken, "/what-if/?racks=rack-a")
     page.wait_for_selector(".empty.bad:has-text('partitions of hashtags are down now')")
     page.wait_for_selector(".note:has-text('Something is being recovered now')")

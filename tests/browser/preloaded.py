@@ -1,0 +1,33 @@
+"""What takes long to import and needs no settings: imported once, where servers are forked from."""
+
+from __future__ import annotations
+
+import celery.app.base
+import channels.generic.websocket
+import django.contrib.admin.helpers
+import django.core.management
+import django.db.backends.sqlite3.base
+import django.template.backends.django
+import kazoo.client
+import redis.asyncio
+import requests
+import structlog
+import uvicorn.protocols.http.auto
+import uvicorn.protocols.websockets.auto
+import yaml
+
+import controlplane.domain.planning
+import controlplane.domain.simulation.comparison
+
+__all__ = [
+    "celery",
+    "channels",
+    "controlplane",
+    "django",
+    "kazoo",
+    "redis",
+    "requests",
+    "structlog",
+    "uvicorn",
+    "yaml",
+]

@@ -1,0 +1,102 @@
+"""Seeded servers that start quickly: forked from one process that has imported everything already."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import socket
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+from tests.browser.serve import NO_REDIS, configure, prepare, serve
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["tests.browser.preloaded"])
+START = 90.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def template(home: Path) -> Path:
+    """A home with tables and users and nothing else, to be copied."""
+    process = _context.Process(target=_prepare, args=(home,))
+    process.start()
+    process.join()
+    if process.exitcode != 0:
+        raise RuntimeError((home / "server.log").read_text()[-4000:])
+    return home
+
+
+@dataclass
+class Server:
+    """The web server in a process of its own, which may be stopped and started again."""
+
+    home: Path
+    scenario: str
+    still: bool = False
+    redis: str = NO_REDIS
+    port: int = field(default_factory=free_port)
+    process: ForkServerProcess | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Returns once it answers. Raises `RuntimeError` with the end of its log."""
+        self.process = _context.Process(
+            target=_run, args=(self.home, self.scenario, self.port, self.still, self.redis)
+        )
+        self.process.start()
+        deadline = time.monotonic() + START
+        while True:
+            try:
+                with urllib.request.urlopen(f"{self.url}/healthz", timeout=2):  # noqa: S310 - our own server
+                    return
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                if not self.process.is_alive() or time.monotonic() > deadline:
+                    raise RuntimeError((self.home / "server.log").read_text()[-4000:]) from None
+                time.sleep(0.05)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.process = None
+
+
+def seeded(home: Path, made: Path, scenario: str, *, still: bool, redis: str = NO_REDIS) -> Server:
+    """A server of its own in `home`, which begins as a copy of the template `made`."""
+    shutil.copytree(made, home, dirs_exist_ok=True)
+    return Server(home, scenario, still, redis)
+
+
+def _prepare(home: Path) -> None:
+    _log(home)
+    configure(home)
+    prepare()
+    from django.db import connection
+
+    connection.close()  # what the database still keeps beside its file goes into it: the file is copied
+
+
+def _run(home: Path, scenario: str, port: int, still: bool, redis: str) -> None:
+    _log(home)
+    configure(home, port=port, redis=redis)
+    serve(scenario, port, still=still)
+
+
+def _log(home: Path) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    log = os.open(home / "server.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for standard in (1, 2):
+        os.dup2(log, standard)

@@ -1,0 +1,155 @@
+"""What is live stays live: events within a second, servers and sockets that come back, two browsers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.asking import audited, confirm, read, set_priority
+from tests.browser.conftest import enter
+from tests.browser.servers import Server
+
+pytestmark = pytest.mark.browser
+
+WITHIN = 1.0
+"""Seconds from a committed event to its being visible."""
+
+TOPOLOGY = "/topologies/hashtags/"
+WATCH = """(value) => {
+  window.seenAt = null;
+  const look = () => {
+    const row = [...document.querySelectorAll("tr")].find((row) => row.textContent.includes("O4[0]"));
+    const shown = row?.querySelector(".priority")?.textContent.trim();
+    if (shown === value) window.seenAt = performance.timeOrigin + performance.now();
+    else requestAnimationFrame(look);
+  };
+  look();
+}"""
+
+
+def table(page: Any) -> list[list[str]]:
+    """The queries as they stand, cell by cell."""
+    rows = page.locator("section[aria-label=Details] tbody tr").all()
+    return [row.locator("td").all_inner_texts() for row in rows]
+
+
+def test_an_event_is_visible_within_a_second(broken: Server, new_page: Callable[..., Any]) -> None:
+    page, other = new_page(), new_page()
+    enter(page, broken, TOPOLOGY)
+    enter(other, broken)
+    delays = []
+    for value in (7, 3, 8, 2, 6):
+        page.evaluate(WATCH, str(value))
+        asked = time.time()
+        set_priority(other, "O4[0]", value)
+        page.wait_for_function("() => window.seenAt !== null")
+        # From before the request was even sent: an upper bound of the time since the commit.
+        delays.append(page.evaluate("() => window.seenAt") / 1000 - asked)
+    assert max(delays) < WITHIN, delays
+
+
+class Wire:
+    """The websockets of a page, which a test may cut while the server lives."""
+
+    def __init__(self, page: Any) -> None:
+        self.dead = False
+        self.open: list[Any] = []
+        page.route_web_socket("**/ws/v1/", self._connect)
+
+    def _connect(self, socket: Any) -> None:
+        if self.dead:
+            socket.close(code=1012)
+            return
+        socket.connect_to_server()
+        self.open.append(socket)
+
+    def cut(self) -> None:
+        self.dead = True
+        while self.open:
+            self.open.pop().close(code=1012)
+
+
+def test_a_cut_socket_loses_nothing_and_two_browsers_see_the_same(
+    broken: Server, new_page: Callable[..., Any]
+) -> None:
+    page, other = new_page(), new_page()
+    wire = Wire(page)
+    enter(page, broken, TOPOLOGY)
+    enter(other, broken, TOPOLOGY)
+    assert table(page) == table(other)
+    before = table(page)
+    wire.cut()
+    page.wait_for_selector("text=Reconnecting")
+    assert page.locator("text=last known state").count() == 1
+    for value in range(2, 9):
+        set_priority(other, f"O{value}[0]", 1 + value % 10, reason="while the first browser heard nothing")
+    other.wait_for_selector("tr:has-text('O8[0]') .priority:text-is('9')")
+    assert table(page) == before, "nothing can have come through"
+    wire.dead = False
+    page.click(".freshness button >> nth=0")
+    page.wait_for_selector(".freshness.good")
+    page.wait_for_selector("tr:has-text('O8[0]') .priority:text-is('9')")
+    fresh = new_page()
+    enter(fresh, broken, TOPOLOGY)
+    assert table(page) == table(other) == table(fresh) != before
+
+
+def test_a_restarted_server_is_found_again(broken: Server, new_page: Callable[..., Any]) -> None:
+    page, other = new_page(), new_page()
+    enter(page, broken, TOPOLOGY)
+    broken.stop()
+    page.wait_for_selector("text=Reconnecting")
+    button = page.locator("main button:has-text('Pause')").first
+    button.hover()
+    page.wait_for_selector(".why.shown:has-text('Not connected')")
+    broken.start()
+    enter(other, broken)
+    set_priority(other, "O5[0]", 9)
+    page.wait_for_selector(".freshness.good", timeout=30_000)
+    page.wait_for_selector("tr:has-text('O5[0]') .priority:has-text('9')")
+
+
+def test_pausing_holds_back_and_resuming_catches_up(healthy: Server, page: Any) -> None:
+    enter(page, healthy, TOPOLOGY)
+    epoch = page.locator(".stat:has(.label:text-is('Epoch')) .value")
+    page.keyboard.press("p")
+    held = epoch.inner_text()
+    # Two events of this topology, and one of the nodes, have come and are kept back.
+    page.wait_for_function(
+        "() => Number(/(\\d+) waiting/.exec(document.querySelector('.freshness').innerText)?.[1]) > 4"
+    )
+    assert epoch.inner_text() == held
+    page.keyboard.press("p")
+    page.wait_for_function("(held) => !document.body.innerText.includes(held)", arg=held)
+
+
+def test_a_node_is_drained_and_activated(spare: Server, new_page: Callable[..., Any]) -> None:
+    """By one operator; another one watches."""
+    page, other = new_page(), new_page()
+    enter(page, spare, "/nodes/", user="operator")
+    enter(other, spare, "/nodes/", user="viewer")
+    row = "section[aria-label='All nodes'] tr:has(b:text-is('node-3'))"
+    hosted = read(page, spare, "nodes/node-3/")["partitions"]
+    page.click(f"{row} button:has-text('Drain')")
+    told = page.locator("dialog[open]").inner_text()
+    for partition in hosted:
+        assert partition["partition"] in told
+    assert "hashtags move, restored from the checkpoint at epoch" in told
+    assert "the other 7 nodes have" in told
+    confirm(page, "new kernel")
+    page.wait_for_selector(".notice:has-text('Succeeded')")
+    for one in (page, other):
+        one.wait_for_selector(f"{row} :text('Draining')")
+    # What runs there moves: an incident says so.
+    other.wait_for_selector(".notice:has-text('Incident 2')")
+    page.click(".notice button")
+    page.click(f"{row} button:has-text('Activate')")
+    assert "can be planned" in page.locator("dialog[open]").inner_text()
+    confirm(page, "updated")
+    for one in (page, other):
+        one.wait_for_selector(f"{row} :text('Alive')")
+    assert audited(page, spare, "node.drain")[0] == ("operator", "new kernel")
+    assert audited(page, spare, "node.activate")[0] == ("operator", "updated")

@@ -1,0 +1,131 @@
+"""Checkpoints, audit, settings and tokens in a real browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.asking import audited, confirm, read, requests_of
+from tests.browser.conftest import enter
+from tests.browser.servers import Server
+from tests.browser.tour import Stop, visit
+
+pytestmark = pytest.mark.browser
+
+HISTORY = "section[aria-label=History] > .wrap > table > tbody > tr:not(.detail)"
+TRAIL = "section[aria-label=Trail] tbody tr:not(.detail)"
+
+
+def test_checkpoints_are_counted_filtered_and_unfolded(broken: Server, page: Any) -> None:
+    enter(page, broken, "/checkpoints/")
+    rows = list(read(page, broken, "snapshot/")["entities"]["checkpoint"].values())
+    failed = [row for row in rows if row["state"] == "failed"]
+    strip = page.locator(".strip").inner_text().replace("\n", " ")
+    assert f"Failed {len(failed)}" in strip
+    assert page.locator(HISTORY).count() == len(rows)
+    page.select_option("select[aria-label=State]", "failed")
+    page.select_option("select[aria-label=Topology]", "hashtags")
+    page.click("th button:text-is('Took')")
+    for part in ("state=failed", "topology=hashtags", "sort=-took"):
+        assert part in page.url
+    (one,) = page.locator(HISTORY).all()
+    one.locator("button[aria-expanded=false]").click()
+    page.wait_for_selector(".details .parts tbody tr")
+    detail = read(page, broken, f"topologies/hashtags/checkpoints/{failed[0]['epoch']}/")
+    parts = page.locator(".details .parts tbody tr")
+    assert parts.count() == len(detail["acknowledgements"]) + len(detail["missing"])
+    assert "No space left on device" in parts.nth(0).inner_text()
+    assert page.locator(".parts :text('No answer')").count() == len(detail["missing"]) == 3
+    # The link alone shows the same, and brings it into view.
+    page.goto(page.url)
+    page.wait_for_selector(".details .parts tbody tr")
+    assert page.locator("tr.selected").is_visible()
+
+
+def test_checkpoints_of_one_topology_and_asking_for_one(healthy: Server, page: Any) -> None:
+    enter(page, healthy, "/topologies/trending/?tab=checkpoints")
+    assert "Newest complete" in page.locator("section[aria-label=Details]").inner_text()
+    sent = requests_of(page, "POST")
+    page.click("text=All topologies")
+    page.click("tr:has(a:text-is('trending')) button:text-is('Take checkpoint')")
+    confirm(page, "before the update")
+    page.wait_for_selector(".notice:has-text('Take a checkpoint of trending')")
+    assert [request.url.split("/api/v1/")[1] for request in sent] == ["topologies/trending/checkpoint/"]
+
+
+def test_the_audit_trail_is_searched_paged_and_linked(healthy: Server, page: Any) -> None:
+    enter(page, healthy, "/audit/", user="viewer")
+    page.wait_for_selector(TRAIL)
+    assert page.locator(TRAIL).count() == 50
+    page.click("button:text-is('Next')")
+    page.wait_for_url("**/audit/?page=2")
+    page.wait_for_selector(f"{TRAIL}:has-text('nightly run 1')")
+    page.go_back()
+    page.select_option("select[aria-label=Who]", "ada")
+    page.wait_for_function(f"() => document.querySelectorAll({TRAIL!r}).length < 20")
+    assert all("ada" in text for text in page.locator(f"{TRAIL} td:nth-child(2)").all_inner_texts())
+    page.fill("input[type=search]", "shares count")
+    page.wait_for_function(f"() => document.querySelectorAll({TRAIL!r}).length === 1")
+    page.click(f"{TRAIL} button[aria-expanded]")
+    changed = page.locator("tr.detail tbody tr")
+    assert [cell.strip() for cell in changed.locator("th, td").all_inner_texts()] == [
+        "planner", "profit_density", "best_density",
+    ]  # fmt: skip
+    entry = page.url.split("entry=")[1].split("&")[0]
+    visit(page, Stop("linked", f"/audit/?door=cli&entry={entry}"))
+    page.wait_for_selector("section[aria-label='Linked entry'] tr.detail:has-text('profit_density')")
+    page.goto(f"{healthy.url}/audit/?entry=999999")
+    page.wait_for_selector("section[aria-label='Linked entry'] :text('could not be loaded')")
+
+
+def test_a_token_is_shown_once_works_and_is_revoked(healthy: Server, page: Any) -> None:
+    enter(page, healthy, "/settings/?tab=tokens", user="viewer")
+    page.wait_for_selector("text=You have no token")
+    page.click("button:text-is('Make a token')")
+    page.wait_for_selector("[role=alert]:has-text('Say in a few words what the token is for.')")
+    page.fill("section[aria-label='New token'] input", "a test of mine")
+    page.select_option("section[aria-label='New token'] select", label="7 days")
+    page.click("button:text-is('Make a token')")
+    token = page.locator("code.token").inner_text()
+    stranger = page.context.browser.new_context(extra_http_headers={"Authorization": f"Bearer {token}"})
+    me = f"{healthy.url}/api/v1/me/"
+    assert stranger.request.get(me).json() == {"username": "viewer", "role": "viewer"}
+    rows = page.locator("section[aria-label='Your tokens'] tbody tr")
+    rows.first.wait_for()
+    assert "in 6 d 23 h" in rows.first.inner_text() or "in 7 d 0 h" in rows.first.inner_text()
+    page.reload()
+    rows.first.wait_for()
+    assert token not in page.content()
+    rows.first.locator("button:text-is('Revoke')").click()
+    assert "It cannot be brought back" in page.locator("dialog[open]").inner_text()
+    confirm(page, "the test is over")
+    page.wait_for_selector("text=You have no token")
+    assert stranger.request.get(me).status == 401
+    stranger.close()
+    assert audited(page, healthy, "token.create")[0] == ("viewer", "a test of mine")
+    assert audited(page, healthy, "token.revoke")[0] == ("viewer", "the test is over")
+
+
+def test_settings_explain_the_values_in_force(broken: Server, page: Any) -> None:
+    enter(page, broken, "/settings/", user="viewer")
+    page.wait_for_selector("section[aria-label='Noticing failures'] li")
+    text = page.locator("main").inner_text()
+    settings = read(page, broken, "settings/")
+    assert f"From {settings['correlation_threshold']} nodes lost together on" in text
+    assert "RESURGE_SESSION_TIMEOUT" in text
+    visit(page, Stop("policies", "/settings/?tab=policies"))
+    page.click("tr:has-text('hashtags') a:has-text('Change')")
+    page.wait_for_url("**/topologies/hashtags/?tab=settings")
+    visit(page, Stop("appearance", "/settings/?tab=appearance"))
+    page.check("label:has-text('Dark') input")
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    visit(page, Stop("administration", "/settings/?tab=administration"))
+    assert page.locator("main a[href^='/admin/']").count() == 0, "a viewer may not enter it"
+
+
+def test_versions_say_what_each_changed(broken: Server, page: Any) -> None:
+    enter(page, broken, "/topologies/hashtags/?tab=settings&version=2")
+    text = page.locator("tr.detail").inner_text()
+    assert "operators[0].parallelism" in text
+    assert '"name": "hashtags"' in text

@@ -1,0 +1,74 @@
+"""Every view there is: it complains about nothing, asks no other server, shuts nobody out, fits a phone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser import axe
+from tests.browser.asking import read, sideways
+from tests.browser.conftest import PATIENCE, enter
+from tests.browser.screenshots import EXPECTED
+from tests.browser.servers import Server
+from tests.browser.tour import FRAMES, listen, stops, visit
+
+pytestmark = pytest.mark.browser
+
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+
+def told(found: dict[str, list[str]]) -> str:
+    return "\n".join(f"{name}: {one}" for name, wrong in found.items() for one in wrong)
+
+
+@pytest.mark.parametrize("state", ["empty", "healthy", "broken"])
+def test_every_view(state: str, page: Any, request: pytest.FixtureRequest) -> None:
+    server: Server = request.getfixturevalue(state)
+    complaints: list[str] = []
+    foreign: list[str] = []
+    listen(page, complaints)
+
+    def asked(one: Any) -> None:
+        if not one.url.startswith((server.url, "data:", "blob:")):
+            foreign.append(one.url)
+
+    page.on("request", asked)
+    enter(page, server)
+    axe.prepare(page)
+    found: dict[str, list[str]] = {}
+    for stop in stops(read(page, server, "snapshot/")):
+        visit(page, stop, patience=2 * PATIENCE)
+        wrong = axe.violations(page)
+        page.emulate_media(color_scheme="dark")
+        page.evaluate(FRAMES)
+        wrong += [f"dark: {one}" for one in axe.violations(page, colours_only=True)]
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size(PHONE)
+        page.evaluate(FRAMES)
+        if sideways(page) > 0:
+            wrong.append(f"scrolls {sideways(page)} px to the side on a phone")
+        page.set_viewport_size(WIDE)
+        if wrong:
+            found[stop.name] = wrong
+    assert not found, told(found)
+    assert [one for one in complaints if EXPECTED not in one] == []
+    assert foreign == []
+
+
+ADMIN = ["", "topologies/topology/", "nodes/node/", "events/auditentry/", "auth/user/", "auth/user/1/change/"]
+
+
+def test_the_login_and_admin_pages_shut_nobody_out(healthy: Server, new_page: Any) -> None:
+    found: dict[str, list[str]] = {}
+    for scheme in ("light", "dark"):
+        page = new_page(color_scheme=scheme)
+        page.goto(f"{healthy.url}/login/?next=/nodes/")
+        axe.prepare(page)
+        found[f"login {scheme}"] = axe.violations(page)
+        enter(page, healthy)
+        for path in ADMIN:
+            page.goto(f"{healthy.url}/admin/{path}")
+            axe.prepare(page)
+            found[f"admin/{path} {scheme}"] = axe.violations(page, colours_only=scheme == "dark")
+    assert not any(found.values()), told(found)

@@ -1,0 +1,122 @@
+"""Every view of the dashboard that a picture or a check should see, and how to get there without a reload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+SETTLED = "main:not(:has(.skeleton)):not(:has([aria-busy=true]))"
+GO = """(path) => {
+  if (path !== location.pathname + location.search) history.pushState(null, "", path);
+  dispatchEvent(new PopStateEvent("popstate"));
+}"""
+FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A view. `ready`: what is there once it is complete; `prepare` opens what an address cannot say."""
+
+    name: str
+    path: str
+    ready: str = SETTLED
+    prepare: Callable[[Any], None] | None = None
+
+
+def stops(snapshot: dict[str, Any]) -> Iterator[Stop]:
+    """What there is to see in this installation, every page with its tabs, selections and dialogs."""
+    entities = snapshot["entities"]
+    yield Stop("fleet", "/")
+    yield from _topology(entities)
+    yield Stop("nodes", "/nodes/")
+    alive = sorted(name for name, node in entities["node"].items() if node["state"] == "alive")
+    if alive:
+        yield Stop("dialog-drain", "/nodes/", prepare=lambda page: _ask(page, alive[0], "Drain"))
+    yield from _incidents(entities)
+    yield Stop("checkpoints", "/checkpoints/")
+    states = {checkpoint["state"]: key for key, checkpoint in entities["checkpoint"].items()}
+    for state, key in sorted(states.items()):
+        yield Stop(f"checkpoint-{state}", f"/checkpoints/?checkpoint={key}", ready=".details .parts")
+    yield from _what_if(entities)
+    yield Stop("audit", "/audit/", ready=f"{SETTLED} section[aria-label=Trail] :is(tbody tr, .empty)")
+    if entities["node"]:
+        yield Stop("audit-entry", "/audit/?action=topology.policy", prepare=_unfold)
+        yield Stop("faults-chosen", f"/faults/?nodes={','.join(alive[:2])}")
+    yield Stop("settings", "/settings/", ready="section[aria-label='Noticing failures'] li")
+    for tab in ("policies", "tokens", "appearance", "administration"):
+        yield Stop(f"settings-{tab}", f"/settings/?tab={tab}")
+    yield Stop("missing", "/nodes/none/such/")
+    yield Stop("palette", "/", ready="dialog[open] li", prepare=lambda page: page.keyboard.press("Control+k"))
+    yield Stop("help", "/", ready="dialog[open] dl", prepare=lambda page: page.keyboard.press("?"))
+
+
+def _topology(entities: dict[str, Any]) -> Iterator[Stop]:
+    at_rest = ("stopped", "completed", "draft")
+    live = sorted(entities["topology"].values(), key=lambda t: (t["status"] in at_rest, t["name"]))
+    if not live:
+        return
+    name = live[0]["name"]
+    drawn = ".graph .box"
+    outputs = [operator["name"] for operator in live[0]["graph"]["operators"] if operator["output"]]
+    yield Stop("topology", f"/topologies/{name}/", ready=drawn)
+    for tab in ("operators", "nodes", "checkpoints", "errors", "settings"):
+        yield Stop(f"topology-{tab}", f"/topologies/{name}/?tab={tab}", ready=drawn)
+    yield Stop("topology-version", f"/topologies/{name}/?tab=settings&version=2", ready=".versions pre")
+    yield Stop("topology-operator", f"/topologies/{name}/?operator={outputs[-1]}", ready="aside.panel")
+
+
+def _incidents(entities: dict[str, Any]) -> Iterator[Stop]:
+    yield Stop("incidents", "/incidents/")
+    if not entities["incident"]:
+        return
+    newest = max(map(int, entities["incident"]))
+    yield Stop("incident", f"/incidents/{newest}/")
+    waves = [key for key, plan in entities["plan"].items() if plan["incident"] == newest]
+    if waves:
+        yield Stop("incident-wave", f"/incidents/{newest}/?wave={waves[0]}", ready="section.details")
+
+
+def _what_if(entities: dict[str, Any]) -> Iterator[Stop]:
+    yield Stop("what-if", "/what-if/")
+    yield Stop("faults", "/faults/")
+    racks = sorted({node["rack"] for node in entities["node"].values() if node["state"] == "alive"})
+    if racks:
+        path = f"/what-if/?racks={racks[-1]}&arrivals=at:30,45,60,90&show=best_density"
+        yield Stop("what-if-answer", path, ready=".answer, .empty.bad")
+
+
+def _ask(page: Any, node: str, button: str) -> None:
+    page.click(f"section[aria-label='All nodes'] tr:has(b:text-is('{node}')) button:has-text('{button}')")
+    page.wait_for_selector("dialog[open]")
+
+
+def _unfold(page: Any) -> None:
+    page.wait_for_selector(f"{SETTLED} section[aria-label=Trail] :is(tbody tr, .empty)")
+    for button in page.locator("section[aria-label=Trail] tbody tr button[aria-expanded]").all()[:1]:
+        button.click()
+        page.wait_for_selector("tr.detail")
+
+
+def visit(page: Any, stop: Stop, *, patience: float = 30_000) -> None:
+    """Go there inside the open page, and wait until it is complete. What was open is closed first."""
+    while page.locator("dialog[open]").count():
+        page.keyboard.press("Escape")
+        page.evaluate(FRAMES)
+    page.evaluate(GO, stop.path)
+    page.wait_for_selector(SETTLED, timeout=patience)
+    if stop.prepare is not None:
+        stop.prepare(page)
+    page.wait_for_selector(stop.ready, timeout=patience)
+    page.evaluate(FRAMES)
+
+
+def listen(page: Any, complaints: list[str]) -> None:
+    """Collect what the browser complains about: violations of the policy, script errors, failed requests."""
+
+    def console(message: Any) -> None:
+        if message.type in ("error", "warning"):
+            complaints.append(message.text)
+
+    page.on("console", console)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
