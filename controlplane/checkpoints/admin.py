@@ -25,3 +25,4 @@ class CheckpointAdmin(SystemOwnedAdmin):
     list_filter = ("state", "topology")
     list_select_related = ("topology",)
     search_fields = ("topology__name", "=epoch", "cause")
+    exclude = ("acknowledgements",)  # one for each partition: the dashboard shows them as a table

@@ -15,7 +15,7 @@ PAGE, REST, ADMIN, CLI, SYSTEM = Door.PAGE, Door.REST, Door.ADMIN, Door.CLI, Doo
 ALIVE, DRAINING, UPDATE = {"state": "alive"}, {"state": "draining"}, "kernel update"
 PLANNERS = {"planner": "profit_density"}, {"planner": "best_density"}
 NO_SPACE = "No space left on device: files/table-5220.arrow (storage file:///srv/checkpoints)"
-KEPT, FAILED, ASKED, RESTORED = 24, 9, 4, 13
+KEPT, STORED, FAILED, ASKED, RESTORED = 24, 3, 9, 4, 13
 
 
 def checkpoints_write(topology: Topology, now: datetime) -> None:
@@ -42,6 +42,7 @@ def checkpoints_write(topology: Topology, now: datetime) -> None:
             restored_at=started + timedelta(seconds=41) if k == RESTORED else None,
             cause=f"{acks[-1]['partition']} on {acks[-1]['node']}: {acks[-1]['error']}" if failed else "",
             requested_by="admin" if k == ASKED else "",
+            stored=k < STORED,
             acknowledgements=acks,
         )
 

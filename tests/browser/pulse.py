@@ -99,6 +99,7 @@ class Pulse:
                 size_bytes=sum(part["size_bytes"] for part in parts),
                 started_at=at.timestamp() - 0.9,
                 ended_at=at.timestamp(),
+                kept=[epoch - 2 * CHECKPOINT_EVERY, epoch - CHECKPOINT_EVERY, epoch],
                 acknowledgements=[
                     CheckpointAck(checkpoint=epoch, generation=topology.generation, **part) for part in parts
                 ],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import shutil
+import signal
 import socket
 import time
 import urllib.error
@@ -18,6 +20,7 @@ from tests.browser.serve import NO_REDIS, configure, prepare, serve
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.browser.preloaded"])
 START = 90.0
+PARENT_DEATH_SIGNAL = 1
 
 
 def free_port() -> int:
@@ -90,6 +93,8 @@ def _prepare(home: Path) -> None:
 
 
 def _run(home: Path, scenario: str, port: int, still: bool, redis: str) -> None:
+    # Linux: whoever is killed in the middle of the tests takes the servers along.
+    ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
     _log(home)
     configure(home, port=port, redis=redis)
     serve(scenario, port, still=still)

@@ -56,7 +56,17 @@ def test_every_view(state: str, page: Any, request: pytest.FixtureRequest) -> No
     assert foreign == []
 
 
-ADMIN = ["", "topologies/topology/", "nodes/node/", "events/auditentry/", "auth/user/", "auth/user/1/change/"]
+ADMIN = (
+    "",
+    "topologies/topology/",
+    "topologies/topology/1/change/",
+    "nodes/node/",
+    "events/auditentry/",
+    "accounts/user/",
+    "accounts/user/2/change/",
+    "webhooks/webhook/add/",
+    "installation/",
+)
 
 
 def test_the_login_and_admin_pages_shut_nobody_out(healthy: Server, new_page: Any) -> None:

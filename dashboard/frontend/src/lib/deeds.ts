@@ -1,10 +1,10 @@
 // What can be done to a topology, each with what it will do to what is running now.
 
 import { actions } from "./actions.svelte";
-import { byName, plural } from "./format";
+import { byName, count, plural } from "./format";
 import { incidentIsOpen } from "./status";
 import { store } from "./store.svelte";
-import type { Incident, Topology } from "./types";
+import type { Checkpoint, Incident, Topology } from "./types";
 
 const AT_REST = new Set(["draft", "completed", "failed", "stopped", "stopping"]);
 
@@ -49,6 +49,32 @@ export function recoverTopology(topology: Topology): void {
       down.length ? { title: `${plural(down.length, "partition")} to restore`, items: down, tone: "warn" } : { title: "No partition has failed: the topology restarts from its checkpoint and pauses while it catches up.", tone: "warn" },
       { title: `${plural(Math.max(0, topology.head_epoch - topology.checkpoint_epoch), "epoch")} to replay.` },
     ],
+  });
+}
+
+export function whyNoRestore(topology: Topology | undefined, checkpoint: Checkpoint): string {
+  if (!topology) return "Its topology has been deleted.";
+  if (topology.status !== "running") return `${topology.name} is ${topology.status}: only a running topology can be put back to a checkpoint.`;
+  if (checkpoint.state !== "completed") return "Only a complete checkpoint can be restored.";
+  if (!checkpoint.stored) return "It is not in storage any more: only the newest complete ones are kept.";
+  return "";
+}
+
+export function restoreCheckpoint(topology: Topology, checkpoint: Checkpoint): void {
+  const queries = [...store.entities.query.values()].filter((row) => row.topology === topology.name).length;
+  const epochs = Math.max(0, topology.head_epoch - checkpoint.epoch);
+  actions.ask({
+    title: `Put ${topology.name} back to epoch ${count(checkpoint.epoch)}`,
+    verb: "Restore",
+    path: `topologies/${encodeURIComponent(topology.name)}/restore/`,
+    body: { checkpoint: checkpoint.epoch },
+    explain: "All of it loads this checkpoint, and what came since is replayed. Results of the replayed epochs are written again, the same as before where operators are deterministic.",
+    consequences: [
+      { title: `${plural(epochs, "epoch")} to replay`, tone: "warn" },
+      { title: plural(queries, "query pauses while it catches up", "queries pause while they catch up"), tone: "warn" },
+      ...(checkpoint.epoch < topology.checkpoint_epoch ? [{ title: `Newer checkpoints, up to epoch ${count(topology.checkpoint_epoch)}, are undone: nothing is restored from them any more.`, tone: "warn" as const }] : []),
+    ],
+    danger: true,
   });
 }
 

@@ -36,7 +36,7 @@ const VOCABULARY: Record<string, Record<string, Partial<Status>>> = {
     closed: done("Recovered"), aborted: { ...idle(), shape: "square" },
   },
   plan: { proposed: warn("Waits for approval"), planned: idle(), published: busy(), applied: busy("Replaying"), caught_up: good(), verified: done(), superseded: { ...idle(), shape: "square" }, failed: bad() },
-  checkpoint: { started: busy("In progress"), acknowledged: busy(), completed: good(), failed: bad() },
+  checkpoint: { started: busy("In progress"), acknowledged: busy(), completed: good(), failed: bad(), undone: { ...idle(), shape: "square" } },
   part: { stored: good(), failed: bad("Not stored"), missing: warn("No answer") },
   operation: { pending: idle(), running: busy(), succeeded: done(), failed: bad() },
   problem: { warning: warn(), error: bad() },

@@ -160,6 +160,8 @@ export interface Checkpoint {
   epoch: number;
   generation: number;
   state: string;
+  /** Whether it is in storage and a topology can be put back to it. */
+  stored: boolean;
   acknowledged: number;
   total: number;
   size_bytes: number;
