@@ -178,7 +178,17 @@ def _plans_read(keys: Keys) -> dict[Key, Change]:
 
 def _checkpoints() -> Iterator[Change]:
     names = (
-        *("pk", "epoch", "generation", "state", "acknowledged", "total", "size_bytes", "started_at"),
+        *(
+            "pk",
+            "epoch",
+            "generation",
+            "state",
+            "stored",
+            "acknowledged",
+            "total",
+            "size_bytes",
+            "started_at",
+        ),
         *("ended_at", "restored_at", "cause", "requested_by"),
     )
     rows = Checkpoint.objects.all()

@@ -15,7 +15,10 @@ import threading
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.browser.seeding import Scenario
 
 SCENARIOS = ("empty", "healthy", "broken", "proposed", "recovered", "large")
 USER, PASSWORD = "admin", "resurge-demo"
@@ -81,7 +84,7 @@ def _session(user: Any) -> None:
     )
 
 
-def serve(scenario: str, port: int, *, still: bool) -> None:
+def serve(scenario: Scenario, port: int, *, still: bool) -> None:
     """Seed what has not been seeded, and answer until the process ends."""
     from django.db import connection
 
