@@ -15,7 +15,7 @@ import threading
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from tests.browser.seeding import Scenario
@@ -84,7 +84,7 @@ def _session(user: Any) -> None:
     )
 
 
-def serve(scenario: Scenario, port: int, *, still: bool) -> None:
+def serve(scenario: str, port: int, *, still: bool) -> None:
     """Seed what has not been seeded, and answer until the process ends."""
     from django.db import connection
 
@@ -95,7 +95,7 @@ def serve(scenario: Scenario, port: int, *, still: bool) -> None:
 
     pulse = Pulse()
     if scenario != "empty" and not Event.objects.exists():
-        seed(scenario)
+        seed(cast("Scenario", scenario))
         for _ in range(BEATS):
             pulse.beat()
     connection.close()
