@@ -34,6 +34,11 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Any:
     throttling._buckets.cache_clear()
 
 
+def soon(answer: Any, seconds: int) -> bool:
+    """The wait is what it is for a bucket that was emptied just now, on a slow machine a little less."""
+    return seconds - 15 <= int(answer["Retry-After"]) <= seconds
+
+
 def sign_in(client: Client, password: str, user: str = "ann", **more: Any) -> Any:
     return client.post("/login/", {"username": user, "password": password}, **more)
 
@@ -82,7 +87,7 @@ def test_an_address_may_try_so_often(ann: User, limited: Any) -> None:
     for user in ("a", "b", "c"):
         assert sign_in(client, "x", user=user).status_code == 200
     refused = sign_in(client, "x", user="d")
-    assert (refused.status_code, refused["Retry-After"]) == (429, "20")
+    assert (refused.status_code, soon(refused, 20)) == (429, True)
     assert sign_in(Client(REMOTE_ADDR="192.0.2.8"), PASSWORD).status_code == 302
 
 
@@ -93,7 +98,7 @@ def test_whoever_is_unknown_is_told_to_wait(db: None, limited: Any) -> None:
     assert client.get("/api/v1/topologies/").status_code == 401
     assert wrong.get("/api/v1/topologies/").status_code == 401
     refused = client.get("/api/v1/topologies/")
-    assert (refused.status_code, refused["Retry-After"]) == (429, "30")
+    assert (refused.status_code, soon(refused, 30)) == (429, True)
     assert refused.json()["errors"][0]["message"].startswith("Request was throttled")
     assert wrong.get("/api/v1/me/").status_code == 429
     who = identity("viewer")
@@ -113,7 +118,7 @@ def test_each_token_and_each_user_has_a_limit(topology: Topology, limited: Any) 
     throttled = two.program.post("/api/v1/topologies/counts/pause/", {}, content_type="application/json")
     assert throttled.status_code == 400
     throttled = two.program.post("/api/v1/topologies/counts/pause/", {}, content_type="application/json")
-    assert (throttled.status_code, throttled["Retry-After"]) == (429, "30")
+    assert (throttled.status_code, soon(throttled, 30)) == (429, True)
 
 
 def test_a_bucket_refills_evenly_and_forgets_the_oldest() -> None:

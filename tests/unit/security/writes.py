@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.choices import Door
-from controlplane.events.models import AuditEntry, Operation
+from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
@@ -56,6 +56,11 @@ def stored() -> None:
     Checkpoint.objects.create(
         topology=topology, epoch=10, state="completed", started_at=timezone.now(), stored=True
     )
+
+
+def undelivered() -> None:
+    newest = Event.objects.latest("sequence").sequence
+    Delivery.objects.update(state="failed", kind="incident.opened", sequence=newest)
 
 
 def paused() -> None:
@@ -108,7 +113,7 @@ WRITES: dict[tuple[str, str], Write] = {
     ("POST", "webhooks/{pk}/rotate-secret/"): Write("creates", role="administrator"),
     ("POST", "webhooks/{pk}/test/"): Write("creates", role="administrator"),
     ("POST", "webhooks/{webhook}/deliveries/{pk}/redeliver/"): Write(
-        "changes", prepare=lambda: Delivery.objects.update(state="failed"), role="administrator"
+        "changes", prepare=undelivered, role="administrator"
     ),
     ("POST", "what-if/"): Write(
         "nothing",
