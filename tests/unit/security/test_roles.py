@@ -21,6 +21,7 @@ from tests.unit.security.writes import WRITES, installation_fill
 ANYBODY, NOBODY = 0, 9
 READS = {
     "audit/",
+    "audit/choices/",
     "audit/{pk}/",
     "checkpoints/",
     "docs/",
@@ -46,6 +47,7 @@ READS = {
     "topologies/{name}/",
     "topologies/{topology}/availability/",
     "topologies/{topology}/checkpoints/",
+    "topologies/{topology}/checkpoints/{epoch}/",
     "topologies/{topology}/partitions/",
     "topologies/{topology}/plans/",
     "topologies/{topology}/policy/",

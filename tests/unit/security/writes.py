@@ -135,6 +135,7 @@ def installation_fill(topology: Topology) -> Callable[[str], dict[str, str]]:
     problem = Problem.objects.create(topology=topology, at=now, where="x", what="y")
     operation = Operation.objects.create(kind="topology.pause", target="counts", requested_by="ada")
     entry = AuditEntry.objects.latest("pk")
+    Checkpoint.objects.create(topology=topology, epoch=5, started_at=now)
     by: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.SYSTEM}
     webhook, _ = webhook_create(name="pager", **WEBHOOK, **by)
     delivery = webhook_test(webhook_id=webhook.pk, **by)
@@ -147,6 +148,7 @@ def installation_fill(topology: Topology) -> Callable[[str], dict[str, str]]:
             "name": "node-1" if resource == "nodes" else "counts",
             "topology": "counts",
             "query": "O0[0]",
+            "epoch": "5",
             "number": "1",
             "webhook": str(webhook.pk),
             "pk": str(delivery.pk) if "{webhook}" in route else keys.get(resource, "1"),
