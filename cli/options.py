@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from cli.session import Session, session_of
+from cli.session import session_of
 
 LONGEST_REASON = 1000
 LONGEST_KEY = 128
@@ -88,13 +88,9 @@ def with_session(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def command(*arguments: Any, **given: Any) -> Any:
-        return function(_session(), *arguments, **given)
+        return function(session_of(), *arguments, **given)
 
     return command
-
-
-def _session() -> Session:
-    return session_of()
 
 
 def reason_option(function: Callable[..., Any]) -> Callable[..., Any]:

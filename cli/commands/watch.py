@@ -83,7 +83,7 @@ def _write_lines(session: Session, shown: State, *, once: bool) -> None:
         return
     changes = Changes(shown)
     with suppress(KeyboardInterrupt), closing(_stream(session, shown)) as stream:
-        for signal in _followed(session, shown, stream):
+        for signal in followed(session, shown, stream):
             if isinstance(signal, Events):
                 for line in changes.lines(signal.events):
                     click.echo(line)
@@ -115,7 +115,7 @@ def _draw(session: Session, shown: State) -> None:
 
         with Live(drawing(), console=console, screen=True, auto_refresh=False) as live:
             changed = True
-            for signal in _followed(session, shown, stream):
+            for signal in followed(session, shown, stream):
                 if isinstance(signal, Lost):
                     words = f"reconnecting: {signal.why}"
                 changed = changed or signal is not None
@@ -131,26 +131,23 @@ def _stream(session: Session, shown: State) -> EventStream:
     return EventStream(session.target, shown.sequence)
 
 
-def _followed(session: Session, shown: State, stream: EventStream) -> Iterator[Signal | None]:
+def followed(session: Session, shown: State, stream: EventStream) -> Iterator[Signal | None]:
     """What the stream tells, after the state has taken it in; a `Gap` once the snapshot was loaded anew."""
-    from cli.live.stream import Events, Gap
+    from cli.live.stream import Events, Gap, Lost
 
-    missed = False
     while True:
         signal = stream.receive(TICK)
         if isinstance(signal, Events):
             shown.apply(signal.events, signal.sequence)
-        missed = missed or isinstance(signal, Gap)
-        if not missed:
-            yield signal
-            continue
-        try:
-            snapshot = session.rest.get(resource("snapshot"))
-        except (UnreachableError, TimedOutError):
-            time.sleep(STILL)
-            yield signal if not isinstance(signal, Gap) else None
-            continue
-        shown.load(snapshot)
-        stream.restart(shown.sequence)
-        missed = False
-        yield Gap()
+        elif isinstance(signal, Gap):
+            try:
+                snapshot = session.rest.get(resource("snapshot"))
+            except (UnreachableError, TimedOutError) as error:
+                # What is shown is out of date, and says so; opening the stream anew leads back here.
+                stream.close()
+                yield Lost(error.message, STILL)
+                time.sleep(STILL)
+                continue
+            shown.load(snapshot)
+            stream.restart(shown.sequence)
+        yield signal
