@@ -40,11 +40,11 @@ def tokens(server: Server) -> dict[str, str]:
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="package")
 def rest(server: Server, tokens: dict[str, str]) -> Iterator[httpx.Client]:
     """REST without the command line, to compare with."""
     headers = {"Authorization": f"Bearer {tokens['administrator']}"}
-    with httpx.Client(base_url=f"{server.url}/api/v1/", headers=headers) as client:
+    with httpx.Client(base_url=f"{server.url}/api/v1/", headers=headers, timeout=60) as client:
         yield client
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+import httpx
 import pyte
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -37,6 +38,11 @@ class Answer:
     @property
     def json(self) -> Any:
         return json.loads(self.out)
+
+
+def newest(rest: httpx.Client) -> int:
+    """The number of the newest event."""
+    return int(rest.get("events/?newest=true&limit=1").json()["last_sequence"])
 
 
 class Terminal:

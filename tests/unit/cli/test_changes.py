@@ -15,7 +15,7 @@ import pytest
 
 from cli import client
 from tests.unit.cli.conftest import Resurge
-from tests.unit.cli.running import Wire
+from tests.unit.cli.running import Wire, newest
 from tests.unit.controlplane.specs import spec_of
 
 WHY = ("--reason", "a test")
@@ -46,11 +46,11 @@ operators:
 def test_nothing_changes_without_a_reason(
     resurge: Resurge, rest: httpx.Client, command: tuple[str, ...]
 ) -> None:
-    before = rest.get("events/").json()["last_sequence"]
+    before = newest(rest)
     answer = resurge(*command)
     assert (answer.code, answer.out) == (2, "")
     assert "--reason" in answer.err
-    assert rest.get("events/").json()["last_sequence"] == before
+    assert newest(rest) == before
 
 
 @pytest.mark.parametrize(
@@ -70,11 +70,11 @@ def test_nothing_changes_without_a_reason(
     ids=" ".join,
 )
 def test_what_destroys_needs_a_yes(resurge: Resurge, rest: httpx.Client, command: tuple[str, ...]) -> None:
-    before = rest.get("events/").json()["last_sequence"]
+    before = newest(rest)
     answer = resurge(*command, *WHY)
     assert (answer.code, answer.out) == (2, "")
     assert "--yes" in answer.err
-    assert rest.get("events/").json()["last_sequence"] == before
+    assert newest(rest) == before
 
 
 def test_a_viewer_is_refused(resurge: Resurge, tokens: dict[str, str]) -> None:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import islice
 from typing import Any
 
 import httpx
 import pytest
 
+from cli.client import Rest
+from cli.commands import watch
 from cli.configuration import Target
 from cli.failures import UnauthorisedError
 from cli.live import stream as streams
 from cli.live.lines import Changes, document, summary
 from cli.live.state import State
 from cli.live.stream import Events, EventStream, Gap, Lost, Opened, Signal
+from cli.session import Session
 from tests.unit.cli.conftest import Resurge
-from tests.unit.cli.running import Wire
+from tests.unit.cli.running import Wire, newest
 from tests.unit.cli.serving import Server, free_port
 
 PATIENCE = 20.0
@@ -49,11 +52,7 @@ def change(rest: httpx.Client, count: int = 1) -> int:
         now = rest.get("topologies/mentions/policy/").json()["planner"]
         body = {"planner": "optimal" if now != "optimal" else "best_density", "reason": "a test"}
         assert rest.patch("topologies/mentions/policy/", json=body).status_code == 200
-    return int(rest.get("events/").json()["last_sequence"])
-
-
-def newest(rest: httpx.Client) -> int:
-    return int(rest.get("events/").json()["last_sequence"])
+    return newest(rest)
 
 
 def test_a_cut_loses_nothing(target: Target, wire: Wire, rest: httpx.Client) -> None:
@@ -100,8 +99,9 @@ def test_a_snapshot_and_its_events_are_a_fresh_snapshot(target: Target, rest: ht
         for verb in ("pause", "resume"):
             asked = rest.post(f"incidents/2/{verb}/", json={"reason": "a test"})
             assert asked.status_code == 202
-            while rest.get(f"operations/{asked.json()['id']}/").json()["state"] != "succeeded":
+            while (state := rest.get(f"operations/{asked.json()['id']}/").json()["state"]) == "pending":
                 time.sleep(0.1)
+            assert state in ("running", "succeeded")
         last = change(rest, 2)
         for signal in signals(stream):
             assert isinstance(signal, Events)
@@ -112,6 +112,33 @@ def test_a_snapshot_and_its_events_are_a_fresh_snapshot(target: Target, rest: ht
     fresh.load(rest.get("snapshot/").json())
     assert shown.sequence == fresh.sequence
     assert shown.entities == fresh.entities
+
+
+def test_a_view_that_cannot_be_loaded_anew_says_so(
+    server: Server,
+    target: Target,
+    rest: httpx.Client,
+    database: Callable[..., list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "STILL", 0.05)
+    session, shown = Session(), State()
+    shown.sequence = newest(rest)
+    last = change(rest, 2)
+    database("DELETE FROM events_event WHERE sequence = ?", last - 1)
+    away = Target(f"http://127.0.0.1:{free_port()}", target.token, "")
+    with closing(EventStream(target, shown.sequence)) as stream:
+        session.rest = Rest(away, timeout=5)
+        followed = islice(watch.followed(session, shown, stream), 400)
+        told = (one for one in followed if isinstance(one, Gap | Lost))
+        lost = next(told)
+        assert isinstance(lost, Lost)
+        assert "cannot be reached" in lost.why
+        assert not stream.live
+        session.rest = Rest(target, timeout=30)
+        assert any(isinstance(one, Gap) for one in told)
+        assert shown.sequence >= last
+        assert shown.topologies()
 
 
 def test_a_silent_line_is_given_up(target: Target, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,23 +169,24 @@ def test_following_on_the_command_line(
     start = newest(rest)
     change(rest, 3)
     database("DELETE FROM events_event WHERE sequence = ?", start + 2)
-    receive = EventStream.receive
-    turns: list[int] = []
-    later = threading.Timer(0.3, change, (rest,))
+    receive, restart = EventStream.receive, EventStream.restart
+    heard: list[int] = []
 
-    def interrupted(stream: EventStream, timeout: float) -> Signal | None:
+    def restarted(stream: EventStream, sequence: int) -> None:
+        restart(stream, sequence)
+        change(rest)
+
+    def received(stream: EventStream, timeout: float) -> Signal | None:
         signal = receive(stream, timeout)
-        if isinstance(signal, Gap):
-            later.start()
-        elif isinstance(signal, Events):
-            turns.append(signal.sequence)
-        elif turns:
+        if isinstance(signal, Events):
+            heard.append(signal.sequence)
+        elif heard:
             raise KeyboardInterrupt
         return signal
 
-    monkeypatch.setattr(EventStream, "receive", interrupted)
+    monkeypatch.setattr(EventStream, "restart", restarted)
+    monkeypatch.setattr(EventStream, "receive", received)
     answer = resurge("events", "follow", "--after", str(start), "-o", "json")
-    later.join()
     assert answer.code == 0
     events = [json.loads(line) for line in answer.out.splitlines()]
     assert [event["sequence"] for event in events] == [start + 1, start + 3, start + 4]

@@ -8,14 +8,14 @@ import signal
 import httpx
 import pytest
 
-from tests.unit.cli.running import Terminal, Wire
+from tests.unit.cli.running import Terminal, Wire, newest
 from tests.unit.cli.serving import Server
 
 
 def test_a_destructive_change_is_explained_asked_about_and_followed(
     variables: dict[str, str], rest: httpx.Client
 ) -> None:
-    before = rest.get("events/").json()["last_sequence"]
+    before = newest(rest)
     with Terminal("nodes", "drain", "node-1", variables=variables) as terminal:
         terminal.until("Reason:")
         assert "Drain node-1" in terminal.screen
@@ -28,7 +28,7 @@ def test_a_destructive_change_is_explained_asked_about_and_followed(
         terminal.end()
         assert "resurge: nothing was changed" in terminal.screen
         assert terminal.code == 1
-    assert rest.get("events/").json()["last_sequence"] == before
+    assert newest(rest) == before
     with Terminal(
         "nodes", "drain", "node-1", "--reason", "its disk is full", variables=variables
     ) as terminal:
@@ -39,8 +39,8 @@ def test_a_destructive_change_is_explained_asked_about_and_followed(
         terminal.end()
         assert "it goes on, see `resurge operations show" in terminal.words
         assert terminal.code == 130
-    newest = rest.get("operations/?target=node-1").json()["results"][0]
-    assert (newest["reason"], newest["state"]) == ("its disk is full", "pending")
+    asked = rest.get("operations/?target=node-1").json()["results"][0]
+    assert (asked["reason"], asked["state"]) == ("its disk is full", "pending")
 
 
 def test_a_token_is_asked_for_and_not_echoed(
