@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     file: Path = parser.parse_args().file
     with tempfile.TemporaryDirectory(prefix="resurge-picture-") as home:
-        server = Server(Path(home), "waves")
+        server = Server(Path(home), "broken")
         try:
             headers = {"Authorization": f"Bearer {token_make(server.url, USER)}"}
             snapshot = httpx.get(f"{server.url}/api/v1/snapshot/", headers=headers, timeout=30).json()
