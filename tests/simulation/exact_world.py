@@ -125,8 +125,13 @@ class ExactWorld(World):
         exact = self.exact[name]
         if exact.in_force is None:
             return set(exact.topology.partitions)
-        assignment = exact.in_force.assignment
-        return {p for p in exact.topology.partitions if not self.nodes.get(assignment.get(p, ""), False)}
+        # What ZooKeeper holds counts as well: the driver will go over to it, whatever has died since.
+        plans = (exact.in_force.assignment, exact.plan.assignment)
+        return {
+            partition
+            for partition in exact.topology.partitions
+            if not all(self.nodes.get(plan.get(partition, ""), False) for plan in plans)
+        }
 
     def state(self, name: str) -> str:
         return self.exact[name].state
