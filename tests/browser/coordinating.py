@@ -39,13 +39,15 @@ class Alone:
         return change(Control())
 
 
-def operations_run() -> None:
-    """For ever: run the pending operations that need no driver to answer, as the recovery worker does."""
+def operations_run(*, nodes: bool = True) -> None:
+    """For ever: run the pending operations that need no driver to answer, as the recovery worker does.
+    nodes: False leaves those about nodes pending."""
+    kinds = [kind for kind in NO_DRIVER_NEEDED if nodes or not kind.startswith("node.")]
     alone: Any = Alone()
     while True:
         time.sleep(POLL)
         try:
-            waiting = Operation.objects.filter(state=OperationState.PENDING, kind__in=NO_DRIVER_NEEDED)
+            waiting = Operation.objects.filter(state=OperationState.PENDING, kind__in=kinds)
             for pk in waiting.order_by("created_at").values_list("pk", flat=True):
                 operation_run(alone, str(pk))
         except Exception as error:  # the pages are to be looked at, whatever this does

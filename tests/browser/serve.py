@@ -84,7 +84,7 @@ def _session(user: Any) -> None:
     )
 
 
-def serve(scenario: str, port: int, *, still: bool) -> None:
+def serve(scenario: str, port: int, *, still: bool, hold: bool = False) -> None:
     """Seed what has not been seeded, and answer until the process ends."""
     from django.db import connection
 
@@ -107,7 +107,7 @@ def serve(scenario: str, port: int, *, still: bool) -> None:
 
     if not still and scenario != "empty":
         threading.Thread(target=beat, daemon=True).start()
-    threading.Thread(target=operations_run, daemon=True).start()
+    threading.Thread(target=operations_run, kwargs={"nodes": not hold}, daemon=True).start()
     import uvicorn
 
     uvicorn.run("controlplane.config.asgi:application", host="127.0.0.1", port=port, log_level="warning")
@@ -118,13 +118,14 @@ def main() -> None:
     parser.add_argument("--scenario", choices=SCENARIOS, default="healthy")
     parser.add_argument("--port", type=int, default=8123)
     parser.add_argument("--still", action="store_true", help="publish nothing after the seeding")
+    parser.add_argument("--hold", action="store_true", help="leave what is asked of nodes pending")
     parser.add_argument("--home", type=Path, help="directory of the database")
     parser.add_argument("--redis", default=NO_REDIS, help="the channel layer")
     arguments = parser.parse_args()
     home = arguments.home or Path(tempfile.mkdtemp(prefix="resurge-seeded-"))
     configure(home, port=arguments.port, redis=arguments.redis)
     prepare()
-    serve(arguments.scenario, arguments.port, still=arguments.still)
+    serve(arguments.scenario, arguments.port, still=arguments.still, hold=arguments.hold)
 
 
 if __name__ == "__main__":

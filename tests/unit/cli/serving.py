@@ -33,7 +33,7 @@ class Server:
         self.url = f"http://127.0.0.1:{port}"
         self._address = ("127.0.0.1", port)
         log = home / "server.log"
-        command = [sys.executable, "-m", "tests.browser.serve", "--still", "--scenario", scenario]
+        command = [sys.executable, "-m", "tests.browser.serve", "--still", "--hold", "--scenario", scenario]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [*command, "--port", str(port), "--home", str(home)],

@@ -126,7 +126,7 @@ def test_the_report_stands_alone_and_escapes(viewer: APIClient, recovered: Incid
     for said in (
         "Lost node-2, node-4, node-6 and node-8",
         "wave 4 (plan 8)",
-        "everything it needs is restored for queries before it",
+        "costs nothing more, queries before it need everything that it needs",
         "checkpoint 5350 is complete on all partitions",
         "planner: optimal → best_density",
         "kim (page)",

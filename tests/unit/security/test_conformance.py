@@ -85,6 +85,8 @@ def installation(db: None) -> Iterator[dict[str, list[str]]]:
             "token_key": [other.token_key],
             "id": [str(operation.pk), str(problem.pk), str(AuditEntry.objects.latest("pk").pk)],
             "epoch": ["5310", "5220"],
+            "webhook": ["1"],
+            "pk": ["1"],
         }
 
 
@@ -102,7 +104,8 @@ def cases(draw: st.DrawFn, operation: Any, known: dict[str, list[str]]) -> Any:
 @pytest.mark.parametrize("resource", OPERATIONS)
 def test_every_answer_is_documented(resource: str, installation: dict[str, list[str]]) -> None:
     application = get_wsgi_application()
-    headers = {"Authorization": installation["authorization"][0]}
+    # A client that asks for compression undoes it before anybody reads the answer; this one cannot.
+    headers = {"Authorization": installation["authorization"][0], "Accept-Encoding": "identity"}
 
     def answers(case: Any) -> None:
         with transaction.atomic():
