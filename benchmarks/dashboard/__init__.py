@@ -1,0 +1,1 @@
+"""The dashboard over a large fleet: `python -m benchmarks.dashboard`."""
