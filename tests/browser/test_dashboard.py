@@ -132,7 +132,7 @@ def test_the_keyboard_goes_everywhere(healthy: Server, page: Any) -> None:
         page.keyboard.press("g")
         page.keyboard.press(letter)
         page.wait_for_url(f"**/{path}/")
-        assert page.locator("nav a[aria-current=page]").count() == 1
+        assert page.locator("nav > a[aria-current=page]").count() == 1
     page.keyboard.press("Control+k")
     page.keyboard.type("trending")
     page.keyboard.press("Enter")

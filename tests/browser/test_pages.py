@@ -26,7 +26,7 @@ def test_checkpoints_are_counted_filtered_and_unfolded(broken: Server, page: Any
     assert page.locator(HISTORY).count() == len(rows)
     page.select_option("select[aria-label=State]", "failed")
     page.select_option("select[aria-label=Topology]", "hashtags")
-    page.click("th button:text-is('Took')")
+    page.click("section[aria-label=History] th button:text-is('Took')")
     for part in ("state=failed", "topology=hashtags", "sort=-took"):
         assert part in page.url
     (one,) = page.locator(HISTORY).all()
@@ -119,7 +119,7 @@ def test_settings_explain_the_values_in_force(broken: Server, page: Any) -> None
     page.wait_for_url("**/topologies/hashtags/?tab=settings")
     visit(page, Stop("appearance", "/settings/?tab=appearance"))
     page.check("label:has-text('Dark') input")
-    assert page.locator("html").get_attribute("data-theme") == "dark"
+    page.wait_for_selector("html[data-theme=dark]")
     visit(page, Stop("administration", "/settings/?tab=administration"))
     assert page.locator("main a[href^='/admin/']").count() == 0, "a viewer may not enter it"
 
