@@ -143,7 +143,7 @@ def test_the_keyboard_goes_everywhere(healthy: Server, page: Any) -> None:
     page.wait_for_selector("dialog[open] h2:text-is('Drain node-5')")
     page.keyboard.press("Escape")
     page.keyboard.press("Control+k")
-    page.keyboard.type("tokens")
+    page.keyboard.type("api tokens")
     page.keyboard.press("Enter")
     page.wait_for_url("**/settings/?tab=tokens")
     page.keyboard.press("?")
