@@ -50,8 +50,8 @@ def policy(stack: Stack, **changes: Any) -> None:
 
 def measured(stack: Stack) -> bool:
     """What partitions cost and how late queries normally are is known."""
-    partitions = stack.rest.listing("topologies/hashtags/partitions/?page_size=100")
-    queries = stack.rest.listing("topologies/hashtags/queries/?page_size=100")
+    partitions = stack.rest.listing("topologies/hashtags/partitions/?limit=100")
+    queries = stack.rest.listing("topologies/hashtags/queries/?limit=100")
     known = [row["cpu"] > 0 for row in partitions] + [bool(row["baseline_latency"]) for row in queries]
     return all(known)
 
