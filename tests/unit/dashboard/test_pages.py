@@ -44,6 +44,10 @@ PAGES = [
     "/nodes/",
     "/incidents/3/",
     "/what-if/?racks=b",
+    "/checkpoints/?checkpoint=hashtags/5220",
+    "/audit/?entry=7",
+    "/faults/",
+    "/settings/?tab=tokens",
 ]
 
 

@@ -2,14 +2,30 @@
 
 import ELK, { type ElkExtendedEdge, type ElkNode } from "elkjs/lib/elk-api";
 import { boot } from "./boot";
-import type { OperatorNode } from "./types";
+import type { Drawn } from "./collapse";
 
-export const BOX = { width: 120, height: 52 };
+export interface Box {
+  width: number;
+  height: number;
+}
+
+const HEIGHT = 52;
+const [NARROWEST, WIDEST] = [120, 190];
+
+/** As wide as the longest name needs beside its rate, within reason. */
+export function boxOf(drawn: readonly Drawn[]): Box {
+  const longest = Math.max(0, ...drawn.map((one) => one.label.length));
+  return { width: Math.round(Math.min(WIDEST, Math.max(NARROWEST, 25 + 7.3 * longest + 6 + 40 + 10))), height: HEIGHT };
+}
+
+/** How many letters of a name fit beside a rate of so many. */
+export const lettersOf = (box: Box, rate: number): number => Math.floor((box.width - 25 - 5 - 6 * rate - 10) / 7);
 
 export interface Placed {
   direction: "RIGHT" | "DOWN";
   width: number;
   height: number;
+  box: Box;
   boxes: Map<string, { x: number; y: number }>;
   edges: { id: string; from: string; to: string; partitioning: string; feedback: boolean; path: string }[];
 }
@@ -22,8 +38,8 @@ function engine(): InstanceType<typeof ELK> {
 }
 
 /** Both directions are tried; the one that shows larger in a space of this shape wins. */
-export async function place(operators: readonly OperatorNode[], space: { width: number; height: number }): Promise<Placed> {
-  const [right, down] = await Promise.all([run(operators, "RIGHT"), run(operators, "DOWN")]);
+export async function place(drawn: readonly Drawn[], space: { width: number; height: number }): Promise<Placed> {
+  const [right, down] = await Promise.all([run(drawn, "RIGHT"), run(drawn, "DOWN")]);
   return fitScale(right, space) >= fitScale(down, space) ? right : down;
 }
 
@@ -31,10 +47,11 @@ export function fitScale(placed: { width: number; height: number }, space: { wid
   return Math.min(space.width / placed.width, space.height / placed.height);
 }
 
-async function run(operators: readonly OperatorNode[], direction: "RIGHT" | "DOWN"): Promise<Placed> {
-  const edges = operators.flatMap((operator) =>
-    operator.inputs.map((input) => ({
-      id: `${input.from}>${operator.name}`, from: input.from, to: operator.name,
+async function run(drawn: readonly Drawn[], direction: "RIGHT" | "DOWN"): Promise<Placed> {
+  const box = boxOf(drawn);
+  const edges = drawn.flatMap((one) =>
+    one.inputs.map((input) => ({
+      id: `${input.from}>${one.id}`, from: input.from, to: one.id,
       partitioning: input.partitioning, feedback: input.feedback ?? false,
     })),
   );
@@ -52,7 +69,7 @@ async function run(operators: readonly OperatorNode[], direction: "RIGHT" | "DOW
       "elk.edgeRouting": "SPLINES",
       "elk.padding": "[top=10,left=10,bottom=10,right=10]",
     },
-    children: operators.map((operator) => ({ id: operator.name, ...BOX })),
+    children: drawn.map((one) => ({ id: one.id, ...box })),
     edges: edges.map((edge): ElkExtendedEdge => ({ id: edge.id, sources: [edge.from], targets: [edge.to] })),
   };
   const placed = await engine().layout(graph);
@@ -61,15 +78,15 @@ async function run(operators: readonly OperatorNode[], direction: "RIGHT" | "DOW
     direction,
     width: placed.width ?? 0,
     height: placed.height ?? 0,
+    box,
     boxes,
-    edges: edges.map((edge) => ({ ...edge, path: curve(boxes.get(edge.from), boxes.get(edge.to), direction) })),
+    edges: edges.map((edge) => ({ ...edge, path: curve(box, boxes.get(edge.from), boxes.get(edge.to), direction) })),
   };
 }
 
 /** One smooth curve from port to port: calmer to the eye than routed bends, and shared stems read as a tree. */
-function curve(from: { x: number; y: number } | undefined, to: { x: number; y: number } | undefined, direction: "RIGHT" | "DOWN"): string {
+function curve({ width, height }: Box, from: { x: number; y: number } | undefined, to: { x: number; y: number } | undefined, direction: "RIGHT" | "DOWN"): string {
   if (!from || !to) return "";
-  const { width, height } = BOX;
   if (direction === "RIGHT") {
     const [x1, y1, x2, y2] = [from.x + width, from.y + height / 2, to.x, to.y + height / 2];
     const bend = Math.max(24, Math.abs(x2 - x1) / 2);

@@ -8,7 +8,8 @@ export interface Neighbours {
   downstream: Map<string, string[]>;
 }
 
-export function neighbours(operators: readonly OperatorNode[]): Neighbours {
+/** Anything with a name and inputs: operators, or the boxes a graph draws. */
+export function neighbours(operators: readonly Pick<OperatorNode, "name" | "inputs">[]): Neighbours {
   const upstream = new Map<string, string[]>(operators.map((operator) => [operator.name, []]));
   const downstream = new Map<string, string[]>(operators.map((operator) => [operator.name, []]));
   for (const operator of operators) {
