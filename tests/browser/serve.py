@@ -24,8 +24,8 @@ SCENARIOS = ("empty", "healthy", "broken", "proposed", "recovered", "large")
 USER, PASSWORD = "admin", "resurge-demo"
 OTHERS = ("operator", "viewer")
 NO_REDIS = "redis://127.0.0.1:1/0"
-BEATS = 60
-"""Seconds of metrics before anybody looks."""
+BEATS = {"empty": 0, "large": 3}
+"""Seconds of metrics before anybody looks; a minute of them otherwise."""
 
 
 def configure(home: Path, *, port: int = 0, redis: str = NO_REDIS) -> None:
@@ -96,7 +96,7 @@ def serve(scenario: str, port: int, *, still: bool, hold: bool = False) -> None:
     pulse = Pulse()
     if scenario != "empty" and not Event.objects.exists():
         seed(cast("Scenario", scenario))
-        for _ in range(BEATS):
+        for _ in range(BEATS.get(scenario, 60)):
             pulse.beat()
     connection.close()
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser import axe
 from tests.browser.asking import read, sideways
-from tests.browser.conftest import PATIENCE, enter
+from tests.browser.conftest import enter
 from tests.browser.screenshots import EXPECTED
 from tests.browser.servers import Server
 from tests.browser.tour import FRAMES, listen, stops, visit
@@ -38,7 +38,7 @@ def test_every_view(state: str, page: Any, request: pytest.FixtureRequest) -> No
     axe.prepare(page)
     found: dict[str, list[str]] = {}
     for stop in stops(read(page, server, "snapshot/")):
-        visit(page, stop, patience=2 * PATIENCE)
+        visit(page, stop)
         wrong = axe.violations(page)
         page.emulate_media(color_scheme="dark")
         page.evaluate(FRAMES)

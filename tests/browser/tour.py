@@ -98,7 +98,7 @@ def _unfold(page: Any) -> None:
         page.wait_for_selector("tr.detail")
 
 
-def visit(page: Any, stop: Stop, *, patience: float = 30_000) -> None:
+def visit(page: Any, stop: Stop, *, patience: float = 60_000) -> None:
     """Go there inside the open page, and wait until it is complete. What was open is closed first."""
     while page.locator("dialog[open]").count():
         page.keyboard.press("Escape")
