@@ -9,7 +9,6 @@ import msgspec
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
-from django.utils.cache import patch_vary_headers
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import serializers, viewsets
 from rest_framework.decorators import action
@@ -19,6 +18,7 @@ from rest_framework.views import APIView
 
 from controlplane.api.filtering import parameters_require
 from controlplane.api.preconditions import ETAG, IF_NONE_MATCH, is_current, not_modified
+from controlplane.events.api.documents import document_answer
 from controlplane.events.api.serializers import (
     AuditChoicesSerializer,
     AuditEntrySerializer,
@@ -27,6 +27,7 @@ from controlplane.events.api.serializers import (
     OperationSerializer,
     SnapshotSerializer,
 )
+from controlplane.events.api.sharing import snapshot
 from controlplane.events.choices import EventKind
 from controlplane.events.filtersets import AuditFilters, OperationFilters
 from controlplane.events.light import RAW, light_rows
@@ -38,7 +39,6 @@ from controlplane.events.selectors import (
     event_position,
     operation_list,
 )
-from controlplane.events.sharing import snapshot
 
 
 class SnapshotView(APIView):
@@ -51,13 +51,8 @@ class SnapshotView(APIView):
         present = f'W/"{event_position()[0]}"'
         if is_current(request, present):
             return not_modified(present)
-        document = snapshot.get()
-        compressed = "gzip" in request.headers.get("Accept-Encoding", "")
-        response = HttpResponse(document.gzip if compressed else document.text, "application/json")
+        response = document_answer(request, snapshot.get())
         response["ETag"] = present
-        if compressed:
-            response["Content-Encoding"] = "gzip"
-        patch_vary_headers(response, ("Accept-Encoding",))
         return response
 
 
@@ -119,7 +114,7 @@ class EventListView(APIView):
                 "complete": chosen["after"] >= trimmed,
             }
         )
-        return HttpResponse(body, "application/json")
+        return document_answer(request, body)
 
     @staticmethod
     def _next(request: Request, after: int) -> str:

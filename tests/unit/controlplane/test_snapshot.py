@@ -17,9 +17,10 @@ from rest_framework.test import APIClient
 
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.events import entities, representation
+from controlplane.events.api import documents
+from controlplane.events.api.sharing import Shared
 from controlplane.events.choices import Door
 from controlplane.events.light import Unchanging
-from controlplane.events.sharing import Shared
 from controlplane.events.snapshot import snapshot_read
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.nodes.models import Node
@@ -65,14 +66,21 @@ def test_those_who_ask_during_a_reading_share_the_next_one() -> None:
     assert shared.get().text == b"3", "who asks later gets a later state"
 
 
-def test_a_compressed_snapshot_says_the_same(viewer: APIClient, topology: Topology) -> None:
-    plain = viewer.get("/api/v1/snapshot/")
-    compressed = viewer.get("/api/v1/snapshot/", HTTP_ACCEPT_ENCODING="gzip, deflate")
-    assert (plain.headers.get("Content-Encoding"), compressed.headers["Content-Encoding"]) == (None, "gzip")
+@pytest.mark.parametrize(("path", "what"), [("snapshot/", "entities"), ("events/", "results")])
+def test_what_is_long_is_compressed(
+    viewer: APIClient, topology: Topology, path: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask() -> Any:
+        return viewer.get(f"/api/v1/{path}", HTTP_ACCEPT_ENCODING="gzip, deflate")
+
+    assert "Content-Encoding" not in ask().headers, "short ones are not worth it"
+    monkeypatch.setattr(documents, "WORTH_IT", 1_000)
+    plain, compressed = viewer.get(f"/api/v1/{path}"), ask()
+    assert "Content-Encoding" not in plain.headers
+    assert compressed.headers["Content-Encoding"] == "gzip"
     assert "Accept-Encoding" in compressed.headers["Vary"]
-    said = json.loads(gzip.decompress(compressed.content))
-    assert said["entities"] == plain.json()["entities"]
-    assert "counts" in said["entities"]["topology"]
+    assert json.loads(gzip.decompress(compressed.content))[what] == plain.json()[what]
+    assert "counts" in plain.content.decode()
 
 
 def test_only_the_newest_part_of_histories(topology: Topology, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,35 +8,10 @@ question, and however many ask, a process reads one snapshot at a time.
 from __future__ import annotations
 
 import threading
-import zlib
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
+from controlplane.events.api.documents import Document
 from controlplane.events.snapshot import snapshot_parts
-
-FASTEST = 1
-"""zlib's level: a sixth of the size for a tenth of the time that the best one takes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """An answer in JSON, and the same compressed."""
-
-    text: bytes
-    gzip: bytes
-
-    @classmethod
-    def of(cls, parts: Iterable[bytes]) -> Document:
-        """Put `parts` together. What there is already is compressed while the next part is being read."""
-        compressor = zlib.compressobj(FASTEST, wbits=31)
-        with ThreadPoolExecutor(1) as beside:
-            written, compressing = [], []
-            for part in parts:
-                written.append(part)
-                compressing.append(beside.submit(compressor.compress, part))
-            compressing.append(beside.submit(compressor.flush))
-            return cls(b"".join(written), b"".join(one.result() for one in compressing))
 
 
 class Shared:
