@@ -36,6 +36,9 @@ from spark_jobs.zookeeper_session import SessionGuard
 log = structlog.get_logger()
 REREAD_INTERVAL = 3.0
 CALL_TIMEOUT = 5.0
+# A node whose session ended may come back with a new one at once; one missing for longer is gone, in seconds.
+NODE_GRACE = 1.0
+NODES_INTERVAL = 0.3
 UNAVAILABLE = (KazooException, KazooTimeoutError, ConnectionError)
 S = TypeVar("S")
 
@@ -59,6 +62,9 @@ class Coordination:
         self.changed = threading.Event()
         self.changed.set()
         self._read_at = 0.0
+        self._reading_nodes = threading.Lock()
+        self._nodes_read_at = 0.0
+        self._missing_since: dict[str, float] = {}
         self._status: DriverStatus | None = None
         self._published: DriverStatus | None = None
         self._session = ""
@@ -145,18 +151,38 @@ class Coordination:
             return None
 
     def _read_nodes(self) -> None:
-        try:
-            names = self._call(self.client.get_children_async(Paths.NODES, watch=self._watch))
-        except NoNodeError:
-            self._call(self.client.exists_async(Paths.NODES, watch=self._watch))
-            return
-        self.alive = frozenset(names)
-        for name in self.alive - self.addresses.keys():
+        with self._reading_nodes:
+            self._nodes_read_at = time.monotonic()
             try:
-                data, _ = self._call(self.client.get_async(Paths.node(name)))
+                names = self._call(self.client.get_children_async(Paths.NODES, watch=self._watch))
             except NoNodeError:
-                continue
-            self.addresses[name] = decode(data, NodeRegistration).address
+                self._call(self.client.exists_async(Paths.NODES, watch=self._watch))
+                return
+            self.alive = frozenset(names)
+            for name in self.alive - self.addresses.keys():
+                try:
+                    data, _ = self._call(self.client.get_async(Paths.node(name)))
+                except NoNodeError:
+                    continue
+                self.addresses[name] = decode(data, NodeRegistration).address
+            # Nobody at all: rather a ZooKeeper that lost its data than a cluster that died in one moment.
+            missing = self.addresses.keys() - self.alive if self.alive else ()
+            now = time.monotonic()
+            self._missing_since = {name: self._missing_since.get(name, now) for name in missing}
+
+    def gone_addresses(self) -> frozenset[str]:
+        """Addresses at which a node was registered and none is any more: it froze, or the network between is
+        cut, and Spark may notice only after a minute. May be called in any thread; reads again when there is
+        news, which the loop itself does not while a job runs."""
+        if self.changed.is_set() and time.monotonic() - self._nodes_read_at > NODES_INTERVAL:
+            try:
+                if self.connected:
+                    self._read_nodes()
+            except UNAVAILABLE as error:
+                log.warning("nodes not read", error=repr(error))
+        since = time.monotonic() - NODE_GRACE
+        gone = {self.addresses[name] for name, missing in self._missing_since.items() if missing <= since}
+        return frozenset(gone - {self.addresses[name] for name in self.alive if name in self.addresses})
 
     def publish(self, status: DriverStatus) -> None:
         """Keep the driver znode at this value; written again under every new session."""

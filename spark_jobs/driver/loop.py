@@ -243,6 +243,8 @@ class EpochLoop:
             reports = self.cluster.run(layout, job, self._obsolete)
         except JobCancelledError:
             self._executors_lost()
+            if not self.topology.deterministic:
+                self._start_again("a node went away during a job, and operators are not deterministic")
             return True
         except Exception as error:  # Spark's own failures: the job is repeatable, so try it again
             self._job_failed(error)
@@ -263,8 +265,9 @@ class EpochLoop:
 
     def _obsolete(self) -> bool:
         """Called in another thread while a job runs. What its tasks may still write then comes out the same
-        when it is written again, if operators are deterministic."""
-        return self.topology.deterministic and self.placing.disturbed()
+        when it is written again, if operators are deterministic. Otherwise everybody has to start again, and
+        only a node that Spark would wait for in vain is worth that."""
+        return (self.topology.deterministic and self.placing.disturbed()) or self.placing.forsaken()
 
     def _job(self, lanes: Sequence[Lane], *, checkpoint: int) -> Job:
         conductor = self.conductor

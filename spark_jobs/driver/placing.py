@@ -43,7 +43,7 @@ class Placing:
 
     def ready(self, plan: Plan) -> tuple[int, int]:
         """How many of the plan's nodes can work without delay, and how many it has."""
-        hosts = {executor.host for executor in self._cluster.ready_executors()}
+        hosts = {executor.host for executor in self._present(self._cluster.ready_executors())}
         nodes = set(plan.assignment.values())
         return sum(self._coordination.addresses.get(node) in hosts for node in nodes), len(nodes)
 
@@ -55,12 +55,20 @@ class Placing:
         """Whether an executor that tasks were pinned to is gone, so that Spark may have run some again."""
         return not self._pinned <= self._cluster.executors()
 
+    def forsaken(self) -> bool:
+        """Whether tasks were pinned to a node that is gone although Spark still waits for its executor."""
+        return len(self._present(self._pinned)) < len(self._pinned)
+
+    def _present(self, executors: frozenset[Executor]) -> frozenset[Executor]:
+        gone = self._coordination.gone_addresses()
+        return frozenset(one for one in executors if one.host not in gone) if gone else executors
+
     def follow(self, plan: Plan, readers: Mapping[str, dict[str, Any]]) -> set[str] | None:
         """Pin again if executors of the plan's nodes came or went; returns the partitions that are absent
         then, or None if nothing has changed. `readers`: options of the source operators."""
         names = sorted(set(plan.assignment.values()))
         homes = {self._coordination.addresses.get(name): name for name in names}
-        executors = frozenset(one for one in self._cluster.executors() if one.host in homes)
+        executors = frozenset(one for one in self._present(self._cluster.executors()) if one.host in homes)
         if executors == self._executors:
             return None
         self._executors = self._pinned = executors
@@ -72,7 +80,10 @@ class Placing:
             self.layout = None
             return absent
         started = self._clock()
-        self._cluster.pin([self._coordination.addresses[name] for name in nodes], self.disturbed)
+        self._cluster.pin(
+            [self._coordination.addresses[name] for name in nodes],
+            lambda: self.disturbed() or self.forsaken(),
+        )
         self.pin_seconds += SMOOTHING * (self._clock() - started - self.pin_seconds)
         self.layout = Layout(
             spec=self.topology.spec,

@@ -28,7 +28,7 @@ from controlplane.domain.coordination import Paths
 from supervision.access import Access, manage
 from supervision.detached import DetachedProcess, DetachedProcesses
 from supervision.installation import INSTANCE, Installation
-from supervision.processes import kill_session, processes_with_environment
+from supervision.processes import kill_session, processes_with_environment, send, session_members
 from supervision.rest import Rest, RestError
 from supervision.screen import Progress
 from supervision.start import StartOptions, start
@@ -231,6 +231,19 @@ class Stack:
         for record in records:
             kill_session(record.pid)
         return at
+
+    def freeze_nodes(self, *names: str) -> Callable[[], None]:
+        """Stop everything on these nodes without ending it, as when a rack's switch dies: nothing answers,
+        and no connection is closed. Returns what lets them go on."""
+        records = [self.node_process(name) for name in names]
+
+        def tell(number: signal.Signals) -> None:
+            for record in records:
+                for member in session_members(record.pid):
+                    send(member.pid, number)
+
+        tell(signal.SIGSTOP)
+        return lambda: tell(signal.SIGCONT)
 
     def kill_driver(self, topology: str = "hashtags") -> None:
         """SIGKILL a driver with its JVM and wait until the launcher has started the next one."""

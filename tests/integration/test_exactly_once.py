@@ -21,6 +21,8 @@ pytestmark = pytest.mark.integration
 
 QUERIES = 15
 RATE = 1_000
+SPARK_NOTICES = 60.0
+"""Seconds after which Spark gives up an executor that is silent."""
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +102,28 @@ def test_three_of_four_nodes_die_at_once(stack: Stack) -> None:
     assert incidents(stack) == before + 1
     assert sorted(stack.incidents()[-1]["failed_nodes"]) == lost
     exact(stack)
+
+
+def test_two_nodes_freeze_and_come_back(stack: Stack) -> None:
+    """Spark believes in them for a minute; the others do not wait that long."""
+    before = incidents(stack)
+    lost = alive(stack)[:2]
+    go_on = stack.freeze_nodes(*lost)
+    try:
+        stack.wait_for(lambda: incidents(stack) == before + 1, "an incident", timeout=30)
+        frozen_at = time.monotonic()
+        healthy(stack)
+        took = time.monotonic() - frozen_at
+        exact(stack)
+    finally:
+        go_on()
+    assert took < SPARK_NOTICES, "recovery waited until Spark missed the nodes"
+    stack.wait_for(lambda: set(lost) <= set(alive(stack)), "the nodes to be back", timeout=60)
+    advanced(stack, 10)
+    exact(stack)
+    stack.kill_nodes(*lost)
+    stack.wait_for(lambda: not set(lost) & set(alive(stack)), "the loss to be noticed", timeout=60)
+    healthy(stack)
 
 
 def test_two_nodes_die_one_after_the_other(stack: Stack) -> None:

@@ -95,6 +95,9 @@ class World:
     topology: Topology
     random: random.Random
     nodes: dict[str, str] = field(default_factory=dict)
+    # Not registered any more and silent; Spark still believes in them.
+    frozen: dict[str, str] = field(default_factory=dict)
+    freezing: bool = False
     plan: Plan | None = None
     latest: LatestCheckpoint | None = None
     now: float = 1_000_000.0
@@ -116,6 +119,14 @@ class World:
     def kill(self, name: str) -> None:
         del self.nodes[name]
         shutil.rmtree(self.root / "nodes" / name)
+
+    def freeze(self, name: str) -> None:
+        self.frozen[name] = self.nodes.pop(name)
+
+    def thaw(self) -> None:
+        """All frozen nodes are back, with whatever they have on disk."""
+        self.nodes.update(self.frozen)
+        self.frozen.clear()
 
     def upload(self) -> None:
         """What the agents do."""
@@ -165,7 +176,10 @@ class PlayedCoordination:
 
     @property
     def addresses(self) -> dict[str, str]:
-        return self.world.nodes
+        return self.world.nodes | self.world.frozen
+
+    def gone_addresses(self) -> frozenset[str]:
+        return frozenset(self.world.frozen.values())
 
     @property
     def latest(self) -> LatestCheckpoint | None:
@@ -209,7 +223,8 @@ class PlayedCluster:
         self.leftover: list[tuple[LevelTask, int, str, list[Any]]] = []
 
     def executors(self) -> frozenset[Executor]:
-        return frozenset(Executor(name, address) for name, address in self.world.nodes.items())
+        known = self.world.nodes | self.world.frozen
+        return frozenset(Executor(name, address) for name, address in known.items())
 
     def ready_executors(self) -> frozenset[Executor]:
         return self.executors()
@@ -231,7 +246,9 @@ class PlayedCluster:
             for slot, node in enumerate(layout.nodes):
                 self._fail(layout)
                 task = LevelTask(level, layout_bytes, job_bytes)
-                if obsolete() and world.random.random() < 0.5:
+                stuck = node in world.frozen
+                assert obsolete() or not stuck, "a job waits for a node that is gone"
+                if stuck or (obsolete() and world.random.random() < 0.5):
                     rest = enumerate(layout.nodes[slot:], start=slot)
                     self.leftover = [(task, other, name, records[other]) for other, name in rest]
                     raise JobCancelledError("executors are gone")
@@ -268,7 +285,8 @@ class PlayedCluster:
             return
         dice = world.random.random()
         if dice < 0.02 and len(world.nodes) > 1:
-            world.kill(world.random.choice(sorted(world.nodes)))
+            fail = world.freeze if world.freezing and world.random.random() < 0.5 else world.kill
+            fail(world.random.choice(sorted(world.nodes)))
         elif dice < 0.03:
             raise DriverKilledError
         elif dice < 0.035:

@@ -43,6 +43,8 @@ def coordinate(world: World) -> None:
     """A coordinator that plans sometimes the blocking way, sometimes in waves: each restores some of what is
     down on old nodes and new, with or without rollback, buffered or not."""
     assert world.plan is not None
+    if world.frozen and world.random.random() < 0.4:
+        world.thaw()
     if world.random.random() < 0.3:
         wave(world)
         return
@@ -128,3 +130,20 @@ def test_every_schedule_ends_with_the_rows_of_a_clean_run(
 ) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     survive(new_world(tmp_path_factory.mktemp("world"), seed), expected)
+
+
+@settings(
+    max_examples=30,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(st.integers(0, 2**32))
+def test_nodes_that_freeze_and_come_back(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, expected: Rows, seed: int
+) -> None:
+    """Spark goes on believing in them. What they were doing may be finished later, unasked for."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    world = new_world(tmp_path_factory.mktemp("world"), seed)
+    world.freezing = True
+    survive(world, expected)
