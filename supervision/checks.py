@@ -1,6 +1,7 @@
 """`python -m supervision.checks [pytest arguments]`: lint, types, architecture, migrations, then the tests.
 
-Every check runs, also after one that failed; pytest comes last, so that its closing line ends the output.
+Every check runs, also after one that failed; pytest comes last, so that its closing lines end the output. What
+starts no servers runs first, on two cores; what starts them runs by itself, one test after the other.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ CHECKS: dict[str, list[list[str]]] = {
     ],
     "tests": [[sys.executable, "-m", "pytest"]],
 }
+PARALLEL = ["-n", "2", "--dist", "loadfile", "tests/unit", "tests/simulation"]
+SERIAL = ["tests/browser", "tests/integration"]
 
 
 def main() -> int:
@@ -35,11 +38,13 @@ def main() -> int:
     options, pytest_arguments = parser.parse_known_args()
     failed: list[str] = []
     for kind in options.only or CHECKS:
-        for command in CHECKS[kind]:
+        commands = CHECKS[kind]
+        if kind == "tests":
+            _report("before the tests", failed)
+            parts = [pytest_arguments] if pytest_arguments else [PARALLEL, SERIAL]
+            commands = [[*command, *part] for command in commands for part in parts]
+        for command in commands:
             title = " ".join([Path(command[0]).name, *command[1:]])
-            if kind == "tests":
-                _report(failed)
-                command = [*command, *pytest_arguments]
             sys.stdout.write(f"--- {title}\n")
             sys.stdout.flush()
             started = time.monotonic()
@@ -51,12 +56,13 @@ def main() -> int:
                     f"    {'ok' if code == 0 else 'FAILED'} in {time.monotonic() - started:.1f} s\n"
                 )
                 sys.stdout.flush()
+    _report("in the end", failed)
     return 1 if failed else 0
 
 
-def _report(failed: list[str]) -> None:
+def _report(when: str, failed: list[str]) -> None:
     if failed:
-        sys.stdout.write(f"--- failed before the tests: {', '.join(failed)}\n")
+        sys.stdout.write(f"--- failed {when}: {', '.join(failed)}\n")
         sys.stdout.flush()
 
 

@@ -4,6 +4,7 @@ It is the source buffer of the papers (incremental recovery, section 4.2): after
 are replayed over the same slices. One JSON object per line, forced to disk before it is acted on:
 
     {"t":"start","at":...,"origin_us":...}                  first start of the topology; its clock
+    {"t":"life","number":...}                               a driver began; how many did so far
     {"t":"plan","epoch":...,"slices":...,"watermark":...}   an epoch that will run
     {"t":"commit","epoch":...,"at":...}                     every partition has applied all epochs up to it
     {"t":"applied","generation":...,"epoch":...,"homes":...}   a plan was adopted, and where it put us
@@ -42,6 +43,7 @@ class EpochLog:
         self.origin_us: int | None = None
         self.plans: dict[int, EpochPlan] = {}
         self.head = 0
+        self.life = 0
         self.position = Position()
         self.generation = 0
         self.homes: dict[str, str] = {}
@@ -72,6 +74,8 @@ class EpochLog:
         kind = entry.pop("t")
         if kind == "start":
             self.started_at, self.origin_us = entry["at"], entry["origin_us"]
+        elif kind == "life":
+            self.life = msgspec.convert(entry["number"], int)
         elif kind == "plan":
             plan = msgspec.convert(entry, EpochPlan)
             self.plans[plan.epoch] = plan
@@ -98,6 +102,11 @@ class EpochLog:
     def start(self, *, at: float, origin_us: int) -> None:
         self.started_at, self.origin_us = at, origin_us
         self._append([{"t": "start", "at": at, "origin_us": origin_us}])
+
+    def begin_life(self) -> None:
+        """A driver begins to work; nothing that one before it began is to be mistaken for its own."""
+        self.life += 1
+        self._append([{"t": "life", "number": self.life}])
 
     def plan(self, plans: list[EpochPlan]) -> None:
         """Record epochs before they run."""
@@ -137,6 +146,7 @@ class EpochLog:
         self.plans = kept
         lines: list[dict[str, Any]] = [
             {"t": "start", "at": self.started_at, "origin_us": self.origin_us},
+            {"t": "life", "number": self.life},
             {"t": "head", "epoch": self.head},
             *({"t": "plan", **msgspec.to_builtins(plan)} for plan in kept.values()),
             self._applied(),

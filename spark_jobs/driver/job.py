@@ -55,7 +55,8 @@ class LaneWork(msgspec.Struct, frozen=True, kw_only=True):
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """One Spark job: run `lanes` over `epochs`. `progress` is the last epoch each partition applied;
     `restore` maps partitions to the checkpoint they must be put back to first (0: empty). `checkpoint`: leave
-    a snapshot of this epoch. With `trim_below`, older manifests go, except those to `keep`."""
+    a snapshot of this epoch. With `trim_below`, older manifests go, except those to `keep`. `attempt`: grows
+    with every job where outputs may differ from one attempt at an epoch to the next; otherwise 0."""
 
     lanes: list[LaneWork]
     epochs: list[EpochPlan]
@@ -66,6 +67,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     keep: list[int] = []
     buffering: bool = False
     drop_buffers: bool = False
+    attempt: int = 0
 
 
 class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,6 +34,8 @@ FAST_AHEAD = 1
 BESIDE = 4
 MAX_JOB_FAILURES = 5
 SETTLE = 0.3
+# More Spark jobs than one driver runs in its life.
+JOBS_A_LIFE = 10**9
 
 
 class EpochLoop:
@@ -92,6 +94,8 @@ class EpochLoop:
         # Files of a driver that died may be about.
         self._drop_buffers = True
         self._job_failures = 0
+        epoch_log.begin_life()
+        self._jobs = 0
         self._reported_at = 0.0
         self.adoption = Adoption(
             coordination=coordination,
@@ -271,6 +275,7 @@ class EpochLoop:
 
     def _job(self, lanes: Sequence[Lane], *, checkpoint: int) -> Job:
         conductor = self.conductor
+        self._jobs += 1
         running = {partition for lane in lanes for partition in lane.starts}
         first = min((lane.first for lane in lanes), default=1)
         last = max((lane.last for lane in lanes), default=0)
@@ -286,6 +291,7 @@ class EpochLoop:
             keep=[self.checkpoints.latest] if self._trim else [],
             buffering=conductor.buffering,
             drop_buffers=self._drop_buffers,
+            attempt=0 if self.topology.deterministic else self.log.life * JOBS_A_LIFE + self._jobs,
         )
 
     def _job_failed(self, error: Exception) -> None:

@@ -135,7 +135,7 @@ class PartitionRun:
             self.rows_out += output.num_rows if output is not None else 0
             if self.operator.output:
                 where = (self.layout.outputs, self.layout.spec.name, self.name, self.index)
-                write_epoch(*where, plan.epoch, output)
+                write_epoch(*where, plan.epoch, output, attempt=self.job.attempt)
             self.manifest = self.store.commit(
                 state,
                 epoch=plan.epoch,

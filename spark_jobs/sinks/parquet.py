@@ -5,11 +5,16 @@
 The same rows give the same bytes, so writing an epoch again after a rollback changes nothing. An epoch
 without rows has no file, and loses the one that an abandoned attempt may have left. The file is not forced
 to the disk: an epoch lost with the machine is replayed from a checkpoint, as its state is.
+
+Operators that are not deterministic give other rows the next time. Their files are named after the attempt
+that wrote them, `part-<attempt>.parquet`, or `.empty` without rows. The highest attempt counts, and removes
+those below it: what a node writes that was thought dead and wakes up later is never read.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 FILE_NAME: Final = "part.parquet"
+_ATTEMPT: Final = re.compile(r"part(?:-(\d+))?\.(parquet|empty)")
 INSTANT: Final = pa.timestamp("us", tz="UTC")
 INSTANTS: Final = ("ts", "window_start", "window_end")
 """Columns that hold microseconds since the Unix epoch inside the engine and instants in the files."""
@@ -70,17 +76,35 @@ def output_table(table: pa.Table) -> pa.Table:
 
 
 def write_epoch(
-    root: str | Path, topology: str, operator: str, partition: int, epoch: int, table: pa.Table | None
+    root: str | Path,
+    topology: str,
+    operator: str,
+    partition: int,
+    epoch: int,
+    table: pa.Table | None,
+    *,
+    attempt: int = 0,
 ) -> Written:
-    """Store one epoch's rows of one query, replacing whatever was there. Raises `SinkError`."""
+    """Store one epoch's rows of one query, replacing whatever was there. attempt: where rows may differ from
+    one time to the next, a number that grows with every time; 0 where they do not. Raises `SinkError`."""
     directory = partition_path(root, topology, operator, partition) / f"epoch={epoch}"
     try:
-        if table is None or not table.num_rows:
+        if table is not None and table.num_rows:
+            name = f"part-{attempt}.parquet" if attempt else FILE_NAME
+            written = _replace(directory, output_table(table), name)
+        elif attempt:
+            name, written = f"part-{attempt}.empty", Written(0, 0)
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / name).touch()
+        else:
             shutil.rmtree(directory, ignore_errors=True)
             if directory.exists():
                 (directory / FILE_NAME).unlink()
             return Written(0, 0)
-        return _replace(directory, output_table(table))
+        for other, file in _attempts(directory) if attempt else ():
+            if other <= attempt and file.name != name:
+                file.unlink(missing_ok=True)
+        return written
     except OSError as error:
         raise SinkError(
             str(error.filename or directory),
@@ -90,9 +114,21 @@ def write_epoch(
         ) from error
 
 
-def _replace(directory: Path, table: pa.Table) -> Written:
+def _attempts(directory: Path) -> Iterator[tuple[int, Path]]:
+    """What attempts at an epoch have left."""
+    try:
+        names = os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        found = _ATTEMPT.fullmatch(name)
+        if found:
+            yield int(found[1] or 0), directory / name
+
+
+def _replace(directory: Path, table: pa.Table, name: str) -> Written:
     present = set(table.column_names)
-    temporary = directory / f".{FILE_NAME}.{os.getpid()}"
+    temporary = directory / f".{name}.{os.getpid()}"
     directory.mkdir(parents=True, exist_ok=True)
     try:
         with pq.ParquetWriter(
@@ -102,7 +138,7 @@ def _replace(directory: Path, table: pa.Table) -> Written:
         ) as writer:  # fmt: skip
             writer.write_table(table)
         size = temporary.stat().st_size
-        temporary.replace(directory / FILE_NAME)
+        temporary.replace(directory / name)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -146,9 +182,9 @@ def read_outputs(
 def _files(partition: Path) -> Iterator[tuple[int, Path]]:
     epochs = sorted(int(path.name.partition("=")[2]) for path in partition.glob("epoch=*"))
     for epoch in epochs:
-        file = partition / f"epoch={epoch}" / FILE_NAME
-        if file.is_file():
-            yield epoch, file
+        newest = max(_attempts(partition / f"epoch={epoch}"), default=None)
+        if newest is not None and newest[1].suffix == ".parquet":
+            yield epoch, newest[1]
 
 
 def _labelled(file: Path, operator: str, partition: int, epoch: int) -> pa.Table:

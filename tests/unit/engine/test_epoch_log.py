@@ -39,6 +39,18 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     assert again.plans[4] == plan(4)
 
 
+def test_lives_are_counted_also_after_trimming(tmp_path: Path) -> None:
+    path = tmp_path / "epochs.log"
+    log = written(path, 4, 3)
+    log.begin_life()
+    log.trim(3)
+    log.close()
+    again = EpochLog(path)
+    again.begin_life()
+    again.close()
+    assert EpochLog(path).life == 2
+
+
 @pytest.mark.parametrize("cut", [1, 5, 20])
 def test_a_torn_last_line_is_cut_off(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "epochs.log"

@@ -99,6 +99,33 @@ def test_unwritable_directory_is_named(tmp_path: Path) -> None:
     assert "writable and has space" in caught.value.hint
 
 
+def test_the_highest_attempt_counts_whoever_writes_last(tmp_path: Path) -> None:
+    """Rows that come out otherwise each time: a node thought dead must not have the last word."""
+
+    def keys() -> list[str]:
+        table = read_outputs(tmp_path, "t")
+        return list(table.column("key").to_pylist()) if table.num_columns else []
+
+    def write(attempt: int, *names: str) -> None:
+        write_epoch(tmp_path, "t", "O0", 0, 1, rows(*names) if names else None, attempt=attempt)
+
+    write(3, "a")
+    assert keys() == ["a"]
+    write(5, "b")
+    assert keys() == ["b"]
+    assert os.listdir(file_of(tmp_path, 1).parent) == ["part-5.parquet"]
+    write(4, "late")
+    assert keys() == ["b"]
+    write(12)
+    write(11, "late as well")
+    assert keys() == []
+    assert epochs_present(tmp_path, "t", "O0", 0) == []
+    write(12, "the same attempt, run twice")
+    assert os.listdir(file_of(tmp_path, 1).parent) == ["part-12.parquet"]
+    write(12)
+    assert keys() == []
+
+
 def test_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_epoch(tmp_path, "t", "O0", 0, 1, rows("a"))
 
