@@ -1,7 +1,7 @@
 """`python -m supervision.checks [pytest arguments]`: lint, types, architecture, migrations, then the tests.
 
-Every check runs, also after one that failed; pytest comes last, so that its closing lines end the output. What
-starts no servers runs first, on two cores; what starts them runs by itself, one test after the other.
+Every check runs, also after one that failed; pytest comes last, so that its closing lines end the output.
+What starts no servers runs first, on two cores; what starts them runs by itself, one test after the other.
 """
 
 from __future__ import annotations
