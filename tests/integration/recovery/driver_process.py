@@ -126,7 +126,10 @@ class Driver:
         )  # fmt: skip
 
     def report(self, absent: list[str]) -> None:
-        session = f"{self.zookeeper.client_id[0]:x}"
+        client_id = self.zookeeper.client_id
+        if client_id is None:
+            return  # between two sessions
+        session = f"{client_id[0]:x}"
         status = DriverStatus(
             topology=self.topology, pid=os.getpid(), session=session, generation=self.generation,
             state=self.state, head=self.epoch, committed=self.epoch, checkpoint=self.checkpoint,
