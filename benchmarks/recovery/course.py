@@ -139,7 +139,9 @@ def course_of(
     priorities: Mapping[str, int],
     baselines: Mapping[str, float],
 ) -> Course:
-    """Put together what the numbered events and the plans of an incident say. `failed_at`: Unix seconds."""
+    """Put together what the numbered events and the plans of an incident say. `failed_at`: Unix seconds. The
+    events begin while every query is available."""
+    up: dict[str, bool] = {}
     observations: dict[str, list[Observation]] = {}
     arrivals: list[tuple[float, str]] = []
     for event in events:
@@ -147,12 +149,14 @@ def course_of(
         if event["kind"] == "node.joined" and at > 0:
             arrivals.append((at, str(event["node"])))
         for change in event["changes"]:
-            fields = change["fields"]
-            if change["entity"] != "query" or fields is None or fields["topology"] != topology:
+            fields, (owner, _, query) = change["fields"], change["key"].partition("/")
+            if change["entity"] != "query" or fields is None or owner != topology:
                 continue
+            # Where nothing but numbers changed, there is nothing else.
+            up[query] = bool(fields.get("available", up.get(query, True)))
             if fields["latency"] is not None:
-                seen = Observation(at, float(fields["latency"]), bool(fields["available"]))
-                observations.setdefault(fields["partition"], []).append(seen)
+                seen = Observation(at, float(fields["latency"]), up[query])
+                observations.setdefault(query, []).append(seen)
     return Course(
         failed=tuple(failed),
         priorities=dict(priorities),

@@ -34,6 +34,17 @@ def report(at: float, **queries: tuple[float, bool]) -> dict[str, Any]:
     return {"at": iso(at), "kind": "topology.metrics", "node": "", "changes": changes}
 
 
+def as_sent(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Whole only where a query became available or ceased to be; otherwise its numbers alone."""
+    known: dict[str, bool] = {}
+    for change in (change for event in events for change in event["changes"]):
+        fields, key = change["fields"], change["key"]
+        if known.setdefault(key, True) == fields["available"]:
+            change["fields"] = {"latency": fields["latency"]}
+        known[key] = fields["available"]
+    return events
+
+
 def joined(at: float, node: str) -> dict[str, Any]:
     return {"at": iso(at), "kind": "node.joined", "node": node, "changes": []}
 
@@ -60,7 +71,7 @@ def course() -> Course:
         report(22, A=(1.0, True), B=(1.0, True), C=(1.0, True)),
     ]
     return course_of(
-        events,
+        as_sent(events),
         [plan(2, 15, ["A[0]"]), plan(1, 5, ["B[0]"])],
         topology="t",
         failed_at=FAILED_AT,
