@@ -12,6 +12,8 @@ http_application = get_asgi_application()
 # Consumers import models, which exist only once Django is set up.
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 
+from controlplane.config.garbage import garbage_settle  # noqa: E402
 from dashboard.routing import websocket_application  # noqa: E402
 
 application = ProtocolTypeRouter({"http": http_application, "websocket": websocket_application})
+garbage_settle()
