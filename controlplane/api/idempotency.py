@@ -7,13 +7,14 @@ import json
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.core.serializers.json import DjangoJSONEncoder
+import msgspec
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.models import KeptAnswer
+from controlplane.api.renderers import json_write
 from controlplane.api.requests import idempotency_key
 from controlplane.errors import Conflict
 
@@ -56,7 +57,7 @@ def answers_trim() -> int:
 def _keep(kept: KeptAnswer, response: Response) -> Response:
     kept.status = response.status_code
     kept.headers = {name: response.headers[name] for name in _HEADERS if name in response.headers}
-    kept.body = json.loads(json.dumps(response.data, cls=DjangoJSONEncoder))
+    kept.body = msgspec.json.decode(json_write(response.data))
     kept.save()
     return response
 

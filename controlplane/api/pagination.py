@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import QuerySet
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import LimitOffsetPagination
 from rest_framework.request import Request
@@ -17,6 +18,13 @@ class OffsetPagination(LimitOffsetPagination):
 
     default_limit = 100
     max_limit = MOST
+
+    def window(self, rows: QuerySet[Any], request: Request) -> QuerySet[Any]:
+        """The page of `rows`, still to be read: whoever wants tuples decides on their columns."""
+        self.request = request
+        self.limit, self.offset = self.get_limit(request), self.get_offset(request)
+        self.count = self.get_count(rows)
+        return rows[self.offset : self.offset + self.limit]
 
     def get_limit(self, request: Request) -> int:
         return _whole(request, self.limit_query_param, self.default_limit, 1, MOST)

@@ -24,7 +24,7 @@ def checkpoint_get(topology: str, epoch: int) -> Checkpoint:
     """One checkpoint with its acknowledgements. Raises `Missing`."""
     checkpoint = None
     if epoch <= HIGHEST_EPOCH:
-        rows = Checkpoint.objects.select_related("topology")
+        rows = Checkpoint.objects.select_related("topology").defer(SPEC_OF_TOPOLOGY)
         checkpoint = rows.filter(topology__name=topology, epoch=epoch).first()
     if checkpoint is None:
         raise Missing(f"topology {topology!r} has no checkpoint {epoch}")

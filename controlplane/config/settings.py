@@ -166,7 +166,7 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["controlplane.accounts.permissions.RolePermission"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_RENDERER_CLASSES": ["controlplane.api.renderers.FastJSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["controlplane.api.parsers.PlainJSONParser"],
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_THROTTLE_CLASSES": ["controlplane.api.throttling.CallerThrottle"],

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from controlplane.domain.topology.graph import levels_of
+
+
+@lru_cache(maxsize=256)
+def graph_drawn(spec: str) -> tuple[msgspec.Raw, str]:
+    """The graph of a specification in JSON, as JSON, and its description: thousands of operators are drawn
+    once per version."""
+    data = msgspec.json.decode(spec)
+    return msgspec.Raw(msgspec.json.encode(topology_graph(data))), data.get("description", "")
 
 
 def topology_graph(spec: dict[str, Any]) -> dict[str, Any]:

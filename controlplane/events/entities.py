@@ -7,10 +7,8 @@ reducer).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import timedelta
-from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -22,7 +20,7 @@ from django.utils import timezone
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.domain.topology import partition_id
 from controlplane.events.choices import OPERATION_OPEN
-from controlplane.events.drawing import topology_graph
+from controlplane.events.drawing import graph_drawn
 from controlplane.events.light import LABELS, NAMES, PARTS, RAW, Unchanging, light_rows
 from controlplane.events.models import Operation
 from controlplane.events.representation import (
@@ -40,6 +38,7 @@ from controlplane.events.representation import (
     topology_change,
 )
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.incidents.selectors import incident_names
 from controlplane.nodes.models import Node
 from controlplane.topologies.models import (
     AvailabilitySample,
@@ -68,16 +67,9 @@ _encoder = msgspec.json.Encoder()
 
 def _topologies() -> Iterator[Change]:
     for topology in Topology.objects.defer("spec").annotate(spec_text=Cast("spec", TextField())):
-        graph, description = _drawn(topology.spec_text)
+        graph, description = graph_drawn(topology.spec_text)
         row = topology_change(topology)
         yield {**row, "fields": {**(row["fields"] or {}), "graph": graph, "description": description}}
-
-
-@lru_cache(maxsize=256)
-def _drawn(spec: str) -> tuple[msgspec.Raw, str]:
-    """The graph of a specification, in JSON, and its description."""
-    data = msgspec.json.decode(spec)
-    return msgspec.Raw(_encoder.encode(topology_graph(data))), data.get("description", "")
 
 
 def _partitions() -> Iterator[Change]:
@@ -111,26 +103,16 @@ def _nodes() -> Iterator[Change]:
 
 def _incidents() -> Iterator[Change]:
     names = (
-        *("pk", "number", "state", "method", "trigger", "reason", "detected_at", "opened_at", "closed_at"),
+        *("number", "state", "method", "trigger", "reason", "detected_at", "opened_at", "closed_at"),
         *("first_query_at", "half_queries_at", "all_queries_at", "wanted_nodes", "paused"),
         "availability_area",
     )
     read = dict.fromkeys(("checkpoints", "proposals", "summary"), RAW)
     rows = [*light_rows(Incident.objects.order_by("-number")[:INCIDENTS], *names, json=read)]
-    shown = [row.pk for row in rows]
-    nodes, topologies = _names(Incident.failed_nodes, shown), _names(Incident.topologies, shown)
+    shown = [row.number for row in rows]
+    nodes, topologies = incident_names(shown)
     for row in reversed(rows):
-        yield incident_change(row, nodes=nodes[row.pk], topologies=topologies[row.pk])
-
-
-def _names(relation: Any, incidents: list[int]) -> defaultdict[int, list[str]]:
-    """Names of what is related to each of `incidents`."""
-    names: defaultdict[int, list[str]] = defaultdict(list)
-    field = relation.field.m2m_reverse_field_name()
-    rows = relation.through.objects.filter(incident__in=incidents)
-    for incident, name in rows.values_list("incident_id", f"{field}__name"):
-        names[incident].append(name)
-    return names
+        yield incident_change(row, nodes=nodes[row.number], topologies=topologies[row.number])
 
 
 def _entries() -> Iterator[Change]:

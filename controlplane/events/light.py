@@ -27,7 +27,7 @@ def light_rows(
     rows: QuerySet[Any], *names: str, json: Mapping[str, Reader] | None = None, **lookups: Any
 ) -> Iterator[Any]:
     """The columns `names`, those of `lookups` (attribute=lookup or expression), and JSON columns, each read
-    by its reader."""
+    by its reader; NULL is None."""
     columns = dict(zip(names, names, strict=True)) | lookups
     readers = dict(json or {})
     make = _row((*columns, *readers))
@@ -36,7 +36,12 @@ def light_rows(
         return map(make, found)
     read, first = tuple(readers.values()), len(columns)
     return (
-        make((*row[:first], *(one(text) for one, text in zip(read, row[first:], strict=True))))
+        make(
+            (
+                *row[:first],
+                *(None if text is None else one(text) for one, text in zip(read, row[first:], strict=True)),
+            )
+        )
         for row in found
     )
 

@@ -6,16 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Min, Q, QuerySet
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
+from controlplane.domain.topology import partition_id
 from controlplane.errors import Missing
 from controlplane.events.choices import OperationKind
+from controlplane.events.light import LABELS, RAW, light_rows
 from controlplane.events.models import AuditEntry, Event, Operation
-from controlplane.incidents.models import Incident, RecoveryPlan
+from controlplane.events.representation import POLICY_FIELDS
+from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.incidents.selectors import entry_list, incident_list
 from controlplane.nodes.models import Node, NodeRequest
-from controlplane.topologies.models import AvailabilitySample, Query, Topology
+from controlplane.topologies.models import AvailabilitySample, Query
 
 AROUND = timedelta(minutes=1)
 """What was measured shortly before and after belongs to the picture."""
@@ -24,85 +28,101 @@ MOST_SAMPLES = 100_000
 MOST_ROWS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentRecord:
-    """Rows that belong to an incident; what was measured or decided is of the time from detection to end."""
+    """Rows that belong to an incident; what was measured or decided is of the time from detection to end.
+    Whoever shows them decides what to read of them."""
 
     incident: Incident
     exported_at: datetime
-    topologies: list[Topology]
+    story: QuerySet[IncidentEntry]
+    topologies: list[Any]
     priorities: dict[str, dict[str, int]]
-    plans: list[RecoveryPlan]
-    nodes: list[Node]
-    requests: list[NodeRequest]
-    checkpoints: list[Checkpoint]
-    samples: dict[str, list[AvailabilitySample]]
-    decisions: list[AuditEntry]
-    operations: list[Operation]
-    events: list[Event]
+    plans: QuerySet[RecoveryPlan]
+    nodes: QuerySet[Node]
+    requests: QuerySet[NodeRequest]
+    checkpoints: QuerySet[Checkpoint]
+    samples: dict[str, list[dict[str, Any]]]
+    decisions: QuerySet[AuditEntry]
+    operations: QuerySet[Operation]
+    events: QuerySet[Event]
 
 
 def incident_record(number: int) -> IncidentRecord:
     """Gather it; a constant number of queries. Raises `Missing`."""
-    rows = Incident.objects.prefetch_related("failed_nodes", "topologies", "entries")
-    incident = rows.filter(number=number).first()
+    incident = incident_list().filter(number=number).first()
     if incident is None:
         raise Missing(f"there is no incident {number}")
     now = timezone.now()
-    topologies = sorted(incident.topologies.all(), key=lambda topology: topology.name)
+    story = entry_list(number)
+    topologies = _topologies(incident)
     names = {topology.pk: topology.name for topology in topologies}
-    plans = list(
-        RecoveryPlan.objects.filter(incident=incident)
-        .select_related("topology", "incident")
-        .order_by("topology__name", "generation")
-    )
-    requests = list(NodeRequest.objects.filter(incident=incident).select_related("incident").order_by("id"))
-    nodes = list(Node.objects.filter(name__in=_nodes(incident, plans, requests)).order_by("name"))
-    start = min([incident.detected_at, *(row.at for row in incident.entries.all())])
+    plans = RecoveryPlan.objects.filter(incident=incident).order_by("topology__name", "generation")
+    requests = NodeRequest.objects.filter(incident=incident).order_by("id")
+    nodes = sorted(_nodes(incident, plans, requests))
+    start = min(incident.detected_at, story.aggregate(first=Min("at"))["first"] or incident.detected_at)
     ended = max(filter(None, (incident.closed_at, incident.all_queries_at)), default=None)
     if incident.closed_at is None:
         ended = None
     end = now if ended is None else ended
-    priorities: dict[str, dict[str, int]] = {name: {} for name in names.values()}
-    for query in Query.objects.filter(topology__in=names).select_related("partition"):
-        priorities[names[query.topology_id]][query.partition.label] = query.priority
-    samples: dict[str, list[AvailabilitySample]] = {name: [] for name in names.values()}
-    measured = AvailabilitySample.objects.filter(
-        topology__in=names, at__gte=start - AROUND, at__lte=end + AROUND
+    checkpoints = Checkpoint.objects.filter(
+        Q(epoch=min(incident.checkpoints.values(), default=0))
+        | Q(started_at__gte=start - AROUND, started_at__lte=end + AROUND),
+        topology__in=names,
     )
-    for sample in measured.order_by("at")[:MOST_SAMPLES]:
-        samples[names[sample.topology_id]].append(sample)
-    checkpoints = Checkpoint.objects.filter(topology__in=names).select_related("topology")
-    first = min(incident.checkpoints.values(), default=0)
     return IncidentRecord(
         incident=incident,
         exported_at=now,
+        story=story,
         topologies=topologies,
-        priorities=priorities,
+        priorities=_priorities(names),
         plans=plans,
-        nodes=nodes,
+        nodes=Node.objects.filter(name__in=nodes).order_by("name"),
         requests=requests,
-        checkpoints=list(
-            checkpoints.filter(
-                Q(epoch=first) | Q(started_at__gte=start - AROUND, started_at__lte=end + AROUND)
-            ).order_by("topology__name", "epoch")[:MOST_ROWS]
-        ),
-        samples=samples,
-        decisions=_decisions(incident, list(names.values()), [node.name for node in nodes], start, end),
-        operations=_operations(incident, list(names.values()), [node.name for node in nodes], start, end),
-        events=list(Event.objects.filter(incident=number).defer("changes").order_by("sequence")[:MOST_ROWS]),
+        checkpoints=checkpoints.order_by("topology__name", "epoch")[:MOST_ROWS],
+        samples=_samples(names, start - AROUND, end + AROUND),
+        decisions=_decisions(incident, list(names.values()), nodes, start, end),
+        operations=_operations(incident, list(names.values()), nodes, start, end),
+        events=Event.objects.filter(incident=number).order_by("sequence")[:MOST_ROWS],
     )
 
 
-def _nodes(incident: Incident, plans: list[RecoveryPlan], requests: list[NodeRequest]) -> set[str]:
+def _topologies(incident: Incident) -> list[Any]:
+    """With their specifications as text."""
+    columns = ("pk", "name", "version", "status", *POLICY_FIELDS)
+    return [*light_rows(incident.topologies.order_by("name"), *columns, json={"spec": RAW})]
+
+
+def _nodes(incident: Incident, plans: QuerySet[RecoveryPlan], requests: QuerySet[NodeRequest]) -> set[str]:
     names = {node.name for node in incident.failed_nodes.all()}
-    names |= {node for plan in plans for node in plan.assignment.values()}
-    return names | {request.node_name for request in requests}
+    for plan in light_rows(plans, json={"assignment": LABELS}):
+        names.update(plan.assignment.values())
+    return names | set(requests.values_list("node_name", flat=True))
+
+
+def _priorities(topologies: dict[int, str]) -> dict[str, dict[str, int]]:
+    """Topology name to query id to priority; `topologies` has their names by primary key."""
+    found: dict[str, dict[str, int]] = {name: {} for name in topologies.values()}
+    rows = Query.objects.filter(topology__in=topologies)
+    columns = ("topology_id", "partition__operator", "partition__index", "priority")
+    for topology, operator, index, priority in rows.values_list(*columns):
+        found[topologies[topology]][partition_id(operator, index)] = priority
+    return found
+
+
+def _samples(topologies: dict[int, str], first: datetime, last: datetime) -> dict[str, list[dict[str, Any]]]:
+    """Topology name to its samples; they are many, and shown as they are."""
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in topologies.values()}
+    rows = AvailabilitySample.objects.filter(topology__in=topologies, at__gte=first, at__lte=last)
+    columns = ("at", "available", "total", "weighted")
+    for topology, *values in rows.order_by("at").values_list("topology_id", *columns)[:MOST_SAMPLES]:
+        found[topologies[topology]].append(dict(zip(columns, values, strict=True)))
+    return found
 
 
 def _decisions(
     incident: Incident, topologies: list[str], nodes: list[str], start: datetime, end: datetime
-) -> list[AuditEntry]:
+) -> QuerySet[AuditEntry]:
     """What people (or their programs) changed that bears on it, in order."""
     meanwhile = Q(at__gte=start, at__lte=end)
     bearing: QuerySet[Any] = AuditEntry.objects.filter(
@@ -111,12 +131,12 @@ def _decisions(
         | (meanwhile & Q(action__startswith="query.", target__in=topologies))
         | (meanwhile & Q(action__startswith="node.", target__in=nodes))
     )
-    return list(bearing.order_by("at", "id")[:MOST_ROWS])
+    return bearing.order_by("at", "id")[:MOST_ROWS]
 
 
 def _operations(
     incident: Incident, topologies: list[str], nodes: list[str], start: datetime, end: datetime
-) -> list[Operation]:
+) -> QuerySet[Operation]:
     kinds = {area: [str(kind) for kind in OperationKind if kind.startswith(f"{area}.")] for area in _AREAS}
     meanwhile = Q(created_at__gte=start, created_at__lte=end)
     bearing = Operation.objects.filter(
@@ -124,7 +144,7 @@ def _operations(
         | (meanwhile & Q(kind__in=kinds["topology"], target__in=topologies))
         | (meanwhile & Q(kind__in=kinds["node"], target__in=nodes))
     )
-    return list(bearing.order_by("created_at", "id")[:MOST_ROWS])
+    return bearing.order_by("created_at", "id")[:MOST_ROWS]
 
 
 _AREAS = ("incident", "topology", "node")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection
 from datetime import timedelta
+from typing import Any
 
 from django.db.models import Prefetch, QuerySet
 from django.utils import timezone
@@ -14,6 +17,7 @@ from controlplane.nodes.models import Node
 from controlplane.topologies.models import Topology
 from controlplane.topologies.selectors import SPEC_OF_TOPOLOGY
 
+Names = defaultdict[int, list[str]]
 QUERIES_AWAITED = timedelta(minutes=10)
 
 INCIDENT_AT_LENGTH = tuple(f"incident__{field}" for field in ("costs", "summary", "proposals", "checkpoints"))
@@ -41,6 +45,20 @@ def incident_list() -> QuerySet[Incident]:
     )
 
 
+def incident_names(incidents: Collection[int]) -> tuple[Names, Names]:
+    """Of incidents by number, the names of their nodes and of their topologies."""
+    return _names(Incident.failed_nodes, incidents), _names(Incident.topologies, incidents)
+
+
+def _names(relation: Any, incidents: Collection[int]) -> Names:
+    names: Names = defaultdict(list)
+    field = relation.field.m2m_reverse_field_name()
+    rows = relation.through.objects.filter(incident__number__in=incidents)
+    for incident, name in rows.values_list("incident__number", f"{field}__name"):
+        names[incident].append(name)
+    return names
+
+
 def incidents_open() -> QuerySet[Incident]:
     """Incidents that are neither closed nor aborted, oldest first."""
     return Incident.objects.filter(state__in=INCIDENT_ACTIVE).order_by("number")
@@ -56,7 +74,7 @@ def incidents_with_queries_down() -> QuerySet[Incident]:
 
 def entry_list(number: int) -> QuerySet[IncidentEntry]:
     """The story, in the order it happened."""
-    return IncidentEntry.objects.filter(incident__number=number).order_by("id")
+    return IncidentEntry.objects.filter(incident__number=number).order_by("at", "id")
 
 
 def plan_list(*, incident: int | None = None, topology: str | None = None) -> QuerySet[RecoveryPlan]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from django.db.models import Count, Max, Q, QuerySet
+from typing import Any
+
+from django.db.models import CharField, Count, Max, Q, QuerySet, TextField, Value
+from django.db.models.functions import Cast, Concat
 
 from controlplane.domain.topology import partition_id
 from controlplane.errors import Missing
@@ -19,12 +22,14 @@ SPEC_OF_TOPOLOGY = "topology__spec"
 """To be deferred wherever rows come with their topology: parsing it takes milliseconds, for every row."""
 
 
-def topology_get(name: str, *, lock: bool = False) -> Topology:
-    """The topology called `name`; with `lock` its row stays locked until the transaction ends.
+def topology_get(name: str, *, lock: bool = False, spec: bool = True) -> Topology:
+    """The topology called `name`; with `lock` its row stays locked until the transaction ends, without `spec`
+    its specification is not read.
 
     Raises `Missing`.
     """
     rows = Topology.objects.select_for_update() if lock else Topology.objects.all()
+    rows = rows if spec else rows.defer("spec")
     topology = rows.filter(name=name).first()
     if topology is None:
         raise Missing(f"there is no topology {name!r}")
@@ -44,6 +49,26 @@ def topology_list() -> QuerySet[Topology]:
         queries_available=Count("queries", filter=Q(queries__available=True), distinct=True),
         worst_relative_latency=Max("queries__relative_latency"),
     ).order_by("name")
+
+
+def topology_written(name: str) -> Any:
+    """One row of `topology_list` with its specification as text (`spec_text`). Raises `Missing`."""
+    rows = topology_list().defer("spec").annotate(spec_text=Cast("spec", TextField()))
+    topology = rows.filter(name=name).first()
+    if topology is None:
+        raise Missing(f"there is no topology {name!r}")
+    return topology
+
+
+def label_column(partition: str = "") -> Concat:
+    """`Partition.label` as a column; `partition` is the way to it, with its underscores."""
+    return Concat(
+        f"{partition}operator",
+        Value("["),
+        Cast(f"{partition}index", CharField()),
+        Value("]"),
+        output_field=CharField(),
+    )
 
 
 def partition_list(topology: str) -> QuerySet[Partition]:

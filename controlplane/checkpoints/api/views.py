@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
-from rest_framework import mixins, viewsets
+from rest_framework import viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.api.listing import LightListMixin
 from controlplane.api.requests import ErrorsSerializer
 from controlplane.checkpoints.api.serializers import CheckpointDetailSerializer, CheckpointSerializer
 from controlplane.checkpoints.filtersets import CheckpointFilters, TopologyCheckpointFilters
@@ -17,7 +18,7 @@ from controlplane.checkpoints.selectors import checkpoint_get, checkpoint_list
 from controlplane.topologies.api.parts import OfTopology
 
 
-class TopologyCheckpointViewSet(OfTopology, mixins.ListModelMixin):
+class TopologyCheckpointViewSet(OfTopology, LightListMixin):
     """The checkpoints of a topology, newest first."""
 
     queryset = Checkpoint.objects.none()
@@ -34,7 +35,7 @@ class TopologyCheckpointViewSet(OfTopology, mixins.ListModelMixin):
         return Response(CheckpointDetailSerializer(checkpoint_get(topology, epoch)).data)
 
 
-class CheckpointViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
+class CheckpointViewSet(LightListMixin, viewsets.GenericViewSet):
     """The checkpoints of all topologies, newest first."""
 
     queryset = Checkpoint.objects.none()

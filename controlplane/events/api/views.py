@@ -17,6 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from controlplane.api.filtering import parameters_require
+from controlplane.api.listing import LightListMixin
 from controlplane.api.preconditions import ETAG, IF_NONE_MATCH, is_current, not_modified
 from controlplane.events.api.documents import document_answer
 from controlplane.events.api.serializers import (
@@ -133,7 +134,7 @@ def _pairs(query: Any) -> list[tuple[str, str]]:
     return [(name, value) for name, values in query.lists() for value in values]
 
 
-class OperationViewSet(viewsets.ReadOnlyModelViewSet):
+class OperationViewSet(LightListMixin, viewsets.ReadOnlyModelViewSet):
     """Asynchronous actions and how they ended."""
 
     queryset = Operation.objects.none()
@@ -149,7 +150,7 @@ class OperationViewSet(viewsets.ReadOnlyModelViewSet):
 @extend_schema_view(
     list=extend_schema(parameters=[OpenApiParameter("search", str, description="in target, action, reason")])
 )
-class AuditViewSet(viewsets.ReadOnlyModelViewSet):
+class AuditViewSet(LightListMixin, viewsets.ReadOnlyModelViewSet):
     """Who changed what, when, through which door and why."""
 
     queryset = AuditEntry.objects.none()

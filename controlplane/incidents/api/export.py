@@ -8,9 +8,11 @@ from django.conf import settings
 from rest_framework import serializers
 
 from controlplane.accounts.api.views import SettingsSerializer
+from controlplane.api.listing import rows_shown
 from controlplane.checkpoints.api.serializers import CheckpointSerializer
 from controlplane.events.api.serializers import AuditEntrySerializer, OperationSerializer
 from controlplane.events.models import Event
+from controlplane.events.representation import POLICY_FIELDS
 from controlplane.incidents.api.serializers import (
     IncidentEntrySerializer,
     IncidentSerializer,
@@ -53,11 +55,7 @@ class ExportedTopologySerializer(serializers.Serializer):
     status = serializers.CharField()
     policy = PolicySerializer(source="*")
     spec = serializers.DictField()
-    priorities = serializers.SerializerMethodField()
-
-    def get_priorities(self, topology: Any) -> dict[str, int]:
-        found: dict[str, int] = self.context["priorities"][topology.name]
-        return found
+    priorities = serializers.DictField(child=serializers.IntegerField(), read_only=True)
 
 
 class ExportedNodeSerializer(serializers.ModelSerializer):
@@ -98,25 +96,29 @@ class IncidentExportSerializer(serializers.Serializer):
 
 
 def incident_document(record: IncidentRecord, *, exported_by: str) -> dict[str, Any]:
-    """The export as plain data, ready to be rendered."""
-    values = {
+    """The export as plain data, ready to be rendered; what is JSON in the database stays text."""
+    return {
         "format": FORMAT,
         "version": VERSION,
         "about": ABOUT,
         "exported_at": record.exported_at,
         "exported_by": exported_by,
-        "installation": settings.RESURGE,
-        "incident": record.incident,
-        "story": record.incident.entries.all(),
-        "plans": record.plans,
-        "topologies": record.topologies,
-        "nodes": record.nodes,
-        "node_requests": record.requests,
-        "checkpoints": record.checkpoints,
+        "installation": SettingsSerializer(settings.RESURGE).data,
+        "incident": IncidentSerializer(record.incident).data,
+        "story": rows_shown(record.story, IncidentEntrySerializer),
+        "plans": rows_shown(record.plans, RecoveryPlanSerializer),
+        "topologies": [_topology(row, record.priorities[row.name]) for row in record.topologies],
+        "nodes": rows_shown(record.nodes, ExportedNodeSerializer),
+        "node_requests": rows_shown(record.requests, NodeRequestSerializer),
+        "checkpoints": rows_shown(record.checkpoints, CheckpointSerializer),
         "availability": record.samples,
-        "decisions": record.decisions,
-        "operations": record.operations,
-        "events": record.events,
+        "decisions": rows_shown(record.decisions, AuditEntrySerializer),
+        "operations": rows_shown(record.operations, OperationSerializer),
+        "events": rows_shown(record.events, ExportedEventSerializer),
     }
-    serializer = IncidentExportSerializer(values, context={"priorities": record.priorities})
-    return dict(serializer.data)
+
+
+def _topology(row: Any, priorities: dict[str, int]) -> dict[str, Any]:
+    shown = {name: getattr(row, name) for name in ("name", "version", "status")}
+    policy = {name: getattr(row, name) for name in POLICY_FIELDS}
+    return {**shown, "policy": policy, "spec": row.spec, "priorities": priorities}

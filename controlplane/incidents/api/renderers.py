@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from rest_framework.renderers import BaseRenderer
 
+from controlplane.api.renderers import json_write
 from controlplane.incidents.report.html import report_html
 from controlplane.incidents.report.markdown import report_markdown
 
@@ -15,7 +17,7 @@ class HtmlReportRenderer(BaseRenderer):
     format = "html"
 
     def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> bytes:
-        return report_html(data).encode()
+        return report_html(_read(data)).encode()
 
 
 class MarkdownReportRenderer(BaseRenderer):
@@ -23,4 +25,9 @@ class MarkdownReportRenderer(BaseRenderer):
     format = "md"
 
     def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> bytes:
-        return report_markdown(data).encode()
+        return report_markdown(_read(data)).encode()
+
+
+def _read(document: Any) -> Any:
+    """Parts of it are JSON that nobody has looked into yet."""
+    return msgspec.json.decode(json_write(document))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import QuerySet
 from rest_framework import serializers
 
 from controlplane.api.fields import TextField
+from controlplane.api.listing import Rows, rows_shown
 from controlplane.api.requests import ReasonSerializer
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.incidents.selectors import incident_names
 
 
 class NamesField(serializers.ListField):
@@ -75,6 +78,17 @@ class IncidentSerializer(serializers.ModelSerializer):
             "summary",
         )
         read_only_fields: tuple[str, ...] = fields
+
+
+def incidents_shown(rows: QuerySet[Incident]) -> Rows:
+    """Incidents as `IncidentSerializer` shows them."""
+    related = ("failed_nodes", "topologies")
+    found = rows_shown(rows.prefetch_related(None), IncidentSerializer, without=related)
+    names = incident_names([incident["number"] for incident in found])
+    for incident in found:
+        for field, of in zip(related, names, strict=True):
+            incident[field] = sorted(of[incident["number"]])
+    return [{field: incident[field] for field in IncidentSerializer.Meta.fields} for incident in found]
 
 
 class IncidentEntrySerializer(serializers.ModelSerializer):

@@ -8,11 +8,12 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import mixins, viewsets
 from rest_framework.decorators import action
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.actions import ActionsMixin, action_schema
+from controlplane.api.listing import LightListMixin, Rows, rows_shown
+from controlplane.api.renderers import FastJSONRenderer
 from controlplane.events.choices import OperationKind
 from controlplane.incidents.actions import incident_action
 from controlplane.incidents.api.export import IncidentExportSerializer, incident_document
@@ -20,14 +21,16 @@ from controlplane.incidents.api.renderers import HtmlReportRenderer, MarkdownRep
 from controlplane.incidents.api.serializers import (
     ApproveSerializer,
     IncidentDetailSerializer,
+    IncidentEntrySerializer,
     IncidentSerializer,
     RecoveryPlanSerializer,
+    incidents_shown,
 )
 from controlplane.incidents.filtersets import IncidentFilters, PlanFilters
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.record import incident_record
 from controlplane.incidents.report.html import POLICY
-from controlplane.incidents.selectors import incident_get, incident_list, plan_list
+from controlplane.incidents.selectors import entry_list, incident_get, incident_list, plan_list
 from controlplane.topologies.api.parts import OfTopology
 
 ACTION = action_schema()
@@ -40,9 +43,7 @@ FORMAT = OpenApiParameter(
     list=extend_schema(responses=IncidentSerializer(many=True)),
     retrieve=extend_schema(responses=IncidentDetailSerializer),
 )
-class IncidentViewSet(
-    ActionsMixin, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet
-):
+class IncidentViewSet(ActionsMixin, LightListMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
     """Incidents by number, newest first."""
 
     queryset = Incident.objects.none()
@@ -52,11 +53,18 @@ class IncidentViewSet(
     ordering_fields = ("number", "opened_at", "closed_at", "state")
 
     def get_queryset(self) -> Any:
-        rows = incident_list()
-        return rows.prefetch_related("entries") if self.action == "retrieve" else rows
+        return incident_list()
 
     def get_serializer_class(self) -> Any:
-        return IncidentDetailSerializer if self.action == "retrieve" else IncidentSerializer
+        return RecoveryPlanSerializer if self.action == "plans" else IncidentSerializer
+
+    def light_rows(self, rows: Any) -> Rows:
+        return super().light_rows(rows) if self.action == "plans" else incidents_shown(rows)
+
+    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        incident = self.get_object()
+        story = rows_shown(entry_list(incident.number), IncidentEntrySerializer)
+        return Response({**IncidentSerializer(incident).data, "entries": story})
 
     @extend_schema(responses=RecoveryPlanSerializer(many=True), filters=False)
     @action(detail=True, methods=["get"])
@@ -64,8 +72,7 @@ class IncidentViewSet(
         """The recovery plans of the incident, in order."""
         incident = incident_get(int(number))
         rows = plan_list(incident=incident.number).order_by("topology__name", "generation")
-        page = self.paginate_queryset(rows)
-        return self.get_paginated_response(RecoveryPlanSerializer(page, many=True).data)
+        return self.light_page(rows)
 
     @extend_schema(
         operation_id="incidents_export",
@@ -80,7 +87,7 @@ class IncidentViewSet(
     @action(
         detail=True,
         methods=["get"],
-        renderer_classes=[JSONRenderer, HtmlReportRenderer, MarkdownReportRenderer],
+        renderer_classes=[FastJSONRenderer, HtmlReportRenderer, MarkdownReportRenderer],
         pagination_class=None,
     )
     def export(self, request: Request, number: str) -> Response:
@@ -96,8 +103,8 @@ class IncidentViewSet(
 
     def handle_exception(self, exc: Exception) -> Response:
         # Only an export is a report; what goes wrong has the form it has everywhere.
-        self.request.accepted_renderer = JSONRenderer()
-        self.request.accepted_media_type = JSONRenderer.media_type
+        self.request.accepted_renderer = FastJSONRenderer()
+        self.request.accepted_media_type = FastJSONRenderer.media_type
         response: Response = super().handle_exception(exc)
         return response
 
@@ -140,7 +147,7 @@ class IncidentViewSet(
         return self.act(request, incident_action, kind=OperationKind.INCIDENT_REPLAN, number=int(number))
 
 
-class TopologyPlanViewSet(OfTopology, mixins.ListModelMixin):
+class TopologyPlanViewSet(OfTopology, LightListMixin):
     """All plans of a topology, newest generation first."""
 
     queryset = RecoveryPlan.objects.none()

@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.actions import ActionsMixin, action_schema
+from controlplane.api.listing import LightListMixin
 from controlplane.events.choices import OperationKind
 from controlplane.incidents.selectors import INCIDENT_AT_LENGTH
 from controlplane.nodes.actions import node_action
@@ -30,7 +31,7 @@ from controlplane.topologies.selectors import SPEC_OF_TOPOLOGY
 ACTION = action_schema()
 
 
-class NodeViewSet(ActionsMixin, mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+class NodeViewSet(ActionsMixin, LightListMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
     """Nodes by name."""
 
     queryset = Node.objects.none()
@@ -79,7 +80,7 @@ class NodeViewSet(ActionsMixin, mixins.ListModelMixin, mixins.RetrieveModelMixin
         return self.act(request, node_action, kind=OperationKind.NODE_FAIL, name=name)
 
 
-class NodeRequestViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
+class NodeRequestViewSet(LightListMixin, viewsets.GenericViewSet):
     """Nodes asked of the provider."""
 
     queryset = NodeRequest.objects.none()

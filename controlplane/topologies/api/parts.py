@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema
-from rest_framework import mixins, viewsets
+from rest_framework import viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.api.listing import LightListMixin, Lookups
 from controlplane.api.preconditions import (
     ETAG,
     IF_MATCH,
@@ -49,6 +50,7 @@ from controlplane.topologies.models import (
 from controlplane.topologies.policies import topology_policy_set
 from controlplane.topologies.selectors import (
     availability_series,
+    label_column,
     partition_list,
     problem_list,
     query_list,
@@ -73,7 +75,7 @@ class OfTopology(viewsets.GenericViewSet):
         return str(self.kwargs.get("topology", ""))
 
 
-class QueryViewSet(OfTopology, mixins.ListModelMixin):
+class QueryViewSet(OfTopology, LightListMixin):
     """The queries of a topology; priority is writable."""
 
     queryset = Query.objects.none()
@@ -81,6 +83,7 @@ class QueryViewSet(OfTopology, mixins.ListModelMixin):
     lookup_field = "query"
     lookup_value_regex = r"[^/]+"
     filterset_class = QueryFilters
+    light_lookups: ClassVar[Lookups] = {"partition": label_column("partition__")}
     search_fields = ("partition__operator",)
     ordering_fields = ("priority", "latency", "relative_latency", "status")
 
@@ -160,7 +163,7 @@ class PolicyViewSet(OfTopology):
         responses={200: PolicySerializer, 304: None},
     )
     def retrieve(self, request: Request, topology: str) -> Response:
-        row = topology_get(topology)
+        row = topology_get(topology, spec=False)
         tag = policy_tag(row)
         return not_modified(tag) if is_current(request, tag) else tagged(PolicySerializer(row).data, tag)
 
@@ -182,11 +185,12 @@ class PolicyViewSet(OfTopology):
         return tagged(PolicySerializer(row).data, policy_tag(row))
 
 
-class PartitionViewSet(OfTopology, mixins.ListModelMixin):
+class PartitionViewSet(OfTopology, LightListMixin):
     """Where every partition runs and how it does."""
 
     queryset = Partition.objects.none()
     serializer_class = PartitionSerializer
+    light_lookups: ClassVar[Lookups] = {"partition": label_column()}
     filterset_class = PartitionFilters
     ordering_fields = ("operator", "index", "cpu", "rows_in_rate", "rows_out_rate", "state_bytes", "state")
 
@@ -194,7 +198,7 @@ class PartitionViewSet(OfTopology, mixins.ListModelMixin):
         return partition_list(self.topology)
 
 
-class VersionViewSet(OfTopology, mixins.ListModelMixin):
+class VersionViewSet(OfTopology, LightListMixin):
     """Every accepted specification, newest first."""
 
     queryset = TopologyVersion.objects.none()
@@ -205,7 +209,7 @@ class VersionViewSet(OfTopology, mixins.ListModelMixin):
         return version_list(self.topology)
 
 
-class AvailabilityViewSet(OfTopology, mixins.ListModelMixin):
+class AvailabilityViewSet(OfTopology, LightListMixin):
     """How many queries were available, over time."""
 
     queryset = AvailabilitySample.objects.none()
@@ -217,7 +221,7 @@ class AvailabilityViewSet(OfTopology, mixins.ListModelMixin):
         return availability_series(self.topology)
 
 
-class TopologyProblemViewSet(OfTopology, mixins.ListModelMixin):
+class TopologyProblemViewSet(OfTopology, LightListMixin):
     """What went wrong in this topology and what to do about it."""
 
     queryset = Problem.objects.none()
@@ -229,7 +233,7 @@ class TopologyProblemViewSet(OfTopology, mixins.ListModelMixin):
         return problem_list().filter(topology__name=self.topology)
 
 
-class ProblemViewSet(viewsets.ReadOnlyModelViewSet):
+class ProblemViewSet(LightListMixin, viewsets.ReadOnlyModelViewSet):
     """What went wrong anywhere."""
 
     queryset = Problem.objects.none()

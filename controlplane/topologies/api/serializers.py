@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from controlplane.api.fields import StrictSerializer, TextField
 from controlplane.api.requests import ErrorItemSerializer, ReasonSerializer
 from controlplane.domain.topology import Topology as Graph
-from controlplane.events.drawing import topology_graph
+from controlplane.events.drawing import graph_drawn
+from controlplane.events.light import RAW
 from controlplane.events.representation import POLICY_FIELDS
 from controlplane.topologies.choices import PLANNER_CHOICES, ApprovalPolicy, MethodPolicy, RollbackPolicy
 from controlplane.topologies.models import (
@@ -69,17 +71,22 @@ class TopologySerializer(serializers.ModelSerializer):
 
 
 class TopologyDetailSerializer(TopologySerializer):
-    """With the specification and the graph for drawing."""
+    """With the specification and the graph for drawing; of rows of `topology_written`."""
 
-    spec = serializers.DictField(read_only=True)
+    spec = serializers.SerializerMethodField()
     graph = serializers.SerializerMethodField()
 
     class Meta(TopologySerializer.Meta):
         fields = (*TopologySerializer.Meta.fields, "spec", "graph")
         read_only_fields = fields
 
-    def get_graph(self, topology: Topology) -> dict[str, Any]:
-        return topology_graph(topology.spec)
+    @extend_schema_field(serializers.DictField())
+    def get_spec(self, topology: Any) -> Any:
+        return RAW(topology.spec_text)
+
+    @extend_schema_field(serializers.DictField())
+    def get_graph(self, topology: Any) -> Any:
+        return graph_drawn(topology.spec_text)[0]
 
 
 class RestoreSerializer(ReasonSerializer):

@@ -17,7 +17,7 @@ from controlplane.api.idempotency import once
 from controlplane.api.parsers import PlainJSONParser, YamlSpecificationParser
 from controlplane.api.preconditions import ETAG, IF_MATCH, IF_MATCH_REQUIRED, expected_of, tagged
 from controlplane.api.requests import IDEMPOTENCY_KEY, REASON, ErrorsSerializer, caller, reason_of
-from controlplane.errors import Invalid, Missing
+from controlplane.errors import Invalid
 from controlplane.events.choices import OperationKind
 from controlplane.topologies.api.serializers import (
     PipelineSerializer,
@@ -37,7 +37,7 @@ from controlplane.topologies.lifecycle import (
     topology_undeploy,
 )
 from controlplane.topologies.models import Topology
-from controlplane.topologies.selectors import topology_list
+from controlplane.topologies.selectors import topology_list, topology_written
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
 from controlplane.topologies.submission import Verdict, specification_check, specification_compose
 from controlplane.topologies.tags import specification_tag
@@ -209,9 +209,7 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
 
     @staticmethod
     def _detail(name: str, *, code: int = status.HTTP_200_OK) -> Response:
-        topology = topology_list().filter(name=name).first()
-        if topology is None:
-            raise Missing(f"there is no topology {name!r}")
+        topology = topology_written(name)
         return tagged(TopologyDetailSerializer(topology).data, specification_tag(topology), code=code)
 
 
