@@ -30,16 +30,23 @@ class Event(models.Model):
 
     sequence = models.PositiveBigIntegerField(primary_key=True)
     at = models.DateTimeField(db_index=True)
-    kind = models.CharField(max_length=32, choices=EventKind.choices, db_index=True)
-    topology = models.CharField(max_length=64, blank=True, default="", db_index=True)
-    node = models.CharField(max_length=64, blank=True, default="", db_index=True)
-    incident = models.PositiveIntegerField(null=True, blank=True, db_index=True)
+    kind = models.CharField(max_length=32, choices=EventKind.choices)
+    topology = models.CharField(max_length=64, blank=True, default="")
+    node = models.CharField(max_length=64, blank=True, default="")
+    incident = models.PositiveIntegerField(null=True, blank=True)
     actor = models.CharField(max_length=150, default="system")
     reason = models.TextField(blank=True, default="")
     changes = models.JSONField(default=list)
 
     class Meta:
         ordering = ("sequence",)
+        # Each with the order they are asked for in: sorting would read all events of a kind, which are long.
+        indexes = (
+            models.Index(fields=["kind", "sequence"], name="event_of_kind"),
+            models.Index(fields=["topology", "sequence"], name="event_of_topology"),
+            models.Index(fields=["node", "sequence"], name="event_of_node"),
+            models.Index(fields=["incident", "sequence"], name="event_of_incident"),
+        )
 
     def __str__(self) -> str:
         return f"{self.sequence} {self.kind}"
