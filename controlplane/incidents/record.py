@@ -65,11 +65,6 @@ def incident_record(number: int) -> IncidentRecord:
     if incident.closed_at is None:
         ended = None
     end = now if ended is None else ended
-    checkpoints = Checkpoint.objects.filter(
-        Q(epoch=min(incident.checkpoints.values(), default=0))
-        | Q(started_at__gte=start - AROUND, started_at__lte=end + AROUND),
-        topology__in=names,
-    )
     return IncidentRecord(
         incident=incident,
         exported_at=now,
@@ -79,7 +74,7 @@ def incident_record(number: int) -> IncidentRecord:
         plans=plans,
         nodes=Node.objects.filter(name__in=nodes).order_by("name"),
         requests=requests,
-        checkpoints=checkpoints.order_by("topology__name", "epoch")[:MOST_ROWS],
+        checkpoints=_checkpoints(incident, names, start - AROUND, end + AROUND),
         samples=_samples(names, start - AROUND, end + AROUND),
         decisions=_decisions(incident, list(names.values()), nodes, start, end),
         operations=_operations(incident, list(names.values()), nodes, start, end),
@@ -110,6 +105,18 @@ def _priorities(topologies: dict[int, str]) -> dict[str, dict[str, int]]:
     return found
 
 
+def _checkpoints(
+    incident: Incident, topologies: dict[int, str], first: datetime, last: datetime
+) -> QuerySet[Checkpoint]:
+    # Asked for together with the topologies, the database would read every checkpoint these ever had.
+    then = Checkpoint.objects.filter(
+        Q(epoch=min(incident.checkpoints.values(), default=0))
+        | Q(started_at__gte=first, started_at__lte=last)
+    )
+    keys = [pk for pk, topology in then.values_list("pk", "topology_id") if topology in topologies]
+    return Checkpoint.objects.filter(pk__in=keys).order_by("topology__name", "epoch")[:MOST_ROWS]
+
+
 def _samples(topologies: dict[int, str], first: datetime, last: datetime) -> dict[str, list[dict[str, Any]]]:
     """Topology name to its samples; they are many, and shown as they are."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in topologies.values()}
@@ -124,12 +131,14 @@ def _decisions(
     incident: Incident, topologies: list[str], nodes: list[str], start: datetime, end: datetime
 ) -> QuerySet[AuditEntry]:
     """What people (or their programs) changed that bears on it, in order."""
-    meanwhile = Q(at__gte=start, at__lte=end)
+    of_topologies = Q(action__startswith="topology.") | Q(action__startswith="query.")
     bearing: QuerySet[Any] = AuditEntry.objects.filter(
         Q(action__startswith="incident.", target=str(incident.number))
-        | (meanwhile & Q(action__startswith="topology.", target__in=topologies))
-        | (meanwhile & Q(action__startswith="query.", target__in=topologies))
-        | (meanwhile & Q(action__startswith="node.", target__in=nodes))
+        | Q(
+            (of_topologies & Q(target__in=topologies)) | Q(action__startswith="node.", target__in=nodes),
+            at__gte=start,
+            at__lte=end,
+        )
     )
     return bearing.order_by("at", "id")[:MOST_ROWS]
 
