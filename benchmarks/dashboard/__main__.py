@@ -47,7 +47,7 @@ def measure(session: Session) -> Report:
             with web_running(installation) as web:
                 client = web.sign_in()
                 if "calls" in wanted:
-                    calls.durations(session, report, client)
+                    calls.durations(session, report, web, client)
                 if "sockets" in wanted:
                     sockets.arrival(session, report, web, client)
                 if "pages" in wanted:

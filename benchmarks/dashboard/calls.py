@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from rich.table import Table
 
 from benchmarks.dashboard.figures import summary
-from benchmarks.dashboard.server import USER, Client
+from benchmarks.dashboard.server import USER, Client, Web
 from benchmarks.runner import Report, Session, at_most
 from controlplane.config.environment import ROOT
 
@@ -64,7 +64,8 @@ def _address(path: str) -> str | None:
 
 
 def queries_count() -> dict[str, int]:
-    """Database queries of each call, made in this process, with as many rows a page as there may be."""
+    """Database queries of each call, made in this process, with as many rows a page as there may be. Each is
+    made once before: what a process reads once and keeps is not counted."""
     from django.contrib.auth import get_user_model
     from django.db import connection
     from django.test import Client as InProcess
@@ -74,17 +75,19 @@ def queries_count() -> dict[str, int]:
     client.force_login(get_user_model().objects.get(username=USER))
     counts = {}
     for name, path in every_call().items():
-        mark = "&" if "?" in path else "?"
+        address = f"/api/v1/{path}{'&' if '?' in path else '?'}limit=1000"
+        client.get(address)
         with CaptureQueriesContext(connection) as queries:
-            response = client.get(f"/api/v1/{path}{mark}limit=1000")
+            response = client.get(address)
         if response.status_code != 200:
             raise RuntimeError(f"{path} was answered with {response.status_code}")
         counts[name] = len(queries)
     return counts
 
 
-def durations(session: Session, report: Report, client: Client) -> None:
-    """Milliseconds from the request to the last byte of the answer, one call after the other."""
+def durations(session: Session, report: Report, web: Web, client: Client) -> None:
+    """Milliseconds from the request to the last byte of the answer, one call after the other, and of the
+    server's processor time. The first of each address does not count."""
     asked = {name: (path, 200) for name, path in page_calls().items()}
     asked |= {name: (path, 100) for name, path in every_call().items() if name not in ("snapshot/",)}
     rows = {}
@@ -92,9 +95,12 @@ def durations(session: Session, report: Report, client: Client) -> None:
         for name, (path, repeats) in asked.items():
             repeats = repeats // 5 if session.quick else repeats
             client.get(path)  # what a process reads once
+            busy = web.cpu_seconds()
             measured = [client.get(path) for _ in range(repeats)]
+            busy = web.cpu_seconds() - busy
             rows[name] = {
                 **summary([1000 * seconds for seconds, _ in measured]),
+                "processor": round(1000 * busy / repeats, 1),
                 "calls": repeats,
                 "kilobytes": round(measured[0][1] / 1000, 1),
             }
@@ -121,11 +127,11 @@ def queries_compare(report: Report, small: dict[str, int], large: dict[str, int]
 
 def _table(rows: dict[str, Any], pages: dict[str, str]) -> Table:
     table = Table(title="REST calls (ms)", title_justify="left")
-    for column in ("call", "median", "p99", "highest", "kB"):
+    for column in ("call", "median", "p99", "highest", "processor", "kB"):
         table.add_column(column, justify="left" if column == "call" else "right")
     slowest_first = sorted(rows, key=lambda name: (name not in pages, -rows[name]["p99"]))
     for name in slowest_first[:14]:
         row = rows[name]
-        figures = (row["median"], row["p99"], row["highest"], row["kilobytes"])
+        figures = (row["median"], row["p99"], row["highest"], row["processor"], row["kilobytes"])
         table.add_row(f"[bold]{name}[/]" if name in pages else name, *(f"{one:,.1f}" for one in figures))
     return table

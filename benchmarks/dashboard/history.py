@@ -12,7 +12,7 @@ from django.utils import timezone
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
-from controlplane.nodes.models import Node
+from controlplane.nodes.models import Node, NodeRequest
 from controlplane.topologies.models import AvailabilitySample, Problem, Topology
 
 CHECKPOINT_INTERVAL = 10
@@ -117,6 +117,7 @@ def _incident(number: int, at: datetime, rng: random.Random) -> None:
         checkpoints={topology.name: topology.checkpoint_epoch for topology in topologies},
     )
     incident.failed_nodes.set(nodes)
+    _write(NodeRequest, (_request(incident, node) for node in nodes))
     incident.topologies.set(topologies)
     plans: list[RecoveryPlan] = []
     failed: dict[str, list[str]] = {}
@@ -153,6 +154,22 @@ def _incident(number: int, at: datetime, rng: random.Random) -> None:
     incident.summary = {"failed_queries": failed, "returned": returned}
     incident.save(update_fields=["summary"])
     _write(IncidentEntry, _entries(incident, sorted(names), plans))
+
+
+def _request(incident: Incident, node: Node) -> NodeRequest:
+    """A replacement under the same name, which joined."""
+    asked = incident.opened_at
+    return NodeRequest(
+        key=f"{incident.number}/{node.name}",
+        incident=incident,
+        node_name=node.name,
+        rack=node.rack,
+        requested_at=asked,
+        due_at=asked + timedelta(seconds=5),
+        started_at=asked + timedelta(seconds=5),
+        joined_at=asked + timedelta(seconds=7),
+        state="joined",
+    )
 
 
 def _explanation(
