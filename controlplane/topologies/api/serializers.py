@@ -71,8 +71,9 @@ class TopologySerializer(serializers.ModelSerializer):
 
 
 class TopologyDetailSerializer(TopologySerializer):
-    """With the specification and the graph for drawing; of rows of `topology_written`."""
+    """With the specification and the graph for drawing."""
 
+    # Of rows of `topology_written`: both are JSON that nobody parses.
     spec = serializers.SerializerMethodField()
     graph = serializers.SerializerMethodField()
 
