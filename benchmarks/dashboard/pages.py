@@ -18,6 +18,9 @@ BOUND_MS = 1_000.0
 FRAME_MS = 50.0
 """Twenty pictures a second: below, dragging is felt to lag. Everything is drawn by the processor here."""
 
+PATIENCE_MS = 120_000
+"""What takes longer has failed; a busy machine is measured, too."""
+
 SCREEN: Any = {"width": 1440, "height": 900}
 TABS = ("queries", "operators", "nodes", "checkpoints", "recovery", "errors")
 
@@ -54,6 +57,7 @@ def browsing(web: Web) -> Iterator[Any]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(**LAUNCH)
         first = browser.new_context(viewport=SCREEN)
+        first.set_default_timeout(PATIENCE_MS)
         sign_in(first.new_page(), web.url, USER, PASSWORD)
         state = first.storage_state()
         first.close()
@@ -61,7 +65,7 @@ def browsing(web: Web) -> Iterator[Any]:
         @contextmanager
         def fresh() -> Iterator[Any]:
             context = browser.new_context(viewport=SCREEN, storage_state=state)
-            context.set_default_timeout(60_000)
+            context.set_default_timeout(PATIENCE_MS)
             context.add_init_script(f"({PAINTED})()")
             try:
                 yield context.new_page()
