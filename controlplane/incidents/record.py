@@ -109,12 +109,10 @@ def _checkpoints(
     incident: Incident, topologies: dict[int, str], first: datetime, last: datetime
 ) -> QuerySet[Checkpoint]:
     # Asked for together with the topologies, the database would read every checkpoint these ever had.
-    then = Checkpoint.objects.filter(
-        Q(epoch=min(incident.checkpoints.values(), default=0))
-        | Q(started_at__gte=first, started_at__lte=last)
-    )
-    keys = [pk for pk, topology in then.values_list("pk", "topology_id") if topology in topologies]
-    return Checkpoint.objects.filter(pk__in=keys).order_by("topology__name", "epoch")[:MOST_ROWS]
+    back_to = Q(epoch=min(incident.checkpoints.values(), default=0))
+    found = Checkpoint.objects.filter(back_to | Q(started_at__gte=first, started_at__lte=last))
+    keys = [pk for pk, topology in found.values_list("pk", "topology_id") if topology in topologies]
+    return Checkpoint.objects.filter(pk__in=keys[:MOST_ROWS]).order_by("topology__name", "epoch")
 
 
 def _samples(topologies: dict[int, str], first: datetime, last: datetime) -> dict[str, list[dict[str, Any]]]:
