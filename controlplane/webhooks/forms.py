@@ -10,7 +10,8 @@ from controlplane.administration.forms import By, ServiceForm
 from controlplane.topologies.models import Topology
 from controlplane.webhooks.choices import KIND_CHOICES
 from controlplane.webhooks.models import URL_LENGTH, Webhook
-from controlplane.webhooks.services import WEBHOOK_FIELDS, webhook_create, webhook_update
+from controlplane.webhooks.services import webhook_create, webhook_update
+from controlplane.webhooks.tags import WEBHOOK_FIELDS
 
 
 class WebhookForm(ServiceForm):

@@ -22,6 +22,7 @@ from controlplane.events.audit import audit_record
 from controlplane.events.choices import Door
 from controlplane.events.operations import reason_require
 from controlplane.events.services import numbering_lock
+from controlplane.preconditions import ANYTHING, Expected
 from controlplane.topologies.models import Topology
 from controlplane.webhooks.addresses import url_require, url_shown
 from controlplane.webhooks.choices import KINDS
@@ -29,12 +30,11 @@ from controlplane.webhooks.deliveries import deliveries_end
 from controlplane.webhooks.keys import secret_make, secret_text
 from controlplane.webhooks.models import Webhook, WebhookSecret
 from controlplane.webhooks.selectors import webhook_get
+from controlplane.webhooks.tags import WEBHOOK_FIELDS, webhook_tag
 
 MOST_WEBHOOKS = 100
 OVERLAP = timedelta(hours=24)
 LONGEST_OVERLAP = timedelta(days=30)
-WEBHOOK_FIELDS = ("url", "kinds", "topologies", "enabled")
-"""What may be changed."""
 
 
 @transaction.atomic
@@ -73,16 +73,23 @@ def webhook_create(
 
 @transaction.atomic
 def webhook_update(
-    *, webhook_id: int, changes: Mapping[str, Any], actor: str, reason: str, door: Door
+    *,
+    webhook_id: int,
+    changes: Mapping[str, Any],
+    actor: str,
+    reason: str,
+    door: Door,
+    expected: Expected = ANYTHING,
 ) -> Webhook:
     """Change some of `WEBHOOK_FIELDS`. Disabling ends what waits to be sent; enabling forgets failures.
 
-    Raises `Missing`, or `Invalid` with the field's name.
+    Raises `Missing`, `Invalid` with the field's name or, where it is not the one expected, `Stale`.
     """
     reason_require(reason)
     accepted = {field: _accept(field, value) for field, value in changes.items()}
     numbering_lock()
     webhook = webhook_get(webhook_id, lock=True)
+    expected.require(webhook_tag(webhook), f"webhook {webhook.name}")
     before = _shown(webhook)
     changed = {field: value for field, value in accepted.items() if getattr(webhook, field) != value}
     if not changed:
@@ -108,10 +115,14 @@ def webhook_update(
 
 
 @transaction.atomic
-def webhook_delete(*, webhook_id: int, actor: str, reason: str, door: Door) -> None:
-    """Remove a webhook; its delivery log is trimmed later. Raises `Missing`."""
+def webhook_delete(
+    *, webhook_id: int, actor: str, reason: str, door: Door, expected: Expected = ANYTHING
+) -> None:
+    """Remove a webhook; its delivery log is trimmed later. Raises `Missing` or, where it is not the one
+    expected, `Stale`."""
     reason_require(reason)
     webhook = webhook_get(webhook_id, lock=True)
+    expected.require(webhook_tag(webhook), f"webhook {webhook.name}")
     audit_record(
         actor=actor,
         door=door,

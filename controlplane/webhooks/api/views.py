@@ -12,7 +12,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.accounts.roles import ADMINISTRATOR
-from controlplane.api.requests import REASON, ErrorsSerializer, ReasonSerializer, caller, reason_of
+from controlplane.api.idempotency import once
+from controlplane.api.preconditions import ETAG, IF_MATCH, expected_of, tagged
+from controlplane.api.requests import (
+    IDEMPOTENCY_KEY,
+    REASON,
+    ErrorsSerializer,
+    ReasonSerializer,
+    caller,
+    reason_of,
+)
 from controlplane.errors import Missing
 from controlplane.webhooks.api.serializers import (
     DeliveryDetailSerializer,
@@ -32,15 +41,14 @@ from controlplane.webhooks.services import (
     webhook_secret_rotate,
     webhook_update,
 )
+from controlplane.webhooks.tags import webhook_tag
 
 REFUSED = {400: ErrorsSerializer, 404: ErrorsSerializer, 409: ErrorsSerializer}
+STALE = {412: ErrorsSerializer}
 
 
-@extend_schema_view(
-    list=extend_schema(responses=WebhookSerializer(many=True)),
-    retrieve=extend_schema(responses=WebhookSerializer),
-)
-class WebhookViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+@extend_schema_view(list=extend_schema(responses=WebhookSerializer(many=True)))
+class WebhookViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
     """Webhooks by id. Their URLs may hold secrets, so only administrators see them."""
 
     queryset = Webhook.objects.none()
@@ -54,8 +62,13 @@ class WebhookViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
     def get_queryset(self) -> Any:
         return webhook_list()
 
+    @extend_schema(responses=WebhookSerializer, parameters=[ETAG])
+    def retrieve(self, request: Request, pk: str) -> Response:
+        return _shown(int(pk))
+
     @extend_schema(
         request=WebhookCreateSerializer,
+        parameters=[ETAG],
         responses={201: WebhookSecretSerializer, 400: ErrorsSerializer, 409: ErrorsSerializer},
     )
     def create(self, request: Request) -> Response:
@@ -63,28 +76,43 @@ class WebhookViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
         serializer = WebhookCreateSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         webhook, secret = webhook_create(**serializer.validated_data, **caller(request))
-        return Response(
-            {**_shown(webhook.pk), "secret": secret},
-            status=status.HTTP_201_CREATED,
-            headers={"Location": f"/api/v1/webhooks/{webhook.pk}/"},
-        )
+        response = _shown(webhook.pk, code=status.HTTP_201_CREATED, secret=secret)
+        response.headers["Location"] = f"/api/v1/webhooks/{webhook.pk}/"
+        return response
 
-    @extend_schema(request=WebhookUpdateSerializer, responses={200: WebhookSerializer, **REFUSED})
+    @extend_schema(
+        request=WebhookUpdateSerializer,
+        parameters=[IF_MATCH, ETAG],
+        responses={200: WebhookSerializer, **REFUSED, **STALE},
+    )
     def partial_update(self, request: Request, pk: str) -> Response:
         """Change some of it. Disabling gives up what waits; enabling begins with the next event."""
         serializer = WebhookUpdateSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         changes = dict(serializer.validated_data)
         reason = changes.pop("reason")
-        webhook_update(webhook_id=int(pk), changes=changes, reason=reason, **caller(request))
-        return Response(_shown(int(pk)))
+        webhook_update(
+            webhook_id=int(pk),
+            changes=changes,
+            reason=reason,
+            expected=expected_of(request),
+            **caller(request),
+        )
+        return _shown(int(pk))
 
-    @extend_schema(parameters=[REASON], responses={204: None, 404: ErrorsSerializer})
+    @extend_schema(parameters=[REASON, IF_MATCH], responses={204: None, 404: ErrorsSerializer, **STALE})
     def destroy(self, request: Request, pk: str) -> Response:
-        webhook_delete(webhook_id=int(pk), reason=reason_of(request), **caller(request))
+        webhook_delete(
+            webhook_id=int(pk),
+            reason=reason_of(request),
+            expected=expected_of(request),
+            **caller(request),
+        )
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    @extend_schema(request=RotateSerializer, responses={200: WebhookSecretSerializer, **REFUSED})
+    @extend_schema(
+        request=RotateSerializer, parameters=[ETAG], responses={200: WebhookSecretSerializer, **REFUSED}
+    )
     @action(detail=True, methods=["post"], url_path="rotate-secret")
     def rotate_secret(self, request: Request, pk: str) -> Response:
         """Make a new secret, shown this once; the present one signs as well for a while."""
@@ -97,14 +125,21 @@ class WebhookViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.
             reason=given["reason"],
             **caller(request),
         )
-        return Response({**_shown(webhook.pk), "secret": secret})
+        return _shown(webhook.pk, secret=secret)
 
-    @extend_schema(request=ReasonSerializer, responses={202: DeliverySerializer, **REFUSED})
+    @extend_schema(
+        request=ReasonSerializer,
+        parameters=[IDEMPOTENCY_KEY],
+        responses={202: DeliverySerializer, **REFUSED},
+    )
     @action(detail=True, methods=["post"])
     def test(self, request: Request, pk: str) -> Response:
         """Send a `webhook.test`, once, also while it is disabled; follow the delivery that comes back."""
-        delivery = webhook_test(webhook_id=int(pk), reason=reason_of(request), **caller(request))
-        return _followed(delivery)
+
+        def create() -> Response:
+            return _followed(webhook_test(webhook_id=int(pk), reason=reason_of(request), **caller(request)))
+
+        return once(request, create)
 
 
 class DeliveryViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
@@ -127,21 +162,30 @@ class DeliveryViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     def get_serializer_class(self) -> Any:
         return DeliveryDetailSerializer if self.action == "retrieve" else DeliverySerializer
 
-    @extend_schema(request=ReasonSerializer, responses={202: DeliverySerializer, **REFUSED})
+    @extend_schema(
+        request=ReasonSerializer,
+        parameters=[IDEMPOTENCY_KEY],
+        responses={202: DeliverySerializer, **REFUSED},
+    )
     @action(detail=True, methods=["post"])
     def redeliver(self, request: Request, webhook: str, pk: str) -> Response:
         """Send it again, under the same id, however it ended; one that waits is due at once."""
-        delivery = delivery_redeliver(
-            delivery_id=pk, webhook_id=int(webhook), reason=reason_of(request), **caller(request)
-        )
-        return _followed(delivery)
+
+        def create() -> Response:
+            return _followed(
+                delivery_redeliver(
+                    delivery_id=pk, webhook_id=int(webhook), reason=reason_of(request), **caller(request)
+                )
+            )
+
+        return once(request, create)
 
 
-def _shown(webhook_id: int) -> dict[str, Any]:
+def _shown(webhook_id: int, *, code: int = status.HTTP_200_OK, **more: str) -> Response:
     webhook = webhook_list().filter(pk=webhook_id).first()
     if webhook is None:
         raise Missing(f"there is no webhook {webhook_id}")
-    return dict(WebhookSerializer(webhook).data)
+    return tagged({**WebhookSerializer(webhook).data, **more}, webhook_tag(webhook), code=code)
 
 
 def _followed(delivery: Delivery) -> Response:

@@ -11,6 +11,7 @@ from rest_framework.test import APIClient
 
 from controlplane.events.choices import EventKind
 from controlplane.events.models import AuditEntry, Event
+from controlplane.webhooks.deliveries import webhook_disable
 from controlplane.webhooks.keys import secret_derive, secret_text
 from controlplane.webhooks.models import Delivery, Webhook
 from controlplane.webhooks.selectors import secrets_stored
@@ -60,6 +61,71 @@ def test_set_up_read_change_delete(administrator: APIClient) -> None:
     ]  # fmt: skip
     assert story[1].before == {"kinds": ["incident.opened"], "enabled": True}
     assert story[1].after == {"kinds": ["incident.opened", "node.lost"], "enabled": False}
+
+
+def test_an_edit_holds_only_for_what_its_author_has_seen(administrator: APIClient, made: Made) -> None:
+    path = f"{API}{made.id}/"
+    seen = administrator.get(path)["ETag"]
+    changed = administrator.patch(path, {"kinds": ["node.lost"], **WHY}, headers={"If-Match": seen})
+    assert changed.status_code == 200
+    assert changed["ETag"] == administrator.get(path)["ETag"] != seen
+    late = administrator.patch(path, {"enabled": False, **WHY}, headers={"If-Match": seen})
+    assert late.status_code == 412
+    assert (
+        f"webhook pager was changed meanwhile; load it again and decide anew (its ETag is {changed['ETag']})"
+        in (errors(late)[""])
+    )
+    assert administrator.delete(f"{path}?reason=old", headers={"If-Match": seen}).status_code == 412
+    assert made.now().enabled
+    assert administrator.patch(path, {"enabled": True, **WHY}, headers={"If-Match": "*"}).status_code == 200
+    assert administrator.patch(path, {"enabled": False, **WHY}).status_code == 200, "it is not required"
+    late = administrator.delete(f"{path}?reason=old", headers={"If-Match": changed["ETag"]})
+    assert late.status_code == 412
+    fresh = administrator.get(path)["ETag"]
+    assert administrator.delete(f"{path}?reason=old", headers={"If-Match": fresh}).status_code == 204
+    story = AuditEntry.objects.filter(target="pager").values_list("action", flat=True).order_by("id")
+    assert list(story) == ["webhook.create", "webhook.update", "webhook.update", "webhook.delete"]
+
+
+def test_how_it_does_does_not_stand_in_the_way(
+    administrator: APIClient, made: Made, receiver: Receiver, publish: Callable[..., Event]
+) -> None:
+    path = f"{API}{made.id}/"
+    seen = administrator.get(path)["ETag"]
+    receiver.answers = [500]
+    publish()
+    webhook_send(webhook_id=made.id)
+    rotated = administrator.post(f"{path}rotate-secret/", WHY)
+    assert made.now().failures == 1
+    assert rotated["ETag"] == administrator.get(path)["ETag"] == seen
+    webhook_disable(webhook_id=made.id, because="it answered 410 Gone", hint="ask its owner")
+    on = administrator.patch(path, {"enabled": True, **WHY}, headers={"If-Match": seen})
+    assert on.status_code == 412, "whoever enables it again has read why it was disabled"
+
+
+def test_a_new_webhook_comes_with_its_tag(administrator: APIClient) -> None:
+    first = administrator.post(API, BODY)
+    assert first["ETag"] == administrator.get(first["Location"])["ETag"]
+    administrator.delete(f"{first['Location']}?reason=old")
+    assert administrator.post(API, BODY)["ETag"] != first["ETag"], "the same name again is another webhook"
+
+
+def test_a_test_and_a_redelivery_are_safe_to_repeat(
+    administrator: APIClient, made: Made, publish: Callable[..., Event]
+) -> None:
+    key = {"Idempotency-Key": "after-the-upgrade"}
+    first = administrator.post(f"{API}{made.id}/test/", WHY, headers=key)
+    again = administrator.post(f"{API}{made.id}/test/", WHY, headers=key)
+    assert (again.status_code, again.json(), again["Location"]) == (202, first.json(), first["Location"])
+    assert Delivery.objects.count() == 1
+    assert administrator.post(f"{API}{made.id}/test/", {"reason": "x"}, headers=key).status_code == 409
+    publish()
+    path = f"{API}{made.id}/deliveries/{Delivery.objects.exclude(kind='webhook.test').get().pk}/redeliver/"
+    for _ in range(2):
+        assert administrator.post(path, WHY, headers={"Idempotency-Key": "once"}).status_code == 202
+    assert AuditEntry.objects.filter(action="webhook.redeliver").count() == 1
+    refused = administrator.post(f"{API}{made.id}/test/", {}, headers={"Idempotency-Key": "no-reason"})
+    assert (refused.status_code, list(errors(refused))) == (400, ["reason"])
 
 
 def test_no_secret_is_shown_twice_or_to_others(administrator: APIClient) -> None:
