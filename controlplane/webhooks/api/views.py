@@ -33,6 +33,7 @@ from controlplane.webhooks.api.serializers import (
     WebhookUpdateSerializer,
 )
 from controlplane.webhooks.deliveries import delivery_redeliver, webhook_test
+from controlplane.webhooks.filtersets import DeliveryFilters, WebhookFilters
 from controlplane.webhooks.models import Delivery, Webhook
 from controlplane.webhooks.selectors import delivery_list, webhook_get, webhook_list
 from controlplane.webhooks.services import (
@@ -55,7 +56,7 @@ class WebhookViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
     serializer_class = WebhookSerializer
     lookup_value_regex = r"\d{1,18}"
     read_role = write_role = ADMINISTRATOR
-    filterset_fields = ("name", "enabled")
+    filterset_class = WebhookFilters
     search_fields = ("name", "url")
     ordering_fields = ("name", "created_at", "failing_since")
 
@@ -148,7 +149,7 @@ class DeliveryViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     queryset = Delivery.objects.none()
     lookup_value_regex = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     read_role = write_role = ADMINISTRATOR
-    filterset_fields = ("state", "kind", "topology", "sequence")
+    filterset_class = DeliveryFilters
     ordering_fields = ("created_at", "due_at", "ended_at", "attempts")
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

@@ -257,6 +257,10 @@ def test_the_delivery_log(
     assert (row["attempts"], row["status"], row["error"]) == (1, 500, "answered 500")
     assert administrator.get(f"{log}?state=succeeded").json()["results"] == []
     assert administrator.get(f"{log}?state=nonsense").status_code == 400
+    assert administrator.get(f"{log}?kind=nonsense").status_code == 400
+    both = administrator.get(f"{log}?state=pending&state=succeeded&until=2100-01-01T00:00:00Z").json()
+    assert [one["id"] for one in both["results"]] == [row["id"]]
+    assert administrator.get(f"{log}?since=2100-01-01T00:00:00Z").json()["results"] == []
     detail = administrator.get(f"{log}{row['id']}/").json()
     assert detail["log"][0]["excerpt"] == "answer 500"
     assert detail["log"][0]["duration"] > 0
