@@ -12,15 +12,12 @@ from pathlib import Path
 
 import httpx
 
-from tests.browser.serve import PASSWORD
+from tests.browser.serve import session_of
+from tests.browser.servers import free_port
 
 PATIENCE = 120.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+BEATS = "3"
+"""Nothing that the command line shows needs a long past."""
 
 
 class Server:
@@ -33,10 +30,10 @@ class Server:
         self.url = f"http://127.0.0.1:{port}"
         self._address = ("127.0.0.1", port)
         log = home / "server.log"
-        command = [sys.executable, "-m", "tests.browser.serve", "--still", "--hold", "--scenario", scenario]
+        command = [sys.executable, "-m", "tests.browser.serve", "--still", "--hold", "--beats", BEATS]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [*command, "--port", str(port), "--home", str(home)],
+                [*command, "--scenario", scenario, "--port", str(port), "--home", str(home)],
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -59,12 +56,9 @@ class Server:
 
 
 def token_make(url: str, user: str) -> str:
-    """A token of a seeded user; made as a person makes one, signed in at the page."""
-    with httpx.Client(base_url=url, headers={"Referer": url}, timeout=60) as client:
-        client.get("/login/")
-        form = {"username": user, "password": PASSWORD, "csrfmiddlewaretoken": client.cookies["csrftoken"]}
-        if client.post("/login/", data=form).status_code != 302:
-            raise RuntimeError(f"{user} cannot sign in")
-        headers = {"X-CSRFToken": client.cookies["csrftoken"]}
-        answer = client.post("/api/v1/tokens/", json={"reason": "tests"}, headers=headers)
-        return str(answer.json()["token"])
+    """A token of a seeded user, made as a page makes one, in the session that is open from the beginning."""
+    cookies = {"sessionid": session_of(user), "csrftoken": "c" * 32}
+    headers = {"Referer": url, "X-CSRFToken": cookies["csrftoken"]}
+    body = {"reason": "tests"}
+    answer = httpx.post(f"{url}/api/v1/tokens/", json=body, cookies=cookies, headers=headers, timeout=60)
+    return str(answer.raise_for_status().json()["token"])

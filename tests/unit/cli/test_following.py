@@ -21,9 +21,10 @@ from cli.live.lines import Changes, document, summary
 from cli.live.state import State
 from cli.live.stream import Events, EventStream, Gap, Lost, Opened, Signal
 from cli.session import Session
+from tests.browser.servers import free_port
 from tests.unit.cli.conftest import Resurge
 from tests.unit.cli.running import Wire, newest
-from tests.unit.cli.serving import Server, free_port
+from tests.unit.cli.serving import Server
 
 PATIENCE = 20.0
 
