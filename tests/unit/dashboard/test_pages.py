@@ -67,6 +67,20 @@ def test_every_page_is_the_shell(path: str, admin_client: Client) -> None:
 
 
 @pytest.mark.django_db
+def test_signing_in_and_being_refused_share_their_head(client: Client) -> None:
+    entrance = client.get("/login/")
+    client.force_login(User.objects.create_user("nobody"))
+    refused = client.get("/")
+    assert (entrance.status_code, refused.status_code) == (200, 403)
+    pages = [response.content.decode() for response in (entrance, refused)]
+    heads = [re.sub("<title>.*</title>", "", page.partition("<h1>")[0]) for page in pages]
+    assert heads[0] == heads[1]
+    assert heads[0].startswith("<!doctype html>")
+    assert "login.css" in heads[0]
+    assert ["Sign in – Resurge" in pages[0], "Not permitted – Resurge" in pages[1]] == [True, True]
+
+
+@pytest.mark.django_db
 def test_the_policy_permits_nothing_inline_and_nothing_foreign(admin_client: Client) -> None:
     for response in (admin_client.get("/"), Client().get("/login/"), admin_client.get("/admin/")):
         policy = response.headers["Content-Security-Policy"]
