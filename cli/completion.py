@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from cli.paths import resource
 from cli.session import session_of
+
+if TYPE_CHECKING:
+    from cli.client import Rest
 
 TIMEOUT = 2.0
 MOST = 500
@@ -29,6 +32,41 @@ def names(kind: str, field: str = "name", describe: str = "") -> Completer:
         ]
 
     return complete
+
+
+def words(known: Iterable[str]) -> Completer:
+    """Completes with what is known without asking anybody."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        taken = context.params.get(parameter.name or "") or ()
+        return [CompletionItem(word) for word in known if word.startswith(incomplete) and word not in taken]
+
+    return complete
+
+
+def audited(what: str) -> Completer:
+    """Completes with the `actors` or `actions` that occur in the audit trail."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        found = _asked(context, lambda rest: list(rest.get(resource("audit", "choices"))[what]))
+        return [CompletionItem(word) for word in found if word.startswith(incomplete)]
+
+    return complete
+
+
+def deliveries(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Those of the webhook given before, newest first."""
+    from cli.commands.webhooks import webhook_id
+
+    def ask(rest: Rest) -> list[dict[str, Any]]:
+        number = webhook_id(rest, context.params["name"])
+        return rest.rows(resource("webhooks", number, "deliveries"), most=MOST)
+
+    return [
+        CompletionItem(str(row["id"]), help=f"{row['kind']}, {row['state']}")
+        for row in _asked(context, ask)
+        if str(row["id"]).startswith(incomplete)
+    ]
 
 
 def priorities(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -58,13 +96,17 @@ def racks(context: click.Context, parameter: click.Parameter, incomplete: str) -
 
 def _rows(context: click.Context, path: Callable[[dict[str, Any]], str]) -> list[dict[str, Any]]:
     """The rows at a path that may depend on what stands before on the command line."""
+    return _asked(context, lambda rest: rest.rows(path(context.params), most=MOST))
+
+
+def _asked(context: click.Context, ask: Callable[[Rest], list[Any]]) -> list[Any]:
     from cli.client import Rest
 
     session = session_of(context)
     try:
         rest = Rest(session.target, timeout=TIMEOUT)
         try:
-            return rest.rows(path(context.params), most=MOST)
+            return ask(rest)
         finally:
             rest.close()
     except Exception:  # a shell that waits for a key must not be shown a traceback
@@ -77,3 +119,4 @@ INCIDENTS = names("incidents", "number", describe="state")
 OPERATIONS = names("operations", "id", describe="kind")
 PIPELINES = names("pipelines", describe="description")
 TOKENS = names("tokens", "token_key", describe="created")
+WEBHOOKS = names("webhooks")

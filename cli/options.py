@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any
 
@@ -26,6 +26,11 @@ class Order:
     yes: bool = False
     wait: float = WAIT
     key: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    def part(self, name: str) -> Order:
+        """For one of several requests of a command: a key belongs to one request, and each of them gets its
+        own that is as repeatable."""
+        return replace(self, key=f"{self.key[:80]}/{name}"[:LONGEST_KEY])
 
 
 def _set_format(context: click.Context, _: click.Parameter, value: Any) -> None:
@@ -104,9 +109,12 @@ def reason_option(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
-def changes(*, destructive: bool = False, waits: bool = True) -> Callable[..., Any]:
+def changes(
+    *, destructive: bool = False, waits: bool = True, keyed: bool | None = None
+) -> Callable[..., Any]:
     """The options of a change, given to the command as one `Order`. destructive: asks unless `--yes`;
-    waits: it is an operation that is followed to its end."""
+    waits: it is followed to its end; keyed: it is sent with an Idempotency-Key (default: where it waits)."""
+    keyed = waits if keyed is None else keyed
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
@@ -115,11 +123,12 @@ def changes(*, destructive: bool = False, waits: bool = True) -> Callable[..., A
             if waits:
                 wait, limit = given.pop("wait"), given.pop("wait_timeout")
                 chosen["wait"] = limit if wait else 0.0
-                if key := given.pop("idempotency_key"):
-                    chosen["key"] = key
+            if keyed and (key := given.pop("idempotency_key")):
+                chosen["key"] = key
             return function(*arguments, order=Order(**chosen), **given)
 
-        decorated: Callable[..., Any] = _waiting_options(command) if waits else command
+        decorated: Callable[..., Any] = _key_option(command) if keyed else command
+        decorated = _waiting_options(decorated) if waits else decorated
         if destructive:
             yes = click.option("-y", "--yes", is_flag=True, help="do not ask whether it is meant")
             decorated = yes(decorated)
@@ -139,27 +148,19 @@ def _waiting_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="SECONDS",
             help="then the command ends with code 5, and the operation goes on",
         ),
-        click.option(
-            "--idempotency-key",
-            metavar="KEY",
-            callback=_key,
-            help="the same key again is the same operation, not another one (default: a new key)",
-        ),
     )
     for option in reversed(options):
         function = option(function)
     return function
 
 
-def limit_option(default: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _key_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
-        "--limit",
-        type=click.IntRange(min=1),
-        default=default,
-        show_default=True,
-        metavar="N",
-        help="at most so many, newest first",
-    )
+        "--idempotency-key",
+        metavar="KEY",
+        callback=_key,
+        help="the same key again is the same change, not another one (default: a new key)",
+    )(function)
 
 
 def _reason(_: click.Context, __: click.Parameter, value: str) -> str:

@@ -37,6 +37,8 @@ TONES: dict[str, dict[str, str]] = {
     "checkpoint": {"started": BUSY, "completed": GOOD, "failed": BAD, "undone": IDLE},
     "operation": {"pending": IDLE, "running": BUSY, "succeeded": DONE, "failed": BAD},
     "severity": {"warning": WARN, "error": BAD},
+    "webhook": {"enabled": GOOD, "failing": WARN, "disabled": IDLE, "disabled by the system": BAD},
+    "delivery": {"pending": BUSY, "succeeded": DONE, "given_up": BAD},
 }  # fmt: skip
 
 

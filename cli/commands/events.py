@@ -10,8 +10,10 @@ import click
 
 from cli import completion
 from cli.failures import TimedOutError, UnreachableError
+from cli.filters import limit_option
+from cli.kinds import EVENT_KINDS
 from cli.live.lines import about, line_of
-from cli.options import ResurgeGroup, limit_option, with_session
+from cli.options import ResurgeGroup, with_session
 from cli.output import Column, Row, dump_line, field, show_rows
 from cli.paths import resource
 from cli.session import Session
@@ -36,7 +38,14 @@ def events() -> None:
 
 @events.command("list")
 @click.option("--after", type=click.IntRange(min=0), help="only later ones, oldest first")
-@click.option("--kind", "kinds", multiple=True, help="for instance `node.lost`; repeatable")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    shell_complete=completion.words(EVENT_KINDS),
+    help="for instance `node.lost`; repeatable",
+)
 @click.option("--topology", shell_complete=completion.TOPOLOGIES, help="only about this one")
 @click.option("--node", shell_complete=completion.NODES, help="only about this one")
 @click.option(
@@ -59,11 +68,11 @@ def list_(
     Example:
       resurge events list --kind node.lost --kind node.joined --limit 20
     """
+    if after is None and not 0 < limit <= PAGE:
+        raise click.UsageError(f"the newest {PAGE:,} at most; begin with --after 0 to read all of them")
     asked = {"kind": list(kinds), "topology": topology, "node": node, "incident": incident}
     if after is None:
-        rows = session.rest.get(resource("events"), {**asked, "newest": "true", "limit": min(limit, PAGE)})[
-            "results"
-        ]
+        rows = session.rest.get(resource("events"), {**asked, "newest": "true", "limit": limit})["results"]
     else:
         rows = []
         for page in pages(session, after, most=limit, **asked):
@@ -91,7 +100,14 @@ def pages(session: Session, after: int, *, most: int = 0, **asked: Any) -> Itera
 @click.option(
     "--after", type=click.IntRange(min=0), help="begin behind this number; default: with what comes now"
 )
-@click.option("--kind", "kinds", multiple=True, help="for instance `node.lost`; repeatable")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    shell_complete=completion.words(EVENT_KINDS),
+    help="for instance `node.lost`; repeatable",
+)
 @click.option(
     "--topology", "topologies", multiple=True, shell_complete=completion.TOPOLOGIES, help="repeatable"
 )

@@ -11,7 +11,8 @@ from cli import completion
 from cli.acting import act
 from cli.asking import Effect, confirmed
 from cli.failures import RefusedError
-from cli.options import Order, ResurgeGroup, changes, limit_option, with_session
+from cli.filters import limit_option, span_options, state_option
+from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, Row, field, show, show_rows, table_of
 from cli.paths import resource
 from cli.session import Session
@@ -91,27 +92,26 @@ def incidents() -> None:
 
 @incidents.command("list")
 @click.option("--open", "only_open", is_flag=True, help="only those that are not over")
-@click.option("--topology", shell_complete=completion.TOPOLOGIES, help="only about this one")
+@state_option("incident")
+@click.option("--topology", shell_complete=completion.TOPOLOGIES, help="only those that took it down")
+@click.option("--node", shell_complete=completion.NODES, help="only those in which it failed")
+@span_options
 @limit_option(50)
 @with_session
-def list_(session: Session, only_open: bool, topology: str | None, limit: int) -> None:
+def list_(
+    session: Session, only_open: bool, wanted: tuple[str, ...], limit: int, **given: str | None
+) -> None:
     """Incidents, newest first.
 
     \b
-    Example:
+    Examples:
       resurge incidents list --open -o json | jq -r '.[].number'
+      resurge incidents list --node node-3 --since 7d
     """
-    rows = [
-        row
-        for row in session.rest.rows(resource("incidents"), most=0 if only_open or topology else limit)
-        if not (only_open and row["state"] in OVER) and topology in (None, *row["topologies"])
-    ]
-    show_rows(
-        session,
-        rows[:limit],
-        INCIDENTS,
-        empty="There is no open incident." if only_open else "There was no incident.",
-    )
+    asked = {**given, "state": list(wanted), "open": "true" if only_open else None}
+    rows = session.rest.rows(resource("incidents"), asked, most=limit)
+    empty = "There is no open incident." if only_open else "There is no such incident."
+    show_rows(session, rows, INCIDENTS, empty=empty)
 
 
 @incidents.command("show")
@@ -163,9 +163,8 @@ def approve(session: Session, number: int, proposal: str | None, order: Order) -
     waiting = _proposals(session, number)
     order = confirmed(session, order, title, lambda: [_proposed(*one) for one in waiting.items()])
     for topology, one in sorted(waiting.items()):
-        # A key may be given to one request only; the others get one of their own that is as repeatable.
-        own = Order(order.reason, True, order.wait, f"{order.key[:80]}/{topology}"[:128])
-        act(session, path, own, title=f"approve {one['proposal']}", body={"proposal": one["proposal"]})
+        own, body = order.part(topology), {"proposal": one["proposal"]}
+        act(session, path, own, title=f"approve {one['proposal']}", body=body)
     return None
 
 

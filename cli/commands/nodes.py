@@ -12,6 +12,7 @@ from cli import completion
 from cli.acting import act
 from cli.asking import Effect
 from cli.failures import CommandError
+from cli.filters import state_option
 from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, Row, field, show, show_rows, table_of
 from cli.paths import resource
@@ -59,18 +60,20 @@ def nodes() -> None:
 
 
 @nodes.command("list")
-@click.option("--state", "wanted", help="only these, for instance `lost`")
+@state_option("node")
 @click.option("--rack", shell_complete=completion.racks, help="only those in it")
+@click.option("--standby", is_flag=True, help="only those that wait to replace another one")
 @with_session
-def list_(session: Session, wanted: str | None, rack: str | None) -> None:
+def list_(session: Session, wanted: tuple[str, ...], rack: str | None, standby: bool) -> None:
     """All nodes with their state, load and how long they have been silent.
 
     \b
     Examples:
       resurge nodes list --rack rack-b
-      resurge nodes list --state lost -o json | jq -r '.[].name'
+      resurge nodes list --state lost --state suspect -o json | jq -r '.[].name'
     """
-    rows = session.rest.rows(resource("nodes"), {"state": wanted, "rack": rack})
+    asked = {"state": list(wanted), "rack": rack, "standby": "true" if standby else None}
+    rows = session.rest.rows(resource("nodes"), asked)
     show_rows(
         session, sorted(rows, key=lambda row: by_name(row["name"])), NODES, empty="There is no such node."
     )

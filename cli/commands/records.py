@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from cli import completion
 from cli.acting import ENDED, OPERATION, operation_await
 from cli.failures import RefusedError
-from cli.options import WAIT, Order, ResurgeGroup, limit_option, with_session
+from cli.filters import limit_option, span_options, state_option
+from cli.kinds import DOORS, OPERATION_KINDS
+from cli.options import WAIT, Order, ResurgeGroup, with_session
 from cli.output import Column, Row, field, show, show_rows
 from cli.paths import resource
 from cli.session import Session
@@ -78,20 +82,21 @@ def checkpoints() -> None:
 
 @checkpoints.command("list")
 @click.argument("topology", required=False, shell_complete=completion.TOPOLOGIES)
-@click.option(
-    "--state", "wanted", type=click.Choice(("started", "completed", "failed", "undone")), help="only these"
-)
+@state_option("checkpoint")
+@span_options
 @limit_option(50)
 @with_session
-def checkpoints_list(session: Session, topology: str | None, wanted: str | None, limit: int) -> None:
+def checkpoints_list(
+    session: Session, topology: str | None, wanted: tuple[str, ...], limit: int, **span: str | None
+) -> None:
     """The checkpoints of a topology, or of all.
 
     \b
     Example:
-      resurge checkpoints list hashtags --state failed
+      resurge checkpoints list hashtags --state failed --since 1d
     """
     path = resource("topologies", topology, "checkpoints") if topology else resource("checkpoints")
-    rows = session.rest.rows(path, {"state": wanted}, most=limit)
+    rows = session.rest.rows(path, {**span, "state": list(wanted)}, most=limit)
     show_rows(session, rows, CHECKPOINTS, empty="There is no such checkpoint.")
 
 
@@ -101,15 +106,31 @@ def operations() -> None:
 
 
 @operations.command("list")
+@state_option("operation")
 @click.option(
-    "--state", "wanted", type=click.Choice(("pending", "running", "succeeded", "failed")), help="only these"
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    shell_complete=completion.words(OPERATION_KINDS),
+    help="for instance `node.drain`; repeatable",
 )
 @click.option("--target", help="a topology, a node or an incident's number")
+@click.option("--by", "requested_by", metavar="USER", help="who asked for it")
+@span_options
 @limit_option(50)
 @with_session
-def operations_list(session: Session, wanted: str | None, target: str | None, limit: int) -> None:
-    """Operations, newest first."""
-    rows = session.rest.rows(resource("operations"), {"state": wanted, "target": target}, most=limit)
+def operations_list(
+    session: Session, wanted: tuple[str, ...], kinds: tuple[str, ...], limit: int, **given: str | None
+) -> None:
+    """Operations, newest first.
+
+    \b
+    Example:
+      resurge operations list --state failed --since 1d
+    """
+    asked = {**given, "state": list(wanted), "kind": list(kinds)}
+    rows = session.rest.rows(resource("operations"), asked, most=limit)
     show_rows(session, rows, OPERATIONS, empty="There is no such operation.")
 
 
@@ -148,13 +169,16 @@ def problems() -> None:
 
 @problems.command("list")
 @click.argument("topology", required=False, shell_complete=completion.TOPOLOGIES)
-@click.option("--severity", type=click.Choice(("warning", "error")), help="only these")
+@state_option("severity", "severity")
+@span_options
 @limit_option(50)
 @with_session
-def problems_list(session: Session, topology: str | None, severity: str | None, limit: int) -> None:
+def problems_list(
+    session: Session, topology: str | None, wanted: tuple[str, ...], limit: int, **span: str | None
+) -> None:
     """Problems of a topology, or of all."""
     path = resource("topologies", topology, "problems") if topology else resource("problems")
-    rows = session.rest.rows(path, {"severity": severity}, most=limit)
+    rows = session.rest.rows(path, {**span, "severity": list(wanted)}, most=limit)
     show_rows(session, rows, PROBLEMS, empty="There is no such problem.")
 
 
@@ -164,30 +188,27 @@ def audit() -> None:
 
 
 @audit.command("list")
-@click.option("--actor", help="the user who did it")
-@click.option("--action", help="for instance `topology.policy`")
+@click.option("--actor", metavar="USER", shell_complete=completion.audited("actors"), help="who did it")
+@click.option("--action", shell_complete=completion.audited("actions"), help="for instance `topology.policy`")
 @click.option("--target", help="what it was done to")
-@click.option("--search", help="in target, action and reason")
+@click.option(
+    "--door", "doors", multiple=True, type=click.Choice(DOORS), help="where it came through; repeatable"
+)
+@click.option("--search", metavar="TEXT", help="in target, action and reason")
+@span_options
 @limit_option(50)
 @with_session
-def audit_list(
-    session: Session,
-    actor: str | None,
-    action: str | None,
-    target: str | None,
-    search: str | None,
-    limit: int,
-) -> None:
+def audit_list(session: Session, doors: tuple[str, ...], limit: int, **given: Any) -> None:
     """The audit trail, newest first; as JSON with what was before and after.
 
     \b
-    Example:
+    Examples:
       resurge audit list --target hashtags --limit 5
+      resurge audit list --actor kim --since 2026-01-31T08:00 --until 2026-01-31T09:30
+      resurge audit list --door admin --since 7d --limit all -o json > week.json
     """
-    asked = {"actor": actor, "action": action, "target": target, "search": search}
-    show_rows(
-        session, session.rest.rows(resource("audit"), asked, most=limit), AUDIT, empty="There is no entry."
-    )
+    rows = session.rest.rows(resource("audit"), {**given, "door": list(doors)}, most=limit)
+    show_rows(session, rows, AUDIT, empty="There is no such entry.")
 
 
 @click.group(cls=ResurgeGroup)

@@ -9,6 +9,7 @@ import click
 from cli import completion
 from cli.acting import act
 from cli.asking import Effect, confirmed
+from cli.filters import state_option
 from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, Row, field, show, show_rows
 from cli.paths import resource
@@ -64,17 +65,18 @@ def topologies() -> None:
 
 
 @topologies.command("list")
-@click.option("--status", help="only these, for instance `degraded`")
+@state_option("topology", "status")
+@click.option("--search", metavar="TEXT", help="in their names")
 @with_session
-def list_(session: Session, status: str | None) -> None:
+def list_(session: Session, wanted: tuple[str, ...], search: str | None) -> None:
     """All topologies.
 
     \b
     Examples:
       resurge topologies list
-      resurge topologies list -o json | jq -r '.[] | select(.status != "running").name'
+      resurge topologies list --status degraded --status failed -o json | jq -r '.[].name'
     """
-    rows = session.rest.rows("topologies/", {"status": status})
+    rows = session.rest.rows("topologies/", {"status": list(wanted), "search": search})
     show_rows(
         session, rows, TOPOLOGIES, empty="There is no such topology: `resurge topologies deploy --help`."
     )

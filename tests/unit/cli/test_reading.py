@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import httpx
 import pytest
 
 from cli import client
+from tests.browser.servers import free_port
 from tests.unit.cli.conftest import Resurge
 from tests.unit.cli.running import Wire
-from tests.unit.cli.serving import Server, free_port
+from tests.unit.cli.serving import Server
 
 LISTS = {
     ("topologies", "list"): "topologies/",
@@ -24,6 +26,7 @@ LISTS = {
     ("checkpoints", "list", "hashtags", "--state", "failed"): "topologies/hashtags/checkpoints/?state=failed",
     ("problems", "list"): "problems/",
     ("audit", "list", "--limit", "3"): "audit/?limit=3",
+    ("audit", "list", "--door", "admin", "--door", "rest"): "audit/?door=admin&door=rest&limit=50",
     ("operations", "list", "--state", "failed"): "operations/?state=failed",
     ("pipelines", "list"): "pipelines/",
     ("events", "list", "--after", "3", "--limit", "4"): "events/?after=3&limit=4",
@@ -74,6 +77,12 @@ def test_pages_are_put_together(
     assert len(everything) > 5
     assert by_key(resurge("nodes", "list").json) == by_key(everything)
     assert len(resurge("checkpoints", "list", "--limit", "7").json) == 7
+    checkpoints = rest.get("checkpoints/?limit=1000").json()["results"]
+    assert by_key(resurge("checkpoints", "list", "--limit", "all").json) == by_key(checkpoints)
+    for wrong in ("0", "-1", "many", "1.5"):
+        assert resurge("checkpoints", "list", "--limit", wrong).code == 2
+    assert resurge("events", "list", "--limit", "all").code == 2, "the newest are one page"
+    assert len(resurge("events", "list", "--after", "0", "--limit", "12").json) == 12
 
 
 def test_filters(resurge: Resurge) -> None:
@@ -86,6 +95,50 @@ def test_filters(resurge: Resurge) -> None:
     assert [row["number"] for row in resurge("incidents", "list", "--topology", "hashtags").json] == [2, 1]
     assert resurge("incidents", "list", "--topology", "trending").json == []
     assert resurge("topologies", "list", "--status", "completed").json[0]["name"] == "mentions"
+    several = resurge("topologies", "list", "--status", "completed", "--status", "running").json
+    assert {row["name"] for row in several} == {"mentions", "trending"}
+    assert [row["name"] for row in resurge("topologies", "list", "--search", "trend").json] == ["trending"]
+    assert [row["number"] for row in resurge("incidents", "list", "--node", "node-5").json] == [1]
+    assert [row["number"] for row in resurge("incidents", "list", "--state", "closed").json] == [1]
+    assert resurge("nodes", "list", "--standby").json == []
+
+
+def test_filters_are_the_servers(resurge: Resurge, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[httpx.URL] = []
+    send = httpx.Client.send
+
+    def sent(self: httpx.Client, request: httpx.Request, **more: Any) -> httpx.Response:
+        asked.append(request.url)
+        return send(self, request, **more)
+
+    monkeypatch.setattr(httpx.Client, "send", sent)
+    resurge("incidents", "list", "--open", "--topology", "hashtags", "--state", "open", "--limit", "7")
+    resurge("operations", "list", "--kind", "node.drain", "--by", "ada", "--target", "node-1")
+    resurge("problems", "list", "--severity", "error", "--severity", "warning", "--limit", "all")
+    span = ("--since", "2026-01-31T08:00Z", "--until", "2026-01-31T09:30+01:00")
+    resurge("audit", "list", "--actor", "kim", *span)
+    *others, audit = asked
+    assert [(url.path.removeprefix("/api/v1/"), str(url.params.remove("offset"))) for url in others] == [
+        ("incidents/", "topology=hashtags&state=open&open=true&limit=7"),
+        ("operations/", "requested_by=ada&target=node-1&kind=node.drain&limit=50"),
+        ("problems/", "severity=error&severity=warning&limit=1000"),
+    ]
+    since, until = (datetime.fromisoformat(audit.params[name]) for name in ("since", "until"))
+    assert (audit.params["actor"], (until - since).total_seconds()) == ("kim", 1800)
+
+
+def test_a_span_of_time(resurge: Resurge) -> None:
+    everything = [row["at"] for row in resurge("audit", "list", "--limit", "all").json]
+    assert everything == sorted(everything, reverse=True)
+    middle = everything[len(everything) // 2]
+    late = [row["at"] for row in resurge("audit", "list", "--since", middle, "--limit", "all").json]
+    early = [row["at"] for row in resurge("audit", "list", "--until", middle, "--limit", "all").json]
+    assert late + early == everything
+    assert middle in late
+    assert [row["number"] for row in resurge("incidents", "list", "--since", "1h").json] == [2]
+    assert [row["number"] for row in resurge("incidents", "list", "--until", "60m").json] == [1]
+    for wrong in ("soon", "5y", "2026-13-01", ""):
+        assert resurge("incidents", "list", "--since", wrong).code == 2
 
 
 def test_an_empty_table_says_so_beside_the_output(resurge: Resurge) -> None:
