@@ -11,6 +11,7 @@ from cli.asking import Effects, confirmed, reasoned
 from cli.failures import InterruptedByUserError, RefusedError, TimedOutError, UnreachableError
 from cli.options import Order
 from cli.output import Column, field, show
+from cli.paths import resource
 from cli.session import Session, paged_out
 from cli.status import state
 from cli.words import between, clock, duration, plain
@@ -18,7 +19,8 @@ from cli.words import between, clock, duration, plain
 if TYPE_CHECKING:
     from rich.status import Status
 
-ENDED = frozenset({"succeeded", "failed"})
+ENDED = frozenset({"succeeded", "failed", "given_up"})
+"""Of operations and of deliveries."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 
 OPERATION = (
@@ -61,30 +63,38 @@ def act(
 
 def operation_await(session: Session, operation: dict[str, Any], order: Order, title: str) -> dict[str, Any]:
     """The operation at its end, or as it is when `order` does not wait. Raises `TimedOutError`."""
+    path = resource("operations", operation["id"])
+    see = f"resurge operations show {operation['id']}"
+    return followed(session, operation, order, title, path=path, see=see)
+
+
+def followed(
+    session: Session, row: dict[str, Any], order: Order, title: str, *, path: str, see: str
+) -> dict[str, Any]:
+    """What goes on at `path`, at its end or as it is when `order` does not wait. see: the command that shows
+    it later. Raises `TimedOutError`."""
     started = time.monotonic()
     pause = FIRST_PAUSE
-    further = f"it goes on, see `resurge operations show {operation['id']}`"
+    further = f"it goes on, see `{see}`"
     try:
         with _progress(session, title) as progress:
-            while order.wait and operation["state"] not in ENDED:
+            while order.wait and row["state"] not in ENDED:
                 left = order.wait - (time.monotonic() - started)
                 if left <= 0:
-                    raise TimedOutError(
-                        f"{title}: still {operation['state']} after {order.wait:g} s; {further}"
-                    )
+                    raise TimedOutError(f"{title}: still {row['state']} after {order.wait:g} s; {further}")
                 time.sleep(min(pause, left))
                 pause = min(LONGEST_PAUSE, pause * 1.3)
                 away = ""
                 try:
-                    operation = session.rest.get(f"operations/{operation['id']}/")
+                    row = session.rest.get(path)
                 except (UnreachableError, TimedOutError):
                     away = ", the server does not answer"  # it may be restarting; operations outlive that
                 if progress is not None:
                     spent = duration(time.monotonic() - started)
-                    progress.update(_words(f"{title}: {operation['state']} for {spent}{away}"))
+                    progress.update(_words(f"{title}: {row['state']} for {spent}{away}"))
     except KeyboardInterrupt:
         raise InterruptedByUserError(f"{title}: {further}") from None
-    return operation
+    return row
 
 
 def _progress(session: Session, title: str) -> AbstractContextManager[Status | None]:

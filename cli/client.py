@@ -55,7 +55,19 @@ class Rest:
         self._http.close()
 
     def get(self, path: str, params: Parameters | None = None) -> Any:
-        return self._call("GET", path, params=params, repeatable=True)
+        return self._json(self._call("GET", path, params=params, repeatable=True))
+
+    def tagged(self, path: str) -> tuple[Any, str]:
+        """An object, and the entity tag with which an edit holds only for what was read here."""
+        response = self._call("GET", path, repeatable=True)
+        return self._json(response), response.headers.get("ETag", "")
+
+    def document(self, path: str, params: Parameters, *, media_type: str) -> bytes:
+        """What is no object of REST, as it was sent; of this media type and no other."""
+        response = self._call("GET", path, params=params, headers={"Accept": "*/*"}, repeatable=True)
+        if response.headers.get("Content-Type", "").partition(";")[0] != media_type:
+            raise self._no_resurge(response.status_code)
+        return response.content
 
     def rows(self, path: str, params: Parameters | None = None, *, most: int = 0) -> list[dict[str, Any]]:
         """The rows of a list resource, page by page; at most `most`, 0 for all there are."""
@@ -73,17 +85,23 @@ class Rest:
     def post(self, path: str, body: Any, *, key: str = "", timeout: float | None = None) -> Any:
         """With an Idempotency-Key the call may be repeated when its answer is lost, and then is."""
         headers = {"Idempotency-Key": key} if key else {}
-        return self._call("POST", path, body=body, headers=headers, repeatable=bool(key), timeout=timeout)
+        return self._json(
+            self._call("POST", path, body=body, headers=headers, repeatable=bool(key), timeout=timeout)
+        )
 
-    def patch(self, path: str, body: Any) -> Any:
-        return self._call("PATCH", path, body=body, repeatable=True)
+    def patch(self, path: str, body: Any, *, tag: str = "") -> Any:
+        """With a tag only what still has it is changed. It is then not repeated when its answer is lost: the
+        repetition would be refused for the change that the first one has made."""
+        headers = {"If-Match": tag} if tag else {}
+        return self._json(self._call("PATCH", path, body=body, headers=headers, repeatable=not tag))
 
     def put(self, path: str, body: Any) -> Any:
         """Replace the whole, whatever there is."""
-        return self._call("PUT", path, body=body, headers={"If-Match": "*"})
+        return self._json(self._call("PUT", path, body=body, headers={"If-Match": "*"}))
 
-    def delete(self, path: str, reason: str) -> None:
-        self._call("DELETE", path, params={"reason": reason})
+    def delete(self, path: str, reason: str, *, tag: str = "") -> None:
+        """With a tag only what still has it is deleted."""
+        self._call("DELETE", path, params={"reason": reason}, headers={"If-Match": tag} if tag else {})
 
     def _call(
         self,
@@ -95,7 +113,8 @@ class Rest:
         headers: Mapping[str, str] | None = None,
         repeatable: bool = False,
         timeout: float | None = None,
-    ) -> Any:
+    ) -> httpx.Response:
+        """An answer that is a success; any other is raised as what it means."""
         request = self._http.build_request(
             method,
             path,
@@ -119,7 +138,8 @@ class Rest:
                 pause = _retry_after(response)
                 again = pause is not None or (repeatable and response.status_code in AWAY)
                 if last or not again:
-                    return self._read(response)
+                    self._require_success(response)
+                    return response
                 sent = True
                 if pause is not None:
                     time.sleep(pause)
@@ -143,15 +163,16 @@ class Rest:
             f"{where} cannot be reached ({what}): is the server running, and is the address right?"
         )
 
-    def _read(self, response: httpx.Response) -> Any:
+    def _json(self, response: httpx.Response) -> Any:
+        try:
+            return response.json()
+        except ValueError:
+            raise self._no_resurge(response.status_code) from None
+
+    def _require_success(self, response: httpx.Response) -> None:
         status = response.status_code
-        if status == 204:
-            return None
         if 200 <= status < 300:
-            try:
-                return response.json()
-            except ValueError:
-                raise self._no_resurge(status) from None
+            return
         problems = _problems(response)
         if 300 <= status < 400:
             elsewhere = response.headers.get("Location", "elsewhere")

@@ -12,14 +12,18 @@ from click.shell_completion import get_completion_class
 
 from cli import __version__
 from cli.commands.access import login, logout, tokens, whoami
+from cli.commands.delivering import deliveries, delivery, redeliver, test
 from cli.commands.deploying import create, deploy, update
 from cli.commands.events import events
+from cli.commands.exporting import export
 from cli.commands.incidents import incidents
 from cli.commands.nodes import nodes
 from cli.commands.queries import policy, queries
 from cli.commands.records import audit, checkpoints, operations, pipelines, problems, settings
 from cli.commands.topologies import topologies
+from cli.commands.validating import validate
 from cli.commands.watch import watch
+from cli.commands.webhooks import webhooks
 from cli.commands.what_if import what_if
 from cli.failures import Exit
 from cli.options import ResurgeGroup, common_options
@@ -87,6 +91,7 @@ COMMANDS: tuple[click.Command, ...] = (
     audit,
     pipelines,
     settings,
+    webhooks,
     tokens,
     login,
     logout,
@@ -96,8 +101,11 @@ for command in COMMANDS:
     resurge.add_command(command)
 # Also before the resource, where one may look for them first.
 resurge.params.extend(common_options())
-for command in (create, update, deploy):
+for command in (validate, create, update, deploy):
     topologies.add_command(command)
+incidents.add_command(export)
+for command in (test, deliveries, delivery, redeliver):
+    webhooks.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from pathlib import Path
@@ -22,8 +21,9 @@ from cli.configuration import (
     url_check,
 )
 from cli.failures import ConfigurationError, UnauthorisedError
+from cli.keeping import Keeping, keeping_options, secret_keep
 from cli.options import Order, ResurgeCommand, ResurgeGroup, changes, with_session
-from cli.output import Column, dump, field, show, show_rows
+from cli.output import Column, field, show, show_rows
 from cli.paths import resource
 from cli.session import Session
 from cli.words import clock
@@ -43,6 +43,7 @@ TOKENS = (
     Column("CREATED", lambda row: clock(row["created"])),
     Column("EXPIRES", lambda row: clock(row["expiry"]) if row["expiry"] else "never"),
 )
+TOKEN = tuple(Column(column.title.lower(), column.value) for column in TOKENS)
 
 
 @click.command(cls=ResurgeCommand)
@@ -156,13 +157,10 @@ class Lifetime(click.ParamType[float]):
     metavar="12h|30d|never",
     help="how long it is valid",
 )
-@click.option(
-    "--to", "file", type=click.Path(dir_okay=False), help="a new file, for you only, that gets the token"
-)
-@click.option("--show", "shown", is_flag=True, help="print the token")
+@keeping_options("token")
 @changes(waits=False)
 @with_session
-def create(session: Session, lifetime: float, file: str | None, shown: bool, order: Order) -> None:
+def create(session: Session, lifetime: float, keeping: Keeping, order: Order) -> None:
     """Make a token. The server shows it this once, so say where it goes.
 
     \b
@@ -170,40 +168,14 @@ def create(session: Session, lifetime: float, file: str | None, shown: bool, ord
       resurge tokens create --to ci.token --lifetime 30d --reason "for the pipeline"
       resurge tokens create --show --reason "for my laptop"
     """
-    if not file and not shown:
-        raise click.UsageError("say where the token goes: --to FILE, or --show to print it")
     order = reasoned(session, order)
-    handle = _private_file(file) if file else None
     body = {"reason": order.reason, **({"lifetime_hours": lifetime} if lifetime else {})}
-    try:
-        row = session.rest.post(resource("tokens"), body)
-    except BaseException:
-        if handle is not None and file:
-            os.close(handle)
-            os.unlink(file)
-        raise
-    token = row.pop("token")
-    if handle is not None:
-        with os.fdopen(handle, "w", encoding="ascii") as out:
-            out.write(f"{token}\n")
-        row["file"] = file
-    if shown:
-        row["token"] = token
-    extra = tuple(Column(name.upper(), field(name)) for name in ("file", "token") if name in row)
-    if session.format == "json":
-        dump(row)
-    else:
-        show(session, row, tuple(Column(one.title.lower(), one.value) for one in (*TOKENS, *extra)))
+    secret_keep(session, keeping, lambda: _made(session, body), "token", TOKEN)
 
 
-def _private_file(file: str) -> int:
-    """A new file for its owner only, before anything is made that would be lost without it."""
-    try:
-        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise click.UsageError(f"{file} is there already: name a new file") from None
-    except OSError as error:
-        raise click.UsageError(f"{file} cannot be written: {error.strerror}") from None
+def _made(session: Session, body: dict[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = session.rest.post(resource("tokens"), body)
+    return row
 
 
 @tokens.command("revoke")

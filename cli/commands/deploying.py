@@ -80,7 +80,7 @@ def specification_read(file: str) -> str:
 @click.command("create", cls=ResurgeCommand)
 @click.argument("name", required=False)
 @specification_options
-@changes(waits=False)
+@changes(waits=False, keyed=True)
 @with_session
 def create(session: Session, name: str | None, asked: dict[str, Any], order: Order) -> None:
     """Add a topology without deploying it. NAME replaces the one in the specification.
@@ -144,7 +144,7 @@ def deploy(session: Session, name: str | None, asked: dict[str, Any], order: Ord
             )
         _update(session, name, asked["spec"], order)
     elif "spec" in asked or "pipeline" in asked:
-        name = _create(session, name, asked, order)["name"]
+        name = _create(session, name, asked, order.part("create"))["name"]
     elif asked:
         raise click.UsageError("--input, --rate and --limit go with --file or --pipeline")
     elif name is None:
@@ -157,7 +157,7 @@ def deploy(session: Session, name: str | None, asked: dict[str, Any], order: Ord
 def _create(session: Session, name: str | None, asked: dict[str, Any], order: Order) -> dict[str, Any]:
     body = {**asked, **({"name": name} if name else {}), "reason": order.reason}
     try:
-        row: dict[str, Any] = session.rest.post("topologies/", body)
+        row: dict[str, Any] = session.rest.post("topologies/", body, key=order.key)
     except RefusedError as error:
         if error.status == 409 and name is None:
             raise RefusedError(f"{error.message} (name it before --file to give it a new version)") from None

@@ -29,6 +29,7 @@ operators:
     params: {{pattern: '#(\\w+)'}}
     output: true
 """
+WRONG = "name: wrong\noperators: [{name: A, kind: nonsense}, {name: B, kind: filter, inputs: [{from: C}]}]\n"
 
 
 @pytest.mark.parametrize(
@@ -231,6 +232,25 @@ def test_deploying_from_a_file_makes_it_or_gives_it_a_version(resurge: Resurge, 
     assert "pipelines: hashtags" in unknown.err
 
 
+def test_a_creation_whose_answer_is_lost_happens_once(
+    resurge: Resurge, wire: Wire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(client, "PAUSE", 0.01)
+    file = tmp_path / "three.yaml"
+    file.write_text(SPEC.format(name="three"))
+    asked = ("topologies", "create", "-f", str(file), *WHY)
+    wire.lose_answer()
+    created = resurge(*asked, RESURGE_URL=wire.url)
+    assert (created.code, created.json["version"], wire.lost) == (0, 1, 1)
+    assert len(resurge("audit", "list", "--action", "topology.create", "--target", "three").json) == 1
+    assert resurge("topologies", "delete", "three", *WHY, "--yes").code == 0
+    # A script that is run again with its own key makes nothing twice, and begins nothing twice.
+    deploy = ("topologies", "deploy", "-f", str(file), *WHY, "--no-wait", "--idempotency-key", "release-7")
+    first = resurge(*deploy)
+    assert first.code == 0
+    assert resurge(*deploy).json["id"] == first.json["id"]
+
+
 def test_going_back_to_a_checkpoint(resurge: Resurge, database: Callable[..., list[Any]]) -> None:
     back = ("topologies", "restore", "trending")
     assert resurge(*back, "5311", *WHY, "--yes").code == 6
@@ -244,9 +264,7 @@ def test_going_back_to_a_checkpoint(resurge: Resurge, database: Callable[..., li
 
 def test_every_fault_of_a_specification_is_told(resurge: Resurge, tmp_path: Path) -> None:
     file = tmp_path / "wrong.yaml"
-    file.write_text(
-        "name: wrong\noperators: [{name: A, kind: nonsense}, {name: B, kind: filter, inputs: [{from: C}]}]\n"
-    )
+    file.write_text(WRONG)
     answer = resurge("topologies", "create", "-f", str(file), *WHY)
     assert (answer.code, answer.out) == (1, "")
     first, *problems = answer.err.splitlines()
@@ -257,6 +275,37 @@ def test_every_fault_of_a_specification_is_told(resurge: Resurge, tmp_path: Path
     broken = resurge("topologies", "create", "-f", str(file), *WHY)
     assert broken.code == 1
     assert "line" in broken.err
+
+
+def test_a_specification_is_checked_before_anything_is_changed(
+    resurge: Resurge, rest: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = newest(rest)
+    file = tmp_path / "checked.yaml"
+    file.write_text(SPEC.format(name="checked"))
+    right = resurge("topologies", "validate", str(file))
+    assert (right.code, right.err) == (0, "")
+    assert right.json["valid"]
+    assert right.json == rest.post("topologies/validate/", json={"spec": file.read_text()}).json()
+    table = resurge("topologies", "validate", str(file), "-o", "table")
+    assert "checked" in table.out
+    file.write_text(WRONG)
+    wrong = resurge("topologies", "validate", str(file))
+    faults = wrong.json["problems"]
+    assert (wrong.code, wrong.json["valid"], len(faults) > 1) == (1, False, True)
+    assert wrong.err == f"resurge: {file} is not valid: {len(faults)} faults\n"
+    told = resurge("topologies", "validate", str(file), "-o", "table").out
+    for fault in faults:
+        assert fault["path"] in told
+        assert fault["message"] in told
+    with file.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert resurge("topologies", "validate", "-").json == wrong.json
+    file.write_text("a: [")
+    broken = resurge("topologies", "validate", str(file))
+    assert (broken.code, broken.err) == (1, f"resurge: {file} is not valid: 1 fault\n")
+    assert resurge("topologies", "validate", str(tmp_path / "missing")).code == 2
+    assert newest(rest) == before
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import httpx
 import pytest
 
+from tests.browser.servers import free_port
 from tests.unit.cli.conftest import Resurge
-from tests.unit.cli.serving import free_port
 
 Complete = Callable[..., list[str]]
 
@@ -34,6 +35,14 @@ def test_commands_and_options(complete: Complete) -> None:
     assert complete("nodes", "d") == ["drain"]
     assert "--idempotency-key" in complete("nodes", "drain", "--i")
     assert complete("policy", "set", "x", "--rollback", "") == ["ancestors", "global"]
+    assert complete("topologies", "val") == ["validate"]
+    assert complete("incidents", "exp") == ["export"]
+    assert complete("incidents", "export", "1", "--format", "") == ["json", "html", "md"]
+    assert complete("webhooks", "de") == ["delete", "deliveries", "delivery"]
+    assert complete("webhooks", "create", "x", "-", "--kind", "incident.o") == ["incident.opened"]
+    assert "node.lost" not in complete("events", "list", "--kind", "node.lost", "--kind", "node.")
+    assert complete("operations", "list", "--state", "f") == ["failed"]
+    assert complete("audit", "list", "--door", "") == ["page", "rest", "admin", "cli", "system"]
 
 
 def test_names_of_the_server(complete: Complete) -> None:
@@ -47,6 +56,24 @@ def test_names_of_the_server(complete: Complete) -> None:
     assert complete("what-if", "--rack", "") == ["rack-a", "rack-b"]
     assert "node-1" not in complete("what-if", "--node", "node-1", "--node", "node-")
     assert "trending" in complete("topologies", "create", "--pipeline", "t")
+    assert complete("audit", "list", "--actor", "ki") == ["kim"]
+    assert "topology.policy" in complete("audit", "list", "--action", "topology.")
+
+
+def test_names_of_webhooks_are_for_administrators(
+    complete: Complete, tokens: dict[str, str], rest: httpx.Client
+) -> None:
+    body = {"name": "beeper", "url": "https://hooks.example.org/", "kinds": ["node.lost"], "reason": "a test"}
+    made = rest.post("webhooks/", json=body).json()
+    try:
+        delivery = rest.post(f"webhooks/{made['id']}/test/", json={"reason": "a test"}).json()
+        administrator = {"RESURGE_TOKEN": tokens["administrator"]}
+        assert complete("webhooks", "show", "b", **administrator) == ["beeper"]
+        assert complete("webhooks", "show", "b") == []
+        assert complete("webhooks", "delivery", "beeper", "", **administrator) == [delivery["id"]]
+        assert complete("webhooks", "redeliver", "nobody", "", **administrator) == []
+    finally:
+        rest.delete(f"webhooks/{made['id']}/?reason=over")
 
 
 @pytest.mark.parametrize("changed", [{"RESURGE_TOKEN": "0" * 64}, {"RESURGE_URL": "", "RESURGE_TOKEN": ""}])
