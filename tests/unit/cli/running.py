@@ -57,6 +57,7 @@ class Terminal:
         self._emulator = pyte.ByteStream(self._display)
         self.pid, self._fd = pty.fork()
         if self.pid == 0:  # pragma: no cover - the other process
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # it is ignored in whatever a shell runs behind
             os.chdir(ROOT)
             os.environ.update(variables, TERM="xterm-256color", COLUMNS=str(columns), LINES=str(rows))
             os.execv(sys.executable, [sys.executable, "-m", "cli", *arguments])  # noqa: S606
