@@ -24,7 +24,6 @@ SCENARIOS = ("empty", "healthy", "broken", "proposed", "recovered", "large")
 USER, PASSWORD = "admin", "resurge-demo"
 OTHERS = ("operator", "viewer")
 NO_REDIS = "redis://127.0.0.1:1/0"
-MINUTE = 60
 BEATS = {"empty": 0, "large": 3}
 """Seconds of metrics before anybody looks; a minute of them otherwise."""
 
@@ -85,9 +84,8 @@ def _session(user: Any) -> None:
     )
 
 
-def serve(scenario: str, port: int, *, still: bool, hold: bool = False, beats: int = MINUTE) -> None:
-    """Seed what has not been seeded, and answer until the process ends. beats: seconds of metrics before
-    anybody looks, where the scenario does not say less."""
+def serve(scenario: str, port: int, *, still: bool, hold: bool = False) -> None:
+    """Seed what has not been seeded, and answer until the process ends."""
     from django.db import connection
 
     from controlplane.events.models import Event
@@ -98,7 +96,7 @@ def serve(scenario: str, port: int, *, still: bool, hold: bool = False, beats: i
     pulse = Pulse()
     if scenario != "empty" and not Event.objects.exists():
         seed(cast("Scenario", scenario))
-        for _ in range(min(beats, BEATS.get(scenario, MINUTE))):
+        for _ in range(BEATS.get(scenario, 60)):
             pulse.beat()
     connection.close()
 
@@ -121,20 +119,13 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8123)
     parser.add_argument("--still", action="store_true", help="publish nothing after the seeding")
     parser.add_argument("--hold", action="store_true", help="leave what is asked of nodes pending")
-    parser.add_argument("--beats", type=int, default=MINUTE, help="seconds of metrics before anybody looks")
     parser.add_argument("--home", type=Path, help="directory of the database")
     parser.add_argument("--redis", default=NO_REDIS, help="the channel layer")
     arguments = parser.parse_args()
     home = arguments.home or Path(tempfile.mkdtemp(prefix="resurge-seeded-"))
     configure(home, port=arguments.port, redis=arguments.redis)
     prepare()
-    serve(
-        arguments.scenario,
-        arguments.port,
-        still=arguments.still,
-        hold=arguments.hold,
-        beats=arguments.beats,
-    )
+    serve(arguments.scenario, arguments.port, still=arguments.still, hold=arguments.hold)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,6 @@ from tests.browser.serve import session_of
 from tests.browser.servers import free_port
 
 PATIENCE = 120.0
-BEATS = "3"
-"""Nothing that the command line shows needs a long past."""
 
 
 class Server:
@@ -30,10 +28,10 @@ class Server:
         self.url = f"http://127.0.0.1:{port}"
         self._address = ("127.0.0.1", port)
         log = home / "server.log"
-        command = [sys.executable, "-m", "tests.browser.serve", "--still", "--hold", "--beats", BEATS]
+        command = [sys.executable, "-m", "tests.browser.serve", "--still", "--hold", "--scenario", scenario]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [*command, "--scenario", scenario, "--port", str(port), "--home", str(home)],
+                [*command, "--port", str(port), "--home", str(home)],
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
