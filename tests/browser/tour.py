@@ -11,7 +11,11 @@ GO = """(path) => {
   if (path !== location.pathname + location.search) history.pushState(null, "", path);
   dispatchEvent(new PopStateEvent("popstate"));
 }"""
-FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+FRAMES = """() => new Promise((done) => {
+  requestAnimationFrame(() => requestAnimationFrame(() => done()));
+  setTimeout(done, 1000);
+})"""
+"""Two frames; a browser without a screen now and then draws none for as long as nothing changes."""
 
 
 @dataclass(frozen=True)
