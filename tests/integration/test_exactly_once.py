@@ -104,7 +104,7 @@ def test_three_of_four_nodes_die_at_once(stack: Stack) -> None:
     exact(stack)
 
 
-def test_two_nodes_freeze_and_come_back(stack: Stack) -> None:
+def test_two_nodes_freeze(stack: Stack) -> None:
     """Spark believes in them for a minute; the job that waits for them is ended sooner."""
 
     def ended_early() -> int:
@@ -112,7 +112,7 @@ def test_two_nodes_freeze_and_come_back(stack: Stack) -> None:
 
     before, ended = incidents(stack), ended_early()
     lost = sorted(set(stack.plan()["assignment"].values()))[:2]
-    go_on = stack.freeze_nodes(*lost)
+    stack.freeze_nodes(*lost)
     try:
         stack.wait_for(lambda: incidents(stack) == before + 1, "an incident", timeout=30)
         stack.wait_for(
@@ -121,13 +121,7 @@ def test_two_nodes_freeze_and_come_back(stack: Stack) -> None:
         healthy(stack)
         exact(stack)
     finally:
-        go_on()
-    stack.wait_for(lambda: set(lost) <= set(alive(stack)), "the nodes to be back", timeout=60)
-    advanced(stack, 10)
-    exact(stack)
-    stack.kill_nodes(*lost)
-    stack.wait_for(lambda: not set(lost) & set(alive(stack)), "the loss to be noticed", timeout=60)
-    healthy(stack)
+        stack.kill_nodes(*lost)
 
 
 def test_two_nodes_die_one_after_the_other(stack: Stack) -> None:
