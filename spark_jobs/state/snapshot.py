@@ -21,7 +21,6 @@ def snapshot_path(home: Path, topology: str, checkpoint: int, generation: int, p
 def leave_snapshot(home: Path, topology: str, partition: str, generation: int, manifest: Manifest) -> Path:
     """Write the snapshot atomically; the files it names stay until the driver trims them."""
     path = snapshot_path(home, topology, manifest.epoch, generation, partition)
-    path.parent.mkdir(parents=True, exist_ok=True)
     snapshot = Snapshot(
         topology=topology,
         partition=partition,
@@ -31,6 +30,11 @@ def leave_snapshot(home: Path, topology: str, partition: str, generation: int, m
         manifest=msgspec.to_builtins(manifest),
     )
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(msgspec.json.encode(snapshot))
-    temporary.rename(path)
-    return path
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_bytes(msgspec.json.encode(snapshot))
+        except FileNotFoundError:
+            continue  # the agent removes directories that it finds empty, this one before the file was in it
+        temporary.rename(path)
+        return path
