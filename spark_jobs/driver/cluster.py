@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import structlog
 from pyspark import SparkConf, SparkContext
 from pyspark.core.rdd import RDD
 from pyspark.serializers import CPickleSerializer
@@ -21,7 +22,9 @@ from spark_jobs.driver.warming import Warming
 from spark_jobs.driver.watch import JobWatch
 from supervision.java import class_archive_options
 
+log = structlog.get_logger()
 TAG = "epochs"
+WARMING_TAG = "warming"
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 SETTINGS = {
@@ -48,6 +51,7 @@ SETTINGS = {
     "spark.rdd.compress": "false",
     "spark.locality.wait": "3s",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "spark_jobs.preloaded",
     # Executors must be known the moment they register, not at the next event.
     "spark.ui.liveUpdate.period": "0",
     "spark.ui.retainedJobs": "10",
@@ -89,8 +93,9 @@ class Cluster:
         self._tokens: RDD[Any] | None = None
         self._executor_ids: str | None = None
         self._executors: frozenset[Executor] = frozenset()
-        self._warming = Warming(self._warm)
-        # Of this thread's jobs; those that warm executors up have none.
+        self._given_up: set[str] = set()
+        self._warming = Warming(self._warm, lambda: self.context.cancelJobsWithTag(WARMING_TAG))
+        # Of this thread's jobs; those that warm executors up have another.
         self.context.addJobTag(TAG)
         # A task that waits for messages from a lost executor must not keep its slot until that times out.
         self.context.setInterruptOnCancel(True)
@@ -98,9 +103,10 @@ class Cluster:
         self._asking = threading.Lock()
 
     def executors(self) -> frozenset[Executor]:
-        """Every registered executor. Asking is cheap while nothing changed: one call for the ids."""
+        """Every registered executor that was not given up. Asking is cheap while nothing changed: one call
+        for the ids."""
         with self._asking:
-            return self._ask()
+            return frozenset(one for one in self._ask() if one.id not in self._given_up)
 
     def _ask(self) -> frozenset[Executor]:
         scala: Any = self.context._jsc.sc()
@@ -115,14 +121,35 @@ class Cluster:
             self._executor_ids = ids if len(self._executors) == len(wanted) else None
         return self._executors
 
-    def ready_executors(self) -> frozenset[Executor]:
+    def ready(self, executors: frozenset[Executor]) -> frozenset[Executor]:
         """Those that can work without delay; the others are being prepared from now on."""
-        executors = self.executors()
         ready = self._warming.ready({(executor.id, executor.host) for executor in executors})
         return frozenset(executor for executor in executors if (executor.id, executor.host) in ready)
 
     def _warm(self, hosts: list[str]) -> None:
+        self.context.addJobTag(WARMING_TAG)
         self._preferring(hosts).map(import_engine).count()
+
+    def give_up(self, executors: frozenset[Executor]) -> None:
+        """Have Spark give these no more work, although it has not missed them yet. Should their node still be
+        there, its worker ends them and starts others."""
+        with self._asking:
+            new = sorted(one.id for one in executors if one.id not in self._given_up)
+            self._given_up.update(new)
+        if new:
+            log.warning("executors given up", executors=new)
+            # It waits for Spark's master, which the loop should not.
+            threading.Thread(target=self._kill, args=(new,), name="giving-up", daemon=True).start()
+
+    def _kill(self, ids: list[str]) -> None:
+        jvm: Any = self.context._jvm
+        scala: Any = self.context._jsc.sc()
+        adjust_target, count_failures, force = False, False, True
+        try:
+            names = jvm.org.apache.spark.api.python.PythonUtils.toSeq(ids)
+            scala.schedulerBackend().killExecutors(names, adjust_target, count_failures, force)
+        except Exception as error:  # no work is planned on them anyway; Spark misses them in its own time
+            log.warning("executors not ended", executors=ids, error=str(error).splitlines()[:1])
 
     def pin(self, addresses: list[str], obsolete: Callable[[], bool]) -> None:
         """Make one cached token per slot, on the host with that address (DESIGN, section 11). `obsolete`: as

@@ -17,7 +17,8 @@ from spark_jobs.driver.coordination import Coordination
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.faults import Faults
 from spark_jobs.driver.intake import Intake
-from spark_jobs.driver.job import Job, LaneWork, PartitionReport, TaskReport
+from spark_jobs.driver.job import PartitionReport, TaskReport
+from spark_jobs.driver.jobs import Jobs
 from spark_jobs.driver.measure import Measure
 from spark_jobs.driver.pace import ReplayPace
 from spark_jobs.driver.placing import Placing
@@ -32,10 +33,7 @@ REPORT_INTERVAL = 1.0
 FAST_AHEAD = 1
 # What is buffered is cheap to replay: the pace allows more epochs than a catch-up of everybody, up to this.
 BESIDE = 4
-MAX_JOB_FAILURES = 5
 SETTLE = 0.3
-# More Spark jobs than one driver runs in its life.
-JOBS_A_LIFE = 10**9
 
 
 class EpochLoop:
@@ -88,14 +86,15 @@ class EpochLoop:
         self.measure = Measure(topology, coordination.read_costs())
         self.status = Status(topology.name, coordination, send, clock)
         self.faults = Faults(clock, self.status.problem)
-        self._trim = False
         # Snapshots under numbers up to this one may be of another history.
         self._barred = 0 if topology.deterministic else epoch_log.head
-        # Files of a driver that died may be about.
-        self._drop_buffers = True
-        self._job_failures = 0
-        epoch_log.begin_life()
-        self._jobs = 0
+        self.jobs = Jobs(
+            topology,
+            conductor=self.conductor,
+            placing=self.placing,
+            epoch_log=epoch_log,
+            problem=self.status.problem,
+        )
         self._reported_at = 0.0
         self.adoption = Adoption(
             coordination=coordination,
@@ -126,6 +125,7 @@ class EpochLoop:
         self.coordination.refresh()
         if self.coordination.spec is not None and self.coordination.spec.desired == "stopped":
             return "stopped"
+        self.placing.prepare()
         self._adopt_plan()
         try:
             self._follow_executors()
@@ -133,7 +133,7 @@ class EpochLoop:
             self._executors_lost()
             return None
         except Exception as error:  # a node went away while tokens were placed: look again
-            self._job_failed(error)
+            self.jobs.failed(error)
             return None
         if not self.coordination.control.paused:
             self.intake.plan_due(ahead=FAST_AHEAD, reached=self.conductor.front())
@@ -241,70 +241,28 @@ class EpochLoop:
         # bounded input there is no later number.
         used = self.checkpoints.latest if finishing else max(self.checkpoints.highest, self._barred)
         punctuated = wanted and last > used and self.conductor.whole(lanes, last)
-        job = self._job(lanes, checkpoint=last if punctuated else 0)
+        job = self.jobs.make(lanes, checkpoint=last if punctuated else 0, newest=self.checkpoints.latest)
         started = self.clock()
         try:
-            reports = self.cluster.run(layout, job, self._obsolete)
+            reports = self.cluster.run(layout, job, self.jobs.obsolete)
         except JobCancelledError:
             self._executors_lost()
             if not self.topology.deterministic:
                 self._start_again("a node went away during a job, and operators are not deterministic")
             return True
         except Exception as error:  # Spark's own failures: the job is repeatable, so try it again
-            self._job_failed(error)
+            self.jobs.failed(error)
             return True
-        self._job_failures = 0
+        self.jobs.succeeded()
         if not self.topology.deterministic and self.placing.disturbed():
             # What Spark ran a second time came out otherwise than what others had already received.
             self._start_again("an executor was lost during a job, and operators are not deterministic")
             return True
-        if job.drop_buffers:
-            self._drop_buffers = False
-            self.conductor.dropped()
-        self._trim = self._trim and not job.trim_below
+        self.jobs.done(job)
         self._take(lanes, reports, started)
         if punctuated:
-            self._punctuated(last, request)
+            self._punctuated(last, request, reports)
         return True
-
-    def _obsolete(self) -> bool:
-        """Called in another thread while a job runs. What its tasks may still write then comes out the same
-        when it is written again, if operators are deterministic. Otherwise everybody has to start again, and
-        only a node that Spark would wait for in vain is worth that."""
-        return (self.topology.deterministic and self.placing.disturbed()) or self.placing.forsaken()
-
-    def _job(self, lanes: Sequence[Lane], *, checkpoint: int) -> Job:
-        conductor = self.conductor
-        self._jobs += 1
-        running = {partition for lane in lanes for partition in lane.starts}
-        first = min((lane.first for lane in lanes), default=1)
-        last = max((lane.last for lane in lanes), default=0)
-        # Forks and restores start at the newest checkpoint or later, and need the epochs since.
-        keep = min(conductor.committed, conductor.checkpoint)
-        return Job(
-            lanes=[LaneWork(last=lane.last, starts=lane.starts, serves=lane.serves) for lane in lanes],
-            epochs=[self.log.plans[epoch] for epoch in range(first, last + 1) if _in_lanes(lanes, epoch)],
-            progress=conductor.progress,
-            restore={p: k for p, k in conductor.restore.items() if p in running or checkpoint},
-            checkpoint=checkpoint,
-            trim_below=keep if self._trim else 0,
-            keep=[self.checkpoints.latest] if self._trim else [],
-            buffering=conductor.buffering,
-            drop_buffers=self._drop_buffers,
-            attempt=0 if self.topology.deterministic else self.log.life * JOBS_A_LIFE + self._jobs,
-        )
-
-    def _job_failed(self, error: Exception) -> None:
-        self._job_failures += 1
-        text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        log.exception("spark job failed", attempt=self._job_failures)
-        self.status.problem("Spark job", text, "It is repeated; see the driver's log if it goes on failing.")
-        if self._job_failures >= MAX_JOB_FAILURES:
-            raise RuntimeError(
-                f"{MAX_JOB_FAILURES} Spark jobs in a row failed; the last one: {text}"
-            ) from error
-        self.placing.look_again()
-        time.sleep(min(0.2 * 2**self._job_failures, 3.0))
 
     def _take(self, lanes: list[Lane], reports: list[TaskReport], started: float) -> None:
         conductor, before = self.conductor, dict(self.conductor.progress)
@@ -365,13 +323,18 @@ class EpochLoop:
 
     # -- checkpoints -----------------------------------------------------------------------------------
 
-    def _punctuated(self, epoch: int, request: int) -> None:
+    def _punctuated(self, epoch: int, request: int, reports: Sequence[TaskReport]) -> None:
         if self.plan is None:
             return
         self.checkpoints.started(checkpoint=epoch, generation=self.plan.generation, request=request)
         behind = [partition for partition, reached in self.conductor.progress.items() if reached < epoch]
+        # Some may have reached the epoch and been unable to leave their snapshot.
+        failed = {p: r.error for report in reports for p, r in report.partitions.items() if r.error}
         if behind:
             self.checkpoints.fail(f"{', '.join(sorted(behind)[:5])} did not reach epoch {epoch}")
+        elif failed:
+            partition, error = min(failed.items())
+            self.checkpoints.fail(f"no snapshot of {partition}: {error}")
 
     def _follow_checkpoint(self) -> None:
         before = self.checkpoints.latest
@@ -379,10 +342,10 @@ class EpochLoop:
         if not self.checkpoints.ended:
             return
         self.checkpoints.ended = False
-        self._trim = True
+        self.jobs.trim = True
         latest = self.checkpoints.latest
         if latest > before:
-            self._drop_buffers = self._drop_buffers or self.conductor.buffers_kept
+            self.jobs.drop_buffers = self.jobs.drop_buffers or self.conductor.buffers_kept
             self.conductor.completed(latest)
             # On disk before the manifests of older checkpoints go.
             self.log.commit(self.conductor.position, self.clock(), durable=True)
@@ -434,7 +397,3 @@ def _longest(reports: Sequence[TaskReport]) -> float:
     for report in reports:
         stages[report.level] = max(stages.get(report.level, 0.0), report.replaying)
     return sum(stages.values())
-
-
-def _in_lanes(lanes: Sequence[Lane], epoch: int) -> bool:
-    return any(lane.first <= epoch <= lane.last for lane in lanes)

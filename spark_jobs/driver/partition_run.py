@@ -42,7 +42,7 @@ class PartitionRun:
         self.name, self.index = split_partition(partition)
         self.operator = level.topology.by_name[self.name]
         state = level.home / "state" / self.layout.spec.name / partition_directory(partition)
-        self.store = StateStore(state)
+        self.store = StateStore(state, self.job.attempt)
         self.applied = self.job.progress[partition]
         work = self.job.lanes[lane] if lane is not None else None
         start = work.starts[partition] if work is not None else self.applied
@@ -140,7 +140,6 @@ class PartitionRun:
                 state,
                 epoch=plan.epoch,
                 generation=self.layout.generation,
-                deterministic=self.level.topology.deterministic,
             )
         assert self.lane is not None  # noqa: S101 - only a lane has epochs
         self.level.emit(self.lane, self.partition, plan.epoch, output)

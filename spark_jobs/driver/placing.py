@@ -40,10 +40,20 @@ class Placing:
         self._modules = modules
         self._executors: frozenset[Executor] | None = None
         self._pinned: frozenset[Executor] = frozenset()
+        self._ready: frozenset[Executor] = frozenset()
+
+    def prepare(self) -> None:
+        """See to it that executors which have come get ready, and that Spark gives no work to those whose
+        node is gone."""
+        executors = self._cluster.executors()
+        present = self._present(executors)
+        if present < executors:
+            self._cluster.give_up(executors - present)
+        self._ready = self._cluster.ready(present)
 
     def ready(self, plan: Plan) -> tuple[int, int]:
-        """How many of the plan's nodes can work without delay, and how many it has."""
-        hosts = {executor.host for executor in self._present(self._cluster.ready_executors())}
+        """How many of the plan's nodes could work without delay when last prepared, and how many it has."""
+        hosts = {executor.host for executor in self._ready}
         nodes = set(plan.assignment.values())
         return sum(self._coordination.addresses.get(node) in hosts for node in nodes), len(nodes)
 

@@ -2,7 +2,7 @@
 
 The first Python task on an executor starts an interpreter and imports what operators need: a second or two in
 which every query of the topology would wait for the newcomer. So that happens beside the running jobs, in a
-thread of its own, and a plan is adopted only when its nodes are ready.
+thread of its own, as soon as an executor is there, and a plan is adopted only when its nodes are ready.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ log = structlog.get_logger()
 
 
 class Warming:
-    """`warm(hosts)` runs one task on each host and returns when all have ended; it may raise."""
+    """`warm(hosts)` runs one task on each host and returns when all have ended; it may raise. `cancel()` has
+    it raise soon, called again and again while one of its executors is gone: Spark may wait for that a long
+    time, and may not have begun when it is first told."""
 
-    def __init__(self, warm: Callable[[list[str]], None]) -> None:
+    def __init__(self, warm: Callable[[list[str]], None], cancel: Callable[[], None]) -> None:
         self._warm = warm
+        self._cancel = cancel
         self._ready: set[tuple[str, str]] = set()
+        self._batch: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
 
     def ready(self, executors: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         """Those of `executors` (id, host) that are warm; the others are being warmed from now on."""
@@ -30,10 +33,15 @@ class Warming:
         with self._lock:
             self._ready &= present
             ready = set(self._ready)
-        cold = present - ready
-        if cold and (self._thread is None or not self._thread.is_alive()):
-            self._thread = threading.Thread(target=self._run, args=(cold,), name="warming", daemon=True)
-            self._thread.start()
+            batch = self._batch
+            cold = present - ready
+            begins = bool(cold) and not batch
+            if begins:
+                self._batch = cold
+        if begins:
+            threading.Thread(target=self._run, args=(cold,), name="warming", daemon=True).start()
+        elif batch - present:
+            self._cancel()
         return ready
 
     def _run(self, cold: set[tuple[str, str]]) -> None:
@@ -41,6 +49,9 @@ class Warming:
             self._warm(sorted({host for _, host in cold}))
         except Exception as error:  # an executor is gone again; whoever still asks gets another try
             log.warning("executors not warmed up", error=str(error).splitlines()[:1])
-            return
+            warmed = set()
+        else:
+            warmed = cold
         with self._lock:
-            self._ready |= cold
+            self._ready |= warmed
+            self._batch = set()

@@ -11,6 +11,8 @@ from controlplane.domain.coordination import Snapshot, SnapshotFile
 from controlplane.domain.topology import partition_directory
 from spark_jobs.state.store import Manifest
 
+ATTEMPTS = 20
+
 
 def snapshot_path(home: Path, topology: str, checkpoint: int, generation: int, partition: str) -> Path:
     """`<node home>/snapshots/<topology>/<checkpoint>.<generation>/<partition directory>.json`."""
@@ -30,11 +32,14 @@ def leave_snapshot(home: Path, topology: str, partition: str, generation: int, m
         manifest=msgspec.to_builtins(manifest),
     )
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    while True:
+    for attempt in range(ATTEMPTS):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             temporary.write_bytes(msgspec.json.encode(snapshot))
+            break
         except FileNotFoundError:
-            continue  # the agent removes directories that it finds empty, this one before the file was in it
-        temporary.rename(path)
-        return path
+            # The agent removes directories that it finds empty, this one before the file was in it.
+            if attempt == ATTEMPTS - 1:
+                raise
+    temporary.rename(path)
+    return path

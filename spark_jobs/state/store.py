@@ -8,6 +8,7 @@ Files survive the death of a process, not the loss of the node: that is what che
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from secrets import token_hex
@@ -41,20 +42,38 @@ class StateMissingError(LookupError):
 
 
 _decoder = msgspec.json.Decoder(Manifest)
+_MANIFEST = re.compile(r"(\d+)(?:\.(\d+))?\.manifest")
 EMPTY = Manifest(epoch=0, generation=0)
 
 
 class StateStore:
-    """State directory of one partition: `<epoch>.manifest` files and the Arrow files they name."""
+    """State directory of one partition: `<epoch>.manifest` files and the Arrow files they name.
 
-    def __init__(self, directory: Path) -> None:
+    attempt: where an epoch computed again comes out otherwise, a number that grows with every time; 0 where
+    it does not. Then manifests are `<epoch>.<attempt>.manifest`, the highest attempt counts and removes those
+    below it: what a task writes late that was given up, in a history that was undone, is never read.
+    """
+
+    def __init__(self, directory: Path, attempt: int = 0) -> None:
         self.directory = directory
+        self.attempt = attempt
 
     def _path(self, epoch: int) -> Path:
-        return self.directory / f"{epoch}.manifest"
+        """Where the state after an epoch is, or would be."""
+        attempts = self._attempts().get(epoch, ()) if self.attempt else ()
+        return self._named(epoch, max(attempts, default=self.attempt))
 
-    def has(self, epoch: int) -> bool:
-        return epoch == 0 or self._path(epoch).exists()
+    def _named(self, epoch: int, attempt: int) -> Path:
+        return self.directory / (f"{epoch}.{attempt}.manifest" if attempt else f"{epoch}.manifest")
+
+    def _attempts(self) -> dict[int, list[int]]:
+        """Epoch -> the attempts at it that have left a manifest."""
+        found: dict[int, list[int]] = {}
+        if self.directory.is_dir():
+            for entry in os.scandir(self.directory):
+                if name := _MANIFEST.fullmatch(entry.name):
+                    found.setdefault(int(name[1]), []).append(int(name[2] or 0))
+        return found
 
     def manifest(self, epoch: int) -> Manifest:
         """The manifest of an epoch (0 is empty); raises `StateMissingError`, ValueError if damaged."""
@@ -80,19 +99,17 @@ class StateStore:
         with pa.memory_map(str(self.directory / name)) as source:
             return pa.ipc.open_file(source).read_all()
 
-    def commit(
-        self, state: PartitionState, *, epoch: int, generation: int, deterministic: bool = True
-    ) -> Manifest:
+    def commit(self, state: PartitionState, *, epoch: int, generation: int) -> Manifest:
         """Write the new chunks, then the manifest. Repeating it gives the same files if it computes the same;
-        otherwise their names must not be taken for those of another attempt, here or in storage."""
+        otherwise their names must not be taken for those of another time, here or in storage."""
         self.directory.mkdir(parents=True, exist_ok=True)
         tables: dict[str, list[ChunkEntry]] = {}
-        attempt = f"{epoch}.{generation}" if deterministic else f"{epoch}.{generation}.{token_hex(4)}"
+        prefix = f"{epoch}.{generation}.{token_hex(4)}" if self.attempt else f"{epoch}.{generation}"
         for name, table in state.tables.items():
             entries: list[ChunkEntry] = []
             for position, chunk in enumerate(table):
                 if chunk.entry is None:
-                    chunk.entry = self._write(f"{attempt}.{name}.{position}.arrow", chunk)
+                    chunk.entry = self._write(f"{prefix}.{name}.{position}.arrow", chunk)
                 entries.append(chunk.entry)
             if entries:
                 tables[name] = entries
@@ -114,30 +131,31 @@ class StateStore:
     def install(self, manifest: Manifest) -> None:
         """Make a manifest visible; its files must be there."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        temporary = self.directory / f".{manifest.epoch}.manifest.{os.getpid()}"
+        path = self._named(manifest.epoch, self.attempt)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
         temporary.write_bytes(msgspec.json.encode(manifest))
-        temporary.rename(self._path(manifest.epoch))
-
-    def epochs(self) -> list[int]:
-        """Epochs with a manifest, ascending."""
-        if not self.directory.is_dir():
-            return []
-        names = (entry.name for entry in os.scandir(self.directory))
-        return sorted(int(name.removesuffix(".manifest")) for name in names if _is_manifest(name))
+        temporary.rename(path)
+        if self.attempt:
+            older = [one for one in self._attempts().get(manifest.epoch, ()) if one < self.attempt]
+            self._forget(manifest.epoch, older)
 
     def rollback(self, epoch: int) -> None:
-        """Forget everything after `epoch`."""
-        for later in self.epochs():
+        """Forget everything after `epoch` but later attempts, if this one was given up and does not know."""
+        for later, attempts in self._attempts().items():
             if later > epoch:
-                self._path(later).unlink(missing_ok=True)
+                self._forget(later, [one for one in attempts if not self.attempt or one <= self.attempt])
+
+    def _forget(self, epoch: int, attempts: Iterable[int]) -> None:
+        for attempt in attempts:
+            self._named(epoch, attempt).unlink(missing_ok=True)
 
     def trim(self, *, below: int, keep: Iterable[int] = ()) -> None:
         """Delete manifests of epochs below `below` except those in `keep`, then files no manifest names."""
         kept_epochs = set(keep)
         named: set[str] = set()
-        for epoch in self.epochs():
-            if epoch < below and epoch not in kept_epochs:
-                self._path(epoch).unlink(missing_ok=True)
+        for epoch, attempts in self._attempts().items():
+            if (epoch < below and epoch not in kept_epochs) or not (self.attempt or 0 in attempts):
+                self._forget(epoch, attempts)
             else:
                 named.update(entry.name for entry in self.manifest(epoch).files())
         if not self.directory.is_dir():
@@ -145,7 +163,3 @@ class StateStore:
         for entry in os.scandir(self.directory):
             if entry.name.endswith(".arrow") and entry.name not in named:
                 Path(entry.path).unlink(missing_ok=True)
-
-
-def _is_manifest(name: str) -> bool:
-    return name.endswith(".manifest") and not name.startswith(".")

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from hypothesis import HealthCheck, Phase, settings
 
 from controlplane.domain.coordination import (
     CheckpointAck,
@@ -41,8 +42,37 @@ from spark_jobs.driver.watch import JobCancelledError
 from spark_jobs.operators.catalogue import catalogue
 
 
+def schedules(count: int) -> settings:
+    """So many seeds; a failing one is reported as it is, since a smaller number is no simpler schedule."""
+    return settings(
+        max_examples=count,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+
+
 class DriverKilledError(BaseException):
     """SIGKILL of the driver: nothing after it runs."""
+
+
+def sources(source: Path, limit: int) -> list[dict[str, Any]]:
+    """What pipelines begin with: two partitions that read, and a parser behind each."""
+    return [
+        {
+            "name": "S",
+            "kind": "source",
+            "parallelism": 2,
+            "params": {"path": str(source), "rate": 10, "limit": limit, "pace": "fast"},
+        },
+        {
+            "name": "P",
+            "kind": "flat_map_regex",
+            "parallelism": 2,
+            "inputs": [{"from": "S", "partitioning": "one_to_one"}],
+            "params": {"pattern": r"#(\w+)"},
+        },
+    ]
 
 
 def pipeline(source: Path, limit: int) -> Topology:
@@ -58,19 +88,7 @@ def pipeline(source: Path, limit: int) -> Topology:
             "max_epoch_tuples": 20,
             "catch_up_epochs": 4,
             "operators": [
-                {
-                    "name": "S",
-                    "kind": "source",
-                    "parallelism": 2,
-                    "params": {"path": str(source), "rate": 10, "limit": limit, "pace": "fast"},
-                },
-                {
-                    "name": "P",
-                    "kind": "flat_map_regex",
-                    "parallelism": 2,
-                    "inputs": [{"from": "S", "partitioning": "one_to_one"}],
-                    "params": {"pattern": r"#(\w+)"},
-                },
+                *sources(source, limit),
                 operator("A", "sliding_window", ["P"], params={"size_s": 6, "slide_s": 3}),
                 operator("B", "sliding_window", ["P"], params={"size_s": 4, "slide_s": 4}, parallelism=2),
                 operator("V", "latest", ["A"]),
@@ -98,6 +116,8 @@ class World:
     # Not registered any more and silent; Spark still believes in them.
     frozen: dict[str, str] = field(default_factory=dict)
     freezing: bool = False
+    # Whose functions the topology may name.
+    modules: list[str] = field(default_factory=list)
     plan: Plan | None = None
     latest: LatestCheckpoint | None = None
     now: float = 1_000_000.0
@@ -219,15 +239,27 @@ class PlayedCluster:
     def __init__(self, world: World) -> None:
         self.world = world
         self.pinned: list[str] = []
+        # Nodes whose executor was given up while they were frozen, and how often that happened to each.
+        self.ended: set[str] = set()
+        self.lives: dict[str, int] = {}
         # Tasks of a job that was ended early: they may still run, and nobody hears of them.
         self.leftover: list[tuple[LevelTask, int, str, list[Any]]] = []
 
     def executors(self) -> frozenset[Executor]:
-        known = self.world.nodes | self.world.frozen
-        return frozenset(Executor(name, address) for name, address in known.items())
+        """A node whose executor was given up has another once it is back."""
+        self.ended &= self.world.frozen.keys()
+        known = {**self.world.nodes, **{n: a for n, a in self.world.frozen.items() if n not in self.ended}}
+        return frozenset(Executor(f"{n}/{self.lives.get(n, 0)}", address) for n, address in known.items())
 
-    def ready_executors(self) -> frozenset[Executor]:
-        return self.executors()
+    def ready(self, executors: frozenset[Executor]) -> frozenset[Executor]:
+        return executors
+
+    def give_up(self, executors: frozenset[Executor]) -> None:
+        for executor in executors:
+            name, _, life = executor.id.partition("/")
+            assert name in self.world.frozen, "given up although it is there"
+            self.ended.add(name)
+            self.lives[name] = int(life) + 1
 
     def pin(self, addresses: list[str], obsolete: Callable[[], bool]) -> None:
         self.pinned = addresses
@@ -307,7 +339,7 @@ def drive(world: World, *, steps: int) -> str:
             stop.set()
         return world.now
 
-    intake = Intake(topology=world.topology, log=log, home=world.root, modules=[], clock=clock)
+    intake = Intake(topology=world.topology, log=log, home=world.root, modules=world.modules, clock=clock)
     intake.prepare(world.messages.append)
     url = f"file://{world.root}/checkpoints"
     retention = Retention(url=url, topology="t")
@@ -333,7 +365,7 @@ def drive(world: World, *, steps: int) -> str:
         retention=retention,
         outputs=str(world.root / "outputs"),
         checkpoint_url=url,
-        modules=[],
+        modules=world.modules,
         clock=clock,
         stop=stop,
     )

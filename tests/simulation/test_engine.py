@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.domain.coordination import Plan
 from spark_jobs.sinks.parquet import read_outputs
-from tests.simulation.engine_world import World, drive, pipeline, write_input
+from tests.simulation.engine_world import World, drive, pipeline, schedules, write_input
 
 LIMIT = 700
 NODES = 3
@@ -107,7 +107,8 @@ def test_schedules_that_once_failed(
     survive(new_world(tmp_path, seed), expected)
 
 
-def survive(world: World, expected: Rows) -> None:
+def live(world: World) -> None:
+    """One life of the driver after the other until the input has ended; what fails stops failing in time."""
     for life in range(200):
         world.failing = life < 40
         state = drive(world, steps=world.random.choice([30, 100, 400]))
@@ -115,35 +116,25 @@ def survive(world: World, expected: Rows) -> None:
             break
         coordinate(world)
     assert state == "completed"
+
+
+def survive(world: World, expected: Rows) -> None:
+    live(world)
     assert outputs(world.root) == expected
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(st.integers(0, 2**32))
+@schedules(70)
+@given(seed=st.integers(0, 2**32), freezing=st.booleans())
 def test_every_schedule_ends_with_the_rows_of_a_clean_run(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, expected: Rows, seed: int
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    expected: Rows,
+    seed: int,
+    freezing: bool,
 ) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    survive(new_world(tmp_path_factory.mktemp("world"), seed), expected)
-
-
-@settings(
-    max_examples=30,
-    deadline=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(st.integers(0, 2**32))
-def test_nodes_that_freeze_and_come_back(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, expected: Rows, seed: int
-) -> None:
-    """Spark goes on believing in them. What they were doing may be finished later, unasked for."""
+    """Nodes die, or freeze and come back: Spark goes on believing in those, and what they were doing may be
+    finished later, unasked for."""
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     world = new_world(tmp_path_factory.mktemp("world"), seed)
-    world.freezing = True
+    world.freezing = freezing
     survive(world, expected)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.domain.coordination import CheckpointReport, DriverStatus, ProblemReport
+from spark_jobs.driver.checkpoints import UPLOAD_TIMEOUT
 from tests.simulation.engine_world import World, drive
 from tests.simulation.test_engine import Rows, expected, new_world, outputs
 
@@ -84,3 +85,21 @@ def test_no_thread_is_left(world: World) -> None:
     before = threading.active_count()
     drive(world, steps=200)
     assert threading.active_count() == before
+
+
+def test_a_partition_that_cannot_leave_its_snapshot_fails_the_checkpoint_at_once(world: World) -> None:
+    """It has reached the epoch; nobody waits for an upload that cannot come."""
+    assert world.plan is not None
+    node = world.plan.assignment["A[0]"]
+    blocked = in_the_way(world.root / "nodes" / node / "snapshots" / "t")
+    drive(world, steps=400)
+    reports = [message for message in world.messages if isinstance(message, CheckpointReport)]
+    failed = [report for report in reports if report.state == "failed"]
+    assert failed
+    waited = [(report.ended_at or world.now) - report.started_at for report in failed]
+    assert max(waited) < UPLOAD_TIMEOUT / 10, "it waited for acknowledgements"
+    assert all(report.cause.startswith("no snapshot of ") for report in failed)
+    assert str(blocked) in failed[0].cause
+    blocked.unlink()
+    assert drive(world, steps=100_000) == "completed"
+    assert world.latest is not None

@@ -133,15 +133,3 @@ def test_replaying_from_an_older_manifest_gives_the_same_rows(tmp_path: Path) ->
 )
 def test_bad_parameters_are_explained(params: dict[str, object], message: str) -> None:
     assert any(message in problem for problem in SlidingWindow.problems(params))
-
-
-def test_files_of_another_attempt_have_other_names_unless_they_are_the_same(tmp_path: Path) -> None:
-    def names(deterministic: bool) -> list[str]:
-        store = StateStore(tmp_path)
-        state = store.open(EMPTY)
-        state.table("rows").append(pa.table({"x": [1]}))
-        manifest = store.commit(state, epoch=1, generation=1, deterministic=deterministic)
-        return [entry.name for entry in manifest.files()]
-
-    assert names(True) == names(True)
-    assert names(False) != names(False)

@@ -1,0 +1,156 @@
+"""Operators that are not deterministic: whatever fails, all outputs tell of one history.
+
+An operator marks its rows with numbers that it never gives twice, and remembers the last. Whoever passes them
+on must have passed on those that are in the operator's own output, every row of the input must have one, and
+each must follow the one before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.coordination import Plan
+from controlplane.domain.topology import Topology, load_topology
+from spark_jobs.operators.base import EpochContext, Operator
+from spark_jobs.operators.catalogue import OperatorCatalogue
+from spark_jobs.sinks.parquet import read_outputs
+from spark_jobs.state.tables import PartitionState
+from tests.simulation.engine_world import World, drive, schedules, sources, write_input
+from tests.simulation.test_engine import LIMIT, NODES, live
+
+MODULES: Final = ("tests.simulation",)
+MARKS = itertools.count(1)
+
+
+class Marker(Operator):
+    """Passes rows on, with a mark of its own and the mark of the row before at the end of each key."""
+
+    kind = "marker"
+
+    def process(
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+    ) -> pa.Table | None:
+        tables = [table for name in self.inputs for table in inputs.get(name, ())]
+        if not tables:
+            return None
+        rows = pa.concat_tables(tables)
+        keys: list[str] = []
+        for key in rows.column("key").to_pylist():
+            before, state.values["mark"] = state.values.get("mark", 0), next(MARKS)
+            keys.append(f"{key}-{before}-{state.values['mark']}")
+        return rows.set_column(rows.schema.get_field_index("key"), "key", pa.array(keys, pa.string()))
+
+
+def pipeline(source: Path) -> Topology:
+    """Two sources, each with a parser; a marker with two partitions; two who pass on, one of each other."""
+
+    def passes(name: str, upstream: str, **more: Any) -> dict[str, Any]:
+        inputs = [{"from": upstream, "partitioning": "full", "key": "key"}]
+        params = {"column": "key", "comparison": "is_not_null"}
+        return {
+            "name": name, "kind": "filter", "inputs": inputs, "params": params, "output": True, **more,
+        }  # fmt: skip
+
+    return load_topology(
+        {
+            "name": "t",
+            "max_epoch_tuples": 20,
+            "catch_up_epochs": 4,
+            "operators": [
+                *sources(source, LIMIT),
+                {
+                    "name": "M",
+                    "kind": "python",
+                    "parallelism": 2,
+                    "deterministic": False,
+                    "inputs": [{"from": "P", "partitioning": "full", "key": "key"}],
+                    "params": {"class": f"{__name__}.Marker"},
+                    "output": True,
+                },
+                passes("A", "M", parallelism=2),
+                passes("B", "M"),
+                passes("C", "A"),
+            ],
+        },
+        OperatorCatalogue(MODULES),
+    )
+
+
+def new_world(root: Path, seed: int) -> World:
+    write_input(root / "input.parquet")
+    world = World(root=root, topology=pipeline(root / "input.parquet"), random=random.Random(seed))
+    world.modules = list(MODULES)
+    names = [world.join() for _ in range(NODES)]
+    assignment = {p: names[i % NODES] for i, p in enumerate(world.topology.partitions)}
+    world.plan = Plan(generation=1, kind="deploy", assignment=assignment)
+    return world
+
+
+def keys(root: Path, operator: str) -> Counter[tuple[int, str]]:
+    """How often each key is in the output of each epoch."""
+    rows = read_outputs(root / "outputs", "t", operator)
+    return Counter(zip(rows.column("epoch").to_pylist(), rows.column("key").to_pylist(), strict=True))
+
+
+def unbroken(root: Path) -> bool:
+    """Whether every row of the marker names the one before it: no state came from another history."""
+    for index in range(2):
+        rows = read_outputs(root / "outputs", "t", "M", index)
+        marks = [key.split("-")[1:] for key in rows.column("key").to_pylist()]
+        if [before for before, _ in marks] != ["0", *(mark for _, mark in marks[:-1])]:
+            return False
+    return True
+
+
+def unmarked(found: Counter[tuple[int, str]]) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    for (_, key), count in found.items():
+        counted[key.partition("-")[0]] += count
+    return counted
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Counter[str]:
+    """Without marks, of a run in which nothing fails."""
+    world = new_world(tmp_path_factory.mktemp("clean"), seed=0)
+    world.failing = False
+    assert drive(world, steps=100_000) == "completed"
+    found = unmarked(keys(world.root, "M"))
+    assert sum(found.values()) > LIMIT
+    return found
+
+
+def survive(world: World, expected: Counter[str]) -> None:
+    live(world)
+    found = keys(world.root, "M")
+    assert unmarked(found) == expected
+    assert set(found.values()) == {1}, "a mark was given twice"
+    assert unbroken(world.root)
+    for operator in ("A", "B", "C"):
+        assert keys(world.root, operator) == found, operator
+
+
+@schedules(20)
+@given(seed=st.integers(0, 2**32), freezing=st.booleans())
+def test_all_outputs_tell_of_one_history(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    expected: Counter[str],
+    seed: int,
+    freezing: bool,
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    world = new_world(tmp_path_factory.mktemp("world"), seed)
+    world.freezing = freezing
+    survive(world, expected)

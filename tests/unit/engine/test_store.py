@@ -1,0 +1,77 @@
+"""State on a node's disk: the same files when it is computed again, or the newest attempt if it differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from spark_jobs.state.store import EMPTY, Manifest, StateMissingError, StateStore
+
+
+def committed(store: StateStore, *, epoch: int, rows: list[int]) -> Manifest:
+    state = store.open(EMPTY)
+    state.table("rows").append(pa.table({"x": rows}))
+    return store.commit(state, epoch=epoch, generation=1)
+
+
+def rows_of(store: StateStore, epoch: int) -> list[int]:
+    table = store.open(store.manifest(epoch)).table("rows").read()
+    assert table is not None
+    return list(table.column("x").to_pylist())
+
+
+def test_the_same_again_is_the_same_files_and_another_attempt_has_its_own(tmp_path: Path) -> None:
+    again = StateStore(tmp_path / "deterministic")
+    assert committed(again, epoch=1, rows=[1]) == committed(again, epoch=1, rows=[1])
+    assert len(list(again.directory.iterdir())) == 2
+    first = committed(StateStore(tmp_path / "other", 1), epoch=1, rows=[1])
+    second = committed(StateStore(tmp_path / "other", 2), epoch=1, rows=[2])
+    assert {file.name for file in first.files()}.isdisjoint(file.name for file in second.files())
+
+
+def test_what_an_attempt_that_was_given_up_writes_late_is_never_read(tmp_path: Path) -> None:
+    given_up, now = StateStore(tmp_path, 7), StateStore(tmp_path, 8)
+    committed(now, epoch=5, rows=[8])
+    committed(given_up, epoch=5, rows=[7])
+    committed(given_up, epoch=6, rows=[7])
+    assert rows_of(now, 5) == [8]
+    committed(now, epoch=6, rows=[8])
+    assert rows_of(now, 6) == [8]
+    assert [path.name for path in tmp_path.glob("6.*.manifest")] == ["6.8.manifest"]
+
+
+def test_an_attempt_that_was_given_up_takes_nothing_back_from_later_ones(tmp_path: Path) -> None:
+    given_up, now = StateStore(tmp_path, 7), StateStore(tmp_path, 8)
+    committed(given_up, epoch=5, rows=[7])
+    committed(now, epoch=6, rows=[8])
+    given_up.rollback(3)
+    assert rows_of(now, 6) == [8]
+    with pytest.raises(StateMissingError):
+        now.manifest(5)
+    now.rollback(3)
+    with pytest.raises(StateMissingError):
+        now.manifest(6)
+
+
+def test_trimming_keeps_what_is_named_and_nothing_else(tmp_path: Path) -> None:
+    store = StateStore(tmp_path, 3)
+    for epoch in range(1, 6):
+        committed(store, epoch=epoch, rows=[epoch])
+    store.trim(below=4, keep=[2])
+    assert [rows_of(store, epoch) for epoch in (2, 4, 5)] == [[2], [4], [5]]
+    assert len(list(tmp_path.glob("*.arrow"))) == len(list(tmp_path.glob("*.manifest"))) == 3
+
+
+def test_attempts_of_an_earlier_deployment_go_with_the_first_trim(tmp_path: Path) -> None:
+    """It was not deterministic; the one of today is."""
+    committed(StateStore(tmp_path, 3), epoch=9, rows=[3])
+    store = StateStore(tmp_path)
+    committed(store, epoch=1, rows=[1])
+    store.trim(below=1)
+    assert rows_of(store, 1) == [1]
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".arrow", ".manifest"]
+    committed(StateStore(tmp_path, 4), epoch=9, rows=[4])
+    store.rollback(1)
+    assert [path.name for path in tmp_path.glob("*.manifest")] == ["1.manifest"]
