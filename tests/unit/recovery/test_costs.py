@@ -9,7 +9,7 @@ from controlplane.domain.recovery.events import Looked, NodeArrived, NodeReturne
 from controlplane.domain.recovery.incident import Deployment, NodeView
 from controlplane.domain.recovery.instructions import AskForNode
 from tests.simulation.incident_graphs import branches
-from tests.unit.recovery.test_incremental import machine, report
+from tests.unit.recovery.chains import machine, report
 from tests.unit.recovery.test_machine import arrive, lose, only
 
 GRAPH = branches("t0", 1)  # Source[0], A[0], B[0], All[0], Unused[0]

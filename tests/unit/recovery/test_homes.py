@@ -7,7 +7,7 @@ from controlplane.domain.recovery.events import NodeArrived
 from controlplane.domain.recovery.homes import homeward
 from controlplane.domain.recovery.incident import NodeView
 from controlplane.domain.recovery.instructions import CreatePlan
-from tests.unit.recovery.test_incremental import machine
+from tests.unit.recovery.chains import machine
 from tests.unit.recovery.test_machine import lose, only
 
 PLACED = Placement(

@@ -75,3 +75,8 @@ def due_now() -> int:
     return Delivery.objects.filter(state=DeliveryState.PENDING).update(
         due_at=timezone.now() - timedelta(seconds=1)
     )
+
+
+def log_of(delivery: Delivery) -> list[tuple[int, int | None, str]]:
+    """Number, answer and error of each attempt."""
+    return list(delivery.log.order_by("number").values_list("number", "status", "error"))
