@@ -12,6 +12,7 @@ from controlplane.checkpoints.api.views import CheckpointViewSet, TopologyCheckp
 from controlplane.events.api.views import AuditViewSet, EventListView, OperationViewSet, SnapshotView
 from controlplane.incidents.api.views import IncidentViewSet, TopologyPlanViewSet
 from controlplane.nodes.api.views import NodeRequestViewSet, NodeViewSet
+from controlplane.replication.api.views import ReplicationPlanView
 from controlplane.topologies.api.parts import (
     AvailabilityViewSet,
     PartitionViewSet,
@@ -54,6 +55,7 @@ of_topology: list[URLPattern | URLResolver] = [
         name="topology-checkpoint",
     ),
     path("plans/", TopologyPlanViewSet.as_view({"get": "list"}), name="topology-plans"),
+    path("replication-plan/", ReplicationPlanView.as_view(), name="topology-replication-plan"),
     path("versions/", VersionViewSet.as_view({"get": "list"}), name="topology-versions"),
     path("problems/", TopologyProblemViewSet.as_view({"get": "list"}), name="topology-problems"),
     path("availability/", AvailabilityViewSet.as_view({"get": "list"}), name="topology-availability"),

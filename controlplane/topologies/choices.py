@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controlplane.choices import Choices, ColouredChoices
 from controlplane.domain.planning import PLANNERS
+from controlplane.domain.replication import REPLICATION_PLANNERS
 
 
 class TopologyStatus(ColouredChoices):
@@ -69,6 +70,9 @@ class ApprovalPolicy(Choices):
 
 PLANNER_CHOICES = [(name, name.replace("_", " ").capitalize()) for name in sorted(PLANNERS)]
 """Who chooses what returns first."""
+
+REPLICATION_PLANNER_CHOICES = [(name, name.replace("_", " ").capitalize()) for name in REPLICATION_PLANNERS]
+"""Who chooses what is worth a replica."""
 
 
 class PartitionState(ColouredChoices):

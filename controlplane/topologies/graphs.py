@@ -14,9 +14,10 @@ from controlplane.domain.topology import TopologySpec
 
 def graph_of(spec: dict[str, Any]) -> TopologyGraph:
     """The graph of a specification that was validated when it was accepted."""
-    return _parsed(json.dumps(spec, sort_keys=True))
+    return graph_of_text(json.dumps(spec, sort_keys=True))
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str) -> TopologyGraph:
+def graph_of_text(text: str) -> TopologyGraph:
+    """The same, of a specification as the database keeps it."""
     return TopologyGraph(msgspec.json.decode(text, type=TopologySpec))

@@ -8,6 +8,7 @@ from django.db import models
 from controlplane.domain.topology.spec import TOPOLOGY_NAME_PATTERN
 from controlplane.topologies.choices import (
     PLANNER_CHOICES,
+    REPLICATION_PLANNER_CHOICES,
     ApprovalPolicy,
     Desired,
     MethodPolicy,
@@ -71,6 +72,17 @@ class Topology(models.Model):
         blank=True,
         validators=[MinValueValidator(0.0)],
         help_text="seconds from one loss to the next; empty: the installation's number",
+    )
+    replication_planner = models.CharField(
+        max_length=32,
+        choices=REPLICATION_PLANNER_CHOICES,
+        default="structure_aware",
+        help_text="who chooses what is worth a replica",
+    )
+    replication_budget = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="partitions that a replication plan may replicate; empty: a quarter of all",
     )
     generation = models.PositiveIntegerField(default=0)
     applied_generation = models.PositiveIntegerField(

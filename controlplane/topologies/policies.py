@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import transaction
 
 from controlplane.domain.recovery.policy import RecoveryPolicy
+from controlplane.domain.topology.spec import MAX_PARTITIONS
 from controlplane.errors import Invalid
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Door, EventKind
@@ -18,7 +19,13 @@ from controlplane.events.representation import POLICY_FIELDS, topology_change
 from controlplane.events.services import event_publish
 from controlplane.incidents.stepping import incidents_step_on_commit
 from controlplane.preconditions import ANYTHING, Expected
-from controlplane.topologies.choices import PLANNER_CHOICES, ApprovalPolicy, MethodPolicy, RollbackPolicy
+from controlplane.topologies.choices import (
+    PLANNER_CHOICES,
+    REPLICATION_PLANNER_CHOICES,
+    ApprovalPolicy,
+    MethodPolicy,
+    RollbackPolicy,
+)
 from controlplane.topologies.models import Topology
 from controlplane.topologies.selectors import topology_get
 from controlplane.topologies.tags import policy_tag
@@ -28,6 +35,7 @@ _CHOICES: dict[str, list[str]] = {
     "planner": [name for name, _ in PLANNER_CHOICES],
     "rollback": list(RollbackPolicy.values),
     "approval": list(ApprovalPolicy.values),
+    "replication_planner": [name for name, _ in REPLICATION_PLANNER_CHOICES],
 }
 HIGHEST_THRESHOLD = 100_000
 
@@ -106,5 +114,9 @@ def _require(field: str, value: Any) -> None:
         raise Invalid(field, f"{value!r} is not a number")
     if field == "correlation_threshold" and (value != int(value) or not 1 <= value <= HIGHEST_THRESHOLD):
         raise Invalid(field, f"{value!r} is not a whole number of nodes from 1 to {HIGHEST_THRESHOLD}")
+    if field == "replication_budget":
+        if value != int(value) or not 0 <= value <= MAX_PARTITIONS:
+            raise Invalid(field, f"{value!r} is not a whole number of partitions from 0 to {MAX_PARTITIONS}")
+        return
     if value < 0:
         raise Invalid(field, f"{value!r} s is less than none")

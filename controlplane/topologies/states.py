@@ -105,13 +105,20 @@ def downstream(graph: TopologyGraph, origins: Iterable[str]) -> set[str]:
 
 
 def query_health(
-    *, failed: bool, healthy: bool, state: DriverState, previous: str, was_available: bool
+    *,
+    failed: bool,
+    restored: bool,
+    healthy: bool,
+    state: DriverState,
+    previous: str,
+    was_available: bool,
 ) -> tuple[QueryStatus, bool]:
     """A query's status and whether it is available.
 
-    `failed` says that one of its partitions is; `healthy` is the verdict of the
-    availability tracker. A query that never was available is starting; one whose
-    topology was paused or has completed stays as it was.
+    `failed` says that one of its partitions is, `restored` that one is being restored or
+    replays; `healthy` is the verdict of the availability tracker. A query that never was
+    available is starting; one whose topology was paused or has completed stays as it was.
+    A restore elsewhere changes nothing for a query.
     """
     if state == "stopped":
         return QueryStatus.STARTING, False
@@ -119,7 +126,7 @@ def query_health(
         return QueryStatus.FAILED, False
     if state in ("paused", "completed"):
         return QueryStatus(previous), was_available
-    if healthy and state in ("running", "degraded", "replaying"):
+    if healthy and (state in ("running", "degraded", "replaying") or (state == "restoring" and not restored)):
         return QueryStatus.AVAILABLE, True
     if previous == QueryStatus.STARTING and state not in ("restoring", "replaying", "degraded"):
         return QueryStatus.STARTING, False

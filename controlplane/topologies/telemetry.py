@@ -281,15 +281,18 @@ def _states_apply(
     )
     for label, partition in rows.partitions.items():
         partition.state = states.get(label, partition.state)
+    catching_up = (PartitionState.RESTORING, PartitionState.REPLAYING)
+    restored = {label for label, row in rows.partitions.items() if row.state in catching_up}
     for label, query in rows.queries.items():
-        lost = bool(failed & graph.query_partitions.get(label, frozenset()))
+        needed = graph.query_partitions.get(label, frozenset())
         verdict = health.get(label)
         if verdict is not None:
             query.latency = verdict.latency
             query.baseline_latency = verdict.baseline
             query.relative_latency = verdict.relative
         query.status, query.available = query_health(
-            failed=lost,
+            failed=not needed.isdisjoint(failed),
+            restored=not needed.isdisjoint(restored),
             healthy=verdict.available if verdict is not None else query.available,
             state=state,
             previous=query.status,

@@ -10,10 +10,17 @@ from rest_framework import serializers
 from controlplane.api.fields import StrictSerializer, TextField
 from controlplane.api.requests import ErrorItemSerializer, ReasonSerializer
 from controlplane.domain.topology import Topology as Graph
+from controlplane.domain.topology.spec import MAX_PARTITIONS
 from controlplane.events.drawing import graph_drawn
 from controlplane.events.light import RAW
 from controlplane.events.representation import POLICY_FIELDS
-from controlplane.topologies.choices import PLANNER_CHOICES, ApprovalPolicy, MethodPolicy, RollbackPolicy
+from controlplane.topologies.choices import (
+    PLANNER_CHOICES,
+    REPLICATION_PLANNER_CHOICES,
+    ApprovalPolicy,
+    MethodPolicy,
+    RollbackPolicy,
+)
 from controlplane.topologies.models import (
     PRIORITY_HIGH,
     PRIORITY_LOW,
@@ -28,7 +35,8 @@ from controlplane.topologies.policies import HIGHEST_THRESHOLD
 
 
 class PolicySerializer(serializers.ModelSerializer):
-    """How the topology is recovered. Numbers that are null are those of the installation (`settings/`)."""
+    """How the topology is recovered, and what its replication plan is asked for. Numbers that are null are
+    those of the installation (`settings/`), a `replication_budget` a quarter of the partitions."""
 
     class Meta:
         model = Topology
@@ -153,6 +161,14 @@ class PolicyUpdateSerializer(ReasonSerializer):
     )
     correlation_window = serializers.FloatField(
         required=False, allow_null=True, min_value=0.0, help_text="seconds"
+    )
+    replication_planner = serializers.ChoiceField(REPLICATION_PLANNER_CHOICES, required=False)
+    replication_budget = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=0,
+        max_value=MAX_PARTITIONS,
+        help_text="partitions; null: a quarter of all",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,8 @@ POLICY = {
     "approval": "automatic",
     "correlation_threshold": "",
     "correlation_window": "",
+    "replication_planner": "structure_aware",
+    "replication_budget": "",
 }
 
 
@@ -134,6 +136,8 @@ def test_a_new_version_and_a_policy_in_one_edit(client: Client, topology: Topolo
         ({"correlation_threshold": "1.5"}, "Enter a whole number"),
         ({"correlation_threshold": "1000000"}, "is not a whole number of nodes from 1"),
         ({"correlation_window": "-1"}, "less than none"),
+        ({"replication_budget": "100001"}, "whole number of partitions from 0 to 100000"),
+        ({"replication_planner": "magic"}, "not one of the available choices"),
         ({"correlation_window": "nan"}, "Enter a number"),
         ({"specification": ""}, "This field is required"),
         ({"specification": "name: counts"}, "operators"),

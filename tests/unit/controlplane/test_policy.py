@@ -29,6 +29,8 @@ def test_a_policy_is_read_and_changed(operator: APIClient, topology: Topology) -
         "approval": "automatic",
         "correlation_threshold": None,
         "correlation_window": None,
+        "replication_planner": "structure_aware",
+        "replication_budget": None,
     }
     changed = operator.patch(POLICY, {"method": "incremental", "correlation_window": 2.5, **WHY})
     assert changed.status_code == 200
@@ -54,6 +56,10 @@ def test_a_policy_is_read_and_changed(operator: APIClient, topology: Topology) -
         ({"correlation_window": -1, **WHY}, "correlation_window"),
         ({"correlation_window": "nan", **WHY}, "correlation_window"),
         ({"correlation_window": "inf", **WHY}, "correlation_window"),
+        ({"replication_planner": "optimal", **WHY}, "replication_planner"),
+        ({"replication_budget": -1, **WHY}, "replication_budget"),
+        ({"replication_budget": 1.5, **WHY}, "replication_budget"),
+        ({"replication_budget": 100_001, **WHY}, "replication_budget"),
         ({"method": "auto"}, "reason"),
         ({"colour": "red", **WHY}, "colour"),
         (WHY, ""),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controlplane.domain.coordination import DriverState
-from controlplane.topologies.states import partition_states
+from controlplane.topologies.choices import QueryStatus
+from controlplane.topologies.states import partition_states, query_health
 from tests.simulation.incident_graphs import branches
 
 GRAPH = branches("t", 2)  # Source[i] -> A[i] -> B[i]; A -> All[0]; Source[i] -> Unused[i]
@@ -50,3 +51,27 @@ def test_a_message_that_does_not_say_who_is_behind_changes_nothing(before: str, 
 
 def test_all_run_once_the_driver_does() -> None:
     assert set(states("running", before="replaying").values()) == {"running"}
+
+
+@pytest.mark.parametrize(
+    ("state", "restored", "expected"),
+    [
+        ("restoring", False, (QueryStatus.AVAILABLE, True)),
+        ("restoring", True, (QueryStatus.RECOVERING, False)),
+        ("waiting_for_nodes", False, (QueryStatus.RECOVERING, False)),
+        # Whether it has caught up is for its latency to say.
+        ("replaying", True, (QueryStatus.AVAILABLE, True)),
+    ],
+)
+def test_a_restore_elsewhere_changes_nothing_for_a_query(
+    state: DriverState, restored: bool, expected: tuple[QueryStatus, bool]
+) -> None:
+    found = query_health(
+        failed=False,
+        restored=restored,
+        healthy=True,
+        state=state,
+        previous=QueryStatus.AVAILABLE,
+        was_available=True,
+    )
+    assert found == expected

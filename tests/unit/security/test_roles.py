@@ -54,6 +54,7 @@ READS = {
     "topologies/{topology}/problems/",
     "topologies/{topology}/queries/",
     "topologies/{topology}/queries/{query}/",
+    "topologies/{topology}/replication-plan/",
     "topologies/{topology}/versions/",
 }
 """Below ``/api/v1/``, for viewers and above. What else REST can be asked is in `WRITES`."""

@@ -1,0 +1,60 @@
+"""Computing a replication plan for a topology as it runs, as plain data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from controlplane.domain.replication import (
+    ReplicationProblem,
+    TooLargeError,
+    replication_planner_named,
+)
+from controlplane.errors import Invalid
+from controlplane.replication.recent import Recent
+from controlplane.replication.selectors import EXPLAINED, measured_load
+
+MOST_PARTITIONS = 2_000
+"""Of a topology that a request may ask a plan for: computing one keeps a processor busy."""
+
+DEFAULT_SHARE = 0.25
+"""Of the partitions, as a budget where neither the question nor the policy names one."""
+
+plans: Recent[tuple[tuple[int, int], str, str, int], dict[str, Any]] = Recent()
+
+
+def replication_plan_answer(
+    name: str, *, budget: int | None = None, planner: str | None = None
+) -> dict[str, Any]:
+    """The plan for `budget` partitions by `planner`; what is not asked for is as the topology's policy says.
+    Reads the database and writes nothing. A plan may be a few seconds old (`recent.py`).
+
+    Raises `Missing`, and `Invalid` for what cannot be computed within a request.
+    """
+    measured = measured_load(name)
+    count = len(measured.graph.partitions)
+    if count > MOST_PARTITIONS:
+        raise Invalid(
+            "",
+            f"{name} has {count} partitions; plans are computed for up to {MOST_PARTITIONS}. Plan smaller "
+            "topologies that it could be divided into",
+        )
+    if budget is None:
+        budget = math.ceil(DEFAULT_SHARE * count) if measured.budget is None else measured.budget
+    budget = min(budget, count)
+    chosen, most = replication_planner_named(planner or measured.planner), budget
+
+    def compute() -> dict[str, Any]:
+        return chosen.plan(ReplicationProblem(measured.graph, measured.rates, most)).to_data()
+
+    try:
+        plan = plans.get((measured.version, measured.source, chosen.name, budget), compute)
+    except TooLargeError as error:
+        raise Invalid("planner", str(error)) from None
+    return {
+        "topology": name,
+        **plan,
+        "rates": measured.source,
+        "rates_note": EXPLAINED[measured.source],
+        "checkpoint": measured.checkpoint,
+    }

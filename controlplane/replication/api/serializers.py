@@ -1,0 +1,74 @@
+"""The question and the answer of a replication plan over REST."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from controlplane.api.fields import StrictSerializer
+from controlplane.checkpoints.models import Checkpoint
+from controlplane.domain.topology.spec import MAX_PARTITIONS
+from controlplane.replication.selectors import EXPLAINED
+from controlplane.topologies.choices import REPLICATION_PLANNER_CHOICES
+
+
+class ReplicationQuestionSerializer(StrictSerializer):
+    budget = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=MAX_PARTITIONS,
+        help_text="how many partitions may be replicated; default: that of the policy, else a quarter",
+    )
+    planner = serializers.ChoiceField(
+        REPLICATION_PLANNER_CHOICES,
+        required=False,
+        help_text="default: that of the policy; `dynamic_programming` is exact, refuses what is too large",
+    )
+
+
+class ChosenPartitionSerializer(serializers.Serializer):
+    partition = serializers.CharField()
+    operator = serializers.CharField()
+    step = serializers.IntegerField(help_text="when it was chosen; what one step adds counts together")
+    fidelity = serializers.FloatField(help_text="of the plan after that step, 0 to 1")
+    gain = serializers.FloatField(help_text="fidelity that the whole plan would lose without it")
+    rate = serializers.FloatField(help_text="of its output, tuples per second, as the plan took it")
+    reason = serializers.CharField()
+
+
+class QueryOutlookSerializer(serializers.Serializer):
+    query = serializers.CharField()
+    tentative = serializers.BooleanField(help_text="whether it gives output before recovery ends")
+    fidelity = serializers.FloatField(help_text="of that output, 0 to 1")
+    weight = serializers.FloatField(help_text="its share of the output of all queries, 0 to 1")
+    reason = serializers.CharField()
+
+
+class ProtectingCheckpointSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = Checkpoint
+        fields = ("epoch", "ended_at", "size_bytes")
+
+
+class ReplicationPlanSerializer(serializers.Serializer):
+    """Which partitions are worth an active replica, for the worst case of a correlated failure: everything
+    that has no replica fails. The plan is advice; replicas are not run yet."""
+
+    topology = serializers.CharField()
+    planner = serializers.CharField()
+    budget = serializers.IntegerField(help_text="partitions that may be replicated, at most all of them")
+    total = serializers.IntegerField(help_text="partitions of the topology")
+    fidelity_before = serializers.FloatField(help_text="output fidelity without any replica, 0 to 1")
+    fidelity_after = serializers.FloatField(help_text="the same with the plan")
+    completeness_before = serializers.FloatField(
+        help_text="internal completeness without any replica, 0 to 1"
+    )
+    completeness_after = serializers.FloatField(help_text="the same with the plan")
+    proven = serializers.BooleanField(help_text="no plan of this budget has a higher fidelity")
+    note = serializers.CharField(help_text="how far the planner looked", allow_blank=True)
+    rates = serializers.ChoiceField([(name, name) for name in EXPLAINED], help_text="where rates are from")
+    rates_note = serializers.CharField()
+    checkpoint = ProtectingCheckpointSerializer(
+        allow_null=True, help_text="newest in storage: what protects every partition today"
+    )
+    chosen = ChosenPartitionSerializer(many=True)
+    queries = QueryOutlookSerializer(many=True)

@@ -1,0 +1,43 @@
+"""Plans that were computed a moment ago, for everybody who asks the same."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+
+LONGEST = 10.0
+"""Seconds: rates move each second, and what is worth a replica does not."""
+
+MOST = 32
+
+
+class Recent(Generic[Question, Answer]):
+    """Answers by question. One is computed at a time: during an outage many look at the same page, and
+    computing for each of them would take the processors from the recovery."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._turn = threading.Lock()
+        self._kept: dict[Question, tuple[float, Answer]] = {}
+
+    def get(self, question: Question, compute: Callable[[], Answer]) -> Answer:
+        """What `compute` gave for `question` lately, or gives now. Raises what it raises, and keeps nothing
+        then."""
+        with self._turn:
+            oldest = self._clock() - LONGEST
+            self._kept = {key: kept for key, kept in self._kept.items() if kept[0] > oldest}
+            if question not in self._kept:
+                answer = compute()
+                if len(self._kept) >= MOST:
+                    del self._kept[next(iter(self._kept))]
+                self._kept[question] = (self._clock(), answer)
+            return self._kept[question][1]
+
+    def forget(self) -> None:
+        with self._turn:
+            self._kept = {}

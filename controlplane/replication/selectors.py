@@ -1,0 +1,76 @@
+"""What a replication plan is computed from (read side)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.db.models import TextField
+from django.db.models.functions import Cast
+
+from controlplane.checkpoints.choices import CheckpointState
+from controlplane.checkpoints.models import Checkpoint
+from controlplane.domain.replication import equal_rates
+from controlplane.domain.topology import Topology as Graph
+from controlplane.domain.topology import partition_id
+from controlplane.errors import Missing
+from controlplane.topologies.graphs import graph_of_text
+from controlplane.topologies.models import Partition, Topology
+
+MEASURED = "measured"
+EQUAL = "equal"
+EXPLAINED: dict[str, str] = {
+    MEASURED: "what each partition gave in the last epoch; of queries, and where an operator gave nothing in "
+    "it, what they read",
+    EQUAL: "nothing has been measured yet, so every partition counts as much as any other",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A topology with the rates of its partitions in tuples per second. version: its primary key and the
+    version of its specification. source: `MEASURED` or `EQUAL`.
+    checkpoint: the newest that is complete and in storage, which protects every partition. planner, budget:
+    what the topology's policy says."""
+
+    version: tuple[int, int]
+    graph: Graph
+    rates: Mapping[str, float]
+    source: str
+    checkpoint: Checkpoint | None
+    planner: str
+    budget: int | None
+
+
+def measured_load(name: str) -> Measured:
+    """Three queries, whatever the topology. Raises `Missing`."""
+    found = Topology.objects.filter(name=name).annotate(text=Cast("spec", TextField()))
+    row = found.values_list("pk", "version", "text", "replication_planner", "replication_budget").first()
+    if row is None:
+        raise Missing(f"there is no topology {name!r}")
+    pk, version, text, planner, budget = row
+    graph = graph_of_text(text)
+    columns = Partition.objects.filter(topology=pk).values_list(
+        "operator", "index", "rows_in_rate", "rows_out_rate"
+    )
+    flows = {partition_id(operator, index): (read, given) for operator, index, read, given in columns}
+    rates, source = rates_of(graph, flows)
+    stored = Checkpoint.objects.filter(topology=pk, state=CheckpointState.COMPLETED, stored=True)
+    newest = stored.defer("acknowledgements").order_by("-epoch").first()
+    return Measured((pk, version), graph, rates, source, newest, planner, budget)
+
+
+def rates_of(graph: Graph, flows: Mapping[str, tuple[float, float]]) -> tuple[dict[str, float], str]:
+    """Rate of each partition's output, from what it read and gave, and where they come from.
+
+    Windows give their rows in bursts: in most epochs none. So a query counts with what its partition reads,
+    and so do all partitions of an operator that gave nothing in the last epoch.
+    """
+    rates: dict[str, float] = {}
+    for operator in graph.operators:
+        own = [partition_id(operator.name, index) for index in range(operator.parallelism)]
+        given = {one: flows.get(one, (0.0, 0.0))[1] for one in own}
+        if operator.output or not any(given.values()):
+            given = {one: flows.get(one, (0.0, 0.0))[0] for one in own}
+        rates |= given
+    return (rates, MEASURED) if any(rates.values()) else (equal_rates(graph), EQUAL)
