@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from django.db.models import QuerySet, TextField
+from django.db.models import Func, QuerySet, TextField
 from django.db.models.functions import Cast
 
 Key = TypeVar("Key")
@@ -51,6 +51,20 @@ def _row(names: tuple[str, ...]) -> Callable[[Iterable[Any]], Any]:
     row: Any = namedtuple("Row", names)  # type: ignore[misc]
     make: Callable[[Iterable[Any]], Any] = row._make
     return make
+
+
+class IsoText(Func):
+    """A time as JSON has it, written by the database: making one in Python costs as much as reading ten
+    columns."""
+
+    output_field = TextField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
+        return self.as_sql(compiler, connection, template="replace(%(expressions)s, ' ', 'T') || 'Z'")
+
+    def as_postgresql(self, compiler: Any, connection: Any, **_: Any) -> Any:
+        shape = """to_char(%(expressions)s AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
+        return self.as_sql(compiler, connection, template=shape)
 
 
 class Unchanging(Generic[Key, Value]):

@@ -75,8 +75,11 @@ POLICY_FIELDS = (
     "approval",
     "correlation_threshold",
     "correlation_window",
+    "replication_planner",
+    "replication_budget",
 )
-"""How a topology is to be recovered; numbers may be None: those of the installation."""
+"""How a topology is to be recovered, and what a replication plan of it is asked for. Numbers may be None:
+those of the installation, and of the budget a quarter of the partitions."""
 
 TOPOLOGY_METRICS = (
     "status",

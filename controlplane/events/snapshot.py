@@ -21,23 +21,28 @@ _encoder = msgspec.json.Encoder()
 
 
 def snapshot_parts() -> Iterator[bytes]:
-    """``{"sequence", "server_time", "entities": {kind: {key: fields}}}`` in JSON, from one consistent read.
+    """``{"sequence", "entities": {kind: {key: fields}}, `` in JSON, from one consistent read; `snapshot_end`
+    ends it.
 
     A constant number of queries. Histories are limited to their newest part.
     """
     with _consistent_read():
         counter = EventCounter.objects.filter(pk=1).first()
-        head = {"sequence": counter.value if counter else 0, "server_time": iso(timezone.now())}
-        before = b'%b,"entities":{' % _encoder.encode(head)[:-1]
+        before = b'{"sequence":%d,"entities":{' % (counter.value if counter else 0)
         for kind, changes in KINDS.items():
             yield from _written(before + b'"%b":' % kind.encode(), changes())
             before = b","
-        yield b"}}"
+        yield b"},"
+
+
+def snapshot_end() -> bytes:
+    """``"server_time"}``: when it is handed out. Nothing has changed since it was read."""
+    return b'"server_time":"%b"}' % str(iso(timezone.now())).encode()
 
 
 def snapshot_read() -> dict[str, Any]:
     """The snapshot, decoded."""
-    snapshot: dict[str, Any] = msgspec.json.decode(b"".join(snapshot_parts()))
+    snapshot: dict[str, Any] = msgspec.json.decode(b"".join((*snapshot_parts(), snapshot_end())))
     return snapshot
 
 

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Min, Q, QuerySet
+import msgspec
+from django.db.models import Min, Q, QuerySet, TextField
+from django.db.models.functions import Cast, JSONObject
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.domain.topology import partition_id
 from controlplane.errors import Missing
 from controlplane.events.choices import OperationKind
-from controlplane.events.light import LABELS, RAW, light_rows
+from controlplane.events.light import LABELS, RAW, IsoText, light_rows
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.events.representation import POLICY_FIELDS
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
@@ -42,7 +44,7 @@ class IncidentRecord:
     nodes: QuerySet[Node]
     requests: QuerySet[NodeRequest]
     checkpoints: QuerySet[Checkpoint]
-    samples: dict[str, list[dict[str, Any]]]
+    samples: dict[str, list[msgspec.Raw]]
     decisions: QuerySet[AuditEntry]
     operations: QuerySet[Operation]
     events: QuerySet[Event]
@@ -115,13 +117,14 @@ def _checkpoints(
     return Checkpoint.objects.filter(pk__in=keys[:MOST_ROWS]).order_by("topology__name", "epoch")
 
 
-def _samples(topologies: dict[int, str], first: datetime, last: datetime) -> dict[str, list[dict[str, Any]]]:
-    """Topology name to its samples; they are many, and shown as they are."""
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in topologies.values()}
+def _samples(topologies: dict[int, str], first: datetime, last: datetime) -> dict[str, list[msgspec.Raw]]:
+    """Topology name to its samples in JSON, written by the database: they are many, and shown as they are."""
+    found: dict[str, list[msgspec.Raw]] = {name: [] for name in topologies.values()}
     rows = AvailabilitySample.objects.filter(topology__in=topologies, at__gte=first, at__lte=last)
-    columns = ("at", "available", "total", "weighted")
-    for topology, *values in rows.order_by("at").values_list("topology_id", *columns)[:MOST_SAMPLES]:
-        found[topologies[topology]].append(dict(zip(columns, values, strict=True)))
+    shown = JSONObject(at=IsoText("at"), available="available", total="total", weighted="weighted")
+    written = rows.order_by("at").values_list("topology_id", Cast(shown, TextField()))
+    for topology, text in written[:MOST_SAMPLES]:
+        found[topologies[topology]].append(msgspec.Raw(text))
     return found
 
 

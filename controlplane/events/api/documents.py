@@ -20,10 +20,14 @@ WORTH_IT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An answer, and the same compressed."""
+    """An answer but for its end, and the same compressed: an end costs nothing, however often it is another.
+
+    What `compressor` still holds follows `compressed`; copies of it write the ends.
+    """
 
     text: bytes
-    gzip: bytes
+    compressed: bytes
+    compressor: zlib._Compress
 
     @classmethod
     def of(cls, parts: Iterable[bytes]) -> Document:
@@ -34,20 +38,27 @@ class Document:
             for part in parts:
                 written.append(part)
                 compressing.append(beside.submit(compressor.compress, part))
-            compressing.append(beside.submit(compressor.flush))
-            return cls(b"".join(written), b"".join(one.result() for one in compressing))
+            return cls(b"".join(written), b"".join(one.result() for one in compressing), compressor)
+
+    def gzip(self, end: bytes = b"") -> bytes:
+        """All of it as a gzip file."""
+        last = self.compressor.copy()
+        return b"".join((self.compressed, last.compress(end), last.flush()))
 
 
-def document_answer(request: Request, document: Document | bytes) -> HttpResponse:
-    """`document` in the form the client accepts; text that is not compressed yet is if it is long."""
+def document_answer(request: Request, document: Document | bytes, end: bytes = b"") -> HttpResponse:
+    """`document` and `end` in the form the client accepts; text that is not compressed yet is if it is
+    long."""
     text = document if isinstance(document, bytes) else document.text
     response = HttpResponse(content_type="application/json")
     patch_vary_headers(response, ("Accept-Encoding",))
     if len(text) < WORTH_IT or "gzip" not in request.headers.get("Accept-Encoding", ""):
-        response.content = text
+        response.content = text + end
         return response
     response.headers["Content-Encoding"] = "gzip"
     response.content = (
-        zlib.compress(document, FASTEST, wbits=31) if isinstance(document, bytes) else document.gzip
+        zlib.compress(document + end, FASTEST, wbits=31)
+        if isinstance(document, bytes)
+        else document.gzip(end)
     )
     return response

@@ -40,6 +40,7 @@ from controlplane.events.selectors import (
     event_position,
     operation_list,
 )
+from controlplane.events.snapshot import snapshot_end
 
 
 class SnapshotView(APIView):
@@ -49,10 +50,11 @@ class SnapshotView(APIView):
     def get(self, request: Request) -> HttpResponseBase:
         """Weakly tagged with a sequence: while nothing has been published it is only asked for once."""
         # Read before the snapshot is: it may hold later events, never fewer than the tag says.
-        present = f'W/"{event_position()[0]}"'
+        position = event_position()[0]
+        present = f'W/"{position}"'
         if is_current(request, present):
             return not_modified(present)
-        response = document_answer(request, snapshot.get())
+        response = document_answer(request, snapshot.get(position), snapshot_end())
         response["ETag"] = present
         return response
 

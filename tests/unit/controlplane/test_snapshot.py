@@ -18,7 +18,8 @@ from rest_framework.test import APIClient
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.events import entities, representation
 from controlplane.events.api import documents
-from controlplane.events.api.sharing import Shared
+from controlplane.events.api.documents import Document
+from controlplane.events.api.sharing import LONGEST, Shared
 from controlplane.events.choices import Door
 from controlplane.events.light import Unchanging
 from controlplane.events.snapshot import snapshot_read
@@ -52,9 +53,9 @@ def test_those_who_ask_during_a_reading_share_the_next_one() -> None:
     reading = Reading()
     shared = Shared(reading)
     with ThreadPoolExecutor(20) as threads:
-        first = threads.submit(shared.get)
+        first = threads.submit(shared.get, 1)
         assert reading.begun.wait(10)
-        others = [threads.submit(shared.get) for _ in range(19)]
+        others = [threads.submit(shared.get, 1) for _ in range(19)]
         waiting: Any = shared._turn
         while len(waiting._waiters) < 19:
             time.sleep(0.005)
@@ -63,7 +64,34 @@ def test_those_who_ask_during_a_reading_share_the_next_one() -> None:
             first.result(10)
         numbers = {int(one.result(10).text) for one in others}
     assert numbers == {2}, "nobody got what began before he asked, and it was read once for all"
-    assert shared.get().text == b"3", "who asks later gets a later state"
+    assert shared.get(2).text == b"3", "who asks when something has happened gets a later state"
+
+
+def test_a_reading_is_the_state_until_something_happens() -> None:
+    reading, now = Reading(), [0.0]
+    reading.count = 1
+    reading.go.set()
+    shared = Shared(reading, clock=lambda: now[0])
+    assert [shared.get(5).text for _ in range(3)] == [b"2"] * 3
+    assert shared.get(6).text == b"3"
+    now[0] = LONGEST - 1.0
+    assert shared.get(6).text == b"3"
+    now[0] = LONGEST + 1.0
+    assert shared.get(6).text == b"4", "a database may have been put back"
+    shared.forget()
+    assert shared.get(6).text == b"5"
+
+
+def test_an_end_of_its_own_at_every_handing_out() -> None:
+    document = Document.of([b"x" * 100_000, b"y" * 5, b""])
+    for end in (b"", b"z", b"end" * 1000):
+        assert gzip.decompress(document.gzip(end)) == b"x" * 100_000 + b"yyyyy" + end
+
+
+def test_the_time_is_that_of_the_answer(viewer: APIClient, topology: Topology) -> None:
+    first, second = (viewer.get("/api/v1/snapshot/").json() for _ in range(2))
+    assert first["entities"] == second["entities"]
+    assert first["server_time"] < second["server_time"]
 
 
 @pytest.mark.parametrize(("path", "what"), [("snapshot/", "entities"), ("events/", "results")])
