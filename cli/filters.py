@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
+from cli import completion
 from cli.status import TONES
 
 ALL = "all"
@@ -69,6 +70,12 @@ def state_option(kind: str, name: str = "state") -> Decorator:
         type=click.Choice(tuple(TONES[kind])),
         help="only these; repeatable",
     )
+
+
+def kinds_option(words: Sequence[str], help: str = "only these; repeatable") -> Decorator:  # noqa: A002  (Click's)
+    """`--kind`, repeatable, given to the command as the list `kinds`; `words` are offered by the shell."""
+    complete = completion.words(words)
+    return click.option("--kind", "kinds", multiple=True, metavar="KIND", shell_complete=complete, help=help)
 
 
 def span_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from cli.acting import followed
 from cli.asking import reasoned
 from cli.commands.webhooks import name_argument, webhook_id, webhook_path
 from cli.failures import RefusedError
-from cli.filters import limit_option, span_options, state_option
+from cli.filters import kinds_option, limit_option, span_options, state_option
 from cli.kinds import WEBHOOK_KINDS
 from cli.options import Order, ResurgeCommand, changes, with_session
 from cli.output import Column, field, show, show_rows, table_of
@@ -64,14 +64,7 @@ def test(session: Session, name: str, order: Order) -> None:
 @click.command("deliveries", cls=ResurgeCommand)
 @name_argument
 @state_option("delivery")
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    metavar="KIND",
-    shell_complete=completion.words((*WEBHOOK_KINDS, "webhook.test")),
-    help="only these; repeatable",
-)
+@kinds_option((*WEBHOOK_KINDS, "webhook.test"))
 @click.option("--topology", shell_complete=completion.TOPOLOGIES, help="only about this one")
 @click.option("--sequence", type=click.IntRange(min=1), metavar="N", help="only of this event")
 @span_options

@@ -10,7 +10,7 @@ import click
 
 from cli import completion
 from cli.failures import TimedOutError, UnreachableError
-from cli.filters import limit_option
+from cli.filters import kinds_option, limit_option
 from cli.kinds import EVENT_KINDS
 from cli.live.lines import about, line_of
 from cli.options import ResurgeGroup, with_session
@@ -38,14 +38,7 @@ def events() -> None:
 
 @events.command("list")
 @click.option("--after", type=click.IntRange(min=0), help="only later ones, oldest first")
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    metavar="KIND",
-    shell_complete=completion.words(EVENT_KINDS),
-    help="for instance `node.lost`; repeatable",
-)
+@kinds_option(EVENT_KINDS, "for instance `node.lost`; repeatable")
 @click.option("--topology", shell_complete=completion.TOPOLOGIES, help="only about this one")
 @click.option("--node", shell_complete=completion.NODES, help="only about this one")
 @click.option(
@@ -100,14 +93,7 @@ def pages(session: Session, after: int, *, most: int = 0, **asked: Any) -> Itera
 @click.option(
     "--after", type=click.IntRange(min=0), help="begin behind this number; default: with what comes now"
 )
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    metavar="KIND",
-    shell_complete=completion.words(EVENT_KINDS),
-    help="for instance `node.lost`; repeatable",
-)
+@kinds_option(EVENT_KINDS, "for instance `node.lost`; repeatable")
 @click.option(
     "--topology", "topologies", multiple=True, shell_complete=completion.TOPOLOGIES, help="repeatable"
 )

@@ -13,7 +13,7 @@ from cli.output import Column, field, show, show_rows
 from cli.paths import resource
 from cli.session import Session
 from cli.status import state
-from cli.words import by_name, count, duration, relative
+from cli.words import by_name, count, duration, plural, relative
 
 INSTALLATION = "default"
 METHODS = ("auto", "blocking", "incremental")
@@ -28,6 +28,7 @@ PLANNERS = (
 )
 ROLLBACKS = ("ancestors", "global")
 APPROVALS = ("automatic", "approve")
+REPLICATION_PLANNERS = ("structure_aware", "dynamic_programming", "greedy")
 
 QUERIES = (
     Column("TOPOLOGY", field("topology")),
@@ -46,11 +47,17 @@ POLICY = (
     Column("approval", field("approval")),
     Column("correlation threshold", lambda row: _or_installation(row["correlation_threshold"], "nodes")),
     Column("correlation window", lambda row: _or_installation(row["correlation_window"], "s")),
+    Column("replication planner", field("replication_planner")),
+    Column("replication budget", lambda row: _budget(row["replication_budget"])),
 )
 
 
 def _or_installation(value: float | None, unit: str) -> str:
     return "that of the installation (`resurge settings show`)" if value is None else f"{value:g} {unit}"
+
+
+def _budget(partitions: int | None) -> str:
+    return "a quarter of the partitions" if partitions is None else plural(partitions, "partition")
 
 
 class NumberOrDefault(click.ParamType[float | str]):
@@ -151,6 +158,10 @@ def show_(session: Session, topology: str) -> None:
 )
 @click.option(
     "--correlation-window", type=NumberOrDefault(), metavar="SECONDS|default", help="that count as together"
+)
+@click.option("--replication-planner", type=click.Choice(REPLICATION_PLANNERS), help="of replication plans")
+@click.option(
+    "--replication-budget", type=NumberOrDefault(), metavar="PARTITIONS|default", help="of replication plans"
 )
 @changes(waits=False)
 @with_session

@@ -9,7 +9,7 @@ import click
 from cli import completion
 from cli.acting import ENDED, OPERATION, operation_await
 from cli.failures import RefusedError
-from cli.filters import limit_option, span_options, state_option
+from cli.filters import kinds_option, limit_option, span_options, state_option
 from cli.kinds import DOORS, OPERATION_KINDS
 from cli.options import WAIT, Order, ResurgeGroup, with_session
 from cli.output import Column, Row, field, show, show_rows
@@ -107,14 +107,7 @@ def operations() -> None:
 
 @operations.command("list")
 @state_option("operation")
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    metavar="KIND",
-    shell_complete=completion.words(OPERATION_KINDS),
-    help="for instance `node.drain`; repeatable",
-)
+@kinds_option(OPERATION_KINDS, "for instance `node.drain`; repeatable")
 @click.option("--target", help="a topology, a node or an incident's number")
 @click.option("--by", "requested_by", metavar="USER", help="who asked for it")
 @span_options

@@ -9,13 +9,14 @@ import click
 from cli import completion
 from cli.acting import act
 from cli.asking import Effect, confirmed
+from cli.commands.queries import REPLICATION_PLANNERS
 from cli.filters import state_option
 from cli.options import Order, ResurgeGroup, changes, with_session
-from cli.output import Column, Row, field, show, show_rows
+from cli.output import Column, Row, dump, field, show, show_rows, table_of
 from cli.paths import resource
 from cli.session import Session
 from cli.status import state
-from cli.words import age, count, plural, rate, relative, since
+from cli.words import age, count, percent, plural, rate, relative, since
 
 GONE = frozenset({"failed", "stalled"})
 
@@ -49,6 +50,14 @@ TOPOLOGY = (
     Column("recovery", lambda row: ", ".join(_policy(row["policy"]))),
     Column("operators", lambda row: str(len(row["graph"]["operators"]))),
     Column("deployed", lambda row: age(since(row["deployed_at"]))),
+)
+
+CHOSEN = (
+    Column("STEP", lambda row: count(row["step"]), right=True),
+    Column("PARTITION", field("partition")),
+    Column("FIDELITY", lambda row: percent(row["fidelity"]), right=True),
+    Column("GAIN", lambda row: percent(row["gain"]), right=True),
+    Column("WHY", field("reason"), least_width=80),
 )
 
 
@@ -93,6 +102,34 @@ def show_(session: Session, name: str) -> None:
       resurge topologies show hashtags -o json | jq .spec > hashtags.json
     """
     show(session, session.rest.get(resource("topologies", name)), TOPOLOGY)
+
+
+@topologies.command("replication-plan")
+@name_argument
+@click.option("--budget", type=click.IntRange(min=0), help="partitions that may be replicated")
+@click.option("--planner", type=click.Choice(REPLICATION_PLANNERS), help="who chooses them")
+@with_session
+def replication_plan(session: Session, name: str, budget: int | None, planner: str | None) -> None:
+    """Which partitions are worth an active replica. Changes nothing; replicas are not run yet.
+
+    \b
+    Examples:
+      resurge topologies replication-plan hashtags --budget 6
+      resurge topologies replication-plan hashtags --planner greedy -o json | jq .fidelity_after
+    """
+    asked = {"budget": None if budget is None else str(budget), "planner": planner}
+    plan = session.rest.get(resource("topologies", name, "replication-plan"), asked)
+    if session.format == "json":
+        dump(plan)
+        return
+    going_on = sum(query["tentative"] for query in plan["queries"])
+    session.say(
+        f"If all of {name} failed at once, {percent(plan['fidelity_after'])} of its output and "
+        f"{going_on} of {plural(len(plan['queries']), 'query', 'queries')} would go on with replicas of "
+        f"{len(plan['chosen'])} of {plural(plan['total'], 'partition')}; {plan['note']}; "
+        f"rates: {plan['rates_note']}"
+    )
+    session.console.print(table_of(plan["chosen"], CHOSEN, width=session.console.width))
 
 
 @topologies.command("undeploy")

@@ -24,6 +24,7 @@ SCHEMAS: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_t
         (queries.METHODS, "MethodPolicyEnum"),
         (queries.PLANNERS, "PlannerEnum"),
         (queries.ROLLBACKS, "RollbackPolicyEnum"),
+        (queries.REPLICATION_PLANNERS, "ReplicationPlannerEnum"),
         (queries.APPROVALS, "ApprovalPolicyEnum"),
         (TONES["topology"], "TopologyStatusEnum"),
         (TONES["partition"], "PartitionStateEnum"),

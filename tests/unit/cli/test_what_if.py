@@ -61,3 +61,16 @@ def test_failing_a_node_says_which_queries_stop_and_for_how_long(running: dict[s
         terminal.type("\x04")
         terminal.end()
         assert terminal.code == 130
+
+
+def test_a_replication_plan_is_read(running: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["topologies", "replication-plan", "counts", "--budget", "3"]
+    assert main(asked) == 0
+    answer = Answer(0, *capsys.readouterr())
+    assert [one["partition"] for one in answer.json["chosen"]] == ["O0[0]", "Parser[0]", "Source[0]"]
+    assert main([*asked, "--planner", "dynamic_programming", "-o", "table"]) == 0
+    out, err = capsys.readouterr()
+    assert "1 of 3 queries would go on with replicas of 3 of 7 partitions" in err
+    assert out.splitlines()[0].split()[:4] == ["STEP", "PARTITION", "FIDELITY", "GAIN"]
+    assert main(["topologies", "replication-plan", "nobody"]) != 0
+    assert "there is no topology 'nobody'" in capsys.readouterr().err
