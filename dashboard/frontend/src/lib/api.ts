@@ -3,6 +3,7 @@
 import { boot } from "./boot";
 import type { AuditChoices, AuditEntry, AuditPage } from "./audit";
 import type { CheckpointDetail } from "./checkpoints";
+import type { ReplicationPlan } from "./replication";
 import type { Settings } from "./settings";
 import type { CreatedToken, NumberedEvent, Operation, Sample, Snapshot, Token, Version } from "./types";
 import type { Prediction } from "./whatif";
@@ -72,6 +73,9 @@ export const predict = (question: Record<string, unknown>): Promise<Prediction> 
 /** One checkpoint, partition by partition. */
 export const fetchCheckpoint = (topology: string, epoch: number): Promise<CheckpointDetail> =>
   call<CheckpointDetail>(`topologies/${encodeURIComponent(topology)}/checkpoints/${epoch}/`);
+
+/** Which partitions are worth an active replica, as `requestOf` asks for it. Changes nothing. */
+export const fetchReplicationPlan = (request: string): Promise<ReplicationPlan> => call<ReplicationPlan>(request);
 
 /** A page of the audit trail, as `requestOf` asks for it. */
 export const fetchAudit = (request: string): Promise<AuditPage> => call<AuditPage>(request);

@@ -8,8 +8,11 @@ function known(value: Maybe<number>): value is number {
   return typeof value === "number" && Number.isFinite(value);
 }
 
+/** `toLocaleString` would make one for each number. */
+const WHOLE = new Intl.NumberFormat("en-US");
+
 export function count(value: Maybe<number>): string {
-  return known(value) ? Math.round(value).toLocaleString("en-US") : DASH;
+  return known(value) ? WHOLE.format(Math.round(value)) : DASH;
 }
 
 /** Tuples per second: 980, 12.4k, 1.2M. */

@@ -3,6 +3,7 @@
 import ELK, { type ElkExtendedEdge, type ElkNode } from "elkjs/lib/elk-api";
 import { boot } from "./boot";
 import type { Drawn } from "./collapse";
+import { painted } from "./painted";
 
 export interface Box {
   width: number;
@@ -39,6 +40,7 @@ function engine(): InstanceType<typeof ELK> {
 
 /** Both directions are tried; the one that shows larger in a space of this shape wins. */
 export async function place(drawn: readonly Drawn[], space: { width: number; height: number }): Promise<Placed> {
+  if (!elk) await painted(); // loading the engine takes a processor for a while: the page comes first
   const [right, down] = await Promise.all([run(drawn, "RIGHT"), run(drawn, "DOWN")]);
   return fitScale(right, space) >= fitScale(down, space) ? right : down;
 }

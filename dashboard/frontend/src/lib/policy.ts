@@ -2,7 +2,8 @@
 
 import { actions } from "./actions.svelte";
 import { boot } from "./boot";
-import { humanise } from "./format";
+import { humanise, sentence } from "./format";
+import { REPLICATION_PLANNERS } from "./replication";
 import type { Policy, Query, Topology } from "./types";
 
 export interface Field {
@@ -14,6 +15,8 @@ export interface Field {
   unit?: string;
   min?: number;
   step?: number;
+  /** What counts where no number is set; without it that of the installation. */
+  unset?: string;
 }
 
 const PLANNERS: Record<string, string> = {
@@ -56,12 +59,15 @@ export const FIELDS: Field[] = [
   },
   { name: "correlation_threshold", label: "Correlation threshold", help: "So many nodes lost together make recovery incremental", unit: "nodes", min: 1, step: 1 },
   { name: "correlation_window", label: "Correlation window", help: "Nodes are lost together when each is at most this long after the one before", unit: "s", min: 0, step: 0.5 },
+  { name: "replication_planner", label: "Replication planner", help: "Who chooses what is worth a replica, where a plan is asked for without one", choices: REPLICATION_PLANNERS.map(([value, help]) => ({ value, label: humanise(value), help: `${sentence(help)}.` })) },
+  { name: "replication_budget", label: "Replication budget", help: "Partitions that may be replicated, where a plan is asked for without a number", unit: "partitions", min: 0, step: 1, unset: "a quarter of all" },
 ];
 
 /** Numbers that are not set count as those of the installation. */
 export const isDefault = (field: Field, value: Policy[keyof Policy]): boolean => value === null || (field.choices !== undefined && value === boot.policyDefaults[field.name]);
 
 export function shown(field: Field, value: Policy[keyof Policy]): string {
+  if (value === null && field.unset) return field.unset;
   const known = value ?? boot.policyDefaults[field.name];
   const choice = field.choices?.find((one) => one.value === known);
   return choice?.label ?? `${known ?? "–"}${field.unit ? ` ${field.unit}` : ""}`;
@@ -77,7 +83,7 @@ export function savePolicy(topology: Topology, changes: Partial<Policy>): void {
     edit: "change",
     explain: "Counts from the next look on, also in the middle of an incident.",
     consequences: named.map((field) => ({
-      title: `${field.label}: ${shown(field, topology.policy[field.name])} → ${shown(field, changes[field.name] ?? null)}${changes[field.name] === null ? " (the installation's)" : ""}`,
+      title: `${field.label}: ${shown(field, topology.policy[field.name])} → ${shown(field, changes[field.name] ?? null)}${changes[field.name] === null && !field.unset ? " (the installation's)" : ""}`,
       tone: field.name === "rollback" && changes.rollback === "global" ? "warn" : "idle",
     })),
   });

@@ -4,6 +4,7 @@ import { fetchMetrics, fetchSnapshot, ApiError } from "./api";
 import { Connection, type EventsMessage } from "./connection";
 import { seconds } from "./format";
 import { History } from "./history";
+import { painted } from "./painted";
 import { applyEvents, emptyState, fromSnapshot, type Entities, type State } from "./reducer";
 import type { NumberedEvent } from "./types";
 
@@ -147,7 +148,7 @@ class Store {
     }
     this.fetching = false;
     this.connection?.subscribe();
-    void this.fillHistory();
+    void painted().then(() => this.fillHistory());
     if (this.again) {
       this.again = false;
       void this.refetch();

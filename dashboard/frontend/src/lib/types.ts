@@ -48,6 +48,9 @@ export interface Policy {
   approval: string;
   correlation_threshold: number | null;
   correlation_window: number | null;
+  replication_planner: string;
+  /** null: a quarter of the partitions. */
+  replication_budget: number | null;
 }
 
 export interface Partition {

@@ -1,0 +1,38 @@
+import { describe, expect, it } from "vitest";
+import { addressOf, protections, questionFrom, requestOf, type ReplicationPlan } from "./replication";
+import type { CheckpointDetail } from "./checkpoints";
+import type { Partition } from "./types";
+
+describe("a question about replicas", () => {
+  it("is the same after it went through an address", () => {
+    for (const question of [{ budget: 12, planner: "greedy" }, { budget: 0, planner: null }, { budget: null, planner: "greedy" }]) {
+      const query = new URLSearchParams();
+      for (const [name, value] of Object.entries(addressOf(question))) if (value !== null) query.set(name, value);
+      expect(questionFrom(query)).toEqual(question);
+    }
+  });
+  it("has no address where it is as always", () => {
+    expect(addressOf(questionFrom(new URLSearchParams()))).toEqual({ budget: null, planner: null });
+  });
+  it("leaves out a budget that is no number", () => {
+    for (const budget of ["", "-1", "many", "1.5", "9999999"]) expect(questionFrom(new URLSearchParams({ budget })).budget).toBeNull();
+  });
+  it("is sent with its planner", () => {
+    expect(requestOf("a b", { budget: 3, planner: "greedy" })).toBe("topologies/a%20b/replication-plan/?budget=3&planner=greedy");
+    expect(requestOf("t", { budget: null, planner: null })).toBe("topologies/t/replication-plan/?");
+  });
+});
+
+describe("what protects a partition", () => {
+  const partition = (name: string) => ({ partition: name }) as Partition;
+  const plan = { chosen: [{ partition: "A[0]", step: 1 }] } as unknown as ReplicationPlan;
+  it("is its part of the checkpoint, and its place in the plan", () => {
+    const checkpoint = { acknowledgements: [{ partition: "A[0]", size_bytes: 7 }] } as unknown as CheckpointDetail;
+    const [first, second] = protections([partition("A[0]"), partition("A[1]")], plan, checkpoint);
+    expect([first!.stored, first!.chosen?.step]).toEqual([7, 1]);
+    expect([second!.stored, second!.chosen]).toEqual([null, undefined]);
+  });
+  it("is not known without a checkpoint", () => {
+    expect(protections([partition("A[0]")], plan, null)[0]!.stored).toBeNull();
+  });
+});

@@ -1,0 +1,88 @@
+// A replication plan: what is asked, its address, and what the topology page makes of the answer.
+
+import { humanise } from "./format";
+import type { CheckpointDetail } from "./checkpoints";
+import type { Iso, Partition } from "./types";
+
+/** null is as the topology's policy says. */
+export interface ReplicationQuestion {
+  budget: number | null;
+  planner: string | null;
+}
+
+export interface ChosenPartition {
+  partition: string;
+  operator: string;
+  step: number;
+  fidelity: number;
+  gain: number;
+  rate: number;
+  reason: string;
+}
+
+export interface QueryOutlook {
+  query: string;
+  tentative: boolean;
+  fidelity: number;
+  weight: number;
+  reason: string;
+}
+
+export interface ReplicationPlan {
+  topology: string;
+  planner: string;
+  budget: number;
+  total: number;
+  fidelity_before: number;
+  fidelity_after: number;
+  completeness_before: number;
+  completeness_after: number;
+  proven: boolean;
+  note: string;
+  rates: "measured" | "equal";
+  rates_note: string;
+  checkpoint: { epoch: number; ended_at: Iso | null; size_bytes: number } | null;
+  chosen: ChosenPartition[];
+  queries: QueryOutlook[];
+}
+
+export const USUAL_PLANNER = "structure_aware";
+
+/** Planners with what is particular about each, the usual one first. */
+export const REPLICATION_PLANNERS: [string, string][] = [
+  [USUAL_PLANNER, "adds what gains most fidelity per partition, always with all that it needs"],
+  ["dynamic_programming", "exact; refuses what is too large for it"],
+  ["greedy", "takes what would hurt most if it failed alone; for comparison"],
+];
+
+export const replicationPlannerLabel = (name: string): string => humanise(name);
+
+export function questionFrom(query: URLSearchParams): ReplicationQuestion {
+  const budget = query.get("budget");
+  return { budget: budget !== null && /^\d{1,6}$/.test(budget) ? Number(budget) : null, planner: query.get("planner") };
+}
+
+export function addressOf(question: ReplicationQuestion): Record<"budget" | "planner", string | null> {
+  return { budget: question.budget === null ? null : String(question.budget), planner: question.planner };
+}
+
+export function requestOf(topology: string, question: ReplicationQuestion): string {
+  const query = new URLSearchParams();
+  if (question.budget !== null) query.set("budget", String(question.budget));
+  if (question.planner !== null) query.set("planner", question.planner);
+  return `topologies/${encodeURIComponent(topology)}/replication-plan/?${query}`;
+}
+
+/** What protects one partition today, and what the plan makes of it. */
+export interface Protection {
+  partition: Partition;
+  /** Bytes of it in the newest checkpoint in storage; null where that is not known. */
+  stored: number | null;
+  chosen: ChosenPartition | undefined;
+}
+
+export function protections(partitions: readonly Partition[], plan: ReplicationPlan, checkpoint: CheckpointDetail | null): Protection[] {
+  const stored = new Map(checkpoint?.acknowledgements.map((ack) => [ack.partition, ack.size_bytes]));
+  const chosen = new Map(plan.chosen.map((one) => [one.partition, one]));
+  return partitions.map((partition) => ({ partition, stored: stored.get(partition.partition) ?? null, chosen: chosen.get(partition.partition) }));
+}
