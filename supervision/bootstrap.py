@@ -31,7 +31,7 @@ LOG = VENV / "resurge-install.log"
 REQUIREMENTS = ROOT / "requirements"
 LEAST_PYTHON = (3, 11)
 LEAST_JAVA = 17
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = "chromium-headless-shell"
 
 # A JVM from the wheel is built without this module. Spark asks for it in every command line and uses it
 # only to speed up linear algebra, so the request is dropped on the way.
@@ -272,13 +272,13 @@ def class_archive_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
 
 
 def chromium_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
-    if any(shutil.which(name) for name in CHROMIUM_NAMES):
+    if shutil.which(CHROMIUM):
         return
     if system.usable:
         say("installing Chromium for the browser tests")
-        system.install("chromium", "fonts-dejavu-core")
+        system.install(CHROMIUM, "fonts-dejavu-core")
         return
-    say("no Chromium, and it cannot be installed by this user: the browser tests will be skipped")
+    say(f"no {CHROMIUM}, and it cannot be installed by this user: the browser tests will fail")
 
 
 def stamp_read() -> dict[str, str]:

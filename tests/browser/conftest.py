@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,17 @@ from tests.browser.servers import Server, free_port, seeded, template
 
 PATIENCE = 60_000
 """Milliseconds; every wait is for a state, so that a slow machine takes longer and no less."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails says what servers were doing that do not answer."""
+    report = yield
+    if report.failed:
+        for server in Server.running:
+            if not server.answers():
+                report.sections.append((f"{server.scenario} does not answer", server.threads()))
+    return report
 
 
 @pytest.fixture(scope="package")

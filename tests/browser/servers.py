@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import multiprocessing
 import os
 import shutil
@@ -14,6 +15,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import ClassVar
 
 from tests.browser.serve import NO_REDIS, configure, prepare, serve
 
@@ -49,6 +51,8 @@ class Server:
     redis: str = NO_REDIS
     port: int = field(default_factory=free_port)
     process: ForkServerProcess | None = None
+    running: ClassVar[list[Server]] = []
+    """All that were started and not stopped."""
 
     @property
     def url(self) -> str:
@@ -60,21 +64,39 @@ class Server:
             target=_run, args=(self.home, self.scenario, self.port, self.still, self.redis)
         )
         self.process.start()
+        self.running.append(self)
         deadline = time.monotonic() + START
         while True:
-            try:
-                with urllib.request.urlopen(f"{self.url}/healthz", timeout=2):  # noqa: S310 - our own server
-                    return
-            except (urllib.error.URLError, ConnectionError, TimeoutError):
-                if not self.process.is_alive() or time.monotonic() > deadline:
-                    raise RuntimeError((self.home / "server.log").read_text()[-4000:]) from None
-                time.sleep(0.05)
+            if self.answers():
+                return
+            if not self.process.is_alive() or time.monotonic() > deadline:
+                raise RuntimeError((self.home / "server.log").read_text()[-4000:])
+            time.sleep(0.05)
+
+    def answers(self) -> bool:
+        """Whether it does, within a few seconds."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/healthz", timeout=5):  # noqa: S310 - our own server
+                return True
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+
+    def threads(self) -> str:
+        """What each of its threads is doing: what is known about a server that does not answer."""
+        log = self.home / "server.log"
+        begin = log.stat().st_size
+        if self.process is None or self.process.pid is None or not self.process.is_alive():
+            return "it has ended"
+        os.kill(self.process.pid, signal.SIGUSR1)
+        time.sleep(0.5)
+        return log.read_text(errors="replace")[begin:]
 
     def stop(self) -> None:
         if self.process is not None:
             self.process.kill()
             self.process.join()
             self.process = None
+            self.running.remove(self)
 
 
 def seeded(home: Path, made: Path, scenario: str, *, still: bool, redis: str = NO_REDIS) -> Server:
@@ -96,6 +118,7 @@ def _run(home: Path, scenario: str, port: int, still: bool, redis: str) -> None:
     # Linux: whoever is killed in the middle of the tests takes the servers along.
     ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
     _log(home)
+    faulthandler.register(signal.SIGUSR1)
     configure(home, port=port, redis=redis)
     serve(scenario, port, still=still)
 

@@ -51,6 +51,22 @@ def test_an_event_is_visible_within_a_second(broken: Server, new_page: Callable[
     assert max(delays) < WITHIN, delays
 
 
+def test_a_page_asks_for_the_state_once(broken: Server, new_page: Callable[..., Any]) -> None:
+    """While the app is being loaded, and not again by the app."""
+    page = new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    enter(page, broken, TOPOLOGY)
+    assert page.locator("h1").inner_text() == "hashtags"
+    asked.clear()
+    page.reload()
+    page.wait_for_selector("section[aria-label=Details] tbody tr")
+    snapshots = [number for number, url in enumerate(asked) if url.endswith("/api/v1/snapshot/")]
+    scripts = [number for number, url in enumerate(asked) if "/dashboard/app.js" in url]
+    assert len(snapshots) == len(scripts) == 1, asked
+    assert snapshots < scripts, "it does not wait for the app"
+
+
 class Wire:
     """The websockets of a page, which a test may cut while the server lives."""
 

@@ -64,7 +64,7 @@ def _topology(entities: dict[str, Any]) -> Iterator[Stop]:
     drawn = ".graph .box"
     outputs = [operator["name"] for operator in live[0]["graph"]["operators"] if operator["output"]]
     yield Stop("topology", f"/topologies/{name}/", ready=drawn)
-    for tab in ("operators", "nodes", "checkpoints", "errors", "settings"):
+    for tab in ("operators", "nodes", "checkpoints", "replication", "errors", "settings"):
         yield Stop(f"topology-{tab}", f"/topologies/{name}/?tab={tab}", ready=drawn)
     yield Stop("topology-version", f"/topologies/{name}/?tab=settings&version=2", ready=".versions pre")
     yield Stop("topology-operator", f"/topologies/{name}/?operator={outputs[-1]}", ready="aside.panel")
