@@ -193,7 +193,7 @@ def bookkeeping(*, inputs: int = 4, epochs: int = 2_000) -> float:
 
 def measure(session: Session) -> Report:
     rates = QUICK_RATES if session.quick else RATES
-    blocks, epochs = (2, 8) if session.quick else (6, 20)
+    blocks, epochs = (2, 8) if session.quick else (4, 12)
     at_rates = [latency_at(session, rate, blocks=blocks, epochs=epochs) for rate in rates]
     fast = fastest(session, blocks=blocks, epochs=6 if session.quick else 12)
     order = bookkeeping()

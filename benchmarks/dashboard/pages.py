@@ -22,19 +22,21 @@ PATIENCE_MS = 120_000
 """What takes longer has failed; a busy machine is measured, too."""
 
 SCREEN: Any = {"width": 1440, "height": 900}
-TABS = ("queries", "operators", "nodes", "checkpoints", "recovery", "errors")
+TABS = ("queries", "operators", "nodes", "checkpoints", "replication", "errors", "settings")
 
 # Notes when the page shows its content: state has been loaded, nothing waits to be, and it has been painted.
+# What is there when a frame begins is laid out and painted in it; the message arrives when that is done.
 PAINTED = """() => {
   window.usefulAt = null;
   const look = () => {
     const main = document.querySelector("main");
     if (main && main.querySelector(".card") && !document.querySelector(".skeleton, main [aria-busy=true]")) {
-      requestAnimationFrame(() => { const { port1, port2 } = new MessageChannel();
-        port1.onmessage = () => (window.usefulAt = performance.now()); port2.postMessage(null); });
+      const { port1, port2 } = new MessageChannel();
+      port1.onmessage = () => (window.usefulAt = performance.now());
+      port2.postMessage(null);
     } else requestAnimationFrame(look);
   };
-  look();
+  requestAnimationFrame(look);
 }"""
 
 FRAMES = """() => {

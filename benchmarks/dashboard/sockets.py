@@ -103,8 +103,8 @@ def _phase(listeners: Listeners, web: Web, updates: int) -> dict[str, Any]:
     listeners.ask("forget")
     clock, server, clients = time.perf_counter(), web.cpu_seconds(), listeners.cpu_seconds()
     commits = {}
-    for number in range(updates):
-        sequence, at = _update(number)
+    for _ in range(updates):
+        sequence, at = _update()
         commits[sequence] = at
         time.sleep(BETWEEN)
     time.sleep(2 * BOUND_MS / 1000)
@@ -134,19 +134,23 @@ def _phase(listeners: Listeners, web: Web, updates: int) -> dict[str, Any]:
     }
 
 
-def _update(number: int) -> tuple[int, float]:
+def _update() -> tuple[int, float]:
     """An operator changes a priority; the sequence number of the event and when it was committed."""
     from django.db import transaction
 
     from benchmarks.dashboard.fleet import OPERATOR
     from controlplane.events.models import EventCounter
+    from controlplane.topologies.models import Query
     from controlplane.topologies.services import query_priorities_set
 
+    # Another than it has: a priority that stays is no event.
+    query = Query.objects.get(topology__name="flat", partition__operator="O0", partition__index=0)
+    priority = 1 + query.priority % 10
     committed: list[float] = []
     with transaction.atomic():
         # Before the service's own, which sends the hint.
         transaction.on_commit(lambda: committed.append(time.time()))
-        query_priorities_set(topology="flat", priorities={"O0[0]": 1 + number % 10}, **OPERATOR)
+        query_priorities_set(topology="flat", priorities={"O0[0]": priority}, **OPERATOR)
         sequence = EventCounter.objects.get().value
     return sequence, committed[0]
 

@@ -6,6 +6,7 @@ INPUT=<file> reads real tweets.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -80,10 +81,11 @@ def trials(topology: Topology) -> list[Trial]:
     return chosen
 
 
-def figures_13_to_15(session: Session, report: Report) -> None:
+def figures_13_to_15(session: Session, report: Report, *, only: str = "") -> None:
+    """Adds to the report. only: what the names of the failures hold; all of them without."""
     spec = spec_of(SETUP)
     topology = load_topology(spec, catalogue)
-    plan = trials(topology)
+    plan = [one for one in trials(topology) if only in one.label]
     low, high = SETUP.delay
     outcomes: list[Outcome] = []
     problem = ""
@@ -189,11 +191,15 @@ def _latency_table(untouched: Mapping[str, Any]) -> Table:
 
 def measure(session: Session) -> Report:
     report = Report()
-    figures_13_to_15(session, report)
+    figures_13_to_15(session, report, only=session.options.only)
     return report
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", default="", metavar="TEXT", help="only failures whose name holds this")
 
 
 if __name__ == "__main__":
     from benchmarks.recovery.drawing import draw
 
-    sys.exit(run(name="recovery.locations", about=__doc__, measure=measure, draw=draw))
+    sys.exit(run(name="recovery.locations", about=__doc__, measure=measure, draw=draw, arguments=arguments))
