@@ -232,12 +232,18 @@ class Stack:
             kill_session(record.pid)
         return at
 
-    def freeze_nodes(self, *names: str) -> None:
+    def freeze_nodes(self, *names: str) -> Callable[[], None]:
         """Stop everything on these nodes without ending it, as when a rack's switch dies: nothing answers,
-        and no connection is closed."""
-        for record in [self.node_process(name) for name in names]:
-            for member in session_members(record.pid):
-                send(member.pid, signal.SIGSTOP)
+        and no connection is closed. Returns what lets them go on."""
+        records = [self.node_process(name) for name in names]
+
+        def tell(number: signal.Signals) -> None:
+            for record in records:
+                for member in session_members(record.pid):
+                    send(member.pid, number)
+
+        tell(signal.SIGSTOP)
+        return lambda: tell(signal.SIGCONT)
 
     def kill_driver(self, topology: str = "hashtags") -> None:
         """SIGKILL a driver with its JVM and wait until the launcher has started the next one."""
