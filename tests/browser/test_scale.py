@@ -1,4 +1,4 @@
-"""Topologies of 1,000 partitions: the graph is collapsed by operator, and moving it stays cheap."""
+"""Topologies of 1,000 partitions: the graph is collapsed by operator, and moving it costs the same as ever."""
 
 from __future__ import annotations
 
@@ -12,34 +12,25 @@ from tests.browser.tour import FRAMES, Stop, visit
 
 pytestmark = pytest.mark.browser
 
-SMOOTH, USABLE = 33.3, 80.0
-"""Milliseconds of the page's own thread for a step, which is two frames: 60 frames a second, and 25."""
-
-STEPS = 40
-RECORD = """() => {
-  window.frames_ = [];
-  let last = performance.now();
-  const note = (now) => {
-    window.frames_.push(now - last);
-    last = now;
-    window.noting = requestAnimationFrame(note);
-  };
-  window.noting = requestAnimationFrame(note);
+STEPS = 20
+TOUCHED = """() => {
+  const watched = document.querySelector("div.graph");
+  window.touched_ = new Set();
+  window.built_ = 0;
+  window.watching = new MutationObserver((changes) => {
+    for (const change of changes) {
+      if (change.type === "attributes") window.touched_.add(change.target);
+      else window.built_ += change.addedNodes.length + change.removedNodes.length;
+    }
+  });
+  window.watching.observe(watched, {attributes: true, childList: true, subtree: true});
 }"""
-STOP = "() => { cancelAnimationFrame(window.noting); return window.frames_.slice(1).sort((a, b) => a - b); }"
-
-
-class Thread:
-    """CPU time of the page's main thread, by the browser's own account: what else runs does not count."""
-
-    def __init__(self, page: Any) -> None:
-        self.session = page.context.new_cdp_session(page)
-        self.session.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
-        self.session.send("Performance.enable")
-
-    def milliseconds(self) -> float:
-        metrics = self.session.send("Performance.getMetrics")["metrics"]
-        return 1000.0 * float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+COUNTED = """() => {
+  window.watching.disconnect();
+  return {touched: window.touched_.size, built: window.built_};
+}"""
+MOVED = 4
+"""Elements that a move may change, however many there are in the graph: what it is drawn in, and controls."""
 
 
 def drag(page: Any) -> None:
@@ -54,9 +45,10 @@ def drag(page: Any) -> None:
 
 
 def zoom(page: Any) -> None:
+    page.mouse.move(1, 1)  # a box that comes under the pointer lights its lineage up
     page.focus(".graph svg")
     for step in range(STEPS):
-        page.keyboard.press("+" if step % 20 < 10 else "-")
+        page.keyboard.press("-" if step % 4 == 3 else "+")
         page.evaluate(FRAMES)
 
 
@@ -64,26 +56,20 @@ GROUPS = ["0/source", *(f"{level}/union" for level in range(1, 8)), "8/union/out
 UNFOLDED = f"woven/?open={','.join(GROUPS)}"
 
 
-@pytest.mark.parametrize(
-    ("path", "boxes", "budget"), [("wide/", 10, SMOOTH), ("woven/", 9, SMOOTH), (UNFOLDED, 250, USABLE)]
-)
-def test_the_graph_stays_smooth(
-    large: Server, page: Any, path: str, boxes: int, budget: float, record_property: Any
-) -> None:
+@pytest.mark.parametrize(("path", "boxes"), [("wide/", 10), ("woven/", 9), (UNFOLDED, 250)])
+def test_moving_the_graph_builds_nothing_anew(large: Server, page: Any, path: str, boxes: int) -> None:
+    """What a step takes is measured by `benchmarks.dashboard`; that it does not grow with the graph, here."""
     enter(page, large)
-    thread = Thread(page)
     visit(page, Stop("graph", f"/topologies/{path}", ready=f".graph .box >> nth={boxes - 1}"))
     assert page.locator(".graph .box").count() == boxes
-    for name, move in (("drag", drag), ("zoom", zoom)):
-        page.evaluate(RECORD)
-        before = thread.milliseconds()
+    for move in (drag, zoom):
+        before = page.locator(".graph .box").first.bounding_box()
+        page.evaluate(TOUCHED)
         move(page)
-        cost = (thread.milliseconds() - before) / STEPS
-        frames = page.evaluate(STOP)
-        record_property(f"{boxes} boxes, {name}: main thread, ms a step", round(cost, 2))
-        record_property(f"{boxes} boxes, {name}: frame p50, ms", round(frames[len(frames) // 2], 1))
-        record_property(f"{boxes} boxes, {name}: frame p95, ms", round(frames[int(len(frames) * 0.95)], 1))
-        assert cost < budget, f"{name} takes {cost:.1f} ms a step"
+        counted = page.evaluate(COUNTED)
+        assert page.locator(".graph .box").first.bounding_box() != before, "it has not moved"
+        assert 1 <= counted["touched"] <= MOVED, counted
+        assert counted["built"] == 0, counted
 
 
 def test_groups_unfold_and_fold(large: Server, page: Any) -> None:

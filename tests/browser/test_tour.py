@@ -46,6 +46,8 @@ def test_every_view(state: str, page: Any, request: pytest.FixtureRequest) -> No
         page.emulate_media(color_scheme="light")
         page.set_viewport_size(PHONE)
         page.evaluate(FRAMES)
+        if state == "broken":
+            wrong += [f"on a phone: {one}" for one in axe.violations(page)]
         if sideways(page) > 0:
             wrong.append(f"scrolls {sideways(page)} px to the side on a phone")
         page.set_viewport_size(WIDE)
