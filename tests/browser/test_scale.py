@@ -1,4 +1,4 @@
-"""Topologies of 1,000 partitions: the graph is collapsed by operator, and moving it costs the same as ever."""
+"""Topologies of 1,000 partitions: the graph is collapsed by operator, and moving it costs as little."""
 
 from __future__ import annotations
 
