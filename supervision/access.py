@@ -26,6 +26,9 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     token: str
 
 
+_decoder = msgspec.json.Decoder(Access)
+
+
 class CommandFailedError(RuntimeError):
     """A management command failed; the message is what it said."""
 
@@ -55,7 +58,7 @@ def access_path(home: Path) -> Path:
 
 def access_read(home: Path) -> Access | None:
     try:
-        return msgspec.json.decode(access_path(home).read_bytes(), type=Access)
+        return _decoder.decode(access_path(home).read_bytes())
     except (OSError, ValueError):
         return None
 

@@ -36,6 +36,9 @@ class DetachedProcess(msgspec.Struct, frozen=True, kw_only=True):
         return is_running(self.pid, self.started)
 
 
+_decoder = msgspec.json.Decoder(DetachedProcess)
+
+
 class DetachedProcesses:
     """The records below one directory, and the processes they stand for."""
 
@@ -81,7 +84,7 @@ class DetachedProcesses:
     def get(self, name: str) -> DetachedProcess | None:
         self._reap(name)
         try:
-            return msgspec.json.decode(self._path(name).read_bytes(), type=DetachedProcess)
+            return _decoder.decode(self._path(name).read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

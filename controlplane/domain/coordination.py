@@ -293,12 +293,22 @@ def encode(value: msgspec.Struct) -> bytes:
     return msgspec.json.encode(value)
 
 
+# Made with the module, before there are threads: what msgspec works out when a type is first decoded, another
+# thread would see half done, and read through a null pointer (docs/decisions/0013).
+_values: dict[Any, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind)
+    for kind in (
+        NodeRegistration, NodeStats, DeployedSpec, Plan, DriverStatus, Control, LatestCheckpoint,
+        CheckpointAck, Snapshot,
+    )
+}  # fmt: skip
+_telemetry = msgspec.json.Decoder(Telemetry)
+
+
 def decode(data: bytes, kind: type[S]) -> S:
     """Decode one value; raises `msgspec.ValidationError` (a `ValueError`) that names the offending field."""
-    return msgspec.json.decode(data, type=kind)
-
-
-_telemetry = msgspec.json.Decoder(Telemetry)
+    value: S = _values[kind].decode(data)
+    return value
 
 
 def decode_telemetry(data: bytes) -> Telemetry:

@@ -6,10 +6,8 @@ import json
 from functools import lru_cache
 from typing import Any
 
-import msgspec
-
 from controlplane.domain.topology import Topology as TopologyGraph
-from controlplane.domain.topology import TopologySpec
+from controlplane.domain.topology import spec_decoder
 
 
 def graph_of(spec: dict[str, Any]) -> TopologyGraph:
@@ -20,4 +18,4 @@ def graph_of(spec: dict[str, Any]) -> TopologyGraph:
 @lru_cache(maxsize=256)
 def graph_of_text(text: str) -> TopologyGraph:
     """The same, of a specification as the database keeps it."""
-    return TopologyGraph(msgspec.json.decode(text, type=TopologySpec))
+    return TopologyGraph(spec_decoder.decode(text))

@@ -16,7 +16,7 @@ from pyspark.core.rdd import RDD
 from pyspark.serializers import CPickleSerializer
 
 from spark_jobs.cluster import application_conf
-from spark_jobs.driver.job import Job, Layout, TaskReport
+from spark_jobs.driver.job import Job, Layout, TaskReport, decode_report
 from spark_jobs.driver.task import REPORT, LevelTask, Message
 from spark_jobs.driver.warming import Warming
 from spark_jobs.driver.watch import JobWatch
@@ -202,7 +202,7 @@ class Cluster:
             level = self.context.union([tokens, tokens, messages]).mapPartitionsWithIndex(stage)
         records: list[tuple[int, Message]] = level.collect()
         reports = [message[-1] for _, message in records if message[0] == REPORT]
-        return [msgspec.json.decode(report, type=TaskReport) for report in reports]
+        return [decode_report(report) for report in reports]
 
     def stop(self) -> None:
         self._watch.close()

@@ -100,16 +100,25 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     replaying: float = 0.0
 
 
+_layouts = msgspec.json.Decoder(Layout)
+_jobs = msgspec.json.Decoder(Job)
+_reports = msgspec.json.Decoder(TaskReport)
+
+
 @lru_cache(maxsize=8)
 def decode_layout(data: bytes) -> tuple[Layout, Topology]:
     """Cached for the life of a Python worker: the same bytes come with every job of a plan."""
-    layout = msgspec.json.decode(data, type=Layout)
+    layout = _layouts.decode(data)
     return layout, Topology(layout.spec)
 
 
 @lru_cache(maxsize=4)
 def decode_job(data: bytes) -> Job:
-    return msgspec.json.decode(data, type=Job)
+    return _jobs.decode(data)
+
+
+def decode_report(data: bytes) -> TaskReport:
+    return _reports.decode(data)
 
 
 def operator_levels(topology: Topology, assignment: dict[str, str]) -> dict[str, int]:

@@ -7,11 +7,10 @@ import posixpath
 from typing import Any
 
 import fsspec
-import msgspec
 
 from controlplane.domain.topology import partition_directory
 from spark_jobs.driver.job import Layout
-from spark_jobs.state.store import Manifest, StateMissingError, StateStore
+from spark_jobs.state.store import Manifest, StateMissingError, StateStore, manifests
 
 
 class RestoreError(RuntimeError):
@@ -39,7 +38,7 @@ def _install(store: StateStore, layout: Layout, partition: str, checkpoint: int)
     where = posixpath.join(root, "manifests", str(checkpoint), f"{directory}.json")
     try:
         filesystem, path = fsspec.core.url_to_fs(where)
-        manifest = msgspec.json.decode(filesystem.cat_file(path), type=Manifest)
+        manifest = manifests.decode(filesystem.cat_file(path))
         if _has(store, manifest):
             return
         base = posixpath.join(fsspec.core.url_to_fs(root)[1], "files", directory)

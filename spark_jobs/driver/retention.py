@@ -8,10 +8,9 @@ import threading
 from typing import Any
 
 import fsspec
-import msgspec
 import structlog
 
-from spark_jobs.state.store import Manifest
+from spark_jobs.state.store import manifests
 
 log = structlog.get_logger()
 
@@ -72,7 +71,7 @@ class Retention:
 def _collect(filesystem: Any, checkpoint: str, named: dict[str, set[str]]) -> None:
     for path in filesystem.ls(checkpoint, detail=False):
         if path.endswith(".json"):
-            manifest = msgspec.json.decode(filesystem.cat_file(path), type=Manifest)
+            manifest = manifests.decode(filesystem.cat_file(path))
             directory = posixpath.basename(path).removesuffix(".json")
             named.setdefault(directory, set()).update(entry.name for entry in manifest.files())
 

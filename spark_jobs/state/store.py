@@ -41,7 +41,9 @@ class StateMissingError(LookupError):
     """The node holds no manifest for the epoch asked for: the partition cannot run here."""
 
 
-_decoder = msgspec.json.Decoder(Manifest)
+manifests = msgspec.json.Decoder(Manifest)
+"""Made here, before there are threads (docs/decisions/0013)."""
+
 _MANIFEST = re.compile(r"(\d+)(?:\.(\d+))?\.manifest")
 EMPTY = Manifest(epoch=0, generation=0)
 
@@ -83,7 +85,7 @@ class StateStore:
             data = self._path(epoch).read_bytes()
         except FileNotFoundError as error:
             raise StateMissingError(f"no state of epoch {epoch} in {self.directory}") from error
-        return _decoder.decode(data)
+        return manifests.decode(data)
 
     def open(self, manifest: Manifest) -> PartitionState:
         """The state a manifest names; tables are memory-mapped when first read."""

@@ -29,12 +29,15 @@ class FirstNodes(msgspec.Struct, frozen=True, kw_only=True):
     racks: tuple[str, ...] = ("rack-a", "rack-b")
 
 
+_first_nodes = msgspec.json.Decoder(FirstNodes)
+
+
 def first_nodes_launch(*, provider: NodeProvider, order: Path) -> None:
     """Start the nodes of the last run again (same names, same disks) and new ones up to the number
     ordered. The order is removed when it is carried out, so that a restarted launcher, which finds dead
     nodes, does not mistake them for ones to be started."""
     try:
-        wanted = msgspec.json.decode(order.read_bytes(), type=FirstNodes)
+        wanted = _first_nodes.decode(order.read_bytes())
     except FileNotFoundError:
         return
     known = provider.nodes()

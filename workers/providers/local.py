@@ -23,6 +23,7 @@ log = structlog.get_logger()
 
 _NUMBERED = re.compile(r"^[a-z][a-z-]*-([1-9][0-9]*)$")
 ADDRESSES = 254 * 254
+_descriptions = msgspec.json.Decoder(NodeDescription)
 
 
 class LocalNodeProvider:
@@ -136,7 +137,7 @@ def rack_of(number: int) -> str:
 
 def _running(record: DetachedProcess) -> RunningNode:
     return RunningNode(
-        description=msgspec.convert(record.details, NodeDescription),
+        description=_descriptions.decode(msgspec.json.encode(record.details)),
         address=address_of(record.name),
         pid=record.pid,
         alive=record.alive,

@@ -8,6 +8,7 @@ from controlplane.domain.topology.spec import (
     Partitioning,
     Problem,
     TopologySpec,
+    spec_decoder,
 )
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "load_yaml",
     "partition_directory",
     "partition_id",
+    "spec_decoder",
     "split_partition",
 ]

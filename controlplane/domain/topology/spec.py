@@ -73,3 +73,7 @@ class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     checkpoint_interval: Seconds | None = None
     max_epoch_tuples: Annotated[int, msgspec.Meta(ge=1, le=100_000_000)] = 1_000_000
     catch_up_epochs: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 8
+
+
+spec_decoder = msgspec.json.Decoder(TopologySpec)
+"""Of specifications as they are stored. Made here, before there are threads (docs/decisions/0013)."""
