@@ -80,6 +80,20 @@ def test_the_document_is_complete_and_explains_itself(viewer: APIClient, recover
     assert decisions == [("topology.policy", "hashtags"), ("incident.replan", "2")]
 
 
+def test_samples_look_as_the_topology_shows_them(viewer: APIClient, recovered: Incident) -> None:
+    """In the export the database writes them."""
+    topology = Topology.objects.get(name="hashtags")
+    on_the_second = recovered.detected_at.replace(microsecond=0)
+    AvailabilitySample.objects.create(
+        topology=topology, at=on_the_second, available=3, total=15, weighted=0.1
+    )
+    exported = viewer.get(EXPORT).json()["availability"]["hashtags"]
+    shown = viewer.get("/api/v1/topologies/hashtags/availability/?limit=1000").json()["results"]
+    assert len(exported) > 3
+    assert [sample for sample in exported if "." not in sample["at"]]
+    assert [sample for sample in shown if sample in exported] == exported
+
+
 class Checker(HTMLParser):
     """Every tag is closed; scripts, foreign addresses and inline styles are collected."""
 
