@@ -33,12 +33,13 @@ def leave_snapshot(home: Path, topology: str, partition: str, generation: int, m
     )
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     for attempt in range(ATTEMPTS):
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             temporary.write_bytes(msgspec.json.encode(snapshot))
             break
-        except FileNotFoundError:
-            # The agent removes directories that it finds empty, this one before the file was in it.
+        except (FileNotFoundError, FileExistsError):
+            # The agent removes directories that it finds empty: this one before the file was in it, or one
+            # that was there already after it was found to be.
             if attempt == ATTEMPTS - 1:
                 raise
     temporary.rename(path)

@@ -38,6 +38,25 @@ def test_the_agent_removes_the_directory_before_the_file_is_in_it(
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_the_agent_removes_a_directory_that_was_there_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = leave_snapshot(tmp_path, "t", "A[0]", 2, Manifest(epoch=7, generation=2))
+    first.unlink()
+    looked: list[Path] = []
+
+    def is_dir(path: Path) -> bool:
+        looked.append(path)
+        path.rmdir()
+        return False
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "is_dir", is_dir)
+        path = leave_snapshot(tmp_path, "t", "B[0]", 2, Manifest(epoch=7, generation=2))
+    assert looked == [path.parent]
+    assert path.exists()
+
+
 def test_it_gives_up_when_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     removed = removing_directories(monkeypatch, times=1000)
     with pytest.raises(FileNotFoundError):
