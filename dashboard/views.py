@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.conf import settings
@@ -11,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import render
 from django.templatetags.static import static
+from django.urls import reverse
 from django.utils.cache import patch_cache_control
 from django.views.decorators.http import require_safe
 
@@ -22,6 +24,8 @@ from controlplane.topologies.models import Topology
 from controlplane.whatif.request import DEFAULT_ALGORITHMS, MOST_ALGORITHMS
 from dashboard.assets import asset_version
 from dashboard.middleware import HEADER, POLICY
+
+_TOPOLOGY = re.compile(r"topologies/([A-Za-z0-9_-]+)/")
 
 
 def boot_data(request: HttpRequest) -> dict[str, Any]:
@@ -61,6 +65,15 @@ def policy_defaults() -> dict[str, Any]:
     return {**defaults, **numbers}
 
 
+def asked_early(request: HttpRequest, path: str) -> list[str]:
+    """What the page at this address is going to ask for: addresses for the browser to begin with."""
+    early = [reverse("snapshot")]
+    topology = _TOPOLOGY.fullmatch(path)
+    if topology and request.GET.get("tab") == "replication" and not {"budget", "planner"} & set(request.GET):
+        early.append(reverse("topology-replication-plan", args=[topology[1]]))
+    return early
+
+
 @require_safe
 @login_required
 def shell(request: HttpRequest, path: str = "") -> HttpResponse:
@@ -69,7 +82,7 @@ def shell(request: HttpRequest, path: str = "") -> HttpResponse:
     response = render(
         request,
         "dashboard/shell.html",
-        {"boot": boot_data(request), "version": asset_version()},
+        {"boot": boot_data(request), "version": asset_version(), "early": asked_early(request, path)},
     )
     response.headers[HEADER] = POLICY
     # Holds the user's name and a CSRF token: never from a cache.

@@ -26,8 +26,12 @@ def fact(page: Any, name: str) -> str:
 def test_a_plan_is_asked_for_explained_and_linked(healthy: Server, page: Any) -> None:
     complaints: list[str] = []
     listen(page, complaints)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.partition("/api/v1/")[2]))
     enter(page, healthy, PATH, user="viewer")
     page.wait_for_selector(ROWS)
+    # While the app was being loaded, and not again by the app.
+    assert asked.count("topologies/hashtags/replication-plan/") == 1, asked
     assert "Active replicas are not run in this version" in page.locator("main").inner_text()
     plan = read(page, healthy, "topologies/hashtags/replication-plan/")
     assert page.locator(ROWS).count() == plan["total"]

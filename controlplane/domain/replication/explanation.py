@@ -155,11 +155,10 @@ def _outlooks(model: FidelityModel, plan: Flags, left: Floats) -> Iterator[Query
     missing: dict[int, list[str]] = defaultdict(list)
     queries = sorted(zip(model.outputs, model.weights, strict=True), key=lambda one: model.ranks[one[0]])
     for step in model.steps:
-        arriving = [stream.left(left[None, stream.source])[0] for stream in step.streams]
-        for position, stream in enumerate(arriving):
-            source = step.streams[position].source
-            operator = split_partition(model.partitions[source.start])[0]
-            for offset in np.flatnonzero(stream == 0):
+        for stream in step.streams:
+            operator = split_partition(model.partitions[stream.source.start])[0]
+            arriving = np.broadcast_to(stream.left(left[None, stream.source])[0], step.reads.shape)
+            for offset in np.flatnonzero(arriving == 0):
                 missing[step.own.start + int(offset)].append(operator)
     for one, weight in queries:
         fidelity = round(float(left[one]), DIGITS)

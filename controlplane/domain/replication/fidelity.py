@@ -40,14 +40,14 @@ class Stream:
 
     def left(self, kept: Floats) -> Floats:
         """Share of this stream that reaches each target [B, n], of what is left of its sources [B, m]
-        (equation 1)."""
+        (equation 1); [B, 1] where it is the same for all."""
         if self.partitioning == "one_to_one":
             return kept
         if self.partitioning == "split":
             return np.repeat(kept, len(self.rates) // kept.shape[1], axis=1)
         if self.partitioning == "merge":
             return (kept.reshape(len(kept), *self.weights.shape) * self.weights).sum(axis=2)
-        return np.repeat((kept @ self.weights)[:, None], len(self.rates), axis=1)
+        return kept if len(self.weights) == 1 else (kept @ self.weights)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,9 @@ class FidelityModel:
         streams = tuple(self._stream(stream, operator) for stream in operator.inputs if not stream.feedback)
         if not streams:
             return Step(own, False, (), np.zeros((0, operator.parallelism)), self.rates[own])
+        if len(streams) == 1:
+            (only,) = streams
+            return Step(own, operator.correlated, streams, np.ones((1, operator.parallelism)), only.rates)
         rates = np.stack([stream.rates for stream in streams])
         return Step(own, operator.correlated, streams, _shares(rates), rates.sum(axis=0))
 
@@ -143,12 +146,14 @@ class FidelityModel:
         return np.concatenate([step.reads for step in self.steps])
 
     def _left(self, alive: Flags, *, joins: bool) -> Floats:
-        left = alive.astype(np.float64)
+        left = alive.astype(np.float64, order="F")  # operators are columns
         for step in self.steps:
             if not step.streams:
                 continue
             arriving = [stream.left(left[:, stream.source]) for stream in step.streams]
-            if step.correlated and joins:
+            if len(arriving) == 1:
+                combined = arriving[0]
+            elif step.correlated and joins:
                 combined = math.prod(arriving[1:], start=arriving[0])
             else:
                 combined = sum(share * one for share, one in zip(step.shares, arriving, strict=True))
@@ -177,6 +182,8 @@ def equal_rates(topology: Topology) -> dict[str, float]:
 
 def _shares(rates: Floats) -> Floats:
     """Rates as shares of their sum along the first axis; all alike where the sum is nothing."""
+    if len(rates) == 1:
+        return np.ones_like(rates)
     totals = rates.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         shares: Floats = np.where(totals > 0, rates / totals, 1.0 / max(1, len(rates)))

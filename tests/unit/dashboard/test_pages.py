@@ -37,6 +37,29 @@ def test_the_lock_file_names_no_registry() -> None:
     assert "http" not in re.sub(r'"(url|funding)": "[^"]*"', "", lock)
 
 
+PLAN = "/api/v1/topologies/hashtags/replication-plan/"
+
+
+@pytest.mark.parametrize(
+    ("path", "early"),
+    [
+        ("/", []),
+        ("/topologies/hashtags/", []),
+        ("/topologies/hashtags/?tab=replication", [PLAN]),
+        ("/topologies/hashtags/?tab=replication&budget=3", []),
+        ("/topologies/a%22%3E%3Cscript/?tab=replication", []),
+        ("/nodes/?tab=replication", []),
+    ],
+)
+@pytest.mark.django_db
+def test_what_a_page_needs_is_asked_for_while_it_loads(
+    path: str, early: list[str], admin_client: Client
+) -> None:
+    text = admin_client.get(path).content.decode()
+    found = re.findall(r'<link rel="preload" as="fetch" href="([^"]*)" crossorigin>', text)
+    assert found == ["/api/v1/snapshot/", *early]
+
+
 PAGES = [
     "/",
     "/topologies/hashtags/",

@@ -19,7 +19,7 @@ describe("a question about replicas", () => {
   });
   it("is sent with its planner", () => {
     expect(requestOf("a b", { budget: 3, planner: "greedy" })).toBe("topologies/a%20b/replication-plan/?budget=3&planner=greedy");
-    expect(requestOf("t", { budget: null, planner: null })).toBe("topologies/t/replication-plan/?");
+    expect(requestOf("t", { budget: null, planner: null })).toBe("topologies/t/replication-plan/");
   });
 });
 

@@ -70,7 +70,7 @@ export function requestOf(topology: string, question: ReplicationQuestion): stri
   const query = new URLSearchParams();
   if (question.budget !== null) query.set("budget", String(question.budget));
   if (question.planner !== null) query.set("planner", question.planner);
-  return `topologies/${encodeURIComponent(topology)}/replication-plan/?${query}`;
+  return `topologies/${encodeURIComponent(topology)}/replication-plan/${query.size ? `?${query}` : ""}`;
 }
 
 /** What protects one partition today, and what the plan makes of it. */
