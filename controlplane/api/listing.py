@@ -15,7 +15,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.events.light import RAW, light_rows
+from controlplane.events.light import RAW, IsoText, light_rows
 
 Rows = list[dict[str, Any]]
 Lookups = Mapping[str, Any]
@@ -42,15 +42,16 @@ def rows_shown(
 
 
 @cache
-def _columns(serializer: Any) -> tuple[dict[str, str], set[str]]:
-    """Field to column, and those fields whose column holds JSON."""
-    plain: dict[str, str] = {}
+def _columns(serializer: Any) -> tuple[dict[str, Any], set[str]]:
+    """Field to column, or to the time in it as JSON has it; and those fields whose column holds JSON."""
+    plain: dict[str, Any] = {}
     json: set[str] = set()
     for name, field in serializer().fields.items():
         if isinstance(field, serializers.DictField | serializers.ListField):
             json.add(name)
         else:
-            plain[name] = field.source.replace(".", "__")
+            column = field.source.replace(".", "__")
+            plain[name] = IsoText(column) if isinstance(field, serializers.DateTimeField) else column
     return plain, json
 
 

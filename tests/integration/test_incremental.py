@@ -29,7 +29,7 @@ TIGHT = {"RESURGE_REPLACEMENT_DELAY": "uniform:3:14", "RESURGE_CPU_CAPS": "0"}
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     tweets = shared_data("tweets.parquet")
-    with Stack(tmp_path_factory.mktemp("tight"), capacity=CAPACITY, variables=TIGHT) as made:
+    with Stack(tmp_path_factory.mktemp("tight"), slots=1, capacity=CAPACITY, variables=TIGHT) as made:
         made.deploy("hashtags", input=tweets, rate=1000)
         healthy(made)
         yield made
