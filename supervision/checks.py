@@ -1,7 +1,7 @@
 """`python -m supervision.checks [pytest arguments]`: lint, types, architecture, migrations, then the tests.
 
 Every check runs, also after one that failed; pytest comes last, so that its closing lines end the output.
-What starts no servers runs first, on two cores; what starts them runs by itself, one test after the other.
+What needs no installation runs first, on two cores; installations run one after the other, by themselves.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ CHECKS: dict[str, list[list[str]]] = {
     ],
     "tests": [[sys.executable, "-m", "pytest"]],
 }
-PARALLEL = ["-n", "2", "--dist", "loadfile", "tests/unit", "tests/simulation"]
-SERIAL = ["tests/browser", "tests/integration"]
+PARALLEL = ["-n", "2", "--dist", "loadfile", "tests/unit", "tests/simulation", "tests/browser"]
+SERIAL = ["tests/integration"]
 
 
 def main() -> int:

@@ -195,12 +195,13 @@ def test_a_server_restarts(stack: Stack, process: str) -> None:
     exact(stack)
 
 
-@pytest.mark.parametrize("process", ["recovery", "detection"])
-def test_a_worker_dies_while_it_recovers(stack: Stack, process: str) -> None:
+def test_the_workers_die_while_they_recover(stack: Stack) -> None:
+    """One after the other; `test_incremental` has them die at every step."""
     before = incidents(stack)
     stack.kill_nodes(used(stack)[0])
     stack.wait_for(lambda: incidents(stack) == before + 1, "an incident", timeout=30, pause=0.05)
-    stack.kill(process)
+    for process in ("recovery", "detection"):
+        stack.kill(process)
     healthy(stack)
     assert incidents(stack) == before + 1
     exact(stack)

@@ -10,10 +10,12 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from controlplane.config.environment import ROOT
 from controlplane.domain.coordination import (
@@ -42,27 +44,42 @@ def plane(tmp_path: Path) -> Iterator[DataPlane]:
             made.stop()
 
 
-def test_nodes_register_work_and_survive_zookeeper(plane: DataPlane) -> None:
-    from kazoo.client import KazooClient
+@pytest.fixture
+def client(plane: DataPlane) -> Iterator[KazooClient]:
+    made = KazooClient(hosts=plane.environment["RESURGE_ZOOKEEPER"], timeout=4.0)
+    made.start(timeout=20)
+    yield made
+    made.stop()
+    made.close()
 
-    client = KazooClient(hosts=plane.environment["RESURGE_ZOOKEEPER"], timeout=4.0)
-    client.start(timeout=20)
 
-    def read(path: str) -> bytes | None:
-        return client.get(path)[0] if client.exists(path) else None
+def read(client: KazooClient, path: str) -> bytes | None:
+    """What is there, if anything is: it may go at any moment."""
+    try:
+        data: bytes = client.get(path)[0]
+    except NoNodeError:
+        return None
+    return data
 
-    def eventually(condition: object, what: str, timeout: float = 30.0) -> None:
-        deadline = time.monotonic() + timeout
-        while not condition():  # type: ignore[operator]
-            assert time.monotonic() < deadline, what
-            time.sleep(0.1)
 
+def registration(client: KazooClient, node: str) -> NodeRegistration | None:
+    data = read(client, Paths.node(node))
+    return decode(data, NodeRegistration) if data else None
+
+
+def eventually(condition: Callable[[], object], what: str, timeout: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def test_nodes_register_work_and_survive_zookeeper(plane: DataPlane, client: KazooClient) -> None:
     def registered(node: str) -> NodeRegistration | None:
-        data = read(Paths.node(node))
-        return decode(data, NodeRegistration) if data else None
+        return registration(client, node)
 
     def workers(node: str) -> list[str]:
-        data = read(Paths.stats(node))
+        data = read(client, Paths.stats(node))
         return decode(data, NodeStats).workers if data else []
 
     eventually(lambda: registered("node-1") and registered("node-2"), "both nodes register")
@@ -100,33 +117,26 @@ def test_nodes_register_work_and_survive_zookeeper(plane: DataPlane) -> None:
     # A killed node takes all of its processes along; its registration ends with the session.
     plane.provider.fail("node-2")
     eventually(lambda: registered("node-2") is None, "the registration of a dead node ends", 15)
-    client.stop()
-    client.close()
 
 
-def test_a_restarted_agent_replaces_the_registration_of_its_predecessor(plane: DataPlane) -> None:
-    from kazoo.client import KazooClient
-
-    client = KazooClient(hosts=plane.environment["RESURGE_ZOOKEEPER"], timeout=4.0)
-    client.start(timeout=20)
-    deadline = time.monotonic() + 30
-    while not client.exists(Paths.node("node-1")):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    before = decode(client.get(Paths.node("node-1"))[0], NodeRegistration)
+def test_a_restarted_agent_replaces_the_registration_of_its_predecessor(
+    plane: DataPlane, client: KazooClient
+) -> None:
+    eventually(lambda: registration(client, "node-1"), "the node registers")
+    before = registration(client, "node-1")
+    assert before is not None
     description = plane.provider.nodes()[0].description
     plane.provider.fail("node-1")
-    started = time.monotonic()
     plane.provider.launch(description)
-    while True:
-        found = client.exists(Paths.node("node-1")) and client.get(Paths.node("node-1"))[0]
-        if found and decode(found, NodeRegistration).session != before.session:
-            break
-        assert time.monotonic() - started < 30
-        time.sleep(0.05)
-    assert decode(found, NodeRegistration).pid != before.pid
-    client.stop()
-    client.close()
+
+    def replaced() -> bool:
+        found = registration(client, "node-1")
+        return found is not None and found.session != before.session
+
+    eventually(replaced, "the successor registers")
+    after = registration(client, "node-1")
+    assert after is not None
+    assert after.pid != before.pid
 
 
 def test_the_whole_installation_comes_up_is_failed_and_goes(tmp_path: Path) -> None:

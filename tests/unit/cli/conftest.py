@@ -27,14 +27,14 @@ PATIENCE = 120.0
 """Seconds for an answer: a machine that is busy with something else is slow, and not wrong."""
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     started = Server(tmp_path_factory.mktemp("server"), "proposed")
     yield started
     started.stop()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def tokens(server: Server) -> dict[str, str]:
     """By role."""
     return {
@@ -43,7 +43,7 @@ def tokens(server: Server) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def rest(server: Server, tokens: dict[str, str]) -> Iterator[httpx.Client]:
     """REST without the command line, to compare with."""
     headers = {"Authorization": f"Bearer {tokens['administrator']}"}
