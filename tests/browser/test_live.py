@@ -15,6 +15,7 @@ pytestmark = pytest.mark.browser
 
 TOPOLOGY = "/topologies/hashtags/"
 
+
 def table(page: Any) -> list[list[str]]:
     """The queries as they stand, cell by cell."""
     rows = page.locator("section[aria-label=Details] tbody tr").all()
