@@ -1,7 +1,9 @@
-"""What is live stays live: events that are pushed, servers and sockets that come back, two browsers."""
+"""What is live stays live: events within a second, servers and sockets that come back, two browsers."""
 
 from __future__ import annotations
 
+import statistics
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +15,20 @@ from tests.browser.servers import Server
 
 pytestmark = pytest.mark.browser
 
+WITHIN = 1.0
+"""Seconds from a committed event to its being visible."""
+
 TOPOLOGY = "/topologies/hashtags/"
+WATCH = """(value) => {
+  window.seenAt = null;
+  const look = () => {
+    const row = [...document.querySelectorAll("tr")].find((row) => row.textContent.includes("O4[0]"));
+    const shown = row?.querySelector(".priority")?.textContent.trim();
+    if (shown === value) window.seenAt = performance.timeOrigin + performance.now();
+    else requestAnimationFrame(look);
+  };
+  look();
+}"""
 
 
 def table(page: Any) -> list[list[str]]:
@@ -22,17 +37,24 @@ def table(page: Any) -> list[list[str]]:
     return [row.locator("td").all_inner_texts() for row in rows]
 
 
-def test_events_are_pushed(broken: Server, new_page: Callable[..., Any]) -> None:
-    """How soon they are seen is measured by `benchmarks.dashboard`; that nobody has to ask for them, here."""
+def test_an_event_is_visible_within_a_second(broken: Server, new_page: Callable[..., Any]) -> None:
+    """Of five the one in the middle, since a machine that is busy with something else may stop a browser for
+    longer; and nothing has to be asked for."""
     page, other = new_page(), new_page()
     enter(page, broken, TOPOLOGY)
     enter(other, broken)
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    for value in (7, 3, 8):
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    delays = []
+    for value in (7, 3, 8, 2, 6):
+        page.evaluate(WATCH, str(value))
+        asked = time.time()
         set_priority(other, "O4[0]", value)
-        page.wait_for_selector(f"tr:has-text('O4[0]') .priority:text-is('{value}')")
-    assert asked == []
+        page.wait_for_function("() => window.seenAt !== null")
+        # From before the request was even sent: an upper bound of the time since the commit.
+        delays.append(page.evaluate("() => window.seenAt") / 1000 - asked)
+    assert statistics.median(delays) < WITHIN, delays
+    assert requests == []
 
 
 def test_a_page_asks_for_the_state_once(broken: Server, new_page: Callable[..., Any]) -> None:

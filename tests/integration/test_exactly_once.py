@@ -21,9 +21,8 @@ pytestmark = pytest.mark.integration
 
 QUERIES = 15
 RATE = 1_000
-DRIVER = "driver.hashtags"
-SPARK_MISSES = "no recent heartbeats"
-"""What Spark says when it gives up an executor that has been silent, for a minute."""
+SPARK_NOTICES = 60.0
+"""Seconds after which Spark gives up an executor that is silent."""
 
 
 @pytest.fixture(scope="module")
@@ -114,17 +113,16 @@ def test_two_nodes_freeze_and_come_back(stack: Stack) -> None:
     """Spark believes in them for a minute; nobody waits that long, and back again they get work."""
     before = incidents(stack)
     lost = used(stack)[:2]
-    told = len(stack.log(DRIVER))
+    frozen_at = time.monotonic()
     go_on = stack.freeze_nodes(*lost)
     try:
         stack.wait_for(lambda: incidents(stack) == before + 1, "an incident", timeout=30)
         healthy(stack)
+        took = time.monotonic() - frozen_at
         exact(stack)
     finally:
         go_on()
-    since = stack.log(DRIVER)[told:]
-    assert "plan adopted" in since
-    assert SPARK_MISSES not in since.partition("plan adopted")[0], "recovery waited for Spark"
+    assert took < SPARK_NOTICES, "recovery waited until Spark missed the nodes"
     stack.wait_for(lambda: set(lost) <= set(alive(stack)), "the nodes to be back", timeout=60)
     advanced(stack, 10)
     exact(stack)
