@@ -10,11 +10,12 @@ from django.db import transaction
 
 from controlplane.config import environment
 from controlplane.domain.coordination import Control
-from controlplane.errors import ServiceError
+from controlplane.errors import Conflict, ServiceError
 from controlplane.events.choices import OPERATION_ENDED, OperationKind, OperationState
 from controlplane.events.models import Operation
 from controlplane.events.operations import operation_fail, operation_start, operation_succeed
 from controlplane.incidents.actions import incident_order
+from controlplane.incidents.selectors import proposals_overtaken
 from controlplane.incidents.services import recover_now
 from controlplane.nodes.selectors import node_get
 from controlplane.nodes.services import node_activate, node_drain
@@ -129,6 +130,12 @@ def _order(coordination: Coordination, operation: Operation) -> None:
             )
             operation_start(operation=operation, result={"ordered": True})
     incident_step(coordination, number)
+    overtaken = proposals_overtaken(number, operation.parameters.get("proposals", ()))
+    if overtaken:
+        raise Conflict(
+            f"{', '.join(overtaken)} was confirmed, but the situation has changed: it is not carried out; "
+            f"look at what incident {number} proposes now"
+        )
     operation_succeed(operation=operation, result={"incident": number})
 
 

@@ -87,6 +87,16 @@ def plan_list(*, incident: int | None = None, topology: str | None = None) -> Qu
     return plans
 
 
+def proposals_overtaken(number: int, confirmed: Collection[str]) -> list[str]:
+    """Which of the confirmed proposals no plan was made of, because the situation asked for another wave.
+    While the incident is paused that is not decided yet. Raises `Missing`."""
+    if not confirmed or incident_get(number).paused:
+        return []
+    plans = RecoveryPlan.objects.filter(incident__number=number).values_list("explanation", flat=True)
+    taken = {explanation.get("proposal") for explanation in plans}
+    return [proposal for proposal in confirmed if proposal not in taken]
+
+
 def plan_newest(topology: str) -> RecoveryPlan | None:
     """The plan of the highest generation, whatever became of it."""
     return plan_list(topology=topology).order_by("-generation").first()

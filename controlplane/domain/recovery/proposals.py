@@ -26,8 +26,10 @@ class Proposals(Replacements):
         proposal = proposal_id(case, deployment.generation, wave)
         if proposal in self.memory.approved:
             return None
-        if self.memory.proposal(case.name, deployment.generation) == proposal:
+        before = self.memory.proposal(case.name, deployment.generation)
+        if before == proposal:
             return []
+        overtaken = before if before in self.memory.approved else None
         fact = {
             "fact": "proposed",
             "topology": case.name,
@@ -41,7 +43,12 @@ class Proposals(Replacements):
             "reason": wave.reason,
             "explanation": dict(wave.explanation),
         }
-        return self._tell("decision", wording.proposed(case.name, proposal, wave.reason), fact)
+        return self._tell("decision", wording.proposed(case.name, proposal, wave.reason, overtaken), fact)
+
+    def _confirmed(self, case: TopologyCase, wave: Wave) -> str | None:
+        """The proposal an operator confirmed, if this wave is that."""
+        proposal = proposal_id(case, self._generation(case.name), wave)
+        return proposal if proposal in self.memory.approved else None
 
     def _withdraw(self, case: TopologyCase, why: str) -> list[Instruction]:
         """Nothing is proposed any more, because there is nothing that could be done now."""

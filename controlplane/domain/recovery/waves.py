@@ -161,6 +161,9 @@ class Waves(Proposals):
     def _plan(self, case: TopologyCase, wave: Wave) -> list[Instruction]:
         deployment = self.deployments[case.name]
         expected, generation = deployment.generation, deployment.generation + 1
+        explanation = dict(wave.explanation)
+        if (proposal := self._confirmed(case, wave)) is not None:
+            explanation["proposal"] = proposal
         plan = CreatePlan(
             topology=case.name,
             expected=expected,
@@ -174,7 +177,7 @@ class Waves(Proposals):
             assignment=dict(wave.assignment),
             restore=wave.restore,
             reason=wave.reason,
-            explanation=wave.explanation,
+            explanation=explanation,
         )
         case.failed -= set(wave.restore)
         case.restore, case.unrestored, case.forced = frozenset(wave.restore), set(), False
@@ -183,7 +186,7 @@ class Waves(Proposals):
         deployment.generation, deployment.assignment = generation, dict(wave.assignment)
         text = f"Plan {generation}, wave {plan.wave}: {wave.reason}"
         # Query by query the plan itself explains; the story needs the outline.
-        outline = {name: value for name, value in wave.explanation.items() if name != "explanations"}
+        outline = {name: value for name, value in explanation.items() if name != "explanations"}
         told = self._tell("decision", text, outline)
         # Rebuilding knows what a plan leaves out, but not what still runs and is yet to move.
         moving = case.failed & wave.assignment.keys()

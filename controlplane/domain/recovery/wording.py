@@ -53,8 +53,11 @@ def method_chosen(topology: str, method: str, why: str) -> str:
     return f"{topology} is recovered by the {method} method, because {why}."
 
 
-def proposed(topology: str, proposal: str, reason: str) -> str:
-    return f"Plan proposed for {topology}, to be confirmed as {proposal}: {reason}"
+def proposed(topology: str, proposal: str, reason: str, overtaken: str | None) -> str:
+    text = f"Plan proposed for {topology}, to be confirmed as {proposal}: {reason}"
+    if overtaken is None:
+        return text
+    return f"Proposal {overtaken} was confirmed, but the situation has changed: it is not carried out. {text}"
 
 
 def restore_refused(topology: str, actor: str, checkpoint: int) -> str:

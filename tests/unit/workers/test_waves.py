@@ -197,10 +197,47 @@ def test_approval_through_operations(measured: Topology) -> None:
     operation.refresh_from_db()
     assert operation.state == "succeeded"
     assert newest().generation == 2
+    assert newest().explanation["proposal"] == operation.parameters["proposals"][0]
     assert incident_get(1).proposals == {}
     assert AuditEntry.objects.filter(action="incident.approve").count() == 2
     assert "kim confirmed proposal" in " ".join(entry.text for entry in entry_list(1))
     follower.check()
+
+
+def test_what_changed_while_a_plan_was_confirmed(measured: Topology) -> None:
+    """Nobody has looked at the new node yet, so that the old plan is still on the table: confirming it says
+    that it is not carried out, and what is proposed instead."""
+    topology_policy_set(name="counts", changes={"approval": "approve"}, **BY)
+    lose("node-1", "node-2", "node-3")
+    node_register(registration=registration("node-5"), at=now())
+    look(*seen("degraded"))
+    (before,) = incident_get(1).proposals.values()
+    operation = incident_action(kind=OperationKind.INCIDENT_APPROVE, number=1, **BY)
+    node_register(registration=registration("node-6"), at=now())
+    coordination: Any = NoZooKeeper()
+    operation_run(coordination, str(operation.pk))
+    operation.refresh_from_db()
+    assert operation.state == "failed"
+    assert f"{before['proposal']} was confirmed, but the situation has changed" in operation.error
+    assert newest().generation == 1
+    (instead,) = incident_get(1).proposals.values()
+    assert instead["proposal"] != before["proposal"]
+    told = entry_list(1).last()
+    assert told is not None
+    assert told.text.startswith(f"Proposal {before['proposal']} was confirmed, but the situation has changed")
+
+
+def test_what_is_confirmed_during_a_pause_waits_for_its_end(measured: Topology) -> None:
+    topology_policy_set(name="counts", changes={"approval": "approve"}, **BY)
+    lose("node-1", "node-2", "node-3")
+    node_register(registration=registration("node-5"), at=now())
+    look(*seen("degraded"))
+    coordination: Any = NoZooKeeper()
+    for kind, generation in (("pause", 1), ("approve", 1), ("resume", 2)):
+        operation = incident_action(kind=OperationKind(f"incident.{kind}"), number=1, **BY)
+        operation_run(coordination, str(operation.pk))
+        operation.refresh_from_db()
+        assert (operation.state, newest().generation) == ("succeeded", generation)
 
 
 def test_pause_resume_replan_and_abort_through_operations(measured: Topology) -> None:
