@@ -58,6 +58,17 @@ def test_every_view(state: str, page: Any, request: pytest.FixtureRequest) -> No
     assert foreign == []
 
 
+def test_a_phone_has_room_for_whatever_the_bar_says(healthy: Server, page: Any) -> None:
+    enter(page, healthy)
+    page.set_viewport_size({"width": 360, "height": 740})
+    for said in ("now", "Updated 59 min 59 s ago", "Paused, 12345 waiting, and longer than any line"):
+        page.evaluate("said => { document.querySelector('header .word').textContent = said; }", said)
+        assert sideways(page) == 0, said
+        assert page.locator("header .word").bounding_box()["width"] > 12
+        for button in page.locator("header button:visible, header summary:visible").all():
+            assert button.bounding_box()["x"] + button.bounding_box()["width"] <= 360
+
+
 ADMIN = (
     "",
     "topologies/topology/",
