@@ -83,8 +83,15 @@ class Relations:
         rows = len(texts)
         self._require_watermark(operator, times, rows, rate)
         table, view = f"file_{operator.name}", f"s_{operator.name}"
-        content = pa.table({"_row": pa.array(range(rows), pa.int64()), "text": pa.array(texts, pa.string()),
-                            "ts": pa.array(times or [0] * rows, pa.int64())})  # fmt: skip
+        number = self.extent.tuples.get(operator.name, 0)
+        used = min(rows, number)
+        content = pa.table(
+            {
+                "_row": pa.array(range(used), pa.int64()),
+                "text": pa.array(texts[:used], pa.string()),
+                "ts": pa.array((times or [0] * rows)[:used], pa.int64()),
+            }
+        )
         self.database.register("arriving", content)
         self.database.execute(f"CREATE TABLE {table} AS SELECT * FROM arriving")
         self.database.unregister("arriving")
@@ -94,7 +101,7 @@ class Relations:
         self.view(
             view,
             f"SELECT n AS _n, 0::BIGINT AS _pos, f._row, {event_time} AS ts, f.text"
-            f" FROM (SELECT range AS n FROM range({self.extent.tuples.get(operator.name, 0)}))"
+            f" FROM (SELECT range AS n FROM range({number}))"
             f" JOIN {table} f ON f._row = n % {rows}",
         )
         self.built[operator.name] = Stream(view, ("ts", "text"), True, {"text": table})
