@@ -90,6 +90,9 @@ class Cluster:
             conf.set(name, value)
         self.context = SparkContext(conf=conf)
         self.context.setLogLevel("ERROR")
+        jvm: Any = self.context._jvm
+        scala: Any = self.context._jsc.sc()
+        self._plain = jvm.org.apache.spark.serializer.JavaSerializer(scala.conf())
         self._tokens: RDD[Any] | None = None
         self._executor_ids: str | None = None
         self._executors: frozenset[Executor] = frozenset()
@@ -196,13 +199,24 @@ class Cluster:
         count = tokens.getNumPartitions()
         level: RDD[Any] = tokens.mapPartitionsWithIndex(stages[0])
         for stage in stages[1:]:
-            messages = level.partitionBy(count, same_slot)
+            messages = self._partitioned(level, count)
             # A union prefers the host that most of its parents prefer. The messages prefer whichever host
             # sent the most; the tokens, counted twice, outvote them.
             level = self.context.union([tokens, tokens, messages]).mapPartitionsWithIndex(stage)
         records: list[tuple[int, Message]] = level.collect()
         reports = [message[-1] for _, message in records if message[0] == REPORT]
         return [decode_report(report) for report in reports]
+
+    def _partitioned(self, level: RDD[Any], count: int) -> RDD[Any]:
+        """The messages of a stage, each with the slot it is for.
+
+        For pairs of a number and bytes Spark chooses Kryo, of which each task makes one anew for every slot:
+        a quarter of an epoch. Java's own streams cost next to nothing for the few large records here.
+        """
+        messages = level.partitionBy(count, same_slot)
+        values: Any = messages._jrdd
+        values.rdd().dependencies().head().rdd().setSerializer(self._plain)
+        return messages
 
     def stop(self) -> None:
         self._watch.close()
