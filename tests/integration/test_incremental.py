@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 ADOPTED = re.compile(r"event=.plan adopted. generation=(\d+)")
 # CPU percent; the fifteen queries need about two and a half in all, on a slow machine twice that.
 CAPACITY = 2
-TIGHT = {"RESURGE_REPLACEMENT_DELAY": "uniform:3:14", "RESURGE_CPU_CAPS": "0"}
+TIGHT = {"RESURGE_REPLACEMENT_DELAY": "uniform:2:9", "RESURGE_CPU_CAPS": "0"}
 
 
 @pytest.fixture(scope="module")

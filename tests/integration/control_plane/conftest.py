@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from supervision.readiness import wait_until
-from tests.integration.recovery.stack import Stack
+from tests.integration.control_plane.stack import Stack
 from tests.unit.workers.conftest import deployed, sent  # noqa: F401  (fixtures)
 from workers.zookeeper import Coordination
 

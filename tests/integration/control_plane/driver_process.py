@@ -1,6 +1,6 @@
 """A driver as the control plane sees one: follows the plan and reports, without any data.
 
-    python -m tests.integration.recovery.driver_process TOPOLOGY HOSTS REDIS_URL
+    python -m tests.integration.control_plane.driver_process TOPOLOGY HOSTS REDIS_URL
 
 It applies each generation in four steps (restoring, replaying, running, a checkpoint a second later) and
 prints every generation it applies.

@@ -1,6 +1,6 @@
 """A node as ZooKeeper sees one: registers and sends heartbeats until it is killed.
 
-python -m tests.integration.recovery.node_process ID HOSTS SESSION_TIMEOUT INTERVAL
+python -m tests.integration.control_plane.node_process ID HOSTS SESSION_TIMEOUT INTERVAL
 """
 
 from __future__ import annotations

@@ -83,12 +83,12 @@ class Stack:
                 command = [*celery, "beat", "--schedule", str(self.home / "beat"), "--pidfile="]
             case "node":
                 command = [
-                    sys.executable, "-m", "tests.integration.recovery.node_process", name,
+                    sys.executable, "-m", "tests.integration.control_plane.node_process", name,
                     self.environment["RESURGE_ZOOKEEPER"], str(SESSION_TIMEOUT), str(HEARTBEAT),
                 ]  # fmt: skip
             case "driver":
                 command = [
-                    sys.executable, "-m", "tests.integration.recovery.driver_process", rest,
+                    sys.executable, "-m", "tests.integration.control_plane.driver_process", rest,
                     self.environment["RESURGE_ZOOKEEPER"], self.environment["RESURGE_REDIS_URL"],
                 ]  # fmt: skip
             case _:

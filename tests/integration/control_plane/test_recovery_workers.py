@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.recovery.stack import SESSION_TIMEOUT, Stack
+from tests.integration.control_plane.stack import SESSION_TIMEOUT, Stack
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from supervision.readiness import wait_until
-from tests.integration.recovery.stack import Stack
+from tests.integration.control_plane.stack import Stack
 from tests.unit.webhooks.receiver import Handler, Receiver, hang
 
 pytestmark = pytest.mark.integration
