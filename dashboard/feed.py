@@ -165,7 +165,9 @@ class EventFeed:
     async def _follow(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._hinted.wait(), POLL)
+                # Not wait_for: cancelled in the moment of a hint, that of Python 3.11 would go on.
+                async with asyncio.timeout(POLL):
+                    await self._hinted.wait()
             self._hinted.clear()
             try:
                 await self._advance()
@@ -176,14 +178,17 @@ class EventFeed:
 
     async def _advance(self) -> None:
         while True:
+            newest = self._newest
             try:
-                events = await events_read(self._newest)
+                events = await events_read(newest)
             except TrimmedError:
                 # So long asleep that retention overtook it: listeners find out when they read.
                 self._forget()
                 self._newest = await newest_sequence()
                 self._announce()
                 return
+            if self._newest != newest:
+                continue  # somebody else got on meanwhile; events are kept once and in order
             if events:
                 self._keep(events)
                 self._newest = events[-1].sequence

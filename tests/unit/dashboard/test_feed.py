@@ -1,0 +1,103 @@
+"""What listeners share stays whole, whoever comes and goes in whatever moment."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from dashboard import feed
+from dashboard.feed import EventFeed, FeedEvent
+
+
+class Table:
+    """The events table; reading it takes a few turns of the loop."""
+
+    def __init__(self, turns: int = 2) -> None:
+        self.last, self.turns = 0, turns
+
+    async def events_read(self, after: int, limit: int = feed.BATCH) -> list[FeedEvent]:
+        rows = range(after + 1, min(self.last, after + limit) + 1)
+        for _ in range(self.turns):
+            await asyncio.sleep(0)
+        return [FeedEvent(number, "t", str(number)) for number in rows]
+
+    async def newest_sequence(self) -> int:
+        await asyncio.sleep(0)
+        return self.last
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Table:
+    made = Table()
+    monkeypatch.setattr(feed, "events_read", made.events_read)
+    monkeypatch.setattr(feed, "newest_sequence", made.newest_sequence)
+    monkeypatch.setattr(feed, "get_channel_layer", lambda: None)
+    return made
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def whole(events: EventFeed) -> None:
+    numbers = [event.sequence for event in events._recent]
+    assert numbers == list(range(events.newest - len(numbers) + 1, events.newest + 1))
+
+
+@pytest.mark.parametrize("moment", range(8))
+async def test_the_last_listener_leaves_in_the_moment_of_a_hint(table: Table, moment: int) -> None:
+    events = EventFeed()
+    await events.open()
+    await turns(10)
+    (follower,) = (task for task in events._tasks if not task.done())
+    events._hinted.set()
+    await turns(moment)
+    async with asyncio.timeout(5):
+        await events.close()
+    assert follower.done()
+
+
+async def test_whoever_reads_at_the_same_time_keeps_events_once(table: Table) -> None:
+    events = EventFeed()
+    table.last = 3 * feed.BATCH
+    await asyncio.gather(events._advance(), events._advance())
+    whole(events)
+    assert events.newest == table.last
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_listeners_come_and_go_while_things_happen(table: Table, seed: int) -> None:
+    chance = random.Random(seed)
+    events = EventFeed()
+    events._newest = 0
+    there = 0
+    for _ in range(200):
+        table.last += chance.choice((0, 0, 1, 3))
+        table.turns = chance.randint(0, 4)
+        events._hinted.set()
+        if there and chance.random() < 0.5:
+            there -= 1
+            leaving = asyncio.create_task(events.close())
+            await turns(chance.randint(0, 3))
+            if chance.random() < 0.5:
+                there += 1
+                await events.open()
+            await leaving
+        elif there < 2:
+            there += 1
+            await events.open()
+        await turns(chance.randint(0, 6))
+        whole(events)
+    if not there:
+        await events.open()
+    table.last += 1
+    events._hinted.set()
+    async with asyncio.timeout(10):
+        while events.newest < table.last:
+            await asyncio.sleep(0.01)
+    whole(events)
+    got = [event.sequence for event in await events.read(events.newest - 1)]
+    assert got == [table.last]
