@@ -24,7 +24,7 @@ SCENARIOS = ("empty", "healthy", "broken", "proposed", "recovered", "large")
 USER, PASSWORD = "admin", "resurge-demo"
 OTHERS = ("operator", "viewer")
 NO_REDIS = "redis://127.0.0.1:1/0"
-BEATS = {"empty": 0, "large": 3, "proposed": 12}
+BEATS = {"empty": 0, "large": 3}
 """Seconds of metrics before anybody looks; a minute of them otherwise."""
 
 

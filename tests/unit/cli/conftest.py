@@ -18,9 +18,8 @@ import pytest
 
 from cli import session
 from cli.main import main
-from tests.browser.serve import OTHERS, USER
 from tests.unit.cli.running import Answer, Wire
-from tests.unit.cli.serving import Server, token_make
+from tests.unit.cli.serving import Server, rest_client, tokens_make
 
 Resurge = Callable[..., Answer]
 PATIENCE = 120.0
@@ -37,17 +36,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def tokens(server: Server) -> dict[str, str]:
     """By role."""
-    return {
-        role: token_make(server.url, user)
-        for role, user in (("administrator", USER), *((name, name) for name in OTHERS))
-    }
+    return tokens_make(server)
 
 
 @pytest.fixture(scope="session")
 def rest(server: Server, tokens: dict[str, str]) -> Iterator[httpx.Client]:
     """REST without the command line, to compare with."""
-    headers = {"Authorization": f"Bearer {tokens['administrator']}"}
-    with httpx.Client(base_url=f"{server.url}/api/v1/", headers=headers, timeout=60) as client:
+    with rest_client(server, tokens) as client:
         yield client
 
 

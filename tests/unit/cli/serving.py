@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.browser.serve import session_of
+from tests.browser.serve import OTHERS, USER, session_of
 from tests.browser.servers import free_port
 
 PATIENCE = 120.0
@@ -60,3 +60,15 @@ def token_make(url: str, user: str) -> str:
     body = {"reason": "tests"}
     answer = httpx.post(f"{url}/api/v1/tokens/", json=body, cookies=cookies, headers=headers, timeout=60)
     return str(answer.raise_for_status().json()["token"])
+
+
+def tokens_make(server: Server) -> dict[str, str]:
+    """By role."""
+    users = {"administrator": USER, **{name: name for name in OTHERS}}
+    return {role: token_make(server.url, user) for role, user in users.items()}
+
+
+def rest_client(server: Server, tokens: dict[str, str]) -> httpx.Client:
+    """An administrator's, without the command line."""
+    headers = {"Authorization": f"Bearer {tokens['administrator']}"}
+    return httpx.Client(base_url=f"{server.url}/api/v1/", headers=headers, timeout=60)
