@@ -92,8 +92,8 @@ def proposals_overtaken(number: int, confirmed: Collection[str]) -> list[str]:
     While the incident is paused that is not decided yet. Raises `Missing`."""
     if not confirmed or incident_get(number).paused:
         return []
-    plans = RecoveryPlan.objects.filter(incident__number=number).values_list("explanation", flat=True)
-    taken = {explanation.get("proposal") for explanation in plans}
+    plans = RecoveryPlan.objects.filter(incident__number=number, explanation__proposal__in=list(confirmed))
+    taken = set(plans.values_list("explanation__proposal", flat=True))
     return [proposal for proposal in confirmed if proposal not in taken]
 
 

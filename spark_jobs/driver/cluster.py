@@ -210,11 +210,13 @@ class Cluster:
     def _partitioned(self, level: RDD[Any], count: int) -> RDD[Any]:
         """The messages of a stage, each with the slot it is for.
 
-        For pairs of a number and bytes Spark chooses Kryo, of which each task makes one anew for every slot:
-        a quarter of an epoch. Java's own streams cost next to nothing for the few large records here.
+        For pairs of a number and bytes Spark chooses Kryo, of which each task makes one anew for every slot;
+        a small epoch takes a third longer then. Java's own streams cost next to nothing for the few large
+        records here.
         """
         messages = level.partitionBy(count, same_slot)
         values: Any = messages._jrdd
+        # What PySpark returns are the values of the shuffle, which is their one dependency.
         values.rdd().dependencies().head().rdd().setSerializer(self._plain)
         return messages
 
