@@ -13,10 +13,11 @@ from typing import Any
 
 import structlog
 
-from controlplane.config import environment
-from controlplane.domain.coordination import DeployedSpec, Paths, Plan, encode
-from controlplane.domain.planning import NodeSpace, initial_placement
-from controlplane.domain.topology import Topology, load_topology, load_yaml
+from coordination.paths import Paths
+from domain.messages import DeployedSpec, Plan, encode
+from domain.planning import NodeSpace, initial_placement
+from domain.topology import Topology, load_topology, load_yaml
+from host import environment
 from spark_jobs.driver.__main__ import prepare_spark_environment
 from spark_jobs.driver.assembly import epoch_loop
 from spark_jobs.driver.coordination import Coordination

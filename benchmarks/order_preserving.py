@@ -23,14 +23,14 @@ from rich.table import Table
 from benchmarks.engine import NODES, advance, running
 from benchmarks.recovery.course import percentile
 from benchmarks.runner import COLOURS, Report, Session, at_least, figure, ratio_of_medians, run
-from controlplane.domain.coordination import EpochReport
-from controlplane.domain.topology import Topology, load_topology
-from spark_jobs.driver.exchange import encode_table, route
-from spark_jobs.driver.job import Job, Layout, TaskReport
+from domain.execution.job import Job, Layout, TaskReport
+from domain.execution.partition import Batch, PartitionRuntime, Process, Processed
+from domain.messages import EpochReport
+from domain.topology import Topology, load_topology
 from spark_jobs.driver.loop import EpochLoop
-from spark_jobs.driver.task import Level, LevelTask
+from spark_jobs.executor.exchange import encode_table, route
+from spark_jobs.executor.task import Level, LevelTask
 from spark_jobs.operators.catalogue import catalogue
-from spark_jobs.runtime.partition import Batch, PartitionRuntime, Process, Processed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

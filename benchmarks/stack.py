@@ -26,8 +26,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from benchmarks.engine import PIPELINE
-from controlplane.config.environment import ROOT
-from controlplane.domain.topology import load_yaml
+from domain.topology import load_yaml
+from host.environment import ROOT
 from supervision.access import CommandFailedError
 from supervision.readiness import NotReadyError
 from supervision.rest import Rest, RestError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controlplane.domain.topology import Problem, TopologyError
+from domain.topology import Problem, TopologyError
 
 
 class ServiceError(Exception):

@@ -10,11 +10,11 @@ import threading
 from pathlib import Path
 from types import FrameType
 
-from controlplane.config.environment import InvalidEnvironment
+from host.environment import InvalidEnvironment
+from host.java import MissingProgramError
 from supervision.access import CommandFailedError, access_path, access_read
 from supervision.follow import follow
 from supervision.installation import home_directory, recorded
-from supervision.java import MissingProgramError
 from supervision.logs import logs_show
 from supervision.ports import PortTakenError
 from supervision.readiness import NotReadyError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from controlplane.config.environment import ROOT
+from host.environment import ROOT
 from supervision.installation import Installation, write_private
 from supervision.rest import Rest, RestError
 

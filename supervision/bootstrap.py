@@ -205,7 +205,7 @@ def java_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
 
 
 def java_find() -> str:
-    """The Java that would be used, in the order of `supervision.java`."""
+    """The Java that would be used, in the order of `host.java`."""
     home = os.environ.get("JAVA_HOME", "")
     for candidate in (Path(home) / "bin" / "java" if home else None, VENV / "java" / "bin" / "java"):
         if candidate is not None and candidate.is_file():

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from controlplane.config.environment import ROOT
+from host.environment import ROOT
 
 BIN = Path(sys.executable).parent
 CHECKS: dict[str, list[list[str]]] = {

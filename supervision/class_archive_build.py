@@ -17,14 +17,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from controlplane.config.environment import ROOT
+from host.class_archive import archive_path, class_path_once, merge_class_lists, spark_class_path
+from host.environment import ROOT
+from host.java import MissingProgramError, java_home, spark_home
+from host.processes import end_session
 from spark_jobs.agent.spark_worker import SparkWorkers, die_with_parent
 from spark_jobs.driver.cluster import Cluster
 from supervision import ports
-from supervision.class_archive import archive_path, class_path_once, merge_class_lists, spark_class_path
-from supervision.java import MissingProgramError, java_home, spark_home
 from supervision.ports import LOOPBACK
-from supervision.processes import end_session
 from supervision.program import Program
 from supervision.readiness import NotReadyError, wait_until
 from supervision.spark_master import spark_master_program

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from controlplane.config.environment import ROOT, Delay
+from host.environment import ROOT, Delay
+from host.java import java_home
+from host.processes import end_session
 from supervision import ports, readiness
-from supervision.java import java_home
 from supervision.ports import LOOPBACK
-from supervision.processes import end_session
 from supervision.program import Program
 from supervision.programs import server_programs
 from supervision.spark_master import spark_recovery_clear

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from controlplane.config.environment import ROOT, Environment, read
+from host.environment import ROOT, Environment, read
+from host.java import java_home
 from supervision import ports
-from supervision.java import java_home
 from supervision.ports import LOOPBACK
 
 # What an installation on one machine is for: looking at failures. A real deployment names its own.

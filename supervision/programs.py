@@ -58,7 +58,7 @@ def control_programs(installation: Installation) -> list[Program]:
         Program(
             name="web",
             command=(
-                *(sys.executable, "-m", "uvicorn", "controlplane.config.asgi:application"),
+                *(sys.executable, "-m", "uvicorn", "dashboard.asgi:application"),
                 *("--host", bind, "--port", str(port), "--no-access-log", "--lifespan", "off"),
                 *("--timeout-graceful-shutdown", "2"),
                 # Compression would be done anew for every client: with hundreds it takes all processors.

@@ -6,7 +6,7 @@ import importlib.util
 import shutil
 from pathlib import Path
 
-from supervision.java import MissingProgramError
+from host.java import MissingProgramError
 from supervision.ports import LOOPBACK
 from supervision.program import Program
 from supervision.readiness import tcp_answer

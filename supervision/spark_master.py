@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from supervision.java import spark_daemon_command, spark_variables
+from host.java import spark_daemon_command, spark_variables
 from supervision.ports import LOOPBACK
 from supervision.program import Program
 from supervision.readiness import tcp_open

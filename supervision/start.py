@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from controlplane.config.environment import ROOT
+from host.environment import ROOT
 from supervision.access import Access, CommandFailedError, access_ensure, access_keep, manage, token_works
 from supervision.installation import Installation, compose
 from supervision.ports import require_free

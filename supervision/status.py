@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from host.detached import DetachedProcesses
 from supervision.access import access_read
-from supervision.detached import DetachedProcesses
 from supervision.rest import Rest, RestError
 from supervision.supervisor import Supervisor
 

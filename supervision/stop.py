@@ -7,9 +7,9 @@ import time
 import xmlrpc.client
 from pathlib import Path
 
-from supervision.detached import DetachedProcesses
+from host.detached import DetachedProcesses
+from host.processes import processes_with_environment, send
 from supervision.installation import INSTANCE, recorded_variables
-from supervision.processes import processes_with_environment, send
 from supervision.readiness import NotReadyError
 from supervision.screen import Progress
 from supervision.supervisor import Supervisor

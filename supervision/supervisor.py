@@ -16,9 +16,9 @@ from typing import Any
 
 from supervisor.xmlrpc import SupervisorTransport
 
-from controlplane.config.environment import ROOT
+from host.environment import ROOT
+from host.processes import start_time
 from supervision.installation import Installation, write_private
-from supervision.processes import start_time
 from supervision.program import Program
 from supervision.readiness import wait_until
 

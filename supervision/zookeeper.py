@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from supervision.java import jvm_command
+from host.java import jvm_command
 from supervision.ports import LOOPBACK
 from supervision.program import Program
 from supervision.readiness import tcp_answer

@@ -20,11 +20,16 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 from kazoo.protocol.states import KazooState
 
-from controlplane.domain.coordination import NodeStats
-from controlplane.domain.recovery.absence import AbsenceClock, nodes_seen
-from controlplane.domain.recovery.detector import FailureDetector
-from controlplane.domain.recovery.events import PartitionsLost
-from controlplane.domain.recovery.liveness import (
+from controlplane.incidents.loading import deployed_topologies
+from controlplane.incidents.services import partitions_lost
+from controlplane.nodes.choices import NODE_GONE, NODE_PRESENT
+from controlplane.nodes.models import Node
+from controlplane.nodes.services import node_register, node_suspect, node_trust, nodes_heartbeat, nodes_lost
+from domain.messages import NodeStats
+from domain.recovery.absence import AbsenceClock, nodes_seen
+from domain.recovery.detector import FailureDetector
+from domain.recovery.events import PartitionsLost
+from domain.recovery.liveness import (
     Doubt,
     DriverSaw,
     GiveUp,
@@ -40,11 +45,6 @@ from controlplane.domain.recovery.liveness import (
     Trust,
     Welcome,
 )
-from controlplane.incidents.loading import deployed_topologies
-from controlplane.incidents.services import partitions_lost
-from controlplane.nodes.choices import NODE_GONE, NODE_PRESENT
-from controlplane.nodes.models import Node
-from controlplane.nodes.services import node_register, node_suspect, node_trust, nodes_heartbeat, nodes_lost
 from workers.zookeeper import Coordination, CoordinationUnavailableError
 
 log = structlog.get_logger(__name__)

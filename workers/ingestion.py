@@ -19,8 +19,14 @@ from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from controlplane.checkpoints.services import checkpoint_apply
-from controlplane.domain.availability import AvailabilityTracker, Policy, QueryHealth
-from controlplane.domain.coordination import (
+from controlplane.events.tasks import INCIDENT_STEP, task_send
+from controlplane.incidents.plans import plan_mark_applied
+from controlplane.incidents.selectors import incidents_open
+from controlplane.topologies.choices import QueryStatus
+from controlplane.topologies.models import Query
+from controlplane.topologies.telemetry import driver_status_apply, problem_record, topology_metrics_apply
+from domain.availability import AvailabilityTracker, Policy, QueryHealth
+from domain.messages import (
     TELEMETRY_FIELD,
     TELEMETRY_STREAM,
     CheckpointReport,
@@ -30,14 +36,8 @@ from controlplane.domain.coordination import (
     Telemetry,
     decode_telemetry,
 )
-from controlplane.domain.recovery.progress import APPLIED_STATES
-from controlplane.domain.topology import partition_id
-from controlplane.events.tasks import INCIDENT_STEP, task_send
-from controlplane.incidents.plans import plan_mark_applied
-from controlplane.incidents.selectors import incidents_open
-from controlplane.topologies.choices import QueryStatus
-from controlplane.topologies.models import Query
-from controlplane.topologies.telemetry import driver_status_apply, problem_record, topology_metrics_apply
+from domain.recovery.progress import APPLIED_STATES
+from domain.topology import partition_id
 
 log = structlog.get_logger(__name__)
 

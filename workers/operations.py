@@ -8,8 +8,6 @@ import msgspec
 import structlog
 from django.db import transaction
 
-from controlplane.config import environment
-from controlplane.domain.coordination import Control
 from controlplane.errors import Conflict, ServiceError
 from controlplane.events.choices import OPERATION_ENDED, OperationKind, OperationState
 from controlplane.events.models import Operation
@@ -20,6 +18,8 @@ from controlplane.incidents.services import recover_now
 from controlplane.nodes.selectors import node_get
 from controlplane.nodes.services import node_activate, node_drain
 from controlplane.topologies.models import Topology
+from domain.messages import Control
+from host import environment
 from workers.providers.base import ProviderError
 from workers.providers.registry import provider_create
 from workers.reconciliation import checkpoint_ask, incident_step, topology_reconcile

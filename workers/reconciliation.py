@@ -7,16 +7,6 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from controlplane.domain.coordination import Control, DeployedSpec, Paths, Plan
-from controlplane.domain.recovery.events import (
-    CheckpointCompleted,
-    DriverReported,
-    Event,
-    PlanPublished,
-    PlanRefused,
-    TopologyWithdrawn,
-)
-from controlplane.domain.recovery.progress import APPLIED_STATES
 from controlplane.errors import Conflict
 from controlplane.events.choices import EventKind
 from controlplane.events.representation import topology_change
@@ -34,6 +24,17 @@ from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.deployment import deploy_plan_create
 from controlplane.topologies.models import Topology
 from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
+from coordination.paths import Paths
+from domain.messages import Control, DeployedSpec, Plan
+from domain.recovery.events import (
+    CheckpointCompleted,
+    DriverReported,
+    Event,
+    PlanPublished,
+    PlanRefused,
+    TopologyWithdrawn,
+)
+from domain.recovery.progress import APPLIED_STATES
 from workers.zookeeper import Coordination, TopologyFacts
 
 log = structlog.get_logger(__name__)

@@ -1,4 +1,4 @@
-"""The workers' ZooKeeper client: the structs of `controlplane.domain.coordination`, typed, with deadlines.
+"""The workers' ZooKeeper client: the structs of `domain.messages`, typed, with deadlines.
 
 One client per process, made on first use and made anew after a fork, because kazoo's threads do not
 survive one. Every call has a deadline: kazoo would otherwise wait for as long as ZooKeeper is away.
@@ -22,20 +22,20 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, WatchedEvent
 from kazoo.retry import KazooRetry
 
-from controlplane.config import environment
-from controlplane.domain.coordination import (
+from coordination.paths import Paths
+from coordination.session_guard import SessionGuard
+from domain.messages import (
     Control,
     DeployedSpec,
     DriverStatus,
     LatestCheckpoint,
     NodeRegistration,
     NodeStats,
-    Paths,
     Plan,
     decode,
     encode,
 )
-from spark_jobs.zookeeper_session import SessionGuard
+from host import environment
 
 log = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from benchmarks.dashboard.figures import summary
 from benchmarks.dashboard.server import USER, Client, Web
 from benchmarks.runner import Report, Session, at_most
-from controlplane.config.environment import ROOT
+from host.environment import ROOT
 
 BOUND_MS = 150.0
 READABLE = re.compile(r"^  /api/v1/(\S*):\n    get:", re.MULTILINE)

@@ -16,15 +16,6 @@ from django.utils import timezone
 
 from benchmarks.dashboard.specs import spec_flat, spec_wide
 from controlplane.checkpoints.services import checkpoint_apply
-from controlplane.domain.coordination import (
-    CheckpointReport,
-    EpochReport,
-    NodeRegistration,
-    NodeStats,
-    PartitionMetrics,
-    QueryMetrics,
-)
-from controlplane.domain.recovery.events import DriverReported, Event, Looked, PlanPublished
 from controlplane.events.choices import Door
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.plans import plan_mark_applied, plan_mark_published
@@ -36,6 +27,15 @@ from controlplane.topologies.lifecycle import topology_deploy
 from controlplane.topologies.models import Topology
 from controlplane.topologies.services import topology_create
 from controlplane.topologies.telemetry import topology_metrics_apply
+from domain.messages import (
+    CheckpointReport,
+    EpochReport,
+    NodeRegistration,
+    NodeStats,
+    PartitionMetrics,
+    QueryMetrics,
+)
+from domain.recovery.events import DriverReported, Event, Looked, PlanPublished
 from workers.ingestion import Availabilities
 
 OPERATOR: dict[str, Any] = {"actor": "kim", "reason": "the fleet of the benchmark", "door": Door.CLI}

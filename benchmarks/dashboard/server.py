@@ -14,7 +14,7 @@ from http.cookies import SimpleCookie
 from pathlib import Path
 from urllib.parse import urlencode
 
-from controlplane.config.environment import ROOT
+from host.environment import ROOT
 from supervision.installation import Installation, compose
 from supervision.ports import LOOPBACK, choose
 from supervision.program import Program

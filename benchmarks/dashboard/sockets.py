@@ -16,7 +16,7 @@ from rich.table import Table
 from benchmarks.dashboard.figures import summary
 from benchmarks.dashboard.server import Client, Web, cpu_seconds
 from benchmarks.runner import Report, Session, at_most
-from controlplane.config.environment import ROOT
+from host.environment import ROOT
 
 CLIENTS = 500
 BOUND_MS = 500.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controlplane.domain.planning import RecoveryProblem, recovery_problem
-from controlplane.domain.simulation.generator import TopologyRecipe, generate_topology
+from domain.planning import RecoveryProblem, recovery_problem
+from domain.simulation.generator import TopologyRecipe, generate_topology
 
 BASE = TopologyRecipe(queries=18, size=8, max_sharing=6, priorities="random")
 SETTINGS: dict[str, TopologyRecipe] = {

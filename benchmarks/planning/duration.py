@@ -11,8 +11,8 @@ from rich.table import Table
 
 from benchmarks.planning.cases import BASE, failed_topology
 from benchmarks.runner import Criterion, Report, Session, at_least
-from controlplane.domain.planning import BestDensity, Optimal, Planner, ProfitDensity
-from controlplane.domain.simulation.generator import TopologyRecipe
+from domain.planning import BestDensity, Optimal, Planner, ProfitDensity
+from domain.simulation.generator import TopologyRecipe
 
 # Ten partitions per query: 1,000 queries over 10,000 partitions.
 TIMED = TopologyRecipe(size=34, max_sharing=6)

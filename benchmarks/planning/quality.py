@@ -11,7 +11,7 @@ from rich.table import Table
 
 from benchmarks.planning.cases import SETTINGS, failed_topology
 from benchmarks.runner import Report, Session, at_least, at_most
-from controlplane.domain.planning import (
+from domain.planning import (
     AdaptiveDensity,
     BestDensity,
     DynamicProgramming,
@@ -20,7 +20,7 @@ from controlplane.domain.planning import (
     Planner,
     ProfitDensity,
 )
-from controlplane.domain.simulation.generator import TopologyRecipe
+from domain.simulation.generator import TopologyRecipe
 
 FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 PLANNERS: tuple[Planner, ...] = (

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from benchmarks.planning.cases import BASE, failed_topology
 from benchmarks.runner import Report, Session, at_least, at_most
-from controlplane.domain.planning import Arrival, BestDensity, LookAhead, Planner, forecast
+from domain.planning import Arrival, BestDensity, LookAhead, Planner, forecast
 
 # Eight nodes, each 120 to 360 seconds after it was asked for.
 NODES = 8

@@ -28,8 +28,8 @@ from benchmarks.recovery.scenario import (
 )
 from benchmarks.runner import Criterion, Report, Session, at_least, run
 from benchmarks.stack import StackError, input_file, pipeline_spec, running_stack, stopping_in_order
-from controlplane.domain.planning import natural_key
-from controlplane.domain.topology import Topology, load_topology
+from domain.planning import natural_key
+from domain.topology import Topology, load_topology
 from spark_jobs.operators.catalogue import catalogue
 
 RATE = 1_000

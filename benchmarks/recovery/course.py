@@ -14,7 +14,7 @@ from datetime import datetime
 from statistics import fmean
 from typing import Any
 
-from controlplane.domain.availability import Milestones, Sample, milestones, sample
+from domain.availability import Milestones, Sample, milestones, sample
 
 # Latencies below this many seconds count as this much: a ratio of two tiny numbers says nothing.
 FLOOR = 0.05

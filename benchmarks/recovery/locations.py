@@ -25,8 +25,8 @@ from benchmarks.recovery.scenario import (
 )
 from benchmarks.runner import Report, Session, at_least, at_most, run
 from benchmarks.stack import StackError, input_file, running_stack, stopping_in_order
-from controlplane.domain.planning import natural_key
-from controlplane.domain.topology import Topology, load_topology
+from domain.planning import natural_key
+from domain.topology import Topology, load_topology
 from spark_jobs.operators.catalogue import catalogue
 
 # Epochs as long as two cores need to run ten nodes and have time left: where they have none, every start of a

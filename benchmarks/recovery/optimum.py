@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from benchmarks.recovery.course import WaveRecord
-from controlplane.domain.availability import Sample, area, sample
-from controlplane.domain.planning import Arrival, LookAhead, NodeSpace, recovery_problem
-from controlplane.domain.planning.schedule import Schedule
-from controlplane.domain.recovery.costs import costs_fix
-from controlplane.domain.recovery.incident import Deployment, NodeView
-from controlplane.domain.topology import Topology
+from domain.availability import Sample, area, sample
+from domain.planning import Arrival, LookAhead, NodeSpace, recovery_problem
+from domain.planning.schedule import Schedule
+from domain.recovery.costs import costs_fix
+from domain.recovery.incident import Deployment, NodeView
+from domain.topology import Topology
 
 SECONDS = 60.0
 

@@ -11,8 +11,8 @@ from typing import Any
 from benchmarks.recovery.course import Course, course_of, percentile
 from benchmarks.recovery.optimum import clairvoyant, counted_costs, planned_curve, reached_share
 from benchmarks.stack import TOPOLOGY, BenchmarkStack, StackError, Verdict, seconds_of
-from controlplane.domain.availability import area, sample
-from controlplane.domain.topology import Topology
+from domain.availability import area, sample
+from domain.topology import Topology
 
 # Operators of this pipeline take some tenths of a percent of a core each. A bound of one percent lets whole
 # numbers express capacities that such loads fill.

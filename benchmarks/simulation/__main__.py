@@ -9,7 +9,7 @@ from benchmarks.runner import Report, Session, run
 from benchmarks.simulation import fifteen, rollback, scale
 from benchmarks.simulation.cases import COSTS
 from benchmarks.simulation.drawing import draw
-from controlplane.domain.simulation.scenario import PAPER_ARRIVALS, Delays, Scenario
+from domain.simulation.scenario import PAPER_ARRIVALS, Delays, Scenario
 
 
 def measure(session: Session) -> Report:

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from controlplane.domain.planning import NodeSpace, initial_placement, place
-from controlplane.domain.simulation.generator import TopologyRecipe, generate_topology
-from controlplane.domain.simulation.scenario import Failure, Scenario, SimulatedNode, SimulatedTopology
-from controlplane.domain.topology import Topology, TopologySpec
+from domain.planning import NodeSpace, initial_placement, place
+from domain.simulation.generator import TopologyRecipe, generate_topology
+from domain.simulation.scenario import Failure, Scenario, SimulatedNode, SimulatedTopology
+from domain.topology import Topology, TopologySpec
 
 PIPELINE = Path(__file__).parents[2] / "spark_jobs" / "pipelines" / "hashtags.yaml"
 NODES, DEAD = 10, 8

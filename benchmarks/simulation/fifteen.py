@@ -12,12 +12,12 @@ from rich.table import Table
 
 from benchmarks.runner import Report, Session, at_least
 from benchmarks.simulation.cases import DEAD, fifteen_queries
-from controlplane.domain.availability import Sample
-from controlplane.domain.simulation.comparison import scenario_for
-from controlplane.domain.simulation.outcome import LatencyPoint
-from controlplane.domain.simulation.reference import best_course
-from controlplane.domain.simulation.scenario import Scenario
-from controlplane.domain.simulation.world import simulate
+from domain.availability import Sample
+from domain.simulation.comparison import scenario_for
+from domain.simulation.outcome import LatencyPoint
+from domain.simulation.reference import best_course
+from domain.simulation.scenario import Scenario
+from domain.simulation.world import simulate
 
 LOADS = (0.4, 0.6, 0.78)
 PLANNERS = ("best_density", "look_ahead", "operator_centric")

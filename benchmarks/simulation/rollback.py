@@ -10,9 +10,9 @@ from rich.table import Table
 
 from benchmarks.runner import Report, Session, at_least, at_most
 from benchmarks.simulation.cases import generated
-from controlplane.domain.simulation.outcome import Outcome
-from controlplane.domain.simulation.scenario import Rollback
-from controlplane.domain.simulation.world import simulate
+from domain.simulation.outcome import Outcome
+from domain.simulation.scenario import Rollback
+from domain.simulation.world import simulate
 
 HORIZON = 480.0
 NODES, QUERIES, SIZE, LOAD = 20, 30, 8, 0.5

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from benchmarks.runner import Report, Session, at_least, at_most
 from benchmarks.simulation.cases import generated
-from controlplane.domain.simulation.comparison import scenario_for
-from controlplane.domain.simulation.world import simulate
+from domain.simulation.comparison import scenario_for
+from domain.simulation.world import simulate
 
 HORIZON = 480.0
 # One planning step of a coordinator at this size, and a whole simulated recovery; seconds of CPU.

@@ -12,11 +12,11 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from controlplane.accounts.roles import ADMINISTRATOR, ROLES, role_held
-from controlplane.domain.topology import Problem
 from controlplane.errors import Conflict, Invalid
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Door
 from controlplane.events.operations import reason_require
+from domain.topology import Problem
 
 SYSTEM = "system"
 """Who acts where nobody does, in the audit trail; no user may have that name."""

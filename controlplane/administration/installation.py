@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.accounts.roles import ADMINISTRATOR
-from controlplane.config.environment import Environment
+from host.environment import Environment
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
 HIDDEN = "not shown"

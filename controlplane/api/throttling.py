@@ -19,7 +19,7 @@ from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from controlplane.config.environment import Rate
+from host.environment import Rate
 
 MOST_KEYS = 10_000
 

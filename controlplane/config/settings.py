@@ -1,4 +1,4 @@
-"""Django settings, derived from ``RESURGE_*`` (see `controlplane.config.environment`)."""
+"""Django settings, derived from ``RESURGE_*`` (see `host.environment`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from controlplane.config import environment
-from controlplane.config.logs import logging_configuration
+from host import environment
+from host.logs import logging_configuration
 
 RESURGE = environment.read()
 
@@ -18,7 +18,7 @@ SECRET_KEY = RESURGE.secret_key
 DEBUG = RESURGE.debug
 ALLOWED_HOSTS = [*RESURGE.allowed_hosts]
 ROOT_URLCONF = "controlplane.config.urls"
-ASGI_APPLICATION = "controlplane.config.asgi.application"
+ASGI_APPLICATION = "dashboard.asgi.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [

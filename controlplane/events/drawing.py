@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.domain.topology.graph import levels_of
+from domain.topology.graph import levels_of
 
 
 @lru_cache(maxsize=256)

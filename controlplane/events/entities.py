@@ -18,7 +18,6 @@ from django.db.models.functions import Cast, Concat, JSONObject
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.domain.topology import partition_id
 from controlplane.events.choices import OPERATION_OPEN
 from controlplane.events.drawing import graph_drawn
 from controlplane.events.light import LABELS, NAMES, PARTS, RAW, Unchanging, light_rows
@@ -47,6 +46,7 @@ from controlplane.topologies.models import (
     Query,
     Topology,
 )
+from domain.topology import partition_id
 
 SAMPLES, SAMPLES_OF = 4_000, timedelta(minutes=15)
 ENTRIES = 2_000

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from controlplane.domain.topology import partition_id
 from controlplane.events.drawing import topology_graph
+from domain.topology import partition_id
 
 if TYPE_CHECKING:
     from controlplane.checkpoints.models import Checkpoint

@@ -8,14 +8,6 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from controlplane.domain.recovery.events import (
-    AbortAsked,
-    ApproveAsked,
-    Event,
-    PauseAsked,
-    ReplanAsked,
-    ResumeAsked,
-)
 from controlplane.errors import Conflict
 from controlplane.events.choices import Door, OperationKind
 from controlplane.events.models import Operation
@@ -24,6 +16,14 @@ from controlplane.incidents.choices import INCIDENT_ENDED
 from controlplane.incidents.models import Incident
 from controlplane.incidents.selectors import incident_get
 from controlplane.incidents.services import incident_advance
+from domain.recovery.events import (
+    AbortAsked,
+    ApproveAsked,
+    Event,
+    PauseAsked,
+    ReplanAsked,
+    ResumeAsked,
+)
 
 
 @transaction.atomic

@@ -10,21 +10,6 @@ from datetime import datetime, timedelta
 from django.conf import settings
 
 from controlplane.checkpoints.services import checkpoint_restored
-from controlplane.domain.recovery.incident import State
-from controlplane.domain.recovery.instructions import (
-    AskForCheckpoint,
-    AskForNode,
-    CreatePlan,
-    EnterState,
-    EntryKind,
-    GiveUpRequest,
-    Instruction,
-    Involve,
-    KeepCosts,
-    MarkPartitions,
-    MarkPlan,
-    Tell,
-)
 from controlplane.errors import Conflict
 from controlplane.events.choices import EventKind
 from controlplane.events.representation import (
@@ -45,6 +30,21 @@ from controlplane.nodes.selectors import node_name_next
 from controlplane.topologies.choices import PartitionState, RecoveryMethod, TopologyStatus
 from controlplane.topologies.failures import partitions_assign, partitions_failed, topology_status_set
 from controlplane.topologies.models import Topology
+from domain.recovery.incident import State
+from domain.recovery.instructions import (
+    AskForCheckpoint,
+    AskForNode,
+    CreatePlan,
+    EnterState,
+    EntryKind,
+    GiveUpRequest,
+    Instruction,
+    Involve,
+    KeepCosts,
+    MarkPartitions,
+    MarkPlan,
+    Tell,
+)
 
 
 class StalePlan(Conflict):

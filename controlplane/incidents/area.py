@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from django.db.models import Sum
 
-from controlplane.domain.availability import Sample, area
 from controlplane.incidents.models import Incident
 from controlplane.topologies.models import AvailabilitySample, Query
+from domain.availability import Sample, area
 
 BEFORE = timedelta(minutes=1)
 """The level at detection is that of the last sample before it."""

@@ -8,10 +8,6 @@ from django.db.models.functions import RowNumber
 
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.domain.planning import UniformDelay
-from controlplane.domain.recovery.incident import Deployment, NodeView, Request, State, TopologyCase
-from controlplane.domain.recovery.machine import IncidentMachine
-from controlplane.domain.recovery.memory import Memory, PlanRecord, case_rebuild
 from controlplane.incidents.choices import PlanKind
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.nodes.choices import NODE_PRESENT, NODE_USABLE
@@ -20,6 +16,10 @@ from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Partition, Query, Topology
 from controlplane.topologies.policies import policy_of
+from domain.planning import UniformDelay
+from domain.recovery.incident import Deployment, NodeView, Request, State, TopologyCase
+from domain.recovery.machine import IncidentMachine
+from domain.recovery.memory import Memory, PlanRecord, case_rebuild
 
 PERCENT = 100.0
 """Stored costs are CPU seconds per second; planning counts percent of one core."""

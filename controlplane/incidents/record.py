@@ -12,7 +12,6 @@ from django.db.models.functions import Cast, JSONObject
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.domain.topology import partition_id
 from controlplane.errors import Missing
 from controlplane.events.choices import OperationKind
 from controlplane.events.light import LABELS, RAW, IsoText, light_rows
@@ -22,6 +21,7 @@ from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.incidents.selectors import entry_list, incident_list
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.topologies.models import AvailabilitySample, Query
+from domain.topology import partition_id
 
 AROUND = timedelta(minutes=1)
 """What was measured shortly before and after belongs to the picture."""

@@ -16,17 +16,6 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from controlplane.domain.availability import milestones
-from controlplane.domain.recovery.events import (
-    DrainAsked,
-    Event,
-    Looked,
-    NodesLost,
-    PartitionsLost,
-    RecoveryAsked,
-)
-from controlplane.domain.recovery.wording import duration
-from controlplane.domain.topology import partition_id
 from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import EventKind
 from controlplane.events.representation import entry_change
@@ -44,6 +33,17 @@ from controlplane.incidents.selectors import incidents_open
 from controlplane.nodes.models import Node
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Query, Topology
+from domain.availability import milestones
+from domain.recovery.events import (
+    DrainAsked,
+    Event,
+    Looked,
+    NodesLost,
+    PartitionsLost,
+    RecoveryAsked,
+)
+from domain.recovery.wording import duration
+from domain.topology import partition_id
 
 log = structlog.get_logger(__name__)
 

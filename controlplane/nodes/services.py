@@ -12,8 +12,6 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from controlplane.domain.coordination import NodeRegistration, NodeStats
-from controlplane.domain.recovery.events import Event, NodeArrived, NodeReturned, NodesLost
 from controlplane.errors import Conflict
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Door, EventKind
@@ -35,6 +33,8 @@ from controlplane.nodes.choices import (
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.selectors import node_get
 from controlplane.topologies.bulk import rows_update
+from domain.messages import NodeRegistration, NodeStats
+from domain.recovery.events import Event, NodeArrived, NodeReturned, NodesLost
 
 log = structlog.get_logger(__name__)
 

@@ -1,1 +1,1 @@
-"""Replication plans of the live system; the computation is in `controlplane.domain.replication`."""
+"""Replication plans of the live system; the computation is in `domain.replication`."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from controlplane.domain.replication import (
+from controlplane.errors import Invalid
+from controlplane.replication.recent import Recent
+from controlplane.replication.selectors import EXPLAINED, measured_load
+from domain.replication import (
     ReplicationProblem,
     TooLargeError,
     replication_planner_named,
 )
-from controlplane.errors import Invalid
-from controlplane.replication.recent import Recent
-from controlplane.replication.selectors import EXPLAINED, measured_load
 
 MOST_PARTITIONS = 2_000
 """Of a topology that a request may ask a plan for: computing one keeps a processor busy."""

@@ -10,12 +10,12 @@ from django.db.models.functions import Cast
 
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.domain.replication import equal_rates
-from controlplane.domain.topology import Topology as Graph
-from controlplane.domain.topology import partition_id
 from controlplane.errors import Missing
 from controlplane.topologies.graphs import graph_of_text
 from controlplane.topologies.models import Partition, Topology
+from domain.replication import equal_rates
+from domain.topology import Topology as Graph
+from domain.topology import partition_id
 
 MEASURED = "measured"
 EQUAL = "equal"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controlplane.choices import Choices, ColouredChoices
-from controlplane.domain.planning import PLANNERS
-from controlplane.domain.replication import REPLICATION_PLANNERS
+from domain.planning import PLANNERS
+from domain.replication import REPLICATION_PLANNERS
 
 
 class TopologyStatus(ColouredChoices):

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from controlplane.domain.topology import Problem
 from controlplane.errors import Invalid
 from controlplane.topologies.submission import specification_compose
 from controlplane.topologies.validation import file_read, pipeline_names
+from domain.topology import Problem
 
 
 def specification_arguments(parser: ArgumentParser) -> None:

@@ -7,8 +7,6 @@ from collections import defaultdict
 from django.conf import settings
 from django.db import transaction
 
-from controlplane.domain.planning.deployment import initial_placement
-from controlplane.domain.planning.placement import NodeSpace
 from controlplane.errors import Conflict
 from controlplane.events.representation import Change, plan_change
 from controlplane.incidents.choices import PLAN_CURRENT, PlanKind, PlanState
@@ -19,6 +17,8 @@ from controlplane.topologies.choices import TOPOLOGY_LIVE
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Partition, Topology
 from controlplane.topologies.rows import Rows, rows_reset
+from domain.planning.deployment import initial_placement
+from domain.planning.placement import NodeSpace
 
 PERCENT = 100.0
 """Partition costs are CPU seconds per second; placement counts percent of one core."""

@@ -6,8 +6,8 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from controlplane.domain.topology import Topology as TopologyGraph
-from controlplane.domain.topology import spec_decoder
+from domain.topology import Topology as TopologyGraph
+from domain.topology import spec_decoder
 
 
 def graph_of(spec: dict[str, Any]) -> TopologyGraph:

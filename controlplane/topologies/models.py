@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 
-from controlplane.domain.topology.spec import TOPOLOGY_NAME_PATTERN
 from controlplane.topologies.choices import (
     PLANNER_CHOICES,
     REPLICATION_PLANNER_CHOICES,
@@ -18,6 +17,7 @@ from controlplane.topologies.choices import (
     Severity,
     TopologyStatus,
 )
+from domain.topology.spec import TOPOLOGY_NAME_PATTERN
 
 PRIORITY_LOW, PRIORITY_HIGH = 1, 10
 

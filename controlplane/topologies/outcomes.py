@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from controlplane.domain.coordination import DriverState
 from controlplane.events.choices import OperationKind
 from controlplane.events.operations import operation_fail, operation_succeed, operations_open
 from controlplane.topologies.models import Topology
+from domain.messages import DriverState
 
 _ENDED_BY: dict[OperationKind, frozenset[str]] = {
     OperationKind.TOPOLOGY_DEPLOY: frozenset({"running", "completed"}),

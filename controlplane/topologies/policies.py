@@ -9,8 +9,6 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from controlplane.domain.recovery.policy import RecoveryPolicy
-from controlplane.domain.topology.spec import MAX_PARTITIONS
 from controlplane.errors import Invalid
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Door, EventKind
@@ -29,6 +27,8 @@ from controlplane.topologies.choices import (
 from controlplane.topologies.models import Topology
 from controlplane.topologies.selectors import topology_get
 from controlplane.topologies.tags import policy_tag
+from domain.recovery.policy import RecoveryPolicy
+from domain.topology.spec import MAX_PARTITIONS
 
 _CHOICES: dict[str, list[str]] = {
     "method": list(MethodPolicy.values),

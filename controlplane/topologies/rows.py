@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from controlplane.domain.topology import Topology as TopologyGraph
-from controlplane.domain.topology import split_partition
 from controlplane.events.representation import (
     PARTITION_METRICS,
     QUERY_METRICS,
@@ -20,6 +18,8 @@ from controlplane.nodes.models import Node
 from controlplane.topologies.bulk import rows_update
 from controlplane.topologies.choices import PartitionState, QueryStatus
 from controlplane.topologies.models import Partition, Query, Topology
+from domain.topology import Topology as TopologyGraph
+from domain.topology import split_partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from typing import Any
 from django.db.models import CharField, Count, Max, Q, QuerySet, TextField, Value
 from django.db.models.functions import Cast, Concat
 
-from controlplane.domain.topology import partition_id
 from controlplane.errors import Missing
 from controlplane.topologies.models import (
     AvailabilitySample,
@@ -17,6 +16,7 @@ from controlplane.topologies.models import (
     Topology,
     TopologyVersion,
 )
+from domain.topology import partition_id
 
 SPEC_OF_TOPOLOGY = "topology__spec"
 """To be deferred wherever rows come with their topology: parsing it takes milliseconds, for every row."""

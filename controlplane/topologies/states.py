@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from controlplane.domain.coordination import DriverState
-from controlplane.domain.topology import Topology as TopologyGraph
 from controlplane.topologies.choices import PartitionState, QueryStatus, TopologyStatus
+from domain.messages import DriverState
+from domain.topology import Topology as TopologyGraph
 
 _TOPOLOGY: dict[DriverState, TopologyStatus] = {
     "restoring": TopologyStatus.RECOVERING,

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.domain.topology import Problem, Topology
 from controlplane.errors import Invalid
 from controlplane.topologies.validation import (
     inputs_problems,
@@ -15,6 +14,7 @@ from controlplane.topologies.validation import (
     spec_read,
     spec_validate,
 )
+from domain.topology import Problem, Topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from controlplane.domain.coordination import DriverState, DriverStatus, EpochReport, ProblemReport
 from controlplane.events.choices import EventKind
 from controlplane.events.pace import round_begins
 from controlplane.events.representation import (
@@ -37,6 +36,7 @@ from controlplane.topologies.models import AvailabilitySample, Problem, Topology
 from controlplane.topologies.outcomes import operations_end
 from controlplane.topologies.rows import Rows
 from controlplane.topologies.states import partition_states, query_health, topology_status
+from domain.messages import DriverState, DriverStatus, EpochReport, ProblemReport
 
 log = structlog.get_logger(__name__)
 

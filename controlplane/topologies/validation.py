@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from controlplane.domain.topology import Problem, Topology, TopologyError, load_topology, load_yaml
 from controlplane.errors import Invalid
+from domain.topology import Problem, Topology, TopologyError, load_topology, load_yaml
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.sources.prepare import look
 from spark_jobs.sources.problems import SourceError

@@ -16,10 +16,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from controlplane.domain.topology import Topology
-from controlplane.domain.topology.spec import OperatorSpec
 from controlplane.verification.extent import Extent
 from controlplane.verification.problems import NotExpressibleError, VerificationError
+from domain.topology import Topology
+from domain.topology.spec import OperatorSpec
 
 SECOND = 1_000_000
 WINDOW_COLUMNS = ("window_start", "window_end", "key", "count")

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from controlplane.domain.topology.spec import OperatorSpec
 from controlplane.verification.relations import (
     SECOND,
     Relations,
@@ -20,6 +19,7 @@ from controlplane.verification.relations import (
     literal,
     quoted,
 )
+from domain.topology.spec import OperatorSpec
 
 _SYMBOLS = {"==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _FUNCTIONS = {"contains": "contains", "starts_with": "starts_with", "ends_with": "suffix"}

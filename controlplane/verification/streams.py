@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from controlplane.domain.topology.spec import OperatorSpec
 from controlplane.verification.problems import NotExpressibleError
 from controlplane.verification.relations import Relations, Stream
 from controlplane.verification.row_operators import distinct, filter_rows, flat_map, project, union
 from controlplane.verification.window_operators import join, latest, top_k, window
+from domain.topology.spec import OperatorSpec
 
 _KINDS: Final[dict[str, Callable[[Relations, OperatorSpec], Stream]]] = {
     "flat_map_regex": flat_map,

@@ -11,14 +11,14 @@ from typing import Any
 import duckdb
 import msgspec
 
-from controlplane.domain.topology import Topology, TopologySpec
-from controlplane.domain.topology.spec import OperatorSpec
 from controlplane.verification.comparison import QueryResult, compare, output_files
 from controlplane.verification.extent import Extent, extent_read
 from controlplane.verification.original import original_read
 from controlplane.verification.problems import NotExpressibleError, VerificationError
 from controlplane.verification.relations import Relations
 from controlplane.verification.streams import stream_build
+from domain.topology import Topology, TopologySpec
+from domain.topology.spec import OperatorSpec
 
 DEFAULT_RATE = 1_000
 Progress = Callable[[str, int, int], None]

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from controlplane.domain.topology.spec import OperatorSpec
 from controlplane.verification.problems import NotExpressibleError
 from controlplane.verification.relations import (
     SECOND,
@@ -15,6 +14,7 @@ from controlplane.verification.relations import (
     floor,
     quoted,
 )
+from domain.topology.spec import OperatorSpec
 
 
 def window(relations: Relations, operator: OperatorSpec) -> Stream:

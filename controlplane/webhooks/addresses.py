@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import SplitResult, urlsplit
 
-from controlplane.config.environment import Network
 from controlplane.errors import Invalid
 from controlplane.webhooks.models import URL_LENGTH
+from host.environment import Network
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

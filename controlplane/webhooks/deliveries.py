@@ -11,7 +11,6 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from controlplane.domain.coordination import ProblemReport
 from controlplane.errors import Conflict
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Door
@@ -24,6 +23,7 @@ from controlplane.webhooks.addresses import url_shown
 from controlplane.webhooks.choices import TEST_KIND, DeliveryState
 from controlplane.webhooks.models import Delivery, Webhook, WebhookSecret
 from controlplane.webhooks.selectors import delivery_get, webhook_get
+from domain.messages import ProblemReport
 
 log = structlog.get_logger(__name__)
 

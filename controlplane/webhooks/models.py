@@ -7,8 +7,8 @@ import uuid
 from django.core.validators import RegexValidator
 from django.db import models
 
-from controlplane.domain.topology.spec import TOPOLOGY_NAME_PATTERN
 from controlplane.webhooks.choices import DeliveryState
+from domain.topology.spec import TOPOLOGY_NAME_PATTERN
 
 URL_LENGTH = 500
 

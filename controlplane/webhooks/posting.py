@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import httpcore
 
-from controlplane.config.environment import Network
 from controlplane.webhooks.addresses import AddressRefusedError, addresses_permitted
+from host.environment import Network
 
 DEADLINE = 10.0
 """Seconds from resolving the name to the end of what is read of the answer."""

@@ -16,7 +16,6 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from controlplane.domain.topology.spec import TOPOLOGY_NAME_PATTERN
 from controlplane.errors import Conflict, Invalid
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Door
@@ -31,6 +30,7 @@ from controlplane.webhooks.keys import secret_make, secret_text
 from controlplane.webhooks.models import Webhook, WebhookSecret
 from controlplane.webhooks.selectors import webhook_get
 from controlplane.webhooks.tags import WEBHOOK_FIELDS, webhook_tag
+from domain.topology.spec import TOPOLOGY_NAME_PATTERN
 
 MOST_WEBHOOKS = 100
 OVERLAP = timedelta(hours=24)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from controlplane.domain.availability import Milestones
-from controlplane.domain.simulation.comparison import Comparison, TookTooLongError, compare
-from controlplane.domain.simulation.outcome import Outcome, curve_data
-from controlplane.domain.simulation.scenario import Scenario
 from controlplane.errors import Conflict, Invalid
 from controlplane.whatif.request import AT_ONCE, SECONDS, WhatIf
 from controlplane.whatif.selectors import scenario_load
+from domain.availability import Milestones
+from domain.simulation.comparison import Comparison, TookTooLongError, compare
+from domain.simulation.outcome import Outcome, curve_data
+from domain.simulation.scenario import Scenario
 
 _places = threading.BoundedSemaphore(AT_ONCE)
 

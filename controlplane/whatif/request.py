@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controlplane.config.environment import Delay
-from controlplane.domain.planning import UniformDelay, parse_delay
-from controlplane.domain.simulation.comparison import ALGORITHMS
-from controlplane.domain.simulation.scenario import Rollback
-from controlplane.domain.topology import Problem
 from controlplane.errors import Invalid
+from domain.planning import UniformDelay, parse_delay
+from domain.simulation.comparison import ALGORITHMS
+from domain.simulation.scenario import Rollback
+from domain.topology import Problem
+from host.environment import Delay
 
 AS_PROVIDER = "as provider"
 DEFAULT_ALGORITHMS = ("best_density", "operator_centric", "blocking")

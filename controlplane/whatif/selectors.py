@@ -8,20 +8,20 @@ from typing import Any
 
 from django.conf import settings
 
-from controlplane.domain.availability import Policy
-from controlplane.domain.recovery.incident import Deployment, NodeView
-from controlplane.domain.simulation.scenario import (
+from controlplane.errors import Conflict, Invalid
+from controlplane.incidents.loading import deployments_load, nodes_load, plans_newest
+from controlplane.topologies.models import Query
+from controlplane.whatif.request import MOST_PARTITIONS, WhatIf
+from domain.availability import Policy
+from domain.recovery.incident import Deployment, NodeView
+from domain.simulation.scenario import (
     Failure,
     Scenario,
     ScenarioError,
     SimulatedNode,
     SimulatedTopology,
 )
-from controlplane.domain.topology import Problem
-from controlplane.errors import Conflict, Invalid
-from controlplane.incidents.loading import deployments_load, nodes_load, plans_newest
-from controlplane.topologies.models import Query
-from controlplane.whatif.request import MOST_PARTITIONS, WhatIf
+from domain.topology import Problem
 
 
 def scenario_load(asked: WhatIf) -> Scenario:

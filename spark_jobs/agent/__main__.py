@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from controlplane.config import environment
+from host import environment
 from spark_jobs.agent.agent import Agent, AlreadyRunningError, lead_session
 from spark_jobs.agent.coordination import NodeIdentity
 

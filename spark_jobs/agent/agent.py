@@ -13,8 +13,9 @@ from types import FrameType
 
 import structlog
 
-from controlplane.config.environment import Environment
-from controlplane.domain.coordination import CheckpointAck, Paths, encode
+from coordination.paths import Paths
+from domain.messages import CheckpointAck, encode
+from host.environment import Environment
 from spark_jobs.agent.coordination import Coordination, NodeIdentity
 from spark_jobs.agent.spark_worker import SparkWorkers
 from spark_jobs.agent.statistics import UsageSampler

@@ -21,9 +21,16 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, WatchedEvent
 from kazoo.retry import KazooRetry
 
-from controlplane.domain.coordination import DeployedSpec, NodeRegistration, NodeStats, Paths, decode, encode
+from coordination.paths import Paths
+from coordination.session_guard import SessionGuard
+from domain.messages import (
+    DeployedSpec,
+    NodeRegistration,
+    NodeStats,
+    decode,
+    encode,
+)
 from spark_jobs.agent.statistics import NodeUsage
-from spark_jobs.zookeeper_session import SessionGuard
 
 log = structlog.get_logger()
 

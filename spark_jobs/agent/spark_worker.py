@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from spark_jobs.cluster import executor_resource
-from supervision.java import class_archive_options, spark_daemon_command, spark_variables
+from host.java import class_archive_options, spark_daemon_command, spark_variables
+from spark_jobs.executor_resource import executor_resource
 
 log = structlog.get_logger()
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervision.processes import PAGE_BYTES, PROC, TICKS_PER_SECOND, session_members
+from host.processes import PAGE_BYTES, PROC, TICKS_PER_SECOND, session_members
 
 
 @dataclass(frozen=True, slots=True)

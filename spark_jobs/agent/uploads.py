@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from controlplane.domain.coordination import CheckpointAck, Snapshot, decode
+from domain.messages import CheckpointAck, Snapshot, decode
 from spark_jobs.agent.storage import CheckpointStorage
 
 log = structlog.get_logger()

@@ -18,10 +18,10 @@ from pathlib import Path
 import pyspark
 import structlog
 
-from controlplane.config import environment
-from controlplane.config.logs import logging_configuration
-from controlplane.domain.coordination import DriverStatus, ProblemReport
-from controlplane.domain.topology import load_topology
+from domain.messages import DriverStatus, ProblemReport
+from domain.topology import load_topology
+from host import environment
+from host.logs import logging_configuration
 from spark_jobs.driver.assembly import epoch_loop
 from spark_jobs.driver.coordination import Coordination
 from spark_jobs.driver.telemetry import TelemetryStream

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controlplane.domain.coordination import Plan
+from domain.execution.progress import Conductor
+from domain.messages import Plan
 from spark_jobs.driver.coordination import Coordination
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.intake import Intake
 from spark_jobs.driver.placing import Placing
 from spark_jobs.driver.status import Status
-from spark_jobs.runtime.conductor import Conductor
 
 # How long to wait for the executors of a plan before running without those that are missing, in seconds.
 START_PATIENCE = 45.0

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from controlplane.config.environment import Environment
-from controlplane.domain.coordination import Telemetry
-from controlplane.domain.topology import Topology
+from domain.messages import Telemetry
+from domain.topology import Topology
+from host.environment import Environment
 from spark_jobs.driver.checkpoints import Checkpoints, complete_checkpoints
 from spark_jobs.driver.cluster import Cluster
 from spark_jobs.driver.coordination import Coordination

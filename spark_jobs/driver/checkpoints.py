@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from controlplane.domain.coordination import (
+from domain.messages import (
     CheckpointAck,
     CheckpointReport,
     CheckpointState,

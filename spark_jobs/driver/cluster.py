@@ -15,12 +15,12 @@ from pyspark import SparkConf, SparkContext
 from pyspark.core.rdd import RDD
 from pyspark.serializers import CPickleSerializer
 
-from spark_jobs.cluster import application_conf
-from spark_jobs.driver.job import Job, Layout, TaskReport, decode_report
-from spark_jobs.driver.task import REPORT, LevelTask, Message
+from domain.execution.job import Job, Layout, TaskReport, decode_report
+from host.java import class_archive_options
 from spark_jobs.driver.warming import Warming
 from spark_jobs.driver.watch import JobWatch
-from supervision.java import class_archive_options
+from spark_jobs.executor.task import REPORT, LevelTask, Message
+from spark_jobs.executor_resource import application_conf
 
 log = structlog.get_logger()
 TAG = "epochs"
@@ -51,7 +51,7 @@ SETTINGS = {
     "spark.rdd.compress": "false",
     "spark.locality.wait": "3s",
     "spark.python.worker.reuse": "true",
-    "spark.python.daemon.module": "spark_jobs.preloaded",
+    "spark.python.daemon.module": "spark_jobs.executor.preloaded",
     # Executors must be known the moment they register, not at the next event.
     "spark.ui.liveUpdate.period": "0",
     "spark.ui.retainedJobs": "10",
@@ -227,7 +227,7 @@ class Cluster:
 
 def import_engine(slot: int) -> int:
     """Have this Python worker load whatever a task needs."""
-    importlib.import_module("spark_jobs.driver.task")
+    importlib.import_module("spark_jobs.executor.task")
     return slot
 
 

@@ -19,19 +19,19 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, WatchedEvent
 from kazoo.retry import KazooRetry
 
-from controlplane.domain.coordination import (
+from coordination.paths import Paths
+from coordination.session_guard import SessionGuard
+from domain.messages import (
     CheckpointAck,
     Control,
     DeployedSpec,
     DriverStatus,
     LatestCheckpoint,
     NodeRegistration,
-    Paths,
     Plan,
     decode,
     encode,
 )
-from spark_jobs.zookeeper_session import SessionGuard
 
 log = structlog.get_logger()
 REREAD_INTERVAL = 3.0

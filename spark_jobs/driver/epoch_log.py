@@ -24,8 +24,8 @@ from typing import Any
 import msgspec
 import structlog
 
-from spark_jobs.driver.job import EpochPlan
-from spark_jobs.runtime.conductor import Position
+from domain.execution.job import EpochPlan
+from domain.execution.progress import Position
 
 log = structlog.get_logger()
 

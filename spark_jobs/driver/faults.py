@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from spark_jobs.driver.job import PartitionReport
+from domain.execution.job import PartitionReport
 
 log = structlog.get_logger()
 RETRY_INTERVAL = 2.0

@@ -10,7 +10,7 @@ from pathlib import Path
 import fsspec
 import structlog
 
-from controlplane.domain.topology import Topology
+from domain.topology import Topology
 
 log = structlog.get_logger()
 MICROS = 1_000_000

@@ -10,11 +10,11 @@ from typing import Any
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from controlplane.domain.coordination import ProblemReport
-from controlplane.domain.topology import Topology
+from domain.execution.job import EpochPlan
+from domain.messages import ProblemReport
+from domain.topology import Topology
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.fresh_start import MICROS, deployed_origin
-from spark_jobs.driver.job import EpochPlan
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.registry import reader_create
 

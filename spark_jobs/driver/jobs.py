@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from controlplane.domain.topology import Topology
+from domain.execution.job import Job, LaneWork
+from domain.execution.lanes import Lane
+from domain.execution.progress import Conductor
+from domain.topology import Topology
 from spark_jobs.driver.epoch_log import EpochLog
-from spark_jobs.driver.job import Job, LaneWork
 from spark_jobs.driver.placing import Placing
-from spark_jobs.runtime.conductor import Conductor
-from spark_jobs.runtime.lanes import Lane
 
 log = structlog.get_logger()
 MAX_FAILURES = 5

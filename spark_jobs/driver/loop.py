@@ -8,8 +8,11 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from controlplane.domain.coordination import CheckpointReport, DriverState, Plan, Telemetry
-from controlplane.domain.topology import Topology
+from domain.execution.job import PartitionReport, TaskReport
+from domain.execution.lanes import Lane
+from domain.execution.progress import Conductor
+from domain.messages import CheckpointReport, DriverState, Plan, Telemetry
+from domain.topology import Topology
 from spark_jobs.driver.adoption import Adoption
 from spark_jobs.driver.checkpoints import Checkpoints
 from spark_jobs.driver.cluster import Cluster
@@ -17,7 +20,6 @@ from spark_jobs.driver.coordination import Coordination
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.faults import Faults
 from spark_jobs.driver.intake import Intake
-from spark_jobs.driver.job import PartitionReport, TaskReport
 from spark_jobs.driver.jobs import Jobs
 from spark_jobs.driver.measure import Measure
 from spark_jobs.driver.pace import ReplayPace
@@ -25,8 +27,6 @@ from spark_jobs.driver.placing import Placing
 from spark_jobs.driver.retention import Retention
 from spark_jobs.driver.status import Status
 from spark_jobs.driver.watch import JobCancelledError
-from spark_jobs.runtime.conductor import Conductor
-from spark_jobs.runtime.lanes import Lane
 
 log = structlog.get_logger()
 REPORT_INTERVAL = 1.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from controlplane.domain.coordination import DriverState, EpochReport, PartitionMetrics, QueryMetrics
-from controlplane.domain.topology import Topology
+from domain.execution.job import PartitionReport, TaskReport
+from domain.execution.lanes import Lane, blocked_partitions
+from domain.messages import DriverState, EpochReport, PartitionMetrics, QueryMetrics
+from domain.topology import Topology
 from spark_jobs.driver.epoch_log import EpochLog
-from spark_jobs.driver.job import PartitionReport, TaskReport
-from spark_jobs.runtime.lanes import Lane, blocked_partitions
 
 # Recovery plans with these costs. A window costs many times more in the epochs that close it than in those
 # between, so what counts is a moving average over some twenty epochs.

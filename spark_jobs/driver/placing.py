@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controlplane.domain.coordination import Plan
-from controlplane.domain.topology import Topology
+from domain.execution.job import Layout, operator_levels
+from domain.messages import Plan
+from domain.topology import Topology
 from spark_jobs.driver.cluster import Cluster, Executor
 from spark_jobs.driver.coordination import Coordination
-from spark_jobs.driver.job import Layout, operator_levels
 
 SMOOTHING = 0.3
 

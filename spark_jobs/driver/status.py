@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
-from controlplane.domain.coordination import DriverState, DriverStatus, ProblemReport, Telemetry
+from domain.messages import DriverState, DriverStatus, ProblemReport, Telemetry
 from spark_jobs.driver.coordination import Coordination
 from spark_jobs.driver.epoch_log import EpochLog
 

@@ -7,7 +7,7 @@ import time
 import redis
 import structlog
 
-from controlplane.domain.coordination import (
+from domain.messages import (
     TELEMETRY_FIELD,
     TELEMETRY_MAXLEN,
     TELEMETRY_STREAM,

@@ -36,7 +36,7 @@ class OperatorCatalogue:
     @property
     def modules(self) -> Sequence[str]:
         if self._modules is None:
-            from controlplane.config.environment import read  # only where a dotted path asks for it
+            from host.environment import read  # only where a dotted path asks for it
 
             self._modules = read().operator_modules
         return self._modules

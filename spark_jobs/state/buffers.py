@@ -12,7 +12,7 @@ import os
 import shutil
 from pathlib import Path
 
-from controlplane.domain.topology import partition_directory
+from domain.topology import partition_directory
 
 
 class OutputBuffers:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from controlplane.domain.coordination import Snapshot, SnapshotFile
-from controlplane.domain.topology import partition_directory
+from domain.messages import Snapshot, SnapshotFile
+from domain.topology import partition_directory
 from spark_jobs.state.store import Manifest
 
 ATTEMPTS = 20

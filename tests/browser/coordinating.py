@@ -8,9 +8,9 @@ from typing import Any
 import structlog
 from django.db import connection
 
-from controlplane.domain.coordination import Control
 from controlplane.events.choices import OperationKind, OperationState
 from controlplane.events.models import Operation
+from domain.messages import Control
 from workers.operations import operation_run
 from workers.zookeeper import TopologyFacts
 

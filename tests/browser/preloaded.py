@@ -16,14 +16,14 @@ import uvicorn.protocols.http.auto
 import uvicorn.protocols.websockets.auto
 import yaml
 
-import controlplane.domain.planning
-import controlplane.domain.simulation.comparison
+import domain.planning
+import domain.simulation.comparison
 
 __all__ = [
     "celery",
     "channels",
-    "controlplane",
     "django",
+    "domain",
     "kazoo",
     "redis",
     "requests",

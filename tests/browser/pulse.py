@@ -10,7 +10,6 @@ from django.db import transaction
 from django.utils import timezone
 
 from controlplane.checkpoints.services import checkpoint_apply
-from controlplane.domain.coordination import CheckpointAck, CheckpointReport
 from controlplane.events.representation import (
     Change,
     node_change,
@@ -22,6 +21,7 @@ from controlplane.events.representation import (
 from controlplane.events.services import event_publish
 from controlplane.nodes.models import Node
 from controlplane.topologies.models import AvailabilitySample, Partition, Query, Topology
+from domain.messages import CheckpointAck, CheckpointReport
 from tests.browser.chronicle import part_of
 
 CHECKPOINT_EVERY = 10

@@ -15,14 +15,6 @@ from unittest.mock import patch
 
 from django.utils import timezone
 
-from controlplane.domain.coordination import NodeRegistration
-from controlplane.domain.recovery.events import (
-    CheckpointCompleted,
-    DriverReported,
-    Event,
-    Looked,
-    PlanPublished,
-)
 from controlplane.events.choices import Door, OperationKind
 from controlplane.incidents.actions import incident_order
 from controlplane.incidents.models import Incident, RecoveryPlan
@@ -33,6 +25,14 @@ from controlplane.nodes.services import node_register, nodes_lost
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import AvailabilitySample, Partition, Query, Topology
 from controlplane.topologies.policies import topology_policy_set
+from domain.messages import NodeRegistration
+from domain.recovery.events import (
+    CheckpointCompleted,
+    DriverReported,
+    Event,
+    Looked,
+    PlanPublished,
+)
 
 NAME = "hashtags"
 CHECKPOINT = 5310

@@ -16,14 +16,14 @@ from typing import Any, Literal
 from django.db import transaction
 from django.utils import timezone
 
-from controlplane.domain.topology import Topology as Graph
-from controlplane.domain.topology.load import load_yaml
 from controlplane.events.services import event_publish
 from controlplane.incidents.area import availability_area
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.nodes.models import Node
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import AvailabilitySample, Partition, Problem, Query, Topology
+from domain.topology import Topology as Graph
+from domain.topology.load import load_yaml
 from tests.browser.chronicle import audit_write, checkpoints_write, experiment_write, versions_write
 from tests.browser.large import large_write
 from tests.browser.recovering import deployed, recovery_play, samples_write

@@ -110,7 +110,7 @@ def serve(scenario: str, port: int, *, still: bool, hold: bool = False) -> None:
     threading.Thread(target=operations_run, kwargs={"nodes": not hold}, daemon=True).start()
     import uvicorn
 
-    uvicorn.run("controlplane.config.asgi:application", host="127.0.0.1", port=port, log_level="warning")
+    uvicorn.run("dashboard.asgi:application", host="127.0.0.1", port=port, log_level="warning")
 
 
 def main() -> None:

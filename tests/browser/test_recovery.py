@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.planning import cores_number
+from domain.planning import cores_number
 from tests.browser.asking import act, audited, confirm, read, refuses, requests_of
 from tests.browser.conftest import enter
 from tests.browser.servers import Server

@@ -24,11 +24,11 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from controlplane.domain.coordination import Paths
+from coordination.paths import Paths
+from host.detached import DetachedProcess, DetachedProcesses
+from host.processes import kill_session, processes_with_environment, send, session_members
 from supervision.access import Access, manage
-from supervision.detached import DetachedProcess, DetachedProcesses
 from supervision.installation import INSTANCE, Installation
-from supervision.processes import kill_session, processes_with_environment, send, session_members
 from supervision.rest import Rest, RestError
 from supervision.screen import Progress
 from supervision.start import StartOptions, start

@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import HealthCheck, Phase, settings
 
-from controlplane.domain.coordination import (
+from domain.execution.job import Job, Layout, TaskReport
+from domain.messages import (
     CheckpointAck,
     Control,
     DriverStatus,
@@ -29,16 +30,15 @@ from controlplane.domain.coordination import (
     Snapshot,
     Telemetry,
 )
-from controlplane.domain.topology import Topology, load_topology
+from domain.topology import Topology, load_topology
 from spark_jobs.driver.checkpoints import Checkpoints, complete_checkpoints
 from spark_jobs.driver.cluster import Executor
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.intake import Intake
-from spark_jobs.driver.job import Job, Layout, TaskReport
 from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.driver.retention import Retention
-from spark_jobs.driver.task import REPORT, LevelTask
 from spark_jobs.driver.watch import JobCancelledError
+from spark_jobs.executor.task import REPORT, LevelTask
 from spark_jobs.operators.catalogue import catalogue
 
 

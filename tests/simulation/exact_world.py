@@ -19,11 +19,11 @@ from typing import Any
 
 from rich.progress import track
 
-from controlplane.domain import coordination
-from controlplane.domain.recovery.events import CheckpointCompleted, DriverReported
-from controlplane.domain.recovery.incident import Deployment
-from controlplane.domain.simulation.exact import DriverKilledError, ExactRun
-from controlplane.domain.simulation.symbolic import Disk
+from domain import messages as coordination
+from domain.recovery.events import CheckpointCompleted, DriverReported
+from domain.recovery.incident import Deployment
+from domain.simulation.exact import DriverKilledError, ExactRun
+from domain.simulation.symbolic import Disk
 from tests.simulation.incident_rows import Plan
 from tests.simulation.incident_schedules import run_schedule
 from tests.simulation.incident_world import World

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controlplane.domain.topology import Topology, TopologySpec
-from controlplane.domain.topology.spec import InputSpec, OperatorSpec
+from domain.topology import Topology, TopologySpec
+from domain.topology.spec import InputSpec, OperatorSpec
 
 
 def topology(name: str, width: int) -> Topology:

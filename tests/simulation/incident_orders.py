@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from controlplane.domain.recovery.events import (
+from domain.recovery.events import (
     AbortAsked,
     ApproveAsked,
     DrainAsked,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.domain.recovery.incident import ENDED_STATES, Deployment, Request, State
-from controlplane.domain.recovery.policy import RecoveryPolicy
-from controlplane.domain.topology import Topology
+from domain.recovery.incident import ENDED_STATES, Deployment, Request, State
+from domain.recovery.policy import RecoveryPolicy
+from domain.topology import Topology
 
 CURRENT = ("planned", "published", "applied")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from controlplane.domain.recovery.events import DriverReported
-from controlplane.domain.recovery.instructions import CreatePlan
-from controlplane.domain.recovery.machine import IncidentMachine
+from domain.recovery.events import DriverReported
+from domain.recovery.instructions import CreatePlan
+from domain.recovery.machine import IncidentMachine
 from tests.simulation.incident_rows import Plan, Rows
 
 BOUND = 0.8

@@ -8,8 +8,8 @@ import sys
 import traceback
 from collections import Counter
 
-from controlplane.domain.recovery.incident import ENDED_STATES
-from controlplane.domain.recovery.policy import RecoveryPolicy
+from domain.recovery.incident import ENDED_STATES
+from domain.recovery.policy import RecoveryPolicy
 from tests.simulation.incident_graphs import branches, topology
 from tests.simulation.incident_world import World
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from controlplane.domain.planning import Arrival, LookAhead, Planner, UniformDelay, planner_named
-from controlplane.domain.recovery.events import DriverReported, Event
-from controlplane.domain.recovery.incident import NodeView, Request, State
-from controlplane.domain.recovery.incremental import Incremental
-from controlplane.domain.recovery.instructions import (
+from domain.planning import Arrival, LookAhead, Planner, UniformDelay, planner_named
+from domain.recovery.events import DriverReported, Event
+from domain.recovery.incident import NodeView, Request, State
+from domain.recovery.incremental import Incremental
+from domain.recovery.instructions import (
     AskForNode,
     CreatePlan,
     EnterState,
@@ -21,8 +21,8 @@ from controlplane.domain.recovery.instructions import (
     MarkPlan,
     Tell,
 )
-from controlplane.domain.recovery.machine import IncidentMachine
-from controlplane.domain.recovery.memory import Memory, PlanRecord, case_rebuild
+from domain.recovery.machine import IncidentMachine
+from domain.recovery.memory import Memory, PlanRecord, case_rebuild
 from tests.simulation.incident_rows import CURRENT, Plan
 from tests.simulation.incident_rules import BOUND, Rules
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from controlplane.domain.recovery.events import (
+from domain.recovery.events import (
     CheckpointCompleted,
     DriverReported,
     Event,
@@ -17,8 +17,8 @@ from controlplane.domain.recovery.events import (
     PlanPublished,
     PlanRefused,
 )
-from controlplane.domain.recovery.policy import RecoveryPolicy
-from controlplane.domain.topology import Topology
+from domain.recovery.policy import RecoveryPolicy
+from domain.topology import Topology
 from tests.simulation.incident_graphs import topology
 from tests.simulation.incident_orders import Orders
 from tests.simulation.incident_rows import CURRENT, Driver, Plan, Run

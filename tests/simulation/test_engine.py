@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.coordination import Plan
+from domain.messages import Plan
 from spark_jobs.sinks.parquet import read_outputs
 from tests.simulation.engine_world import World, drive, pipeline, schedules, write_input
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.domain.coordination import CheckpointReport, DriverStatus, ProblemReport
+from domain.messages import CheckpointReport, DriverStatus, ProblemReport
 from spark_jobs.driver.checkpoints import UPLOAD_TIMEOUT
 from tests.simulation.engine_world import World, drive
 from tests.simulation.test_engine import Rows, expected, new_world, outputs

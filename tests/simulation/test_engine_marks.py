@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.coordination import Plan
-from controlplane.domain.topology import Topology, load_topology
+from domain.messages import Plan
+from domain.topology import Topology, load_topology
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.sinks.parquet import read_outputs

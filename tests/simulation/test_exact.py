@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.coordination import Plan
-from controlplane.domain.simulation.exact import DriverKilledError, ExactRun
-from controlplane.domain.simulation.symbolic import Disk
-from controlplane.domain.topology import Topology
-from controlplane.domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
+from domain.messages import Plan
+from domain.simulation.exact import DriverKilledError, ExactRun
+from domain.simulation.symbolic import Disk
+from domain.topology import Topology
+from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from tests.simulation.exact_world import ExactWorld
 from tests.simulation.incident_schedules import run_schedule
 

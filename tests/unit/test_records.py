@@ -10,10 +10,20 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from controlplane.config.environment import ROOT
+from host.environment import ROOT
 from workers.providers.base import NodeDescription
 
-PACKAGES = ("cli", "controlplane", "dashboard", "spark_jobs", "supervision", "workers")
+PACKAGES = (
+    "domain",
+    "host",
+    "coordination",
+    "spark_jobs",
+    "controlplane",
+    "dashboard",
+    "workers",
+    "supervision",
+    "cli",
+)
 WRITTEN_ONLY = {"Finding", "Problem", "QueryResult", "Verification"}
 
 

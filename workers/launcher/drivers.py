@@ -12,9 +12,9 @@ from pathlib import Path
 
 import structlog
 
-from controlplane.config.environment import ROOT
-from supervision.detached import DetachedProcess, DetachedProcesses
-from supervision.processes import send
+from host.detached import DetachedProcess, DetachedProcesses
+from host.environment import ROOT
+from host.processes import send
 
 log = structlog.get_logger()
 

@@ -10,9 +10,9 @@ from types import FrameType
 import structlog
 from django.db import DatabaseError, close_old_connections
 
-from controlplane.config.environment import Environment
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.models import Topology
+from host.environment import Environment
 from workers.launcher.drivers import Drivers, WantedDriver
 from workers.launcher.nodes import (
     FirstNodes,

@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from controlplane.config.environment import ROOT, Delay
-from supervision.detached import DetachedProcess, DetachedProcesses
+from host.detached import DetachedProcess, DetachedProcesses
+from host.environment import ROOT, Delay
 from workers.providers.base import NodeDescription, ProviderDescription, ProviderError, RunningNode
 from workers.providers.cgroups import CpuCaps
 

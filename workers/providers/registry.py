@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.config.environment import Environment
+from host.environment import Environment
 from workers.providers.base import NodeProvider
 from workers.providers.local import LocalNodeProvider
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from controlplane.domain.recovery.wording import counted, duration, listed
 from controlplane.incidents.report.curve import Curve, Mark, Point, curve_draw
+from domain.recovery.wording import counted, duration, listed
 
 Document = Mapping[str, Any]
 

@@ -6,9 +6,9 @@ from rest_framework import serializers
 
 from controlplane.api.fields import StrictSerializer
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.domain.topology.spec import MAX_PARTITIONS
 from controlplane.replication.selectors import EXPLAINED
 from controlplane.topologies.choices import REPLICATION_PLANNER_CHOICES
+from domain.topology.spec import MAX_PARTITIONS
 
 
 class ReplicationQuestionSerializer(StrictSerializer):

@@ -9,8 +9,6 @@ from rest_framework import serializers
 
 from controlplane.api.fields import StrictSerializer, TextField
 from controlplane.api.requests import ErrorItemSerializer, ReasonSerializer
-from controlplane.domain.topology import Topology as Graph
-from controlplane.domain.topology.spec import MAX_PARTITIONS
 from controlplane.events.drawing import graph_drawn
 from controlplane.events.light import RAW
 from controlplane.events.representation import POLICY_FIELDS
@@ -32,6 +30,8 @@ from controlplane.topologies.models import (
     TopologyVersion,
 )
 from controlplane.topologies.policies import HIGHEST_THRESHOLD
+from domain.topology import Topology as Graph
+from domain.topology.spec import MAX_PARTITIONS
 
 
 class PolicySerializer(serializers.ModelSerializer):

@@ -7,12 +7,12 @@ from typing import Any
 from rest_framework import serializers
 
 from controlplane.api.requests import ReasonSerializer
-from controlplane.domain.topology.spec import TOPOLOGY_NAME_PATTERN
 from controlplane.webhooks.choices import KIND_CHOICES
 from controlplane.webhooks.models import URL_LENGTH, Delivery, DeliveryAttempt, Webhook
 from controlplane.webhooks.payload import EventGoneError, body_of
 from controlplane.webhooks.services import LONGEST_OVERLAP, OVERLAP
 from controlplane.webhooks.tags import WEBHOOK_FIELDS
+from domain.topology.spec import TOPOLOGY_NAME_PATTERN
 
 HOUR = 3600.0
 

@@ -8,7 +8,6 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from controlplane.api.fields import StrictSerializer
-from controlplane.domain.simulation.comparison import ALGORITHMS
 from controlplane.whatif.request import (
     AS_PROVIDER,
     DEFAULT_ALGORITHMS,
@@ -16,6 +15,7 @@ from controlplane.whatif.request import (
     MOST_POINTS,
     WhatIf,
 )
+from domain.simulation.comparison import ALGORITHMS
 
 TOO_LATE = 2 * LONGEST_WAIT
 

@@ -19,7 +19,9 @@ from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
-from controlplane.domain.coordination import (
+from coordination.paths import Paths
+from coordination.session_guard import SessionGuard
+from domain.messages import (
     TELEMETRY_FIELD,
     TELEMETRY_STREAM,
     CheckpointReport,
@@ -28,14 +30,12 @@ from controlplane.domain.coordination import (
     EpochReport,
     LatestCheckpoint,
     PartitionMetrics,
-    Paths,
     Plan,
     QueryMetrics,
     Telemetry,
     decode,
     encode,
 )
-from spark_jobs.zookeeper_session import SessionGuard
 
 STEP = 0.25
 

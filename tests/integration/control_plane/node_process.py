@@ -15,8 +15,9 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
-from controlplane.domain.coordination import NodeRegistration, NodeStats, Paths, encode
-from spark_jobs.zookeeper_session import SessionGuard
+from coordination.paths import Paths
+from coordination.session_guard import SessionGuard
+from domain.messages import NodeRegistration, NodeStats, encode
 
 
 def main(name: str, hosts: str, session_timeout: float, interval: float) -> None:

@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from controlplane.config.environment import ROOT
+from host.environment import ROOT
 from supervision.ports import choose
 from supervision.redis_server import redis_program
 from supervision.zookeeper import zookeeper_program
@@ -26,7 +26,7 @@ HEARTBEAT = 1.0
 
 DEPLOY = """
 import django; django.setup()
-from controlplane.domain.topology.load import load_yaml
+from domain.topology.load import load_yaml
 from controlplane.topologies.services import topology_create
 from controlplane.topologies.lifecycle import topology_deploy
 spec = {spec!r}

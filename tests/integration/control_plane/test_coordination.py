@@ -9,17 +9,6 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from controlplane.domain.coordination import (
-    Control,
-    DeployedSpec,
-    DriverStatus,
-    LatestCheckpoint,
-    NodeRegistration,
-    Paths,
-    Plan,
-    encode,
-)
-from controlplane.domain.recovery.events import Looked
 from controlplane.events.choices import Door, OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import operation_request
@@ -31,6 +20,17 @@ from controlplane.nodes.services import node_register, nodes_lost
 from controlplane.topologies.lifecycle import topology_deploy, topology_undeploy
 from controlplane.topologies.models import Partition, Topology
 from controlplane.topologies.services import topology_create
+from coordination.paths import Paths
+from domain.messages import (
+    Control,
+    DeployedSpec,
+    DriverStatus,
+    LatestCheckpoint,
+    NodeRegistration,
+    Plan,
+    encode,
+)
+from domain.recovery.events import Looked
 from tests.unit.controlplane.specs import spec_of
 from tests.unit.workers.places import now, registration
 from workers import operations, reconciliation

@@ -10,14 +10,14 @@ import pytest
 import redis
 
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.domain.coordination import (
+from controlplane.topologies.models import Problem, Query, Topology
+from domain.messages import (
     TELEMETRY_FIELD,
     TELEMETRY_STREAM,
     ProblemReport,
     Telemetry,
     encode,
 )
-from controlplane.topologies.models import Problem, Query, Topology
 from tests.unit.controlplane import specs
 from workers.ingestion import GROUP, Ingestion
 

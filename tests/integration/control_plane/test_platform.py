@@ -17,17 +17,17 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from controlplane.config.environment import ROOT
-from controlplane.domain.coordination import (
+from coordination.paths import Paths
+from domain.messages import (
     DeployedSpec,
     NodeRegistration,
     NodeStats,
-    Paths,
     decode,
     encode,
 )
+from host.environment import ROOT
+from host.processes import session_members
 from supervision.data_plane import DataPlane
-from supervision.processes import session_members
 from tests.integration.stack import Stack, free_port, settings_of_the_shell_replaced
 
 pytestmark = pytest.mark.integration
@@ -191,6 +191,6 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     mark = next(
         line for line in (home / "run" / "environment").read_text().splitlines() if "INSTANCE" in line
     )
-    from supervision.processes import processes_with_environment
+    from host.processes import processes_with_environment
 
     assert processes_with_environment(mark) == []

@@ -10,8 +10,8 @@ from typing import Any
 from django.test import Client
 
 from controlplane.administration.installation import GROUPS, HIDDEN, groups_shown
-from controlplane.config import environment
-from controlplane.config.environment import Environment, read
+from host import environment
+from host.environment import Environment, read
 
 SETTINGS = [setting for settings in GROUPS.values() for setting in settings]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from host.processes import kill_session
 from spark_jobs.agent.statistics import UsageSampler
-from supervision.processes import kill_session
 
 # Spins in a child that has left the process group, as Spark's Python workers do.
 SPIN = """

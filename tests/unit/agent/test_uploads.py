@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controlplane.domain.coordination import CheckpointAck, Snapshot, SnapshotFile
+from domain.messages import CheckpointAck, Snapshot, SnapshotFile
 from spark_jobs.agent.storage import CheckpointStorage
 from spark_jobs.agent.uploads import Uploader, waiting_snapshots
 

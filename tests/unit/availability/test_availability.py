@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from controlplane.domain.availability import AvailabilityTracker, Policy, Sample, area, milestones, sample
+from domain.availability import AvailabilityTracker, Policy, Sample, area, milestones, sample
 
 POLICY = Policy(theta=1.2, window=5.0)
 

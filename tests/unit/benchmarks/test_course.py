@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.recovery.course import Course, course_of, percentile
 from benchmarks.recovery.optimum import clairvoyant, counted_costs, planned_curve, reached_share
-from controlplane.domain.availability import area
-from controlplane.domain.topology import Topology, load_topology
+from domain.availability import area
+from domain.topology import Topology, load_topology
 from spark_jobs.operators.catalogue import catalogue
 
 FAILED_AT = 1_000_000.0

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.simulation.cases import DEAD, NODES, fifteen_queries, generated
 from benchmarks.simulation.fifteen import LOADS
-from controlplane.domain.simulation.world import simulate
+from domain.simulation.world import simulate
 
 
 @pytest.mark.parametrize("load", LOADS)

@@ -6,7 +6,9 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from controlplane.domain.coordination import (
+from controlplane.topologies.graphs import graph_of
+from controlplane.topologies.models import Topology
+from domain.messages import (
     CheckpointAck,
     CheckpointReport,
     DriverState,
@@ -15,8 +17,6 @@ from controlplane.domain.coordination import (
     PartitionMetrics,
     QueryMetrics,
 )
-from controlplane.topologies.graphs import graph_of
-from controlplane.topologies.models import Topology
 
 _SPEC: dict[str, Any] = {
     "name": "counts",

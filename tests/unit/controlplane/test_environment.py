@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from controlplane.config.environment import Delay, InvalidEnvironment, database_parse, read
+from host.environment import Delay, InvalidEnvironment, database_parse, read
 
 
 def test_defaults_are_those_of_the_design() -> None:
@@ -87,5 +87,5 @@ def test_delays_are_drawn_within_their_bounds() -> None:
 
 
 def test_the_environment_can_be_read_without_django() -> None:
-    code = "import sys, controlplane.config.environment as e; e.read(); sys.exit('django' in sys.modules)"
+    code = "import sys, host.environment as e; e.read(); sys.exit('django' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,12 +10,12 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from controlplane.config.environment import ROOT
 from controlplane.events import services
 from controlplane.events.choices import EventKind
 from controlplane.events.models import Event, EventCounter
 from controlplane.events.selectors import event_position
 from controlplane.events.services import event_publish, events_trim
+from host.environment import ROOT
 
 
 def publish(kind: EventKind = EventKind.TOPOLOGY_UPDATED) -> int:

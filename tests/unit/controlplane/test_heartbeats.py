@@ -6,12 +6,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from controlplane.domain.coordination import NodeStats
 from controlplane.events import pace
 from controlplane.events.models import Event
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
 from controlplane.nodes.services import nodes_heartbeat
+from domain.messages import NodeStats
 from tests.unit.controlplane.following import Follower
 
 AT = datetime(2026, 3, 4, 5, 6, 7, 125_000, tzinfo=UTC)

@@ -14,7 +14,6 @@ from knox.models import AuthToken
 from rest_framework.test import APIClient
 
 from controlplane.checkpoints.services import checkpoint_apply
-from controlplane.config.environment import ROOT
 from controlplane.events.choices import Door, EventKind
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
@@ -25,6 +24,7 @@ from controlplane.topologies.models import AvailabilitySample, Partition, Proble
 from controlplane.topologies.services import topology_create
 from controlplane.webhooks.models import Webhook
 from controlplane.webhooks.services import webhook_create
+from host.environment import ROOT
 from tests.unit.controlplane.conftest import client_of
 from tests.unit.controlplane.specs import checkpoint_report, spec_of
 

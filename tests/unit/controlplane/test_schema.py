@@ -7,7 +7,7 @@ from django.core.management import call_command
 from django.db import connection
 from rest_framework.test import APIClient
 
-from controlplane.config.environment import ROOT
+from host.environment import ROOT
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="integer ranges are those of SQLite")

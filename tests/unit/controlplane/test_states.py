@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.domain.coordination import DriverState
 from controlplane.topologies.choices import QueryStatus
 from controlplane.topologies.states import partition_states, query_health
+from domain.messages import DriverState
 from tests.simulation.incident_graphs import branches
 
 GRAPH = branches("t", 2)  # Source[i] -> A[i] -> B[i]; A -> All[0]; Source[i] -> Unused[i]

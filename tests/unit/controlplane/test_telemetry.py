@@ -12,7 +12,6 @@ from msgspec import structs
 
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.services import checkpoint_apply, checkpoint_restored
-from controlplane.domain.coordination import ProblemReport
 from controlplane.events import pace
 from controlplane.events.choices import Door, EventKind, OperationKind, OperationState
 from controlplane.events.models import Event
@@ -30,6 +29,7 @@ from controlplane.topologies.telemetry import (
     topology_metrics_apply,
     topology_stopped,
 )
+from domain.messages import ProblemReport
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.specs import checkpoint_report, driver_status, epoch_report, spec_of
 

@@ -16,8 +16,8 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from knox.models import AuthToken
 
-from controlplane.config.asgi import application
 from dashboard import consumers
+from dashboard.asgi import application
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ORIGIN = (b"origin", b"http://127.0.0.1:8000")

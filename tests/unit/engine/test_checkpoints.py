@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.domain.coordination import CheckpointAck, CheckpointReport, LatestCheckpoint
+from domain.messages import CheckpointAck, CheckpointReport, LatestCheckpoint
 from spark_jobs.driver.checkpoints import UPLOAD_TIMEOUT, Checkpoints, complete_checkpoints
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.coordination import Plan
-from controlplane.domain.topology import Topology
-from controlplane.domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
-from spark_jobs.runtime.conductor import Conductor, Position
+from domain.execution.progress import Conductor, Position
+from domain.messages import Plan
+from domain.topology import Topology
+from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 
 
 def chain(deterministic: bool = True) -> Topology:

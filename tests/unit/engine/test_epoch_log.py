@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from domain.execution.job import EpochPlan
+from domain.execution.progress import Position
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
-from spark_jobs.driver.job import EpochPlan
-from spark_jobs.runtime.conductor import Position
 
 
 def plan(epoch: int) -> EpochPlan:

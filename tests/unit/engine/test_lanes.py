@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.topology import Topology, load_topology
+from domain.execution.lanes import Coverage, Lane, blocked_partitions, next_lanes
+from domain.topology import Topology, load_topology
 from spark_jobs.operators.catalogue import catalogue
-from spark_jobs.runtime.lanes import Coverage, Lane, blocked_partitions, next_lanes
 
 
 def topology() -> Topology:

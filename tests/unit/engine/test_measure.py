@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.domain.coordination import EpochReport
-from controlplane.domain.topology import Topology
-from controlplane.domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
+from domain.execution.job import PartitionReport, TaskReport
+from domain.execution.lanes import Lane
+from domain.messages import EpochReport
+from domain.topology import Topology
+from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.driver.epoch_log import EpochLog
-from spark_jobs.driver.job import PartitionReport, TaskReport
 from spark_jobs.driver.measure import SMOOTHING, Measure
-from spark_jobs.runtime.lanes import Lane
 
 
 @pytest.fixture

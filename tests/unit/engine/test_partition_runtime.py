@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.runtime.partition import (
+from domain.execution.partition import (
     Acknowledge,
     Batch,
     DropDuplicate,

@@ -8,9 +8,9 @@ import sys
 
 PROBE = """
 import json, os, sys
-import spark_jobs.preloaded
+import spark_jobs.executor.preloaded
 threads = [open(f"/proc/self/task/{name}/comm").read().strip() for name in os.listdir("/proc/self/task")]
-print(json.dumps([threads, [name in sys.modules for name in ("spark_jobs.driver.task", "pyspark.worker")]]))
+print(json.dumps([threads, [name in sys.modules for name in ("spark_jobs.executor.task", "pyspark.worker")]]))
 """
 # Started again after a fork by jemalloc itself.
 SURVIVES = "jemalloc_bg_thd"

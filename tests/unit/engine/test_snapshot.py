@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controlplane.domain.coordination import Snapshot
+from domain.messages import Snapshot
 from spark_jobs.state.snapshot import ATTEMPTS, leave_snapshot
 from spark_jobs.state.store import Manifest
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.topology import TopologyError, load_topology, load_yaml
+from domain.topology import TopologyError, load_topology, load_yaml
 from spark_jobs.operators.catalogue import catalogue
 
 

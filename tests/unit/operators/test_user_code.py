@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from controlplane.domain.topology import load_topology, load_yaml
+from domain.topology import load_topology, load_yaml
 from spark_jobs.allowed import NotAllowedError, allowed_object
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.catalogue import OperatorCatalogue

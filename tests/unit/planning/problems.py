@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from controlplane.domain.planning import RecoveryProblem, problem_from_sets, recovery_problem
-from controlplane.domain.simulation.generator import TopologyRecipe, generate_topology
+from domain.planning import RecoveryProblem, problem_from_sets, recovery_problem
+from domain.simulation.generator import TopologyRecipe, generate_topology
 
 # One CPU percent in grains: whole-percent costs are whole numbers of this unit.
 PERCENT = 10_000

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from controlplane.domain.planning import RecoveryProblem
+from domain.planning import RecoveryProblem
 
 
 @dataclass

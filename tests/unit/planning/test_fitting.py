@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.planning import (
+from domain.planning import (
     BestDensity,
     NodeSpace,
     OperatorCentric,
@@ -18,8 +18,8 @@ from controlplane.domain.planning import (
     initial_placement,
     recovery_problem,
 )
-from controlplane.domain.simulation.generator import TopologyRecipe, generate_topology
-from controlplane.domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
+from domain.simulation.generator import TopologyRecipe, generate_topology
+from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
 
 
 def chain(name: str = "chain", parallelism: int = 1) -> Topology:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.planning import (
+from domain.planning import (
     Arrival,
     BestDensity,
     LookAhead,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.planning import (
+from domain.planning import (
     NodeSpace,
     chains,
     entitled_costs,
@@ -17,7 +17,7 @@ from controlplane.domain.planning import (
     place,
     replacement_placement,
 )
-from controlplane.domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
+from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
 
 
 def nodes(count: int, capacity: float = 100.0) -> list[NodeSpace]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.planning import (
+from domain.planning import (
     PLANNERS,
     AdaptiveDensity,
     BestDensity,
@@ -27,7 +27,7 @@ from controlplane.domain.planning import (
     planner_named,
     problem_from_sets,
 )
-from controlplane.domain.planning.adaptive_search import adaptive_search
+from domain.planning.adaptive_search import adaptive_search
 from tests.unit.planning import reference
 from tests.unit.planning.problems import PERCENT, problems, synthetic
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from supervision.processes import facts
+from host.processes import facts
 from workers.providers import cgroups
 from workers.providers.cgroups import CpuCaps
 

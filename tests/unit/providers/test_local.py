@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.config.environment import Delay
-from supervision.processes import session_members
+from host.environment import Delay
+from host.processes import session_members
 from workers.providers.base import NodeDescription, ProviderError
 from workers.providers.local import LocalNodeProvider, address_of, rack_of
 

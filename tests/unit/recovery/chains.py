@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from controlplane.domain.recovery.events import (
+from domain.recovery.events import (
     DriverReported,
 )
-from controlplane.domain.recovery.incident import Deployment, NodeView
-from controlplane.domain.recovery.instructions import (
+from domain.recovery.incident import Deployment, NodeView
+from domain.recovery.instructions import (
     CreatePlan,
     Instruction,
 )
-from controlplane.domain.recovery.machine import IncidentMachine
-from controlplane.domain.recovery.policy import RecoveryPolicy
+from domain.recovery.machine import IncidentMachine
+from domain.recovery.policy import RecoveryPolicy
 from tests.simulation.incident_graphs import branches
 from tests.unit.recovery.test_machine import only
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.domain.coordination import DriverStatus, Plan
-from controlplane.domain.recovery.absence import AbsenceClock, nodes_seen
+from domain.messages import DriverStatus, Plan
+from domain.recovery.absence import AbsenceClock, nodes_seen
 
 PLAN = Plan(generation=2, kind="deploy", assignment={"A[0]": "n1", "A[1]": "n1", "B[0]": "n2"})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.domain.recovery.events import (
+from domain.recovery.events import (
     ApproveAsked,
     DrainAsked,
     Looked,
@@ -12,8 +12,8 @@ from controlplane.domain.recovery.events import (
     ReplanAsked,
     ResumeAsked,
 )
-from controlplane.domain.recovery.incident import NodeView, Phase
-from controlplane.domain.recovery.instructions import (
+from domain.recovery.incident import NodeView, Phase
+from domain.recovery.instructions import (
     AskForNode,
     CreatePlan,
     MarkPlan,

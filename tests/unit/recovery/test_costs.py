@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.domain.recovery.costs import costs_fix
-from controlplane.domain.recovery.events import Looked, NodeArrived, NodeReturned
-from controlplane.domain.recovery.incident import Deployment, NodeView
-from controlplane.domain.recovery.instructions import AskForNode
+from domain.recovery.costs import costs_fix
+from domain.recovery.events import Looked, NodeArrived, NodeReturned
+from domain.recovery.incident import Deployment, NodeView
+from domain.recovery.instructions import AskForNode
 from tests.simulation.incident_graphs import branches
 from tests.unit.recovery.chains import machine, report
 from tests.unit.recovery.test_machine import arrive, lose, only

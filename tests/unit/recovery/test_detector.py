@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.coordination import NodeRegistration
-from controlplane.domain.recovery.detector import FailureDetector
-from controlplane.domain.recovery.liveness import (
+from domain.messages import NodeRegistration
+from domain.recovery.detector import FailureDetector
+from domain.recovery.liveness import (
     Doubt,
     DriverSaw,
     GiveUp,

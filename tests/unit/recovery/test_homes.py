@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from controlplane.domain.planning import Placement
-from controlplane.domain.recovery.events import NodeArrived
-from controlplane.domain.recovery.homes import homeward
-from controlplane.domain.recovery.incident import NodeView
-from controlplane.domain.recovery.instructions import CreatePlan
+from domain.planning import Placement
+from domain.recovery.events import NodeArrived
+from domain.recovery.homes import homeward
+from domain.recovery.incident import NodeView
+from domain.recovery.instructions import CreatePlan
 from tests.unit.recovery.chains import machine
 from tests.unit.recovery.test_machine import lose, only
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.domain.recovery.events import (
+from domain.recovery.events import (
     CheckpointCompleted,
     Looked,
     NodeArrived,
@@ -12,8 +12,8 @@ from controlplane.domain.recovery.events import (
     NodesLost,
     ReplanAsked,
 )
-from controlplane.domain.recovery.incident import NodeView, Phase, State
-from controlplane.domain.recovery.instructions import (
+from domain.recovery.incident import NodeView, Phase, State
+from domain.recovery.instructions import (
     AskForNode,
     CreatePlan,
     GiveUpRequest,
@@ -21,9 +21,9 @@ from controlplane.domain.recovery.instructions import (
     MarkPartitions,
     MarkPlan,
 )
-from controlplane.domain.recovery.machine import IncidentMachine
-from controlplane.domain.recovery.policy import RecoveryPolicy, largest_burst, method_choose
-from controlplane.domain.recovery.replacements import NO_MORE
+from domain.recovery.machine import IncidentMachine
+from domain.recovery.policy import RecoveryPolicy, largest_burst, method_choose
+from domain.recovery.replacements import NO_MORE
 from tests.unit.recovery.chains import COST, machine, plan_of, report
 from tests.unit.recovery.test_machine import arrive, lose, only, state, story
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.domain.recovery.events import (
+from domain.recovery.events import (
     AbortAsked,
     CheckpointCompleted,
     DrainAsked,
@@ -19,8 +19,8 @@ from controlplane.domain.recovery.events import (
     RecoveryAsked,
     TopologyWithdrawn,
 )
-from controlplane.domain.recovery.incident import Deployment, NodeView, Phase, Request, State
-from controlplane.domain.recovery.instructions import (
+from domain.recovery.incident import Deployment, NodeView, Phase, Request, State
+from domain.recovery.instructions import (
     AskForCheckpoint,
     AskForNode,
     CreatePlan,
@@ -30,10 +30,10 @@ from controlplane.domain.recovery.instructions import (
     MarkPlan,
     Tell,
 )
-from controlplane.domain.recovery.liveness import ImpossibleTransitionError
-from controlplane.domain.recovery.machine import IncidentMachine
-from controlplane.domain.recovery.policy import RecoveryPolicy
-from controlplane.domain.recovery.replacements import JOIN_LIMIT
+from domain.recovery.liveness import ImpossibleTransitionError
+from domain.recovery.machine import IncidentMachine
+from domain.recovery.policy import RecoveryPolicy
+from domain.recovery.replacements import JOIN_LIMIT
 from tests.simulation.incident_graphs import topology
 
 

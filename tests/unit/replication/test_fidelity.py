@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.replication import FidelityModel, complete_trees, equal_rates
-from controlplane.domain.replication.trees import TooLargeError, members
-from controlplane.domain.topology import Topology
+from domain.replication import FidelityModel, complete_trees, equal_rates
+from domain.replication.trees import TooLargeError, members
+from domain.topology import Topology
 from tests.unit.replication.topologies import fidelity_of, left_of, models, operator, topology_of
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from controlplane.domain.replication import (
+from domain.replication import (
     REPLICATION_PLANNERS,
     DynamicProgramming,
     FidelityModel,
@@ -19,7 +19,7 @@ from controlplane.domain.replication import (
     replication_planner_named,
     structure_of,
 )
-from controlplane.domain.topology import Topology
+from domain.topology import Topology
 from tests.unit.replication.topologies import best_fidelities, models, operator, topology_of
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from controlplane.domain.replication import FidelityModel
-from controlplane.domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
+from domain.replication import FidelityModel
+from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
 
 
 def operator(name: str, parallelism: int, *inputs: tuple[str, str], **more: Any) -> OperatorSpec:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from controlplane.config.environment import ROOT
 from controlplane.topologies.models import Topology
+from host.environment import ROOT
 from tests.unit.security.addresses import addresses
 from tests.unit.security.identities import identity
 from tests.unit.security.writes import installation_fill

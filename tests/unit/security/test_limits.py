@@ -15,8 +15,8 @@ from rest_framework.test import APIClient
 
 from controlplane.api import throttling
 from controlplane.api.throttling import MOST_KEYS, Buckets
-from controlplane.config.environment import InvalidEnvironment, Rate, read
 from controlplane.topologies.models import Topology
+from host.environment import InvalidEnvironment, Rate, read
 from tests.unit.security.identities import identity
 
 PASSWORD = "a-long-secret-nobody-guesses"

@@ -13,8 +13,8 @@ from django.test import Client
 from django.views.debug import ExceptionReporter
 from knox.models import AuthToken
 
-from controlplane.config.environment import read
 from controlplane.topologies.models import Topology
+from host.environment import read
 from tests.unit.security.addresses import addresses
 from tests.unit.security.identities import identity
 from tests.unit.security.writes import installation_fill

@@ -15,9 +15,9 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controlplane.config.asgi import application
 from controlplane.events.services import event_publish
 from dashboard import consumers
+from dashboard.asgi import application
 from tests.unit.security.identities import RANK, Identity, identity
 
 pytestmark = pytest.mark.django_db(transaction=True)

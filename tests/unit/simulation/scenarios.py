@@ -6,9 +6,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from controlplane.domain.planning import NodeSpace, initial_placement
-from controlplane.domain.simulation.generator import SyntheticTopology, TopologyRecipe, generate_topology
-from controlplane.domain.simulation.scenario import Failure, Scenario, SimulatedNode, SimulatedTopology
+from domain.planning import NodeSpace, initial_placement
+from domain.simulation.generator import SyntheticTopology, TopologyRecipe, generate_topology
+from domain.simulation.scenario import Failure, Scenario, SimulatedNode, SimulatedTopology
 
 RECIPE = TopologyRecipe(queries=8, size=4, max_sharing=4)
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.availability import Policy
-from controlplane.domain.simulation.fluid import NEVER, Fluid
-from controlplane.domain.simulation.generator import TopologyRecipe, generate_topology
-from controlplane.domain.simulation.watch import QueryWatch
-from controlplane.domain.topology import Topology, TopologySpec
-from controlplane.domain.topology.spec import InputSpec, OperatorSpec
+from domain.availability import Policy
+from domain.simulation.fluid import NEVER, Fluid
+from domain.simulation.generator import TopologyRecipe, generate_topology
+from domain.simulation.watch import QueryWatch
+from domain.topology import Topology, TopologySpec
+from domain.topology.spec import InputSpec, OperatorSpec
 
 
 def chain(*names: str) -> Topology:

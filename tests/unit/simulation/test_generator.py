@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from controlplane.domain.simulation.generator import TopologyRecipe, generate_topology
+from domain.simulation.generator import TopologyRecipe, generate_topology
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -9,12 +9,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from controlplane.domain.planning import RecoveryProblem, problem_from_sets
-from controlplane.domain.planning.problem import capacity_grains
-from controlplane.domain.simulation import reference
-from controlplane.domain.simulation.placed_program import Room, placed_schedule, program_size
-from controlplane.domain.simulation.reference import best_course
-from controlplane.domain.simulation.world import simulate
+from domain.planning import RecoveryProblem, problem_from_sets
+from domain.planning.problem import capacity_grains
+from domain.simulation import reference
+from domain.simulation.placed_program import Room, placed_schedule, program_size
+from domain.simulation.reference import best_course
+from domain.simulation.world import simulate
 from tests.unit.simulation.scenarios import drawn_scenario
 
 HORIZON = 100.0

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.planning import UniformDelay
-from controlplane.domain.simulation.agenda import Agenda
-from controlplane.domain.simulation.provider import Coming, Provider
-from controlplane.domain.simulation.scenario import Delays, Failure, ScenarioError
+from domain.planning import UniformDelay
+from domain.simulation.agenda import Agenda
+from domain.simulation.provider import Coming, Provider
+from domain.simulation.scenario import Delays, Failure, ScenarioError
 from tests.unit.simulation.scenarios import drawn_scenario
 
 BASE = drawn_scenario(0)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.planning import UniformDelay
-from controlplane.domain.simulation.comparison import (
+from domain.planning import UniformDelay
+from domain.simulation.comparison import (
     ALGORITHMS,
     Comparison,
     TookTooLongError,
@@ -19,9 +19,9 @@ from controlplane.domain.simulation.comparison import (
     compare,
     scenario_for,
 )
-from controlplane.domain.simulation.outcome import Outcome, availability_curve, curve_data, thinned
-from controlplane.domain.simulation.scenario import Failure
-from controlplane.domain.simulation.world import simulate
+from domain.simulation.outcome import Outcome, availability_curve, curve_data, thinned
+from domain.simulation.scenario import Failure
+from domain.simulation.world import simulate
 from tests.unit.simulation.scenarios import drawn_scenario
 
 INCREMENTAL = [name for name in ALGORITHMS if name not in ("blocking", "dynamic_programming", "optimal")]

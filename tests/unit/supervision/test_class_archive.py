@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from supervision.class_archive import (
+from host.class_archive import (
     archive_options,
     archive_path,
     class_path_once,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.config.environment import InvalidEnvironment
+from host.environment import InvalidEnvironment
 from supervision import ports
 from supervision.installation import compose, home_directory, recorded, write_private
 from supervision.programs import control_programs, server_programs

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from supervision.detached import DetachedProcesses
-from supervision.processes import (
+from host.detached import DetachedProcesses
+from host.processes import (
     end_session,
     facts,
     is_running,

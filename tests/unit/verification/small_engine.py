@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from controlplane.domain.topology import Topology, load_topology
-from spark_jobs.driver.exchange import route
+from domain.topology import Topology, load_topology
+from spark_jobs.executor.exchange import route
 from spark_jobs.operators.base import EpochContext
 from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.sinks.parquet import write_epoch

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from controlplane.domain.topology.load import load_yaml
 from controlplane.verification.problems import VerificationError
 from controlplane.verification.verifying import Verification, topology_verify
+from domain.topology.load import load_yaml
 from spark_jobs.sinks.parquet import epochs_present, partition_path, write_epoch
 from spark_jobs.sources.sample import sample_write
 from tests.unit.verification.small_engine import run

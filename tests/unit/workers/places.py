@@ -6,9 +6,9 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from controlplane.domain.coordination import NodeRegistration
-from controlplane.domain.recovery.events import CheckpointCompleted, DriverReported, Event
 from controlplane.incidents.models import RecoveryPlan
+from domain.messages import NodeRegistration
+from domain.recovery.events import CheckpointCompleted, DriverReported, Event
 
 
 def now() -> datetime:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from controlplane.domain.coordination import EpochReport, ProblemReport
+from domain.messages import EpochReport, ProblemReport
 from workers import tasks
 from workers.bootsteps import DetectionStep, ForkingPoolError, IngestionStep
 from workers.celery_app import SWEEP_INTERVAL, app

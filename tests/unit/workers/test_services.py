@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.recovery.events import Looked, PartitionsLost, PlanPublished
 from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import OperationKind
 from controlplane.events.models import AuditEntry, Event
@@ -40,6 +39,7 @@ from controlplane.nodes.services import (
     nodes_lost,
 )
 from controlplane.topologies.models import Query, Topology
+from domain.recovery.events import Looked, PartitionsLost, PlanPublished
 from tests.unit.controlplane.following import Follower
 from tests.unit.workers.places import driver, newest, now, registration
 

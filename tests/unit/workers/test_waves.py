@@ -9,13 +9,6 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from controlplane.domain.coordination import Control, DriverStatus
-from controlplane.domain.recovery.events import (
-    CheckpointCompleted,
-    DriverReported,
-    Looked,
-    PlanPublished,
-)
 from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import Door, OperationKind
 from controlplane.events.models import AuditEntry, Event, Operation
@@ -29,6 +22,13 @@ from controlplane.topologies.models import AvailabilitySample, Partition, Query,
 from controlplane.topologies.policies import policy_of, topology_policy_set
 from controlplane.topologies.services import query_priorities_set
 from controlplane.topologies.telemetry import driver_status_apply
+from domain.messages import Control, DriverStatus
+from domain.recovery.events import (
+    CheckpointCompleted,
+    DriverReported,
+    Looked,
+    PlanPublished,
+)
 from tests.unit.controlplane.following import Follower
 from tests.unit.workers.places import newest, now, registration
 from workers.operations import operation_run

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from controlplane.config import environment
+from host import environment
 from workers.launcher.launcher import Launcher
 from workers.providers.registry import provider_create
 

@@ -78,7 +78,7 @@ export function age(seconds: Maybe<number>): string {
   return `${duration(seconds)} ago`;
 }
 
-/** CPU percent as somebody thinks of it: 0.34, 1.8, 12 cores. As controlplane/domain/planning/cores.py says it. */
+/** CPU percent as somebody thinks of it: 0.34, 1.8, 12 cores. As domain/planning/cores.py says it. */
 export function coresNumber(percentOfOne: Maybe<number>): string {
   if (!known(percentOfOne)) return DASH;
   const value = percentOfOne / 100;

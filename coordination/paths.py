@@ -1,0 +1,61 @@
+"""The layout of the ZooKeeper tree. Values are the records of `domain.messages`."""
+
+from __future__ import annotations
+
+ROOT = "/resurge"
+
+
+class Paths:
+    """Znode paths below `/resurge` (DESIGN, section 4)."""
+
+    NODES = f"{ROOT}/nodes"
+    STATS = f"{ROOT}/stats"
+    TOPOLOGIES = f"{ROOT}/topologies"
+
+    @staticmethod
+    def node(node: str) -> str:
+        return f"{Paths.NODES}/{node}"
+
+    @staticmethod
+    def stats(node: str) -> str:
+        return f"{Paths.STATS}/{node}"
+
+    @staticmethod
+    def topology(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}"
+
+    @staticmethod
+    def spec(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/spec"
+
+    @staticmethod
+    def plan(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/plan"
+
+    @staticmethod
+    def driver(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/driver"
+
+    @staticmethod
+    def control(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/control"
+
+    @staticmethod
+    def costs(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/costs"
+
+    @staticmethod
+    def checkpoints(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/checkpoints"
+
+    @staticmethod
+    def latest_checkpoint(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/checkpoints/latest"
+
+    @staticmethod
+    def acks(name: str, checkpoint: int) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/checkpoints/{checkpoint}/acks"
+
+    @staticmethod
+    def ack(name: str, checkpoint: int, partition_directory: str) -> str:
+        return f"{Paths.acks(name, checkpoint)}/{partition_directory}"

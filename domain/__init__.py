@@ -1,0 +1,1 @@
+"""The pure core: events in, instructions out. No Django, Spark, kazoo, Celery or Redis."""

@@ -1,0 +1,1 @@
+"""Running a topology: the partition runtime, lanes of epochs and the progress of a run."""

@@ -1,0 +1,138 @@
+"""What a Spark task is told: the layout of the topology over the nodes, and the epochs to run now."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from domain.topology import Topology, TopologySpec, partition_id
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes only with the plan or the set of reachable nodes.
+
+    `nodes[i]` is the node of slot i; `levels` gives each operator's stage. Operators of one level run in the
+    same stage; a stream inside a level stays on its node (chained one_to_one partitions)."""
+
+    spec: TopologySpec
+    generation: int
+    nodes: list[str]
+    slots: dict[str, int]
+    levels: dict[str, int]
+    outputs: str
+    checkpoints: str
+    readers: dict[str, dict[str, Any]]
+    operator_modules: list[str] = []
+
+    @property
+    def level_count(self) -> int:
+        return 1 + max(self.levels.values())
+
+
+class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of the epoch log: which slice of each source the epoch reads. Offsets are the source's own
+    (Python Data Source API); watermarks are microseconds since the Unix epoch; `at` is when the epoch's last
+    tuple was due, in Unix seconds."""
+
+    epoch: int
+    slices: dict[str, tuple[dict[str, Any], dict[str, Any]]]
+    watermark: int
+    previous_watermark: int
+    at: float
+    final: bool = False
+
+
+class LaneWork(msgspec.Struct, frozen=True, kw_only=True):
+    """`domain.execution.lanes.Lane` for tasks: up to which epoch, from which state and which buffers."""
+
+    last: int
+    starts: dict[str, int]
+    serves: dict[str, list[str]] = {}
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One Spark job: run `lanes` over `epochs`. `progress` is the last epoch each partition applied;
+    `restore` maps partitions to the checkpoint they must be put back to first (0: empty). `checkpoint`: leave
+    a snapshot of this epoch. With `trim_below`, older manifests go, except those to `keep`. `attempt`: grows
+    with every job where outputs may differ from one attempt at an epoch to the next; otherwise 0."""
+
+    lanes: list[LaneWork]
+    epochs: list[EpochPlan]
+    progress: dict[str, int]
+    restore: dict[str, int] = {}
+    checkpoint: int = 0
+    trim_below: int = 0
+    keep: list[int] = []
+    buffering: bool = False
+    drop_buffers: bool = False
+    attempt: int = 0
+
+
+class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a partition in this job. `error` says why it did not reach the last epoch; `missing`:
+    because its node does not have the state it should start from."""
+
+    epoch: int
+    cpu_seconds: float = 0.0
+    rows_in: int = 0
+    rows_out: int = 0
+    state_bytes: int = 0
+    error: str = ""
+    hint: str = ""
+    missing: bool = False
+
+
+class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
+    """From one task: its slot and level, the node it ran on (misplaced: not the one it should), and those of
+    its partitions that advanced. `forks`: partitions that could not compute old epochs again, and why.
+    `unbuffered`: those whose buffers are not as complete as was thought. `replaying`: seconds spent on lanes
+    other than the first."""
+
+    slot: int
+    level: int
+    node: str
+    misplaced: bool = False
+    partitions: dict[str, PartitionReport] = {}
+    forks: dict[str, str] = {}
+    unbuffered: list[str] = []
+    replaying: float = 0.0
+
+
+_layouts = msgspec.json.Decoder(Layout)
+_jobs = msgspec.json.Decoder(Job)
+_reports = msgspec.json.Decoder(TaskReport)
+
+
+@lru_cache(maxsize=8)
+def decode_layout(data: bytes) -> tuple[Layout, Topology]:
+    """Cached for the life of a Python worker: the same bytes come with every job of a plan."""
+    layout = _layouts.decode(data)
+    return layout, Topology(layout.spec)
+
+
+@lru_cache(maxsize=4)
+def decode_job(data: bytes) -> Job:
+    return _jobs.decode(data)
+
+
+def decode_report(data: bytes) -> TaskReport:
+    return _reports.decode(data)
+
+
+def operator_levels(topology: Topology, assignment: dict[str, str]) -> dict[str, int]:
+    """The stage of each operator: one more than its inputs', or the same where every partition sits on the
+    node of the one_to_one partition that feeds it."""
+    levels: dict[str, int] = {}
+    for operator in topology.operators:
+        level = 0
+        for stream in operator.inputs:
+            chained = stream.partitioning == "one_to_one" and all(
+                assignment.get(partition_id(stream.source, index))
+                == assignment.get(partition_id(operator.name, index))
+                for index in range(operator.parallelism)
+            )
+            level = max(level, levels[stream.source] + (0 if chained else 1))
+        levels[operator.name] = level
+    return levels

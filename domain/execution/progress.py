@@ -1,0 +1,211 @@
+"""Where a topology's run stands, and what a plan, a failure and a finished job do to it. Pure.
+
+This is Algorithm 2 of incremental recovery (EXECUTERECOVERYPLAN) and the bookkeeping around it, without Spark
+or files: the driver asks it what to run next and tells it what became of that. The same code runs in the
+simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from domain.execution.lanes import (
+    Coverage,
+    Lane,
+    blocked_partitions,
+    next_lanes,
+    reaches,
+)
+from domain.messages import Plan
+from domain.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What must survive the driver: `committed` is the least epoch any partition applied, `ahead` are those
+    that applied more, `restore` those whose checkpoint has yet to be installed on their node. `checkpoint` is
+    the newest complete one since the topology was put back as a whole: later ones belong to another past."""
+
+    committed: int = 0
+    ahead: dict[str, int] = field(default_factory=dict)
+    restore: dict[str, int] = field(default_factory=dict)
+    checkpoint: int = 0
+
+
+class Conductor:
+    """`progress`: last epoch each partition applied. `restore`: partition -> checkpoint to install before it
+    runs. `absent`: partitions that do not run, because their node is lost or no plan places them.
+    `buffering`: outputs for partitions that do not follow are kept. `homes`: the assignment applied last."""
+
+    def __init__(
+        self, topology: Topology, position: Position, homes: Mapping[str, str] | None = None
+    ) -> None:
+        self.topology = topology
+        self.progress: dict[str, int] = {
+            partition: position.ahead.get(partition, position.committed) for partition in topology.partitions
+        }
+        self.restore: dict[str, int] = dict(position.restore)
+        self.checkpoint = position.checkpoint
+        self.homes = dict(homes or {})
+        self.absent: set[str] = set(topology.partitions)
+        self.coverage = Coverage()
+        self.buffering = False
+        # Whether there may be buffers on any node, of partitions that have left it, too.
+        self.buffers_kept = True
+        # Whether the partitions furthest ahead have reached the present since everybody was put back.
+        self.caught_up = False
+
+    @property
+    def committed(self) -> int:
+        """The newest epoch every partition has applied."""
+        return min(self.progress.values())
+
+    @property
+    def position(self) -> Position:
+        committed = self.committed
+        ahead = {partition: epoch for partition, epoch in self.progress.items() if epoch > committed}
+        return Position(committed, ahead, dict(self.restore), self.checkpoint)
+
+    def front(self) -> int:
+        """The epoch of the partitions furthest ahead that can go on; if nobody can, of those that were."""
+        reach = self._reach()
+        return max(reach.values(), default=max(self.progress.values()))
+
+    def behind(self, head: int) -> list[str]:
+        """Partitions that run and have not caught up with those furthest ahead, in topological order. While
+        these are themselves replaying, everybody is behind who has not reached the present."""
+        reach = self._reach()
+        front = max(reach.values(), default=0) if self.caught_up else head - 1
+        return [
+            partition
+            for partition in self.topology.partitions
+            if partition not in self.absent and reach.get(partition, -1) < front
+        ]
+
+    # ---- what happens ----------------------------------------------------------------------------
+
+    def origin(self, plan: Plan) -> int:
+        """The checkpoint a plan starts from: for some partitions the newest there is, for all its own. One
+        that is newer than any of the present history belongs to an undone one."""
+        whole = plan.rollback or plan.kind == "restore"
+        return min(plan.checkpoint, self.checkpoint) if whole else self.checkpoint
+
+    def adopt(self, plan: Plan, *, refresh: bool = True) -> None:
+        """Apply a plan. `refresh`: False for a plan applied before the driver was restarted."""
+        self.buffering = plan.buffering
+        self.buffers_kept = self.buffers_kept or plan.buffering
+        if not refresh:
+            return
+        # Who moves has nothing on the new node that could be trusted, whether the plan says so or not: an
+        # earlier plan that moved it may have been superseded before anybody applied it.
+        moved = {p for p, node in plan.assignment.items() if self.homes.get(p) != node}
+        self.homes = dict(plan.assignment)
+        if plan.rollback or plan.kind == "restore":
+            self.checkpoint = self.origin(plan)
+            self.put_back(self.topology.partitions, self.checkpoint)
+        else:
+            # Who is left out will start there, too: what it will need is buffered from now on.
+            left_out = {p for p in self.topology.partitions if p not in plan.assignment}
+            self.put_back(moved.union(plan.restore, left_out), self.checkpoint)
+
+    def put_back(self, partitions: Collection[str], checkpoint: int) -> None:
+        """These start again from cp(P_k); what they had buffered is void."""
+        for partition in partitions:
+            self.progress[partition] = self.restore[partition] = checkpoint
+        self.coverage.forget(partitions)
+        if len(partitions) == len(self.progress):
+            self.caught_up = False
+
+    def lost_state(self, partitions: Collection[str]) -> None:
+        """Nodes no longer have the state these partitions should start from. Only a deterministic topology
+        can let some of them replay alone."""
+        if partitions:
+            self.put_back(
+                partitions if self.topology.deterministic else self.topology.partitions, self.checkpoint
+            )
+
+    def set_absent(self, absent: Iterable[str]) -> bool:
+        """True if that is news. Buffers on nodes that cannot be reached do not count."""
+        gone = set(absent)
+        if gone == self.absent:
+            return False
+        self.coverage.forget(gone - self.absent)
+        self.absent = gone
+        return True
+
+    def answering(self) -> bool:
+        """Whether any query is among those furthest ahead."""
+        reach = self._reach()
+        front = max(reach.values(), default=0)
+        return any(reach.get(query) == front for query in self.topology.queries)
+
+    def completed(self, checkpoint: int) -> None:
+        """A global checkpoint is complete: nobody needs what was buffered any more (section 4.2.2)."""
+        self.checkpoint = checkpoint
+        self.stop_buffering()
+
+    def dropped(self) -> None:
+        """All nodes have been told to drop their buffers."""
+        self.buffers_kept = self.buffering
+
+    def stop_buffering(self) -> None:
+        self.buffering = False
+        self.coverage.runs.clear()
+
+    # ---- jobs ------------------------------------------------------------------------------------
+
+    def lanes(self, *, head: int, held: Collection[str], limit: int, replay: int) -> list[Lane]:
+        """What to run next. `held`: partitions to leave alone for now, because they failed just before."""
+        return next_lanes(
+            self.topology,
+            self.progress,
+            absent=self.absent | set(held),
+            coverage=self.coverage,
+            head=head,
+            limit=limit,
+            replay=replay,
+        )
+
+    def contradicts(self, lanes: Sequence[Lane]) -> bool:
+        """Whether these lanes would compute again, in a fork, what need not come out as it did before. Then
+        everybody has to start again from the checkpoint."""
+        return not self.topology.deterministic and any(
+            start < self.progress[partition] for lane in lanes for partition, start in lane.starts.items()
+        )
+
+    def start_again(self) -> None:
+        self.put_back(self.topology.partitions, self.checkpoint)
+
+    def whole(self, lanes: Sequence[Lane], epoch: int) -> bool:
+        """Whether after these lanes every partition stands at `epoch`, so that a checkpoint can be taken."""
+        if self.absent or len(lanes) > 1:
+            return False
+        running = lanes[0].starts.keys() if lanes else frozenset()
+        return all(
+            reached == epoch or (reached < epoch and partition in running)
+            for partition, reached in self.progress.items()
+        )
+
+    def take(self, lanes: Sequence[Lane], reached: Mapping[str, int], *, head: int) -> None:
+        """A job has ended. `reached`: last epoch applied by each partition that advanced without error."""
+        before = dict(self.progress)
+        for partition, epoch in reached.items():
+            self.progress[partition] = max(before[partition], epoch)
+            self.restore.pop(partition, None)
+        if self.buffering:
+            for lane in lanes:
+                self._buffered(lane, before)
+        if not self.caught_up and self.front() >= head - 1:
+            self.caught_up = True
+
+    def _buffered(self, lane: Lane, before: Mapping[str, int]) -> None:
+        for source, start in lane.starts.items():
+            for target in self.topology.downstream(source):
+                if target not in lane.starts:
+                    first = max(start, before[target]) + 1
+                    last = min(lane.last, self.progress[source])
+                    self.coverage.add((source, target), first, last)
+
+    def _reach(self) -> dict[str, int]:
+        return reaches(self.topology, self.progress, blocked_partitions(self.topology, self.absent))

@@ -1,0 +1,259 @@
+"""What the processes tell each other: ZooKeeper values and telemetry messages.
+
+Every value is JSON in UTF-8. Times are float seconds since the Unix epoch (UTC). Decoding checks types;
+unknown fields are ignored, so that a newer process can talk to an older one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+TELEMETRY_STREAM = "resurge:telemetry"
+TELEMETRY_FIELD = "m"
+TELEMETRY_MAXLEN = 10_000
+
+DriverState = Literal[
+    "starting",
+    "waiting_for_nodes",
+    "restoring",
+    "replaying",
+    "running",
+    "degraded",
+    "paused",
+    "completed",
+    "failed",
+    "stopped",
+]
+PlanKind = Literal["deploy", "recover", "restore"]
+CheckpointState = Literal["started", "acknowledged", "completed", "failed"]
+S = TypeVar("S")
+
+
+class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True):
+    """`nodes/<id>`, ephemeral: this node is here. `session` is the hexadecimal ZooKeeper session id."""
+
+    id: str
+    address: str
+    rack: str
+    slots: int
+    capacity: int
+    standby: bool = False
+    pid: int
+    session: str
+    registered_at: float
+
+
+class NodeStats(msgspec.Struct, frozen=True, kw_only=True):
+    """`stats/<id>`, persistent: the heartbeat, written once an interval."""
+
+    id: str
+    at: float
+    session: str
+    cpu_percent: float
+    memory_bytes: int
+    disk_free_bytes: int
+    workers: list[str] = []
+
+
+class DeployedSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """`topologies/<t>/spec`: what must run. `spec` is a topology specification, validated by the reader."""
+
+    name: str
+    version: int
+    spec: dict[str, Any]
+    desired: Literal["running", "stopped"] = "running"
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """`topologies/<t>/plan`: the whole truth a driver acts on. Only a higher generation replaces it.
+
+    `assignment` names the partitions that are to run; failed ones that no wave has restored yet are not in
+    it. With `rollback` all of them go back to cp(`checkpoint`), without it only those in `restore`, which
+    replay from their ancestors. `buffering`: outputs for partitions that do not follow are kept until the
+    next global checkpoint (adaptive buffering)."""
+
+    generation: int
+    kind: PlanKind
+    assignment: dict[str, str]
+    incident: int | None = None
+    wave: int = 0
+    method: str = "blocking"
+    rollback: bool = False
+    checkpoint: int = 0
+    restore: list[str] = []
+    buffering: bool = False
+    reason: str = ""
+
+
+class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="driver"):
+    """`topologies/<t>/driver`, ephemeral, and a telemetry message. `generation` is the plan applied;
+    `head` the newest epoch in the epoch log; `committed` the newest that every partition processed. `absent`
+    partitions do not run (their node is lost, or no plan places them); those `behind` run and have not caught
+    up with the ones furthest ahead."""
+
+    topology: str
+    pid: int
+    session: str
+    generation: int
+    state: DriverState
+    head: int
+    committed: int
+    checkpoint: int
+    absent: list[str] = []
+    behind: list[str] = []
+    error: str = ""
+    at: float
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True):
+    """`topologies/<t>/control`: a higher `checkpoint_request` asks for a checkpoint at the next boundary."""
+
+    checkpoint_request: int = 0
+    paused: bool = False
+
+
+class LatestCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """`topologies/<t>/checkpoints/latest`: the newest complete global checkpoint cp(P_k) of the present
+    history. kept: all of it that are in storage, ascending. highest: the highest number ever used, above
+    `checkpoint` after the topology went back to an older one."""
+
+    checkpoint: int
+    generation: int
+    completed_at: float
+    size_bytes: int
+    kept: list[int] = []
+    highest: int = 0
+
+
+class CheckpointAck(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition's snapshot is stored (or, with `error`, is not and why)."""
+
+    partition: str
+    checkpoint: int
+    generation: int
+    node: str
+    size_bytes: int
+    uploaded_bytes: int
+    files: int
+    duration: float
+    error: str = ""
+
+
+class SnapshotFile(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    bytes: int
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task leaves for the node's agent to upload: a state manifest and the files it names.
+    `manifest` is opaque to the agent and stored as it is."""
+
+    topology: str
+    partition: str
+    checkpoint: int
+    generation: int
+    files: list[SnapshotFile]
+    manifest: dict[str, Any]
+
+
+class QueryMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one query at one moment: last epoch applied, mean end-to-end latency of the tuples in the epochs
+    just applied (seconds; for a stalled query the age of the oldest tuple that waits), rows written."""
+
+    epoch: int
+    latency: float
+    rows: int
+    stalled: bool = False
+
+
+class PartitionMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """`cost`: CPU seconds per second that the present takes, a moving average; None while nobody knows."""
+
+    epoch: int
+    node: str
+    cost: float | None = None
+    rows_in: int = 0
+    rows_out: int = 0
+    state_bytes: int = 0
+
+
+class EpochReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="epoch"):
+    """Telemetry after each Spark job: it ran epochs `first..last` (both included)."""
+
+    topology: str
+    generation: int
+    first: int
+    last: int
+    head: int
+    committed: int
+    tuples: int
+    started_at: float
+    ended_at: float
+    input_rate: float
+    watermark: float
+    state: DriverState
+    absent: list[str]
+    queries: dict[str, QueryMetrics]
+    partitions: dict[str, PartitionMetrics]
+
+
+class CheckpointReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="checkpoint"):
+    """What became of cp(P_checkpoint). kept: complete ones in storage, ascending. acknowledgements: of
+    every partition, once it has ended."""
+
+    topology: str
+    checkpoint: int
+    generation: int
+    state: CheckpointState
+    acknowledged: int
+    total: int
+    size_bytes: int
+    started_at: float
+    ended_at: float | None = None
+    cause: str = ""
+    request: int = 0
+    kept: list[int] = []
+    acknowledgements: list[CheckpointAck] = []
+
+
+class ProblemReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="problem"):
+    """Something an operator must know: where it happened, what is wrong, what to do."""
+
+    topology: str
+    where: str
+    what: str
+    hint: str = ""
+    severity: Literal["warning", "error"] = "error"
+    count: int = 1
+
+
+Telemetry = DriverStatus | EpochReport | CheckpointReport | ProblemReport
+
+
+def encode(value: msgspec.Struct) -> bytes:
+    return msgspec.json.encode(value)
+
+
+# Made with the module, before there are threads: what msgspec works out when a type is first decoded, another
+# thread would see half done, and read through a null pointer (docs/decisions/0013).
+_values: dict[Any, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind)
+    for kind in (
+        NodeRegistration, NodeStats, DeployedSpec, Plan, DriverStatus, Control, LatestCheckpoint,
+        CheckpointAck, Snapshot,
+    )
+}  # fmt: skip
+_telemetry = msgspec.json.Decoder(Telemetry)
+
+
+def decode(data: bytes, kind: type[S]) -> S:
+    """Decode one value; raises `msgspec.ValidationError` (a `ValueError`) that names the offending field."""
+    value: S = _values[kind].decode(data)
+    return value
+
+
+def decode_telemetry(data: bytes) -> Telemetry:
+    """Decode a telemetry message by its `kind`; raises `msgspec.ValidationError`."""
+    return _telemetry.decode(data)

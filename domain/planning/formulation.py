@@ -1,0 +1,215 @@
+"""From topologies, failures and nodes to a `RecoveryProblem`.
+
+Which queries need a partition is found by one pass over the graph against the streams, with a set of queries
+held as the bits of one integer; partitions with equal bits form a bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from domain.planning.deployment import chains, partition_levels
+from domain.planning.placement import (
+    MAX_UTILISATION,
+    NodeSpace,
+    effective_costs,
+    natural_key,
+)
+from domain.planning.problem import RecoveryProblem, capacity_grains, to_grains
+from domain.topology import Topology
+
+
+def problem_from_sets(
+    queries: Mapping[str, Collection[str]],
+    *,
+    costs: Mapping[str, float],
+    capacity: float,
+    priorities: Mapping[str, int] | None = None,
+    failed: Collection[str] | None = None,
+    restored: Collection[str] = (),
+) -> RecoveryProblem:
+    """A problem from the failed partitions of each query; for planning without a topology.
+
+    failed: default every partition named. restored: those that earlier waves brought back.
+    """
+    gone = set(restored)
+    lost = (set(failed) if failed is not None else set().union(*queries.values())) - gone
+    names = sorted(queries, key=natural_key)
+    bits: dict[str, int] = dict.fromkeys(lost, 0)
+    for position, name in enumerate(names):
+        for partition in queries[name]:
+            if partition in bits:
+                bits[partition] |= 1 << position
+    return _assemble(
+        names=names,
+        priority_of=lambda name: int((priorities or {}).get(name, 1)),
+        bits=bits,
+        costs={name: float(costs[name]) for name in bits},
+        capacity=capacity,
+    )
+
+
+def recovery_problem(
+    topologies: Topology | Iterable[Topology],
+    *,
+    failed: Collection[str],
+    costs: Mapping[str, float],
+    nodes: Collection[NodeSpace] = (),
+    capacity: float | None = None,
+    restored: Collection[str] = (),
+    assigned: Mapping[str, str] | None = None,
+    priorities: Mapping[str, int] | None = None,
+    max_utilisation: float = MAX_UTILISATION,
+) -> RecoveryProblem:
+    """The problem of one wave, for one topology or for the global topology of several.
+
+    topologies: one `Topology` (names are then plain, `O3[2]`) or several (names are `topology/O3[2]`).
+    failed: every partition that is not running, restored or not.
+    restored: failed ones that earlier waves already brought back; they cost nothing and need no node.
+    nodes: where the plan may place partitions. `capacity` defaults to their free capacity in sum, after
+        the `assigned` partitions that stay; give it explicitly to plan without placement.
+    priorities: overrides of the priorities in the specifications, by query.
+    Raises ValueError for a failed partition no topology has, and if neither nodes nor capacity are given.
+    """
+    single = isinstance(topologies, Topology)
+    members = [topologies] if isinstance(topologies, Topology) else list(topologies)
+    lost = set(failed).difference(restored)
+    names: list[str] = []
+    bits: dict[str, int] = {}
+    upstream: dict[str, list[str]] = {}
+    levels: dict[str, int] = {}
+    affinity: list[tuple[str, ...]] = []
+    base_priority: dict[str, int] = {}
+    for topology in members:
+        prefix = "" if single else f"{topology.name}/"
+        offset = len(names)
+        position = {query: offset + i for i, query in enumerate(topology.queries)}
+        names.extend(prefix + query for query in topology.queries)
+        base_priority.update({prefix + query: topology.priority(query) for query in topology.queries})
+        reach: dict[str, int] = {}
+        for partition in reversed(topology.partitions):
+            seen = 1 << position[partition] if partition in position else 0
+            for below in topology.downstream(partition):
+                seen |= reach.get(below, 0)
+            reach[partition] = seen
+        for partition in topology.partitions:
+            full = prefix + partition
+            if full in lost:
+                bits[full] = reach[partition]
+                upstream[full] = [prefix + above for above in topology.upstream(partition)]
+            elif any(
+                prefix + above in lost or prefix + above in upstream for above in topology.upstream(partition)
+            ):
+                upstream[full] = [prefix + above for above in topology.upstream(partition)]
+        levels.update({prefix + name: level for name, level in partition_levels(topology).items()})
+        affinity.extend(tuple(prefix + name for name in group) for group in chains(topology))
+    unknown = lost.difference(bits)
+    if unknown:
+        raise ValueError(
+            f"no topology has the failed partition {', '.join(sorted(unknown, key=natural_key))}"
+        )
+    assigned = {name: node for name, node in (assigned or {}).items() if name not in lost}
+    full_costs = effective_costs(
+        partitions=[*bits, *assigned], nodes=nodes, costs=costs, max_utilisation=max_utilisation
+    )
+    if capacity is None:
+        if not nodes:
+            raise ValueError("give the nodes that can take partitions, or a capacity")
+        capacity = free_capacity(nodes, assigned, full_costs, max_utilisation)
+    overrides = priorities or {}
+    return _assemble(
+        names=names,
+        priority_of=lambda name: int(overrides.get(name, base_priority[name])),
+        bits=bits,
+        costs={name: full_costs[name] for name in bits},
+        capacity=capacity,
+        upstream=upstream,
+        nodes=tuple(nodes),
+        assigned=assigned,
+        placed_costs=full_costs,
+        affinity=tuple(affinity),
+        levels=levels,
+        max_utilisation=max_utilisation,
+    )
+
+
+def free_capacity(
+    nodes: Iterable[NodeSpace],
+    assigned: Mapping[str, str],
+    costs: Mapping[str, float],
+    max_utilisation: float = MAX_UTILISATION,
+) -> float:
+    """What the nodes can still take together, in CPU percent; a node above its bound offers nothing."""
+    load = {node.name: node.load for node in nodes if not node.standby}
+    for partition, node in assigned.items():
+        if node in load:
+            load[node] += costs.get(partition, 0.0)
+    return sum(
+        max(0.0, node.capacity * max_utilisation - load[node.name]) for node in nodes if not node.standby
+    )
+
+
+def _assemble(
+    *,
+    names: Sequence[str],
+    priority_of: Callable[[str], int],
+    bits: Mapping[str, int],
+    costs: Mapping[str, float],
+    capacity: float,
+    upstream: Mapping[str, Sequence[str]] | None = None,
+    nodes: tuple[NodeSpace, ...] = (),
+    assigned: Mapping[str, str] | None = None,
+    placed_costs: Mapping[str, float] | None = None,
+    affinity: tuple[tuple[str, ...], ...] = (),
+    levels: Mapping[str, int] | None = None,
+    max_utilisation: float = MAX_UTILISATION,
+) -> RecoveryProblem:
+    """Sort names, merge partitions with equal sharing sets and unpack the bit sets into the matrix."""
+    partitions = sorted(bits, key=natural_key)
+    signatures = dict.fromkeys(bits[name] for name in partitions if bits[name])
+    bundle_index = {signature: i for i, signature in enumerate(signatures)}
+    width = (len(names) + 7) // 8
+    packed = b"".join(signature.to_bytes(width, "little") for signature in signatures)
+    matrix = np.frombuffer(packed, dtype=np.uint8).reshape(len(signatures), width)
+    needs = np.unpackbits(matrix, axis=1, count=len(names), bitorder="little").astype(bool).T
+    order = sorted(np.flatnonzero(needs.any(axis=1)).tolist(), key=lambda i: natural_key(names[i]))
+    queries = tuple(names[i] for i in order)
+    return RecoveryProblem(
+        queries=queries,
+        priorities=np.array([priority_of(name) for name in queries], dtype=np.int64),
+        partitions=tuple(partitions),
+        costs=np.array([to_grains(costs[name]) for name in partitions], dtype=np.int64),
+        bundle_of=np.array([bundle_index.get(bits[name], -1) for name in partitions], dtype=np.int64),
+        needs=np.ascontiguousarray(needs[order]),
+        capacity=max(0, capacity_grains(capacity)),
+        predecessors=_predecessors(partitions, upstream or {}),
+        nodes=nodes,
+        assigned=assigned or {},
+        placed_costs=placed_costs or {},
+        affinity=affinity,
+        levels=levels or {},
+        max_utilisation=max_utilisation,
+    )
+
+
+def _predecessors(
+    partitions: Sequence[str], upstream: Mapping[str, Sequence[str]]
+) -> tuple[tuple[int, ...], ...]:
+    """The failed partitions next upstream of each failed one, looking through healthy ones."""
+    index = {name: i for i, name in enumerate(partitions)}
+    memo: dict[str, frozenset[int]] = {}
+
+    def above(name: str) -> frozenset[int]:
+        if name not in memo:
+            found: set[int] = set()
+            for source in upstream.get(name, ()):
+                if source in index:
+                    found.add(index[source])
+                elif source in upstream:
+                    found |= above(source)
+            memo[name] = frozenset(found)
+        return memo[name]
+
+    return tuple(tuple(sorted(above(name))) for name in partitions)

@@ -1,0 +1,61 @@
+"""Partitions that stay absent although their nodes live: an executor or its disk is gone, not the node."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from domain.messages import DriverStatus, Plan
+
+WORKING_STATES = frozenset({"running", "degraded", "replaying"})
+ABSENCE_LIMIT = 45.0
+"""Seconds; an executor that crashed is started again by its node within this time, and then the driver
+goes on with the state on the node's disk by itself."""
+
+
+def nodes_seen(driver: DriverStatus | None, plan: Plan | None) -> tuple[frozenset[str], frozenset[str]]:
+    """Nodes the driver cannot reach at all, and nodes it saw working.
+
+    Both empty while it starts or applies another plan: then absence says nothing.
+    """
+    if driver is None or plan is None:
+        return frozenset(), frozenset()
+    if driver.state not in WORKING_STATES or driver.generation != plan.generation:
+        return frozenset(), frozenset()
+    absent = set(driver.absent)
+    working = {node for partition, node in plan.assignment.items() if partition not in absent}
+    return frozenset(set(plan.assignment.values()) - working), frozenset(working)
+
+
+class AbsenceClock:
+    """How long partitions of living nodes have been absent, per topology. Soft state."""
+
+    def __init__(self, limit: float = ABSENCE_LIMIT) -> None:
+        self.limit = limit
+        self._since: dict[str, dict[str, float]] = {}
+
+    def overdue(
+        self,
+        *,
+        at: float,
+        topology: str,
+        driver: DriverStatus | None,
+        plan: Plan | None,
+        alive: Collection[str],
+    ) -> Mapping[str, float]:
+        """Partition -> seconds for those that have been absent for longer than the limit."""
+        present = driver is not None and plan is not None and driver.generation == plan.generation
+        if driver is None or plan is None or not present or driver.state not in WORKING_STATES:
+            self._since.pop(topology, None)
+            return {}
+        absent = {p for p in driver.absent if plan.assignment.get(p) in alive}
+        since = self._since.setdefault(topology, {})
+        for partition in list(since):
+            if partition not in absent:
+                del since[partition]
+        for partition in absent:
+            since.setdefault(partition, at)
+        return {p: at - start for p, start in since.items() if at - start >= self.limit}
+
+    def forget(self, topology: str) -> None:
+        """Count from the beginning: what was overdue has been reported."""
+        self._since.pop(topology, None)

@@ -1,0 +1,303 @@
+"""Who is alive: a failure detector without I/O.
+
+It combines three kinds of evidence, because each alone lies at times:
+
+- the *registration* (an ephemeral znode) disappears late, after the session timeout, and for everybody at
+  once when ZooKeeper itself has trouble;
+- the *heartbeat* (a znode the agent rewrites) goes silent when the machine is merely busy;
+- the *driver's report* that a node's partitions are absent also comes while a node is still starting.
+
+Rules, in this order (`Limits` holds the numbers):
+
+1. While our own session is not connected nobody is judged, and after it was interrupted every node has a
+   grace period to come back. This is the mass-loss brake: ZooKeeper's trouble is not the nodes' trouble.
+   Silence is counted from the moment we could listen again, never over the time we were deaf.
+2. Lost: the registration is gone in a listing of the present session *and* the heartbeat is silent too.
+3. Lost: a driver cannot reach any partition of the node *and* its heartbeat is silent while others are
+   heard; this is faster than the session timeout and holds also within the grace period, if the silence
+   lasts a session timeout.
+4. Lost: registered, but silent for long, and no driver has seen it working meanwhile (a hung agent).
+5. Suspect: registration gone but the heartbeat goes on, or registered and silent for a while.
+
+A registration is recognised by its session. One left over by the session that was given up does not bring
+a node back; a new session of the same process does (`returned`); a new process under the same name is a
+loss of the old one and an empty node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from domain.messages import NodeRegistration
+from domain.recovery.liveness import (
+    Doubt,
+    DriverSaw,
+    GiveUp,
+    HeartbeatRead,
+    ImpossibleTransitionError,
+    Instruction,
+    Limits,
+    NodeKnown,
+    NodesListed,
+    SessionConnected,
+    SessionInterrupted,
+    Stimulus,
+    Ticked,
+    Trust,
+    WatchedNode,
+    Welcome,
+)
+
+NEVER = float("-inf")
+
+
+class FailureDetector:
+    """`handle_stimulus(*stimuli) -> instructions`; soft state only, rebuilt by listening after a restart."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.nodes: dict[str, WatchedNode] = {}
+        self.now = NEVER
+        self.connected_at: float | None = None
+        self.grace_until = NEVER
+        self.listed_at: float | None = None
+
+    # ---- stimuli ---------------------------------------------------------------------------------
+
+    def handle_stimulus(self, *stimuli: Stimulus) -> list[Instruction]:
+        """Take in what happened, in order, and say what must be recorded."""
+        instructions: list[Instruction] = []
+        for stimulus in stimuli:
+            self.now = max(self.now, stimulus.at)
+            instructions += self._HANDLERS[type(stimulus)](self, stimulus)
+        instructions += self._judge_all()
+        return instructions
+
+    def _handle_known(self, stimulus: NodeKnown) -> list[Instruction]:
+        node = self._node(stimulus.node)
+        if node.state != "unknown":
+            return []
+        node.session, node.pid = stimulus.session, stimulus.pid
+        node.state = "lost" if stimulus.lost else "alive"
+        if stimulus.lost:
+            node.lost_session, node.lost_at = stimulus.session, stimulus.at
+        node.story.append((stimulus.at, f"unknown -> {node.state}", "remembered by the database"))
+        return []
+
+    def _handle_connected(self, stimulus: SessionConnected) -> list[Instruction]:
+        if self.connected_at is None:
+            self.connected_at = stimulus.at
+            self.grace_until = stimulus.at + self.limits.grace
+            self.listed_at = None
+        return []
+
+    def _handle_interrupted(self, stimulus: SessionInterrupted) -> list[Instruction]:
+        self.connected_at = None
+        self.listed_at = None
+        return []
+
+    def _handle_listed(self, stimulus: NodesListed) -> list[Instruction]:
+        if self.connected_at is None:  # made under a session that has gone: worth nothing
+            return []
+        self.listed_at = stimulus.at
+        present = {registration.id: registration for registration in stimulus.registrations}
+        for node in self.nodes.values():
+            node.listed = node.name in present
+        instructions: list[Instruction] = []
+        for registration in stimulus.registrations:
+            instructions += self._recognise(self._node(registration.id), registration)
+        return instructions
+
+    def _handle_heartbeat(self, stimulus: HeartbeatRead) -> list[Instruction]:
+        node = self.nodes.get(stimulus.node)
+        if node is None or self.connected_at is None or stimulus.stamp == node.stamp:
+            return []
+        first_reading = node.stamp is None
+        node.stamp = stimulus.stamp
+        if first_reading:
+            return []  # it may be as old as the node's grave; only a change shows life
+        if stimulus.session != node.session and node.state == "lost":
+            return []
+        node.heard_at = stimulus.at
+        registration = node.registration
+        if node.state == "lost" and node.listed and registration is not None:
+            return self._transition(
+                node, "alive", "its heartbeat is back although it was given up", returned=True
+            )
+        return []
+
+    def _handle_driver(self, stimulus: DriverSaw) -> list[Instruction]:
+        for name in stimulus.working:
+            node = self._node(name)
+            node.worked_at = stimulus.at
+            node.absent_in.pop(stimulus.topology, None)
+        for node in self.nodes.values():
+            if node.name in stimulus.absent:
+                node.absent_in.setdefault(stimulus.topology, stimulus.at)
+            else:
+                node.absent_in.pop(stimulus.topology, None)
+        return []
+
+    def _handle_tick(self, stimulus: Ticked) -> list[Instruction]:
+        return []
+
+    _HANDLERS: dict[type, Callable[..., list[Instruction]]] = {  # noqa: RUF012
+        NodeKnown: _handle_known,
+        SessionConnected: _handle_connected,
+        SessionInterrupted: _handle_interrupted,
+        NodesListed: _handle_listed,
+        HeartbeatRead: _handle_heartbeat,
+        DriverSaw: _handle_driver,
+        Ticked: _handle_tick,
+    }
+
+    # ---- judgement -------------------------------------------------------------------------------
+
+    def _recognise(self, node: WatchedNode, registration: NodeRegistration) -> list[Instruction]:
+        """A registration is in the listing: is it a new node, the same one, or another under its name?"""
+        node.listed = True
+        known, node.registration = node.registration, registration
+        same_session = registration.session == (node.session or registration.session)
+        if node.state == "unknown":
+            return self._transition(node, "alive", "registered for the first time")
+        if same_session:
+            if node.state == "lost" and registration.session == node.lost_session:
+                return []  # left over from the session that was given up; a heartbeat would prove life
+            if known is None and node.state in ("alive", "suspect"):
+                node.pid = registration.pid
+                node.heard_at = max(node.heard_at, self.now)
+            return []
+        if known is not None and registration.registered_at < known.registered_at:
+            node.registration = known  # an older registration than the one already seen
+            return []
+        if node.state == "lost":
+            same_process = node.pid is not None and node.pid == registration.pid
+            why = "registered again with a new session" + (" of the same process" if same_process else "")
+            return self._transition(node, "alive", why, returned=same_process)
+        if node.pid is None or node.pid == registration.pid or self.now < self.grace_until:
+            return self._transition(node, "alive", "registered again with a new session", returned=True)
+        lost = self._transition(
+            node,
+            "lost",
+            f"another process (pid {registration.pid}, before {node.pid}) registered under its name, "
+            "so its processes have ended",
+        )
+        node.registration, node.listed = registration, True
+        return [*lost, *self._transition(node, "alive", "registered as a new, empty node")]
+
+    def _judge_all(self) -> list[Instruction]:
+        if self.connected_at is None or self.listed_at is None:
+            return []
+        instructions: list[Instruction] = []
+        lost: dict[str, str] = {}
+        for name in sorted(self.nodes):
+            node = self.nodes[name]
+            target, evidence = self._verdict(node)
+            if target == node.state:
+                continue
+            for instruction in self._transition(node, target, evidence):
+                if isinstance(instruction, GiveUp):
+                    lost.update(instruction.nodes)
+                else:
+                    instructions.append(instruction)
+        if lost:
+            instructions.append(GiveUp(lost))
+        return instructions
+
+    def _verdict(self, node: WatchedNode) -> tuple[str, str]:
+        """The state the evidence speaks for, and the evidence in words."""
+        if node.state in ("unknown", "lost") or self.connected_at is None:
+            return node.state, ""
+        limits = self.limits
+        silence = self.now - max(node.heard_at, self.connected_at)
+        in_grace = self.now < self.grace_until
+        unreachable = ", ".join(sorted(node.absent_in))
+        heard = f"its heartbeat has been silent for {silence:.1f} s"
+        others_heard = any(
+            other.name != node.name and self.now - other.heard_at < limits.absent
+            for other in self.nodes.values()
+        )
+        if (
+            unreachable
+            and others_heard
+            and silence >= (limits.session_timeout if in_grace else limits.absent)
+        ):
+            return "lost", f"the driver of {unreachable} reports all its partitions absent, and {heard}"
+        if not node.listed:
+            if silence >= limits.gone and not in_grace:
+                return "lost", f"its registration is gone from ZooKeeper, and {heard}"
+            if in_grace:
+                left = self.grace_until - self.now
+                return "suspect", (
+                    "its registration is missing, but ZooKeeper was away until a moment ago: "
+                    f"it has {left:.0f} s to register again"
+                )
+            return "suspect", "its registration is gone from ZooKeeper, but its heartbeat was heard just now"
+        if silence >= limits.hung and self.now - node.worked_at >= limits.hung and not in_grace:
+            return "lost", f"it is registered, but {heard} and no driver has seen it working since"
+        if silence >= limits.doubtful:
+            return "suspect", f"it is registered, but {heard}"
+        return "alive", "registered, and its heartbeat is heard"
+
+    # ---- transitions -----------------------------------------------------------------------------
+
+    def _transition(
+        self, node: WatchedNode, finish: str, evidence: str, *, returned: bool = False
+    ) -> list[Instruction]:
+        start = node.state
+        action = self._TRANSITIONS.get((start, finish))
+        if action is None:
+            raise ImpossibleTransitionError(f"node {node.name}", start, finish, node.story)
+        node.story = [*node.story[-49:], (self.now, f"{start} -> {finish}", evidence)]
+        node.state = finish
+        return action(self, node, evidence, returned)
+
+    def _to_alive(self, node: WatchedNode, evidence: str, returned: bool) -> list[Instruction]:
+        registration = node.registration
+        if registration is None:
+            raise ImpossibleTransitionError(f"node {node.name}", "unregistered", "alive", node.story)
+        node.session, node.pid = registration.session, registration.pid
+        node.heard_at = self.now
+        node.absent_in.clear()
+        return [Welcome(registration, returned, evidence)]
+
+    def _to_trusted(self, node: WatchedNode, evidence: str, returned: bool) -> list[Instruction]:
+        if node.registration is not None and node.registration.session != node.session:
+            return self._to_alive(node, evidence, returned)
+        return [Trust(node.name, evidence)]
+
+    def _to_suspect(self, node: WatchedNode, evidence: str, returned: bool) -> list[Instruction]:
+        return [Doubt(node.name, evidence)]
+
+    def _to_lost(self, node: WatchedNode, evidence: str, returned: bool) -> list[Instruction]:
+        node.lost_session, node.lost_at = node.session, self.now
+        node.absent_in.clear()
+        return [GiveUp({node.name: evidence})]
+
+    _TRANSITIONS: dict[tuple[str, str], Callable[..., list[Instruction]]] = {  # noqa: RUF012
+        ("unknown", "alive"): _to_alive,
+        ("alive", "alive"): _to_alive,  # the same processes under a new session
+        ("alive", "suspect"): _to_suspect,
+        ("alive", "lost"): _to_lost,
+        ("suspect", "alive"): _to_trusted,
+        ("suspect", "lost"): _to_lost,
+        ("lost", "alive"): _to_alive,
+    }
+
+    def _node(self, name: str) -> WatchedNode:
+        if name not in self.nodes:
+            self.nodes[name] = WatchedNode(name=name)
+        return self.nodes[name]
+
+    def validate_state(self) -> None:
+        """Invariants that hold between stimuli; raises AssertionError with the node's story."""
+        for node in self.nodes.values():
+            story = "\n".join(map(str, node.story))
+            if node.state not in ("unknown", "alive", "suspect", "lost"):
+                raise AssertionError(f"{node.name} is in no known state: {node.state}\n{story}")
+            if node.state == "lost" and node.lost_at == NEVER:
+                raise AssertionError(f"{node.name} is lost since never\n{story}")
+            if node.registration is not None and node.registration.id != node.name:
+                raise AssertionError(f"{node.name} holds the registration of {node.registration.id}\n{story}")
+            if node.heard_at > self.now:
+                raise AssertionError(f"{node.name} was heard in the future\n{story}")

@@ -1,0 +1,287 @@
+"""Incremental, query-centric recovery (incremental-recovery, sections 4.4 and 5).
+
+With every look, what is free on the nodes there are is given to the failed partitions of those queries that
+are worth most for it, over all topologies of the incident at once. The rest waits for the next node and is
+left out of the assignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from domain.planning import (
+    Arrival,
+    LookAhead,
+    NodeSpace,
+    Placement,
+    Planner,
+    RecoveryPlanProposal,
+    RecoveryProblem,
+    TooManyPlansError,
+    cores,
+    cores_number,
+    natural_key,
+    planner_named,
+    recovery_problem,
+)
+from domain.recovery import wording
+from domain.recovery.blocking import overload_words
+from domain.recovery.costs import full_name
+from domain.recovery.homes import homeward
+from domain.recovery.incident import TopologyCase
+from domain.recovery.method import Situation, Waiting, Wave, checkpoint_words, origin_of
+from domain.recovery.policy import INCREMENTAL
+
+FALLBACK = "best_density"
+
+
+def planner_for(name: str, arrivals: Sequence[Arrival]) -> Planner:
+    """The planner of that name; `look_ahead` learns when further nodes are expected."""
+    return LookAhead(arrivals=tuple(arrivals)) if name == LookAhead.name else planner_named(name)
+
+
+@dataclass(frozen=True)
+class Incremental:
+    """planner_of: makes the planner from its name and the expected arrivals; simulations give their own,
+    whose limits do not depend on the machine."""
+
+    planner_of: Callable[[str, Sequence[Arrival]], Planner] = planner_for
+    name: str = INCREMENTAL
+
+    def next_waves(self, cases: Sequence[TopologyCase], situation: Situation) -> Mapping[str, Wave | Waiting]:
+        if not cases:
+            return {}
+        usable = situation.usable
+        if not usable:
+            return _all_wait(cases, situation, "No node is alive that could take partitions.")
+        down = {case.name: situation.down(case.name) for case in cases}
+        # What still runs, on a node that is being drained, moves when everything else is back.
+        wanted = down if any(down.values()) else {case.name: set(case.failed) for case in cases}
+        problem = _problem(wanted, situation)
+        proposal = self._propose(_planner_name(cases, situation), problem, situation)
+        if not _worth_a_wave(proposal):
+            return _all_wait(cases, situation, _no_room(proposal, len(usable)))
+        placement = _placement(problem, proposal, situation)
+        waves: dict[str, Wave | Waiting] = {}
+        for case in cases:
+            part = _Part(case, situation, proposal, placement)
+            waves[case.name] = (
+                part.wave() if part.restore else Waiting(f"No room yet for another query of {case.name}.")
+            )
+        return waves
+
+    def _propose(self, name: str, problem: RecoveryProblem, situation: Situation) -> RecoveryPlanProposal:
+        try:
+            return self.planner_of(name, situation.arrivals).plan(problem)
+        except TooManyPlansError:
+            return self.planner_of(FALLBACK, situation.arrivals).plan(problem)
+
+
+def _problem(wanted: Mapping[str, set[str]], situation: Situation) -> RecoveryProblem:
+    """The global topology: everything that runs, of whatever topology, takes its room."""
+    failed = {full_name(topology, p) for topology, partitions in wanted.items() for p in partitions}
+    down = {name: situation.down(name) for name in situation.deployments}
+    assigned = {
+        full_name(name, partition): node
+        for name, deployment in situation.deployments.items()
+        for partition, node in deployment.assignment.items()
+        if partition not in down[name]
+    }
+    return recovery_problem(
+        [situation.deployments[topology].topology for topology in wanted],
+        failed=failed,
+        costs={
+            full_name(name, partition): cost
+            for name, costs in situation.costs.items()
+            for partition, cost in costs.items()
+        },
+        nodes=[NodeSpace(name=node.name, capacity=node.capacity) for node in situation.usable],
+        assigned=assigned,
+        priorities={
+            full_name(topology, query): priority
+            for topology in wanted
+            for query, priority in situation.deployments[topology].priorities.items()
+        },
+        max_utilisation=situation.max_utilisation,
+    )
+
+
+def _placement(problem: RecoveryProblem, proposal: RecoveryPlanProposal, situation: Situation) -> Placement:
+    """Where the plan puts its partitions; those whose node came back go there."""
+    placement = proposal.placement
+    if placement is None:  # only a problem without nodes is not placed
+        raise ValueError(f"planner {proposal.planner!r} has placed nothing")
+    return homeward(
+        placement,
+        homes={
+            full_name(name, partition): home
+            for name, deployment in situation.deployments.items()
+            for partition in situation.failed(name)
+            if (home := deployment.home(partition)) is not None
+        },
+        costs=problem.placed_costs,
+        limits={node.name: node.capacity * situation.max_utilisation for node in situation.usable},
+    )
+
+
+def _planner_name(cases: Sequence[TopologyCase], situation: Situation) -> str:
+    """One plan needs one planner: that of the topology with most priority to win back."""
+
+    def at_stake(case: TopologyCase) -> tuple[int, Any]:
+        deployment = situation.deployments[case.name]
+        graph = deployment.topology
+        priorities = [
+            deployment.priorities.get(query, graph.priority(query))
+            for query in graph.failed_queries(case.failed)
+        ]
+        return -sum(priorities), natural_key(case.name)
+
+    return situation.deployments[min(cases, key=at_stake).name].policy.planner
+
+
+def _worth_a_wave(proposal: RecoveryPlanProposal) -> bool:
+    """A query comes back, or only partitions that no query needs are left; the operator-centric baseline
+    knows no queries."""
+    if proposal.queries or not proposal.partitions:
+        return bool(proposal.partitions)
+    return not proposal.explanations or proposal.planner == "operator_centric"
+
+
+def _all_wait(
+    cases: Sequence[TopologyCase], situation: Situation, reason: str
+) -> Mapping[str, Wave | Waiting]:
+    """Nothing can be done now. One node more is asked for, once, if none is on its way: for whoever has the
+    largest partition down, because what is large enough for that is large enough for all."""
+
+    def largest(case: TopologyCase) -> float:
+        costs = situation.costs.get(case.name, {})
+        return max((costs.get(partition, 0.0) for partition in case.failed), default=0.0)
+
+    neediest = max(cases, key=largest)
+    return {case.name: Waiting(reason, short=not situation.expected and case is neediest) for case in cases}
+
+
+def _no_room(proposal: RecoveryPlanProposal, nodes: int) -> str:
+    """Why nothing can be done: what is free, against the least that is needed."""
+    alive = f"{wording.counted(nodes, 'node')} alive {'has' if nodes == 1 else 'have'}"
+    free = f"{cores(proposal.capacity)} free" if proposal.capacity > 0 else "nothing free"
+    if not proposal.explanations:
+        return f"Partitions that no query needs cannot be restored yet: none fits, the {alive} {free}."
+    left = wording.counted(len(proposal.explanations), "failed query", "failed queries")
+    least = min(proposal.explanations, key=lambda one: (one.cost, natural_key(one.query)))
+    text = f"{left} cannot be restored yet: the {alive} {free}"
+    if least.cost > proposal.capacity:
+        topology, _, query = least.query.rpartition("/")
+        return f"{text}, and even {query} of {topology}, which needs least, takes {cores(least.cost)}."
+    return f"{text} in sum, but no single node has room for a partition that is needed."
+
+
+class _Part:
+    """What a joint proposal means for one topology."""
+
+    def __init__(
+        self,
+        case: TopologyCase,
+        situation: Situation,
+        proposal: RecoveryPlanProposal,
+        placement: Placement,
+    ) -> None:
+        self.case, self.situation, self.proposal, self.placement = case, situation, proposal, placement
+        self.deployment = situation.deployments[case.name]
+        self.restore = self._mine(proposal.partitions)
+        self.queries = self._mine(proposal.queries)
+
+    def _mine(self, names: Sequence[str]) -> tuple[str, ...]:
+        prefix = full_name(self.case.name, "")
+        return tuple(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+
+    @property
+    def rollback(self) -> bool:
+        """The first wave of `global` undoes everything, as in the paper; a topology that is not deterministic
+        cannot do without in any wave, because its replays differ from what was seen."""
+        policy = self.deployment.policy
+        first = policy.rollback == "global" and not self.case.applied
+        asked = self.case.owed or self.case.forced or self.case.origin is not None
+        return first or asked or not self.deployment.topology.deterministic
+
+    def wave(self) -> Wave:
+        mine = {p: self.placement.placed[full_name(self.case.name, p)] for p in self.restore}
+        down = self.situation.down(self.case.name)
+        running = {p: node for p, node in self.deployment.assignment.items() if p not in down}
+        left = sorted(self.case.failed.difference(self.restore), key=natural_key)
+        return Wave(
+            method=INCREMENTAL,
+            assignment={**running, **mine},
+            restore=self.restore,
+            queries=self.queries,
+            rollback=self.rollback,
+            buffering=True,
+            checkpoint=origin_of(self.case, self.situation),
+            reason=self._reason(mine, left),
+            explanation={
+                "method": INCREMENTAL,
+                "planner": self.proposal.planner,
+                "topologies": sorted(self.situation.cases),
+                "checkpoint": origin_of(self.case, self.situation),
+                "queries": list(self.queries),
+                "left": left,
+                "value": self.proposal.value,
+                "total": self.proposal.total,
+                "cost_percent": self.proposal.cost,
+                "capacity_percent": self.proposal.capacity,
+                "gap": self.proposal.gap,
+                "proven": self.proposal.proven,
+                "candidates": self.proposal.candidates,
+                "alternatives": list(self.proposal.alternatives),
+                "note": self.proposal.note,
+                "max_utilisation": self.situation.max_utilisation,
+                "planned_load_percent": {name: round(load, 1) for name, load in self.placement.load.items()},
+                "placed": mine,
+                "explanations": self._explanations(),
+            },
+        )
+
+    def _explanations(self) -> list[dict[str, Any]]:
+        prefix = full_name(self.case.name, "")
+        return [
+            {
+                "query": one.query.removeprefix(prefix),
+                "priority": one.priority,
+                "selected": one.selected,
+                "rank": one.rank,
+                "cost": one.cost,
+                "marginal_cost": one.marginal_cost,
+                "failed_partitions": one.failed_partitions,
+                "shared": one.shared,
+                "density": one.density,
+                "reason": one.reason,
+            }
+            for one in self.proposal.explanations
+            if one.query.startswith(prefix)
+        ]
+
+    def _reason(self, placed: Mapping[str, str], left: Sequence[str]) -> str:
+        proposal, name = self.proposal, self.case.name
+        back = (
+            f"queries {wording.listed(self.queries)} of {name} return"
+            if self.queries
+            else "no query returns yet"
+        )
+        text = (
+            f"{back}: {wording.counted(len(self.restore), 'partition')} on "
+            f"{wording.listed(set(placed.values()))}. This wave wins back {proposal.value} of the "
+            f"{proposal.total} points of priority that are down and takes {cores_number(proposal.cost)} of "
+            f"the {cores(proposal.capacity)} that are free (planner: {proposal.planner.replace('_', ' ')})."
+        )
+        if left:
+            text += (
+                f" {wording.counted(len(left), 'partition')} of {name} stay down until further nodes come."
+            )
+        start = checkpoint_words(self.case, self.situation)
+        if self.rollback:
+            text += f" Everything of {name} that runs goes back to {start}."
+        else:
+            text += f" What is restored starts from {start}; what runs is not touched."
+        return text + overload_words(name, self.situation)

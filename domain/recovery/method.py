@@ -1,0 +1,113 @@
+"""How an incident is recovered: the decision when to plan, and what.
+
+A method looks at a `Situation` and answers, for each topology, with a `Wave` to carry out now or with a
+`Waiting` that says for what. It keeps no state: the machine asks again whenever something changes.
+`Blocking` gives one wave that restores everything; `Incremental` one per arrival that restores a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from domain.planning import Arrival, natural_key
+from domain.recovery.costs import Costs
+from domain.recovery.incident import Deployment, NodeView, TopologyCase
+
+
+@dataclass(slots=True, kw_only=True)
+class Situation:
+    """What a method decides upon.
+
+    costs: what each partition counts for, in CPU percent, by topology (see `KeepCosts`).
+    lost: nodes given up and not returned, for which replacements are awaited.
+    expected: replacements asked for that have neither come nor failed; arrivals: when they are expected.
+    expedited: topologies for which an operator wants the nodes there are to be used now.
+    drained: nodes that run on while they are being emptied.
+    """
+
+    cases: Mapping[str, TopologyCase]
+    deployments: Mapping[str, Deployment]
+    nodes: Mapping[str, NodeView]
+    costs: Costs
+    lost: frozenset[str]
+    expected: int
+    expedited: frozenset[str]
+    max_utilisation: float
+    arrivals: tuple[Arrival, ...] = ()
+    drained: frozenset[str] = frozenset()
+
+    @property
+    def usable(self) -> list[NodeView]:
+        """Nodes that can take partitions, in name order."""
+        return sorted((n for n in self.nodes.values() if n.usable), key=lambda n: natural_key(n.name))
+
+    def failed(self, topology: str) -> set[str]:
+        case = self.cases.get(topology)
+        return case.failed if case is not None else set()
+
+    def moving(self, topology: str) -> set[str]:
+        """Failed partitions that still run, on a node that is being drained."""
+        assignment = self.deployments[topology].assignment
+        leaving = {name for name in self.drained if name in self.nodes and self.nodes[name].alive}
+        return {p for p in self.failed(topology) if assignment.get(p) in leaving}
+
+    def down(self, topology: str) -> set[str]:
+        """Failed partitions that do not run at all."""
+        return self.failed(topology) - self.moving(topology)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wave:
+    """New assignment of one topology: what is to run from now on. `restore`: partitions brought back by
+    it; `queries`: those that become whole. buffering: see `coordination.Plan`."""
+
+    method: str
+    assignment: Mapping[str, str]
+    restore: tuple[str, ...]
+    queries: tuple[str, ...] = ()
+    rollback: bool
+    buffering: bool = False
+    checkpoint: int
+    reason: str
+    explanation: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Not yet; `reason` is a sentence for the operator. `short`: what is alive and expected is not enough,
+    so a further node has to be asked for."""
+
+    reason: str
+    short: bool = False
+
+
+class Method(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def next_waves(self, cases: Sequence[TopologyCase], situation: Situation) -> Mapping[str, Wave | Waiting]:
+        """What to do now for topologies that await a wave, by name; planned together where that matters."""
+
+
+def origin_of(case: TopologyCase, situation: Situation) -> int:
+    """The checkpoint that a plan of this topology starts from: what an operator asked for, if it is still in
+    storage, else the newest."""
+    deployment = situation.deployments[case.name]
+    if case.origin is not None and case.origin in deployment.stored:
+        return case.origin
+    return deployment.latest
+
+
+def checkpoint_words(case: TopologyCase, situation: Situation) -> str:
+    checkpoint = origin_of(case, situation)
+    if checkpoint == case.origin:
+        return f"checkpoint {checkpoint}, which an operator chose"
+    if case.origin is not None:
+        gone = f" ({case.origin}, which an operator chose, is not in storage any more)"
+    else:
+        gone = ""
+    if checkpoint:
+        return f"checkpoint {checkpoint}, the newest that every partition completed{gone}"
+    return "the empty state, because no checkpoint is complete yet"

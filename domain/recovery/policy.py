@@ -1,0 +1,73 @@
+"""How a topology wants to be recovered, and which method that means in an incident."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from domain.planning import PLANNERS
+
+BLOCKING, INCREMENTAL = "blocking", "incremental"
+
+MethodChoice = Literal["auto", "blocking", "incremental"]
+Rollback = Literal["ancestors", "global"]
+Approval = Literal["automatic", "approve"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryPolicy:
+    """method: `auto` decides by the failure (incremental-recovery, section 4.2.1).
+    planner: who chooses what returns first. rollback: `ancestors` undoes nothing of what runs, `global`
+    is the paper's. approval: `approve` carries out no plan that nobody has confirmed.
+    correlation_threshold: so many lost nodes, each within correlation_window seconds of the one before,
+    are a correlated failure.
+
+    Raises ValueError for a planner or a number that cannot be.
+    """
+
+    method: MethodChoice = "auto"
+    planner: str = "best_density"
+    rollback: Rollback = "ancestors"
+    approval: Approval = "automatic"
+    correlation_threshold: int = 2
+    correlation_window: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.planner not in PLANNERS:
+            raise ValueError(f"there is no planner {self.planner!r}; known: {', '.join(sorted(PLANNERS))}")
+        if self.correlation_threshold < 1:
+            raise ValueError(f"a correlation threshold is at least 1, not {self.correlation_threshold}")
+        if not self.correlation_window >= 0:
+            raise ValueError(f"a correlation window is at least 0 s, not {self.correlation_window}")
+
+
+def largest_burst(moments: Iterable[float], window: float) -> int:
+    """The most losses in a row of which each is at most `window` seconds after the one before."""
+    best = run = 0
+    before = None
+    for moment in sorted(moments):
+        run = run + 1 if before is not None and moment - before <= window else 1
+        best, before = max(best, run), moment
+    return best
+
+
+def method_choose(
+    policy: RecoveryPolicy, *, so_far: str, down: Collection[str], moments: Collection[float]
+) -> tuple[str, str]:
+    """The method for one topology, and why.
+
+    so_far: method of its last plan in this incident. down: partitions that do not run at all; a topology
+    of which nothing is down is only to be moved or put back. moments: when nodes were lost.
+    """
+    if so_far == INCREMENTAL:
+        return INCREMENTAL, "this incident has an incremental wave of it already"
+    if not down:
+        return BLOCKING, "nothing of it is down"
+    if policy.method != "auto":
+        return policy.method, "its policy says so"
+    burst = largest_burst(moments, policy.correlation_window)
+    limits = f"{policy.correlation_threshold} within {policy.correlation_window:g} s of each other"
+    if burst >= policy.correlation_threshold:
+        return INCREMENTAL, f"{burst} nodes were lost together ({limits} are a correlated failure)"
+    return BLOCKING, f"the failure is not correlated ({limits} would be)"

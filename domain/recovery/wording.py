@@ -1,0 +1,100 @@
+"""The sentences of an incident's story, for somebody who reads them at three in the morning."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from domain.planning import natural_key
+
+SHOWN = 12
+
+
+def listed(names: Collection[str]) -> str:
+    """`a, b and c`; long lists are cut and counted."""
+    ordered = sorted(names, key=natural_key)
+    if len(ordered) > SHOWN:
+        return f"{', '.join(ordered[:SHOWN])} and {len(ordered) - SHOWN} more"
+    if len(ordered) < 2:
+        return "".join(ordered)
+    return f"{', '.join(ordered[:-1])} and {ordered[-1]}"
+
+
+def counted(number: int, thing: str, things: str = "") -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {things or thing + 's'}"
+
+
+def nodes_lost(nodes: Sequence[str], affected: Mapping[str, Collection[str]], grown: bool) -> str:
+    start = f"Lost {listed(nodes)}" + (" while the recovery was under way" if grown else "") + "."
+    if not affected:
+        return f"{start} No partition ran there; only spare capacity is gone."
+    down = "; ".join(
+        f"{name}: {counted(len(partitions), 'partition')} down ({listed(partitions)})"
+        for name, partitions in affected.items()
+    )
+    return f"{start} {down}."
+
+
+def partitions_lost(topology: str, partitions: Collection[str]) -> str:
+    return (
+        f"{counted(len(partitions), 'partition')} of {topology} stopped working although the nodes are "
+        f"alive: {listed(partitions)}."
+    )
+
+
+def node_returned(node: str, evidence: str, kept: Mapping[str, Collection[str]]) -> str:
+    start = f"{node} is back: {evidence}. Its processes never stopped."
+    if kept:
+        what = "; ".join(f"{name}: {listed(partitions)}" for name, partitions in kept.items())
+        return f"{start} No plan had moved these partitions yet, so they stay where they are ({what})."
+    return f"{start} Its partitions already have another home, so it counts as an empty node."
+
+
+def method_chosen(topology: str, method: str, why: str) -> str:
+    return f"{topology} is recovered by the {method} method, because {why}."
+
+
+def proposed(topology: str, proposal: str, reason: str, overtaken: str | None) -> str:
+    text = f"Plan proposed for {topology}, to be confirmed as {proposal}: {reason}"
+    if overtaken is None:
+        return text
+    return f"Proposal {overtaken} was confirmed, but the situation has changed: it is not carried out. {text}"
+
+
+def restore_refused(topology: str, actor: str, checkpoint: int) -> str:
+    return (
+        f"{actor} asked to restore checkpoint {checkpoint} of {topology}, but partitions of it are down: "
+        "recover it first."
+    )
+
+
+def recovery_asked(topology: str, actor: str, reason: str, forced: bool, checkpoint: int | None) -> str:
+    if checkpoint is not None:
+        return f"{actor} asked to restore checkpoint {checkpoint} of {topology}: {reason}."
+    start = f"{actor} asked to recover {topology} now: {reason}."
+    if forced:
+        return f"{start} Nothing is down; all of it goes back to its newest checkpoint and replays."
+    return f"{start} The nodes alive now are used without waiting for further replacements."
+
+
+def drain_asked(node: str, actor: str, reason: str, affected: Mapping[str, Collection[str]]) -> str:
+    start = f"{actor} is draining {node}: {reason}."
+    if not affected:
+        return f"{start} Nothing runs there."
+    what = "; ".join(f"{name}: {listed(partitions)}" for name, partitions in affected.items())
+    return f"{start} To move: {what}."
+
+
+def applied(generation: int, checkpoint: int, head: int) -> str:
+    origin = f"checkpoint {checkpoint}" if checkpoint else "the empty state"
+    return f"the driver has applied plan {generation} and replays from {origin} towards epoch {head}"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+
+
+def wave_caught_up(topology: str, wave: int, partitions: Collection[str], left: int) -> str:
+    text = f"{topology}: wave {wave} has caught up, {listed(partitions)} work live"
+    return f"{text}; {counted(left, 'partition')} still down." if left else f"{text}."

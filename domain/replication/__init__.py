@@ -1,0 +1,28 @@
+"""Which partitions are worth an active replica (DESIGN, section 5). Pure: no Django, Spark or ZooKeeper."""
+
+from domain.replication.dynamic_programming import DynamicProgramming
+from domain.replication.explanation import ChosenPartition, QueryOutlook, ReplicationPlan
+from domain.replication.fidelity import FidelityModel, equal_rates
+from domain.replication.greedy import Greedy
+from domain.replication.planner import ReplicationPlanner, ReplicationProblem
+from domain.replication.registry import REPLICATION_PLANNERS, replication_planner_named
+from domain.replication.structure_aware import StructureAware, structure_of
+from domain.replication.trees import TooLargeError, complete_trees
+
+__all__ = [
+    "REPLICATION_PLANNERS",
+    "ChosenPartition",
+    "DynamicProgramming",
+    "FidelityModel",
+    "Greedy",
+    "QueryOutlook",
+    "ReplicationPlan",
+    "ReplicationPlanner",
+    "ReplicationProblem",
+    "StructureAware",
+    "TooLargeError",
+    "complete_trees",
+    "equal_rates",
+    "replication_planner_named",
+    "structure_of",
+]

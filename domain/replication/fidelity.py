@@ -1,0 +1,201 @@
+"""How good tentative outputs would be: information loss, output fidelity and internal completeness.
+
+Source: *Tolerating Correlated Failures in Massively Parallel Stream Processing Engines*, sections III-A
+(equations 1 to 4) and VI-B. The paper counts what is lost; here the complement is kept, the share of a
+stream that is left: 1 - IL.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domain.planning import natural_key
+from domain.topology import InputSpec, OperatorSpec, Topology
+
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+DIGITS = 10
+"""Fidelities are rounded to so many digits: what differs by less differs by the order of additions only."""
+
+CELLS = 500_000
+"""Numbers that are computed at once, so that many plans of a large topology take little memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One input of an operator. weights: what each source partition is of what a target reads from this
+    stream, laid out as `left` needs it; rates: tuples per second that each target reads from it."""
+
+    source: slice
+    partitioning: str
+    weights: Floats
+    rates: Floats
+
+    def left(self, kept: Floats) -> Floats:
+        """Share of this stream that reaches each target [B, n], of what is left of its sources [B, m]
+        (equation 1); [B, 1] where it is the same for all."""
+        if self.partitioning == "one_to_one":
+            return kept
+        if self.partitioning == "split":
+            return np.repeat(kept, len(self.rates) // kept.shape[1], axis=1)
+        if self.partitioning == "merge":
+            return (kept.reshape(len(kept), *self.weights.shape) * self.weights).sum(axis=2)
+        return kept if len(self.weights) == 1 else (kept @ self.weights)[:, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operator. shares: by stream, what it is of all that each partition reads [streams, n]; reads: tuples
+    per second that each partition reads, of a source what it produces."""
+
+    own: slice
+    correlated: bool
+    streams: tuple[Stream, ...]
+    shares: Floats
+    reads: Floats
+
+
+class FidelityModel:
+    """The model of one topology with the rates of its partitions' output streams, in tuples per second.
+
+    A partition divides its output evenly among the partitions of each operator that it feeds. Where nothing
+    flows at all, everything counts alike. Raises ValueError for rates that cannot be.
+    """
+
+    def __init__(self, topology: Topology, rates: Mapping[str, float]) -> None:
+        self.topology = topology
+        self.partitions: tuple[str, ...] = tuple(topology.partitions)
+        self.index = {partition: index for index, partition in enumerate(self.partitions)}
+        _require(self.index, rates)
+        self.rates: Floats = np.array([rates[partition] for partition in self.partitions], dtype=np.float64)
+        self.spans: dict[str, slice] = {}
+        start = 0
+        for operator in topology.operators:
+            self.spans[operator.name] = slice(start, start + operator.parallelism)
+            start += operator.parallelism
+        self.steps = tuple(self._step(operator) for operator in topology.operators)
+        self.outputs: tuple[int, ...] = tuple(self.index[query] for query in topology.queries)
+        self.weights: Floats = _shares(self.rates[list(self.outputs)])
+
+    def _step(self, operator: OperatorSpec) -> Step:
+        own = self.spans[operator.name]
+        streams = tuple(self._stream(stream, operator) for stream in operator.inputs if not stream.feedback)
+        if not streams:
+            return Step(own, False, (), np.zeros((0, operator.parallelism)), self.rates[own])
+        if len(streams) == 1:
+            (only,) = streams
+            return Step(own, operator.correlated, streams, np.ones((1, operator.parallelism)), only.rates)
+        rates = np.stack([stream.rates for stream in streams])
+        return Step(own, operator.correlated, streams, _shares(rates), rates.sum(axis=0))
+
+    def _stream(self, stream: InputSpec, target: OperatorSpec) -> Stream:
+        source, n = self.spans[stream.source], target.parallelism
+        rates = self.rates[source]
+        match stream.partitioning:
+            case "one_to_one":
+                return Stream(source, "one_to_one", np.ones(n), rates)
+            case "split":
+                share = n // len(rates)
+                return Stream(source, "split", np.ones(n), np.repeat(rates / share, share))
+            case "merge":
+                groups = rates.reshape(n, -1)
+                return Stream(source, "merge", _shares(groups.T).T, groups.sum(axis=1))
+            case _:
+                return Stream(source, "full", _shares(rates), np.full(n, rates.sum() / n))
+
+    def flags(self, plans: Iterable[Iterable[int]]) -> Flags:
+        """Sets of partition indices as rows."""
+        rows = [list(plan) for plan in plans]
+        flags = np.zeros((len(rows), len(self.partitions)), dtype=bool)
+        for row, plan in zip(flags, rows, strict=True):
+            row[plan] = True
+        return flags
+
+    def left(self, alive: Flags) -> Floats:
+        """What is left of each partition's output [B, P] when exactly the partitions `alive` run: 1 - IL of
+        equations 1 to 3; nothing of a failed one's."""
+        return self._left(alive, joins=True)
+
+    def fidelity(self, alive: Flags) -> Floats:
+        """Output fidelity (equation 4) by row, 0 to 1. With what is replicated as `alive` that is the worst
+        case of a correlated failure: everything that has no replica fails."""
+        found = np.empty(len(alive))
+        rows = max(1, CELLS // len(self.partitions))
+        for start in range(0, len(alive), rows):
+            some = slice(start, start + rows)
+            found[some] = self.left(alive[some])[:, self.outputs] @ self.weights
+        return np.clip(found, 0.0, 1.0).round(DIGITS)
+
+    def completeness(self, alive: Flags) -> Floats:
+        """Internal completeness by row, 0 to 1: of all the tuples that all partitions read together, those
+        that are still read. It takes every join for a union; the paper compares fidelity with it."""
+        left = self._left(alive, joins=False)
+        weights = _shares(self._reads)
+        read: Floats = left @ weights
+        return np.clip(read, 0.0, 1.0).round(DIGITS)
+
+    @cached_property
+    def _reads(self) -> Floats:
+        return np.concatenate([step.reads for step in self.steps])
+
+    def _left(self, alive: Flags, *, joins: bool) -> Floats:
+        left = alive.astype(np.float64, order="F")  # operators are columns
+        for step in self.steps:
+            if not step.streams:
+                continue
+            arriving = [stream.left(left[:, stream.source]) for stream in step.streams]
+            if len(arriving) == 1:
+                combined = arriving[0]
+            elif step.correlated and joins:
+                combined = math.prod(arriving[1:], start=arriving[0])
+            else:
+                combined = sum(share * one for share, one in zip(step.shares, arriving, strict=True))
+            left[:, step.own] *= combined
+        return left
+
+    @cached_property
+    def ranks(self) -> tuple[int, ...]:
+        """Place of each partition in the order of names, `O2[0]` before `O10[0]`."""
+        by_name = sorted(range(len(self.partitions)), key=lambda index: natural_key(self.partitions[index]))
+        ranks = [0] * len(by_name)
+        for rank, index in enumerate(by_name):
+            ranks[index] = rank
+        return tuple(ranks)
+
+    def order(self, plan: Iterable[int]) -> tuple[int, ...]:
+        """How sets are ordered where nothing else tells them apart: the smaller one, then by name."""
+        ranks = sorted(self.ranks[index] for index in plan)
+        return len(ranks), *ranks
+
+
+def equal_rates(topology: Topology) -> dict[str, float]:
+    """For a topology of which nothing has been measured yet: every partition gives as much as any other."""
+    return dict.fromkeys(topology.partitions, 1.0)
+
+
+def _shares(rates: Floats) -> Floats:
+    """Rates as shares of their sum along the first axis; all alike where the sum is nothing."""
+    if len(rates) == 1:
+        return np.ones_like(rates)
+    totals = rates.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares: Floats = np.where(totals > 0, rates / totals, 1.0 / max(1, len(rates)))
+    return shares
+
+
+def _require(known: Mapping[str, int], rates: Mapping[str, float]) -> None:
+    missing: Sequence[str] = [partition for partition in known if partition not in rates]
+    if missing:
+        raise ValueError(f"there is no rate for {missing[0]} and {len(missing) - 1} other partitions")
+    for partition, rate in rates.items():
+        if partition not in known:
+            raise ValueError(f"there is no partition {partition!r}, but a rate for it")
+        if not (math.isfinite(rate) and rate >= 0):
+            raise ValueError(f"{partition} cannot give {rate!r} tuples per second")

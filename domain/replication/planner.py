@@ -1,0 +1,70 @@
+"""The interface of all replication planners."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from domain.replication.explanation import ReplicationPlan, explained
+from domain.replication.fidelity import FidelityModel
+from domain.topology import Topology
+
+
+@dataclass(frozen=True)
+class ReplicationProblem:
+    """Which partitions to replicate, at most `budget` of them. rates: tuples per second that each partition
+    gives. Raises ValueError for a budget or rates that cannot be."""
+
+    topology: Topology
+    rates: Mapping[str, float]
+    budget: int
+
+    def __post_init__(self) -> None:
+        if self.budget < 0:
+            raise ValueError(f"a budget of {self.budget} partitions is less than none")
+        _ = self.model
+
+    @cached_property
+    def model(self) -> FidelityModel:
+        return FidelityModel(self.topology, self.rates)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What an algorithm chose, in the order it did; what a step adds counts together only. proven: no plan of
+    this budget has a higher fidelity. note: what bounded the search, if anything did."""
+
+    steps: tuple[frozenset[int], ...]
+    proven: bool = False
+    note: str = ""
+
+
+class ReplicationPlanner(ABC):
+    """Chooses which partitions get an active replica, so that the output fidelity is high in the worst case
+    of a correlated failure (Definition 2 of the paper: everything without a replica fails).
+
+    Planners hold parameters only and can be shared; the same problem always gives the same plan.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def choose(self, model: FidelityModel, budget: int) -> Choice:
+        """The algorithm itself; `budget` is less than there are partitions, and more than none."""
+
+    def plan(self, problem: ReplicationProblem) -> ReplicationPlan:
+        """Choose and explain. Raises `TooLargeError` where the planner is exact and the problem too large."""
+        model, budget = problem.model, problem.budget
+        if budget >= len(model.partitions):
+            everything = frozenset(range(len(model.partitions)))
+            choice = Choice((everything,), proven=True, note="the budget is enough for every partition")
+        elif budget == 0:
+            choice = Choice((), proven=True, note="without a budget nothing is replicated")
+        else:
+            choice = self.choose(model, budget)
+        return explained(
+            model, budget, choice.steps, planner=self.name, proven=choice.proven, note=choice.note
+        )

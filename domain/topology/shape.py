@@ -1,0 +1,100 @@
+"""The shape of a specification: every field that is missing, unknown or of the wrong kind, with its path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+from domain.topology.spec import OperatorSpec, Problem, TopologySpec
+
+_AT = re.compile(r" - at `(?:key in `)?\$?(.*?)`?$", re.DOTALL)
+_NAMES: dict[Any, str] = {
+    TopologySpec: "a topology's name starts with a small letter and has small letters, digits and dashes",
+    OperatorSpec: "an operator's name starts with a letter and has up to 64 letters, digits and underscores",
+}
+
+
+def shape_read(data: Mapping[str, Any]) -> tuple[TopologySpec, list[Problem]]:
+    """The specification and all that is wrong with its shape.
+
+    Where something is wrong the specification is only good for finding further faults: what cannot be
+    used has its default, or stays as it was given.
+    """
+    problems: list[Problem] = []
+    spec: TopologySpec = _struct(data, TopologySpec, "", problems)
+    if not spec.operators and "operators" in (problem.path for problem in problems):
+        spec = msgspec.structs.replace(spec, operators=())
+    return spec, problems
+
+
+def _struct(data: Mapping[str, Any], struct: type[Any], path: str, problems: list[Problem]) -> Any:
+    """An instance of `struct` made of what can be used; problems are added."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+    for key in data:
+        if key not in fields:
+            known = ", ".join(fields)
+            problems.append(Problem(_join(path, str(key)), f"there is no such field; known: {known}"))
+    values: dict[str, Any] = {}
+    for key, field in fields.items():
+        where = _join(path, key)
+        if key not in data:
+            if field.required:
+                problems.append(Problem(where, "is required"))
+                values[field.name] = ""
+            continue
+        element = _element(field.type)
+        if element is not None:
+            values[field.name] = _structs(data[key], element, where, problems)
+            continue
+        try:
+            values[field.name] = msgspec.convert(data[key], field.type)
+        except msgspec.ValidationError as error:
+            problems.append(_problem(error, struct, where, data))
+            if field.required:
+                # A name that cannot be is still the one by which streams refer to the operator.
+                values[field.name] = data[key] if isinstance(data[key], str) else ""
+    return struct(**values)
+
+
+def _structs(data: Any, element: type[Any], path: str, problems: list[Problem]) -> tuple[Any, ...]:
+    """Positions stay what they were: a nameless one stands for an element that cannot be read."""
+    if not isinstance(data, list | tuple):
+        problems.append(Problem(path, f"expected a list, got {data!r:.60}"))
+        return ()
+    structs = []
+    for index, one in enumerate(data):
+        where = f"{path}[{index}]"
+        if not isinstance(one, Mapping):
+            problems.append(Problem(where, f"expected a mapping, got {one!r:.60}"))
+            structs.append(_struct({}, element, where, []))
+        else:
+            structs.append(_struct(one, element, where, problems))
+    return tuple(structs)
+
+
+def _element(kind: Any) -> type[Any] | None:
+    """The struct that a field holds a sequence of, if it does."""
+    arguments = get_args(kind)
+    if get_origin(kind) is tuple and arguments and isinstance(arguments[0], type):
+        return arguments[0] if issubclass(arguments[0], msgspec.Struct) else None
+    return None
+
+
+def _problem(
+    error: msgspec.ValidationError, struct: type[Any], path: str, data: Mapping[str, Any]
+) -> Problem:
+    text = str(error)
+    found = _AT.search(text)
+    message = _AT.sub("", text)
+    if "matching regex" in message:
+        message = _NAMES[struct]
+    if struct is OperatorSpec:
+        message += f" (operator {data.get('name', '?')!r})"
+    return Problem(path + (found[1] if found else ""), message)
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key

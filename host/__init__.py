@@ -1,0 +1,1 @@
+"""What every process of this host needs: settings, logs, processes and Java."""

@@ -1,0 +1,131 @@
+"""Processes that outlive their starter: each leads a session of its own and is recorded in a file.
+
+The record holds the start time beside the number, so that whoever starts next (the launcher after a
+crash, `make down`) finds the very same process again and never a stranger that got its number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from host.processes import end_session, is_running, kill_session, start_time
+
+log = structlog.get_logger()
+
+
+class DetachedProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """One record. `started` is in clock ticks since boot, `launched_at` in Unix seconds; `details` is
+    whatever the owner wants to find again."""
+
+    name: str
+    pid: int
+    started: int
+    launched_at: float
+    details: dict[str, Any] = {}
+
+    @property
+    def alive(self) -> bool:
+        return is_running(self.pid, self.started)
+
+
+_decoder = msgspec.json.Decoder(DetachedProcess)
+
+
+class DetachedProcesses:
+    """The records below one directory, and the processes they stand for."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        directory: Path,
+        output: Path,
+        details: dict[str, Any] | None = None,
+    ) -> DetachedProcess:
+        """Start `command` in a new session and record it. Raises `OSError`, also when it exits at once."""
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with open(output, "ab") as stream:
+            child = subprocess.Popen(
+                command,
+                cwd=directory,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._children[name] = child
+        started = start_time(child.pid)
+        if started is None:
+            raise OSError(f"{name} exited at once with code {child.wait()}, see {output}")
+        record = DetachedProcess(
+            name=name, pid=child.pid, started=started, launched_at=time.time(), details=details or {}
+        )
+        self._directory.mkdir(parents=True, exist_ok=True)
+        partial = self._path(name).with_suffix(".partial")
+        partial.write_bytes(msgspec.json.encode(record))
+        partial.replace(self._path(name))
+        return record
+
+    def get(self, name: str) -> DetachedProcess | None:
+        self._reap(name)
+        try:
+            return _decoder.decode(self._path(name).read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            log.error("unreadable process record", path=str(self._path(name)), error=str(error))
+            return None
+
+    def all(self) -> list[DetachedProcess]:
+        records = (self.get(path.stem) for path in sorted(self._directory.glob("*.json")))
+        return [record for record in records if record is not None]
+
+    def exit_code(self, name: str) -> int | None:
+        """Exit code of a process this object started itself; None while it runs or when it was adopted."""
+        child = self._children.get(name)
+        return None if child is None else child.poll()
+
+    def kill(self, name: str) -> int:
+        """SIGKILL the whole session; returns the number of processes killed."""
+        record = self.get(name)
+        killed = 0 if record is None else kill_session(record.pid)
+        self._reap(name)
+        return killed
+
+    def end(self, name: str, *, grace: float) -> None:
+        """SIGTERM, `grace` seconds, SIGKILL: nothing of the session is left. The record stays."""
+        record = self.get(name)
+        if record is not None and record.alive:
+            end_session(record.pid, grace=grace)
+        elif record is not None:
+            kill_session(record.pid)
+        self._reap(name)
+
+    def forget(self, name: str) -> None:
+        self._reap(name)
+        self._children.pop(name, None)
+        self._path(name).unlink(missing_ok=True)
+
+    def _reap(self, name: str) -> None:
+        child = self._children.get(name)
+        if child is not None:
+            with contextlib.suppress(ChildProcessError):
+                child.poll()
+
+    def _path(self, name: str) -> Path:
+        return self._directory / f"{name}.json"

@@ -1,0 +1,285 @@
+"""Every ``RESURGE_*`` variable, read in one place, typed and validated.
+
+Importable without Django, so that the agent, the driver and the launcher read
+the same names with the same defaults. ``read()`` raises `InvalidEnvironment`
+naming the variable, the value and what would be accepted.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import random
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"", "0", "false", "no", "off"})
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_ANY_ADDRESS = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - refused, not bound
+
+
+class InvalidEnvironment(ValueError):  # noqa: N818 - named for what is the matter
+    """A variable has a value that cannot be used; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Distribution of the time a provider needs to bring up a replacement node."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def parse(cls, text: str, variable: str = "delay") -> Delay:
+        """Read ``uniform:<low>:<high>`` or ``fixed:<seconds>``."""
+        kind, _, rest = text.partition(":")
+        try:
+            if kind == "uniform":
+                low, high = (float(part) for part in rest.split(":"))
+            elif kind == "fixed":
+                low = high = float(rest)
+            else:
+                raise ValueError
+        except ValueError:
+            raise InvalidEnvironment(
+                f"{variable}={text!r}: write uniform:<low>:<high> or fixed:<seconds>, in seconds"
+            ) from None
+        if not 0 <= low <= high:
+            raise InvalidEnvironment(f"{variable}={text!r}: needs 0 <= low <= high")
+        return cls(low, high)
+
+    def draw(self, rng: random.Random) -> float:
+        return rng.uniform(self.low, self.high)
+
+    def __str__(self) -> str:
+        return f"uniform:{self.low:g}:{self.high:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many requests in a period of so many seconds."""
+
+    count: int
+    period: float
+
+    @classmethod
+    def parse(cls, text: str, variable: str = "rate") -> Rate | None:
+        """Read ``<count>/second``, ``/minute`` or ``/hour``; ``off`` is no limit (None)."""
+        if text.lower() == "off":
+            return None
+        count, _, period = text.partition("/")
+        if not (count.isascii() and count.isdigit() and 0 < int(count) <= 1_000_000 and period in _PERIODS):
+            raise InvalidEnvironment(f"{variable}={text!r}: write <count>/second, /minute or /hour, or off")
+        return cls(int(count), _PERIODS[period])
+
+    @property
+    def per_second(self) -> float:
+        return self.count / self.period
+
+
+_PERIODS = {"second": 1.0, "minute": 60.0, "hour": 3600.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The settings of one installation; durations in seconds, shares between 0 and 1.
+
+    What holds a secret is left out of the representation, which ends up in logs and on error pages.
+    """
+
+    home: Path
+    port: int
+    secret_key: str = field(repr=False)
+    database_url: str = field(repr=False)
+    redis_url: str = field(repr=False)
+    zookeeper: str
+    spark_master: str
+    driver_host: str
+    session_timeout: float
+    heartbeat_interval: float
+    fault_injection: bool
+    cpu_caps: bool
+    replacement_delay: Delay
+    correlation_window: float
+    correlation_threshold: int
+    max_utilisation: float
+    theta: float
+    checkpoint_interval: float
+    checkpoints: str
+    outputs: str
+    https: bool
+    hsts: float
+    rate_limit_token: Rate | None
+    rate_limit_page: Rate | None
+    rate_limit_anonymous: Rate | None
+    login_failures: int
+    login_lock: float
+    debug: bool
+    log_level: str
+    operator_modules: tuple[str, ...]
+    allowed_hosts: tuple[str, ...]
+    webhook_networks: tuple[Network, ...]
+
+    @property
+    def run(self) -> Path:
+        return self.home / "run"
+
+    @property
+    def logs(self) -> Path:
+        return self.home / "log"
+
+
+class _Reader:
+    """Typed access to the variables; each method names the variable it complains about."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+
+    def text(self, name: str, default: str) -> str:
+        return self._variables.get(name, "").strip() or default
+
+    def number(self, name: str, default: float, low: float, high: float = float("inf")) -> float:
+        raw = self.text(name, repr(default))
+        try:
+            value = float(raw)
+        except ValueError:
+            raise InvalidEnvironment(f"{name}={raw!r}: not a number") from None
+        if not low <= value <= high:
+            bound = f"at least {low:g}" if high == float("inf") else f"{low:g} to {high:g}"
+            raise InvalidEnvironment(f"{name}={raw}: must be {bound}")
+        return value
+
+    def integer(self, name: str, default: int, low: int, high: int) -> int:
+        value = self.number(name, default, low, high)
+        if value != int(value):
+            raise InvalidEnvironment(f"{name}={value}: must be a whole number")
+        return int(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        raw = self._variables.get(name)
+        if raw is None:
+            return default
+        if raw.strip().lower() in _TRUE:
+            return True
+        if raw.strip().lower() in _FALSE:
+            return False
+        raise InvalidEnvironment(f"{name}={raw!r}: write 1 or 0")
+
+    def host(self, name: str, default: str) -> str:
+        """A host name or address that others can connect to, without a scheme or a port."""
+        value = self.text(name, default)
+        if not _HOST.fullmatch(value):
+            raise InvalidEnvironment(
+                f"{name}={value!r}: write a host name or an IP address (IPv6 in brackets), without a port"
+            )
+        if value in _ANY_ADDRESS:
+            raise InvalidEnvironment(f"{name}={value}: name one address that the nodes can connect to")
+        return value
+
+    def rate(self, name: str, default: str) -> Rate | None:
+        return Rate.parse(self.text(name, default), name)
+
+    def names(self, name: str, default: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.text(name, default).split(",") if part.strip())
+
+    def networks(self, name: str) -> tuple[Network, ...]:
+        """Address ranges such as 10.1.0.0/16, separated by commas; a single address is a range of one."""
+        try:
+            return tuple(ipaddress.ip_network(part) for part in self.names(name, ""))
+        except ValueError as error:
+            raise InvalidEnvironment(
+                f"{name}: {error}; write address ranges such as 10.1.0.0/16,192.0.2.7"
+            ) from None
+
+
+def read(variables: Mapping[str, str] | None = None) -> Environment:
+    """Read the environment (or `variables`); raises `InvalidEnvironment`."""
+    reader = _Reader(os.environ if variables is None else variables)
+    home = Path(reader.text("RESURGE_HOME", str(ROOT / "var"))).expanduser().resolve()
+    debug = reader.flag("RESURGE_DEBUG", False)
+    log_level = reader.text("RESURGE_LOG_LEVEL", "INFO").upper()
+    if log_level not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
+        raise InvalidEnvironment(f"RESURGE_LOG_LEVEL={log_level!r}: DEBUG, INFO, WARNING, ERROR or CRITICAL")
+    database_url = reader.text("RESURGE_DATABASE_URL", f"sqlite:///{home}/db/resurge.sqlite3")
+    database_parse(database_url)
+    delay = reader.text("RESURGE_REPLACEMENT_DELAY", "uniform:120:360")
+    return Environment(
+        home=home,
+        port=reader.integer("RESURGE_PORT", 8000, 1, 65535),
+        # Without a key given, sessions end with the process: `make up` writes a lasting one.
+        secret_key=reader.text("RESURGE_SECRET_KEY", "") or secrets.token_urlsafe(48),
+        database_url=database_url,
+        redis_url=reader.text("RESURGE_REDIS_URL", "redis://127.0.0.1:6379/0"),
+        zookeeper=reader.text("RESURGE_ZOOKEEPER", "127.0.0.1:2181"),
+        spark_master=reader.text("RESURGE_SPARK_MASTER", "spark://127.0.0.1:7077"),
+        # Where executors reach the driver: an address of this host once nodes run on others.
+        driver_host=reader.host("RESURGE_DRIVER_HOST", "127.0.0.1"),
+        session_timeout=reader.number("RESURGE_SESSION_TIMEOUT", 4.0, 0.5, 3600),
+        heartbeat_interval=reader.number("RESURGE_HEARTBEAT_INTERVAL", 1.0, 0.05, 600),
+        fault_injection=reader.flag("RESURGE_FAULT_INJECTION", False),
+        # Local nodes are held to their capacity where control groups can be written.
+        cpu_caps=reader.flag("RESURGE_CPU_CAPS", True),
+        replacement_delay=Delay.parse(delay, "RESURGE_REPLACEMENT_DELAY"),
+        correlation_window=reader.number("RESURGE_CORRELATION_WINDOW", 10.0, 0.0),
+        correlation_threshold=reader.integer("RESURGE_CORRELATION_THRESHOLD", 2, 1, 100_000),
+        max_utilisation=reader.number("RESURGE_MAX_UTILISATION", 0.8, 0.01, 1.0),
+        theta=reader.number("RESURGE_THETA", 1.2, 1.0),
+        checkpoint_interval=reader.number("RESURGE_CHECKPOINT_INTERVAL", 10.0, 0.1),
+        checkpoints=reader.text("RESURGE_CHECKPOINTS", f"file://{home}/checkpoints"),
+        outputs=reader.text("RESURGE_OUTPUTS", str(home / "outputs")),
+        # Browsers and programs come through a proxy that speaks TLS; only a demonstration does without.
+        https=reader.flag("RESURGE_HTTPS", True),
+        hsts=reader.number("RESURGE_HSTS", 31_536_000, 0),
+        rate_limit_token=reader.rate("RESURGE_RATE_LIMIT_TOKEN", "6000/minute"),
+        rate_limit_page=reader.rate("RESURGE_RATE_LIMIT_PAGE", "6000/minute"),
+        rate_limit_anonymous=reader.rate("RESURGE_RATE_LIMIT_ANONYMOUS", "120/minute"),
+        login_failures=reader.integer("RESURGE_LOGIN_FAILURES", 5, 1, 1_000),
+        login_lock=reader.number("RESURGE_LOGIN_LOCK", 900, 1),
+        debug=debug,
+        log_level=log_level,
+        operator_modules=reader.names("RESURGE_OPERATOR_MODULES", "spark_jobs.operators"),
+        allowed_hosts=reader.names("RESURGE_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]"),
+        # Webhooks go to public addresses only, and to what the administrator of the hosts names here.
+        webhook_networks=reader.networks("RESURGE_WEBHOOK_NETWORKS"),
+    )
+
+
+def database_parse(url: str) -> dict[str, str | int]:
+    """Split a database URL into Django's ``ENGINE``, ``NAME``, ``USER`` ... keys.
+
+    Accepts ``sqlite:///absolute/path``, ``sqlite://:memory:`` and
+    ``postgres://user:password@host:port/name``; raises `InvalidEnvironment`.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        name = url.removeprefix("sqlite://")
+        if not name or name == "/":
+            raise InvalidEnvironment(f"RESURGE_DATABASE_URL={url!r}: no file named")
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": name}
+    if parts.scheme in {"postgres", "postgresql"}:
+        name = unquote(parts.path.lstrip("/"))
+        if not name:
+            raise InvalidEnvironment("RESURGE_DATABASE_URL: the URL names no database")
+        try:
+            port = parts.port or 5432
+        except ValueError:
+            raise InvalidEnvironment("RESURGE_DATABASE_URL: the port is not a number") from None
+        return {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": name,
+            "USER": unquote(parts.username or ""),
+            "PASSWORD": unquote(parts.password or ""),
+            "HOST": parts.hostname or "127.0.0.1",
+            "PORT": port,
+        }
+    raise InvalidEnvironment(
+        f"RESURGE_DATABASE_URL has the scheme {parts.scheme!r}: use sqlite:///path or postgres://..."
+    )

@@ -1,0 +1,89 @@
+"""The exchange between partitions: few, large messages, one Arrow IPC blob per source partition, epoch and
+set of target partitions that receive the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from domain.topology import Topology, partition_id, split_partition
+from domain.topology.spec import InputSpec, OperatorSpec
+from spark_jobs.operators.base import Combinable, Operator
+
+EMPTY = b""
+
+
+def encode_table(table: pa.Table | None) -> bytes:
+    """Arrow IPC stream; an empty table is an empty blob, whatever its columns."""
+    if table is None or not table.num_rows:
+        return EMPTY
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def decode_table(payload: bytes) -> pa.Table | None:
+    if not payload:
+        return None
+    with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
+        return reader.read_all()
+
+
+def route(
+    topology: Topology, partition: str, table: pa.Table | None, operators: Mapping[str, Operator]
+) -> list[tuple[list[str], pa.Table | None]]:
+    """Which target partitions receive which rows of one epoch's output. Every downstream neighbour gets a
+    table, if only an empty one: it is also the barrier. `operators` maps names to instances that may offer
+    partial aggregation; subscribers that receive the same rows share one entry."""
+    name, index = split_partition(partition)
+    combined: dict[Any, pa.Table | None] = {None: table}
+    groups: dict[Any, tuple[list[str], pa.Table | None]] = {}
+    for target in topology.operators:
+        for stream in target.inputs:
+            if stream.source != name:
+                continue
+            combine = _combine_key(operators[target.name], table)
+            if combine not in combined:
+                combined[combine] = _combine(operators[target.name], table)
+            rows = combined[combine]
+            for position, part in _parts(topology, stream, target, index, rows):
+                identity = (combine, None if part is rows else (position, target.parallelism, stream.key))
+                groups.setdefault(identity, ([], part))[0].append(partition_id(target.name, position))
+    return list(groups.values())
+
+
+def _combine_key(operator: Operator, table: pa.Table | None) -> Any:
+    if table is None or not table.num_rows or not isinstance(operator, Combinable):
+        return None
+    return operator.combine_key()
+
+
+def _combine(operator: Operator, table: pa.Table | None) -> pa.Table | None:
+    return operator.combine(table) if isinstance(operator, Combinable) and table is not None else table
+
+
+def _parts(
+    topology: Topology, stream: InputSpec, target: OperatorSpec, index: int, table: pa.Table | None
+) -> Iterator[tuple[int, pa.Table | None]]:
+    targets = topology.targets(stream, target, index)
+    if len(targets) == 1 or table is None or not table.num_rows:
+        for position in targets:
+            yield position, table
+        return
+    bucket = key_buckets(table.column(stream.key), len(targets))
+    for offset, position in enumerate(targets):
+        yield position, table.filter(pa.array(bucket == offset))
+
+
+def key_buckets(column: pa.ChunkedArray, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The target of each row by a hash of its key that is the same in every process and on every machine."""
+    encoded = pc.dictionary_encode(column.cast(pa.string())).combine_chunks()
+    keys = encoded.dictionary.to_numpy(zero_copy_only=False)
+    hashes = pd.util.hash_array(np.asarray(keys, dtype=object), categorize=False)
+    return (hashes % np.uint64(count)).astype(np.int64)[encoded.indices.to_numpy(zero_copy_only=False)]

@@ -1,0 +1,188 @@
+"""Carrying out the instructions of one partition's runtime: state, operator, sink, snapshot."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from domain.execution.job import EpochPlan, Layout, PartitionReport
+from domain.execution.partition import (
+    Acknowledge,
+    PartitionRuntime,
+    Process,
+    Processed,
+    SnapshotRequest,
+    inputs_in_order,
+)
+from domain.topology import partition_directory, split_partition
+from spark_jobs.executor.restore import restore_partition
+from spark_jobs.operators.base import EpochContext
+from spark_jobs.sinks.parquet import write_epoch
+from spark_jobs.sources.registry import reader_create
+from spark_jobs.state.snapshot import leave_snapshot
+from spark_jobs.state.store import Manifest, StateMissingError, StateStore
+from spark_jobs.state.tables import PartitionState
+
+if TYPE_CHECKING:
+    from spark_jobs.executor.task import Level
+
+
+class PartitionRun:
+    """One partition in one lane. Epochs up to its progress are a fork: computed again from an older manifest,
+    in memory, for those who missed their outputs; nothing is written. `lane` None: housekeeping only."""
+
+    def __init__(self, level: Level, lane: int | None, partition: str) -> None:
+        self.level = level
+        self.lane = lane
+        self.layout: Layout = level.layout
+        self.job = level.job
+        self.partition = partition
+        self.name, self.index = split_partition(partition)
+        self.operator = level.topology.by_name[self.name]
+        state = level.home / "state" / self.layout.spec.name / partition_directory(partition)
+        self.store = StateStore(state, self.job.attempt)
+        self.applied = self.job.progress[partition]
+        work = self.job.lanes[lane] if lane is not None else None
+        start = work.starts[partition] if work is not None else self.applied
+        self.advances = work is not None and work.last > self.applied
+        self.runtime: PartitionRuntime[pa.Table | None] = PartitionRuntime(
+            partition, level.topology.upstream(partition), start
+        )
+        self.epochs: dict[int, EpochPlan] = {}
+        if work is not None:
+            self.epochs = {plan.epoch: plan for plan in self.job.epochs if start < plan.epoch <= work.last}
+        self.manifest: Manifest | None = None
+        self.fork: PartitionState | None = None
+        self.rows_in = 0
+        self.rows_out = 0
+
+    def execute(self) -> PartitionReport:
+        """Run the epochs of the lane; what goes wrong here must not fail the neighbours in this task."""
+        started = time.process_time()
+        error, hint, missing = "", "", False
+        try:
+            self._run()
+        except Exception as problem:
+            error, hint = _described(problem)
+            missing = isinstance(problem, StateMissingError)
+        return PartitionReport(
+            epoch=self.runtime.progress,
+            cpu_seconds=time.process_time() - started,
+            rows_in=self.rows_in,
+            rows_out=self.rows_out,
+            state_bytes=self.manifest.bytes if self.manifest else 0,
+            error=error,
+            hint=hint,
+            missing=missing,
+        )
+
+    def keep_house(self, *, acknowledge: bool) -> PartitionReport | None:
+        """Acknowledge the checkpoint the job asks for, if the state is that far, and trim what is older than
+        the job says. A report only of what went wrong."""
+        try:
+            if acknowledge and self.job.checkpoint == self.applied:
+                self._restore()
+                self.manifest = self.store.manifest(self.applied)
+                self._carry_out(self.runtime.handle(SnapshotRequest(self.job.checkpoint)))
+            if self.job.trim_below:
+                self.store.trim(below=self.job.trim_below, keep=self.job.keep)
+        except Exception as problem:
+            error, hint = _described(problem)
+            missing = isinstance(problem, StateMissingError)
+            return PartitionReport(epoch=self.applied, error=error, hint=hint, missing=missing)
+        return None
+
+    def _run(self) -> None:
+        self._restore()
+        self.manifest = self.store.manifest(self.runtime.progress)
+        if self.job.checkpoint and self.advances:
+            self._carry_out(self.runtime.handle(SnapshotRequest(self.job.checkpoint)))
+        if self.runtime.inputs:
+            arrived = self.level.arrived.get((self.lane or 0, self.partition), ())
+            for batch in sorted(arrived, key=lambda batch: batch.epoch):
+                self._carry_out(self.runtime.handle(batch))
+        else:
+            for epoch in sorted(self.epochs):
+                self._carry_out(self.runtime.start(epoch))
+
+    def _restore(self) -> None:
+        if self.partition in self.job.restore:
+            restore_partition(self.store, self.layout, self.partition, self.job.restore[self.partition])
+            self.level.buffers.clear(self.partition)
+
+    def _carry_out(self, instructions: list[Any]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, Process):
+                self._process(instruction)
+            elif isinstance(instruction, Acknowledge):
+                assert self.manifest is not None  # noqa: S101 - read before anything was handled
+                leave_snapshot(
+                    self.level.home,
+                    self.layout.spec.name,
+                    self.partition,
+                    self.layout.generation,
+                    self.manifest,
+                )
+
+    def _process(self, instruction: Process[pa.Table | None]) -> None:
+        plan = self.epochs[instruction.epoch]
+        is_new = plan.epoch > self.applied
+        state = self._state(is_new=is_new)
+        output = self._compute(plan, instruction, state)
+        if is_new:
+            self.rows_out += output.num_rows if output is not None else 0
+            if self.operator.output:
+                where = (self.layout.outputs, self.layout.spec.name, self.name, self.index)
+                write_epoch(*where, plan.epoch, output, attempt=self.job.attempt)
+            self.manifest = self.store.commit(
+                state,
+                epoch=plan.epoch,
+                generation=self.layout.generation,
+            )
+        assert self.lane is not None  # noqa: S101 - only a lane has epochs
+        self.level.emit(self.lane, self.partition, plan.epoch, output)
+        self._carry_out(self.runtime.handle(Processed(plan.epoch)))
+
+    def _state(self, *, is_new: bool) -> PartitionState:
+        """A fork goes on with the state in memory; where it ends, the state on disk takes over."""
+        assert self.manifest is not None  # noqa: S101 - read before anything was handled
+        if not is_new:
+            self.fork = self.fork or self.store.open(self.manifest)
+            return self.fork
+        if self.fork is not None:
+            self.fork = None
+            self.manifest = self.store.manifest(self.applied)
+        return self.store.open(self.manifest)
+
+    def _compute(
+        self, plan: EpochPlan, instruction: Process[pa.Table | None], state: PartitionState
+    ) -> pa.Table | None:
+        if not self.runtime.inputs:
+            output = self._read_slice(plan)
+            self.rows_in += output.num_rows if output is not None else 0
+            return output
+        tables = {
+            name: [table for table in payloads if table is not None]
+            for name, payloads in inputs_in_order(instruction.batches).items()
+        }
+        self.rows_in += sum(table.num_rows for group in tables.values() for table in group)
+        context = EpochContext(plan.epoch, plan.watermark, plan.previous_watermark, plan.final)
+        return self.level.operators[self.name].process(context, tables, state)
+
+    def _read_slice(self, plan: EpochPlan) -> pa.Table | None:
+        start, end = plan.slices[self.name]
+        reader: Any = reader_create(
+            self.operator.params, self.layout.readers[self.name], self.layout.operator_modules
+        )
+        slices = reader.partitions(start, end)
+        if not slices:
+            return None
+        batches = [batch for batch in reader.read(slices[self.index]) if batch.num_rows]
+        table: pa.Table | None = pa.Table.from_batches(batches) if batches else None
+        return table
+
+
+def _described(problem: Exception) -> tuple[str, str]:
+    return f"{type(problem).__name__}: {problem}", getattr(problem, "hint", "")
