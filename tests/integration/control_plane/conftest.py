@@ -10,7 +10,8 @@ import redis
 
 from supervision.readiness import wait_until
 from tests.integration.control_plane.stack import Stack
-from tests.unit.workers.conftest import deployed, sent  # noqa: F401  (fixtures)
+from tests.unit.controlplane.conftest import sent_tasks  # noqa: F401  (fixture)
+from tests.unit.controlplane.incidents.conftest import deployed  # noqa: F401  (fixture)
 from workers.zookeeper import Coordination
 
 

@@ -31,8 +31,8 @@ from domain.messages import (
     encode,
 )
 from domain.recovery.events import Looked
+from tests.unit.controlplane.incidents.places import now, registration
 from tests.unit.controlplane.specs import spec_of
-from tests.unit.workers.places import now, registration
 from workers import operations, reconciliation
 from workers.zookeeper import Coordination, CoordinationUnavailableError, TopologyFacts
 

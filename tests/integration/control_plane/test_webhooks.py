@@ -9,7 +9,7 @@ import pytest
 
 from supervision.readiness import wait_until
 from tests.integration.control_plane.stack import Stack
-from tests.unit.webhooks.receiver import Handler, Receiver, hang
+from tests.unit.controlplane.webhooks.receiver import Handler, Receiver, hang
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ from cli.main import main
 from controlplane.topologies.models import Topology
 from tests.unit.cli.running import Answer, Terminal
 from tests.unit.controlplane.conftest import nodes, sent_tasks, topology  # noqa: F401
-from tests.unit.controlplane.test_what_if import deployed
+from tests.unit.controlplane.whatif.test_what_if import deployed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

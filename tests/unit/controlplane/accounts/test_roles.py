@@ -1,0 +1,236 @@
+"""The role matrix: every address, every method, everybody. An address without an entry here fails."""
+
+from __future__ import annotations
+
+import json
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from knox.models import AuthToken
+
+from controlplane.topologies.models import Topology
+from tests.unit.controlplane.addresses import ADMIN, METHODS, REST, Address, addresses
+from tests.unit.controlplane.identities import RANK, Identity, identity
+from tests.unit.controlplane.writes import WRITES, installation_fill
+
+ANYBODY, NOBODY = 0, 9
+READS = {
+    "audit/",
+    "audit/choices/",
+    "audit/{pk}/",
+    "checkpoints/",
+    "docs/",
+    "events/",
+    "incidents/",
+    "incidents/{number}/",
+    "incidents/{number}/export/",
+    "incidents/{number}/plans/",
+    "me/",
+    "node-requests/",
+    "nodes/",
+    "nodes/{name}/",
+    "operations/",
+    "operations/{pk}/",
+    "pipelines/",
+    "problems/",
+    "problems/{pk}/",
+    "schema/",
+    "settings/",
+    "snapshot/",
+    "tokens/",
+    "topologies/",
+    "topologies/{name}/",
+    "topologies/{topology}/availability/",
+    "topologies/{topology}/checkpoints/",
+    "topologies/{topology}/checkpoints/{epoch}/",
+    "topologies/{topology}/partitions/",
+    "topologies/{topology}/plans/",
+    "topologies/{topology}/policy/",
+    "topologies/{topology}/problems/",
+    "topologies/{topology}/queries/",
+    "topologies/{topology}/queries/{query}/",
+    "topologies/{topology}/replication-plan/",
+    "topologies/{topology}/versions/",
+}
+"""Below ``/api/v1/``, for viewers and above. What else REST can be asked is in `WRITES`."""
+
+GUARDED_READS = {
+    "webhooks/",
+    "webhooks/{pk}/",
+    "webhooks/{webhook}/deliveries/",
+    "webhooks/{webhook}/deliveries/{pk}/",
+}
+"""The same, for administrators."""
+
+PAGES: dict[str, dict[str, int]] = {
+    "healthz": dict.fromkeys(METHODS, ANYBODY),
+    "readyz": dict.fromkeys(METHODS, ANYBODY),
+    "metrics": {"GET": RANK["viewer"]},
+    "login/": dict.fromkeys(METHODS, ANYBODY),
+    "logout/": {"POST": ANYBODY},
+    "": {"GET": RANK["viewer"]},
+    "{path}": {"GET": RANK["viewer"]},
+}
+"""Outside of REST and the admin site: the least rank by method; one that is missing is for nobody."""
+
+OURS = [address for address in addresses() if not address.route.startswith(ADMIN)]
+SITE = [address for address in addresses() if address.route.startswith(ADMIN)]
+
+
+@pytest.fixture(autouse=True)
+def own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A readiness that asks nobody, and settings that a request's preparation may change."""
+    monkeypatch.setattr("controlplane.config.probes.CHECKS", {})
+    monkeypatch.setattr(settings, "RESURGE", replace(settings.RESURGE))
+
+
+@pytest.fixture
+def values(topology: Topology) -> Any:
+    return installation_fill(topology)
+
+
+@pytest.fixture
+def everybody(values: Any) -> list[Identity]:
+    return [identity(name) for name in RANK]
+
+
+def needed(address: Address, method: str) -> int:
+    """The least rank that this may be asked with."""
+    if not address.route.startswith(REST):
+        return PAGES[address.route].get(method, NOBODY)
+    route = address.route.removeprefix(REST)
+    if route == "{anything}":
+        return RANK["viewer"]
+    if method == "GET" and route in READS:
+        return RANK["viewer"]
+    if method == "GET" and route in GUARDED_READS:
+        return RANK["administrator"]
+    write = WRITES.get((method, route))
+    return NOBODY if write is None else RANK[write.role]
+
+
+def test_every_address_has_its_entry() -> None:
+    below = READS | GUARDED_READS | {route for _, route in WRITES}
+    known = {REST + route for route in below} | set(PAGES)
+    found = {address.route for address in OURS}
+    assert found - {REST + "{anything}"} == known
+    for address in OURS:
+        if address.route.startswith(REST) and address.route != REST + "{anything}":
+            entered = {method for method in METHODS if needed(address, method) != NOBODY}
+            assert entered == address.methods, address.route
+
+
+def ask(
+    who: Identity, address: Address, method: str, values: Any, *, program: bool, allowed: bool
+) -> tuple[Any, list[str]]:
+    """Ask for it, with a request that would succeed, and undo whatever it did."""
+    write = WRITES.get((method, address.route.removeprefix(REST)))
+    client = who.program if program else who.page
+    cookies = copy(client.cookies)  # signing out takes them away
+    path = address.path({**values(address.route), "token_key": own_token(who)})
+    with transaction.atomic():
+        if write is not None and allowed:
+            write.prepare()
+        with CaptureQueriesContext(connection) as queries:
+            response = client.generic(
+                method,
+                f"{path}?{write.query}" if write else path,
+                json.dumps(write.data()) if write else "",
+                content_type="application/json",
+                headers=write.headers if write else {},
+            )
+        transaction.set_rollback(True)
+    client.cookies = cookies
+    return response, changed_by(queries)
+
+
+def own_token(who: Identity) -> str:
+    row = AuthToken.objects.filter(user=who.user).first() if who.user else None
+    return row.token_key if row else "0" * 15
+
+
+def changed_by(queries: CaptureQueriesContext) -> list[str]:
+    """Statements that changed something besides a session, and besides a token found expired."""
+    return [
+        query["sql"]
+        for query in queries.captured_queries
+        if query["sql"].startswith(("INSERT", "UPDATE", "DELETE"))
+        and not query["sql"].startswith('DELETE FROM "knox_authtoken"')
+        and "django_session" not in query["sql"]
+    ]
+
+
+def resource(address: Address) -> str:
+    """What one test looks at together."""
+    return address.route.removeprefix(REST).partition("/")[0] if address.route.startswith(REST) else "pages"
+
+
+@pytest.mark.parametrize("part", sorted({resource(address) for address in OURS}))
+def test_nobody_gets_beyond_their_role(part: str, everybody: list[Identity], values: Any) -> None:
+    wrong = []
+    for address in OURS:
+        if resource(address) != part:
+            continue
+        for method in METHODS:
+            least = needed(address, method)
+            for who in everybody if least != NOBODY else (everybody[0], everybody[-1]):
+                for program in (True, False):
+                    response, changed = ask(
+                        who, address, method, values, program=program, allowed=who.rank >= least
+                    )
+                    if not verdict(address, least, who, response, changed, program=program):
+                        by = "token" if program else "session"
+                        wrong.append((method, address.route, who.name, by, response.status_code, changed))
+    assert not wrong
+
+
+def verdict(
+    address: Address, least: int, who: Identity, response: Any, changed: list[str], *, program: bool
+) -> bool:
+    """Whether that was the right answer."""
+    status: int = response.status_code
+    rest = address.route.startswith(REST) or address.route == "metrics"
+    if least == ANYBODY:
+        return status < 500
+    if who.rank >= least and (rest or not program):
+        # There is nothing at the catch-all, and whoever may look learns so.
+        return status < 300 or (address.route == REST + "{anything}" and status == 404)
+    if changed:
+        return False
+    if status == 405 and least == NOBODY:
+        return True
+    sent_to_sign_in = status == 302 and response["Location"].startswith("/login/?next=")
+    if not rest:
+        return sent_to_sign_in or status == 403
+    if who.rank == 0:
+        return status == 401 or (sent_to_sign_in and address.route == REST + "docs/")
+    return status == 403
+
+
+def test_the_admin_site_is_for_whoever_has_a_role(everybody: list[Identity], values: Any) -> None:
+    places = {"object_id": "1", "content_type_id": "1", "app_label": "topologies", "url": "x", "id": "1"}
+    wrong = []
+    for address in SITE:
+        path = address.path({**places, "token_key": "x"})
+        for method in ("GET", "POST"):
+            for who in everybody:
+                with transaction.atomic(), CaptureQueriesContext(connection) as queries:
+                    response = who.page.generic(method, path, b"{}", content_type="application/json")
+                    transaction.set_rollback(True)
+                status = response.status_code
+                right = status < 500
+                if who.rank < RANK["viewer"]:
+                    away = status == 302 and response["Location"].startswith(("/admin/", "/login/"))
+                    right = not changed_by(queries) and (away or status in {403, 404, 405})
+                elif who.rank == RANK["viewer"]:
+                    right = right and not changed_by(queries)
+                if not right:
+                    wrong.append((method, path, who.name, status))
+    with_token = everybody[-1].program.get("/admin/")
+    assert with_token.status_code == 302, "a token is not for the admin site"
+    assert not wrong

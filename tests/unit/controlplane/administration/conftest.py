@@ -1,0 +1,72 @@
+"""Everything the admin site can show, and a browser for each role."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
+from django.utils import timezone
+
+from controlplane.accounts.services import token_create
+from controlplane.checkpoints.services import checkpoint_apply
+from controlplane.events.choices import Door, OperationKind
+from controlplane.events.operations import operation_request
+from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.nodes.models import NodeRequest
+from controlplane.topologies.models import AvailabilitySample, Problem, Topology
+from controlplane.webhooks.deliveries import webhook_test
+from controlplane.webhooks.models import DeliveryAttempt
+from controlplane.webhooks.services import webhook_create
+from tests.unit.controlplane.conftest import user_of
+from tests.unit.controlplane.specs import checkpoint_report
+
+BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
+ROLES = ("viewer", "operator", "administrator")
+
+
+@pytest.fixture
+def browser(db: None) -> Callable[[str | None], Client]:
+    """A signed-in browser of somebody with that role."""
+    made: dict[str | None, Client] = {}
+
+    def of(role: str | None) -> Client:
+        if role not in made:
+            made[role] = Client()
+            made[role].force_login(user_of(role))
+        return made[role]
+
+    return of
+
+
+@pytest.fixture
+def everything(topology: Topology) -> Topology:
+    """A row of every kind."""
+    now = timezone.now()
+    incident = Incident.objects.create(number=1, detected_at=now, opened_at=now)
+    IncidentEntry.objects.create(incident=incident, at=now, kind="step", text="x")
+    RecoveryPlan.objects.create(topology=topology, generation=1, kind="deploy")
+    NodeRequest.objects.create(key="k", node_name="n", requested_at=now, due_at=now)
+    Problem.objects.create(topology=topology, at=now, where="x", what="y")
+    AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=1, weighted=1)
+    checkpoint_apply(report=checkpoint_report(topology))
+    operation_request(kind=OperationKind.TOPOLOGY_CHECKPOINT, target="counts", **BY)
+    webhook, _ = webhook_create(
+        name="pager", url="https://hooks.example.org/T0/s3cret", kinds=["node.lost"], **BY
+    )
+    delivery = webhook_test(webhook_id=webhook.pk, **BY)
+    DeliveryAttempt.objects.create(delivery=delivery, number=1, started_at=now, status=500, error="no")
+    owner = get_user_model().objects.create_user("owner", password="secret-for-tests")
+    token_create(user=owner, lifetime=None, **BY)
+    return topology
+
+
+def errors_of(answer: Any) -> str:
+    """The text of every error on a page."""
+    page = answer.content.decode()
+    found = re.findall(r'<ul class="errorlist[^>]*>(.*?)</ul>', page, re.S)
+    found += re.findall(r'<li class="error">(.*?)</li>', page, re.S)
+    return " ".join(re.sub(r"<[^>]+>", " ", text) for text in found)

@@ -1,0 +1,291 @@
+"""Nodes and incidents in the database: one transaction and one story per step, snapshot plus events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.errors import Conflict, Missing
+from controlplane.events.choices import OperationKind
+from controlplane.events.models import AuditEntry, Event
+from controlplane.incidents import loading
+from controlplane.incidents.actions import incident_order
+from controlplane.incidents.applying import StalePlan
+from controlplane.incidents.models import Incident, IncidentEntry
+from controlplane.incidents.selectors import (
+    entry_list,
+    incident_get,
+    incident_list,
+    incidents_open,
+    incidents_with_queries_down,
+    plan_list,
+)
+from controlplane.incidents.services import (
+    incident_advance,
+    incident_queries_note,
+    partitions_lost,
+    recover_now,
+    story_add,
+)
+from controlplane.nodes.models import Node, NodeRequest
+from controlplane.nodes.selectors import node_get, node_list, node_name_next, node_requests_open
+from controlplane.nodes.services import (
+    node_activate,
+    node_drain,
+    node_register,
+    node_suspect,
+    node_trust,
+    nodes_lost,
+)
+from controlplane.topologies.models import Query, Topology
+from domain.recovery.events import Looked, PartitionsLost, PlanPublished
+from tests.unit.controlplane.following import Follower
+from tests.unit.controlplane.incidents.places import driver, newest, now, registration
+
+pytestmark = pytest.mark.django_db
+
+
+def lose(*names: str) -> Incident:
+    incident = nodes_lost(evidence=dict.fromkeys(names, "its registration is gone"), at=now())
+    assert incident is not None
+    return incident
+
+
+def look(incident: Incident, *events: Any) -> Any:
+    return incident_advance(number=incident.number, events=[*events, Looked(at=now().timestamp())])
+
+
+def test_whole_recovery_is_told_and_followed(deployed: Topology) -> None:
+    Topology.objects.update(method="blocking")
+    follower = Follower()
+    incident = lose("node-1", "node-2")
+    follower.check()
+    assert incident.number == 1
+    assert node_get("node-1").state == "lost"
+    assert {r.key for r in node_requests_open()} == {"incident-1/node-1/1", "incident-1/node-2/1"}
+    assert [n.name for n in Node.objects.filter(state="requested")] == ["node-5", "node-6"]
+    assert not Query.objects.filter(available=True).exists()
+
+    node_register(registration=registration("node-5"), at=now())
+    look(incident)
+    assert newest().generation == 1, "one of two is here"
+    node_register(registration=registration("node-6"), at=now())
+    applied = look(incident, *driver(1, "degraded", checkpoint=20))
+    assert applied.publish == ["counts"]
+    plan = newest()
+    assert (plan.generation, plan.state, plan.rollback, plan.checkpoint) == (2, "planned", True, 20)
+    assert not {"node-1", "node-2"} & set(plan.assignment.values())
+    follower.check()
+
+    look(incident, PlanPublished(at=now().timestamp(), topology="counts", generation=2))
+    look(incident, *driver(2, "replaying", 20))
+    assert incident_get(1).state == "replaying"
+    follower.check()
+    assert look(incident, *driver(2, "running", 20)).checkpoint == ["counts"]
+    look(incident, *driver(2, "running", 60))
+    closed = incident_get(1)
+    assert (closed.state, newest().state) == ("closed", "verified")
+    assert closed.closed_at is not None
+    assert closed.checkpoints == {"counts": 20}
+    assert not incidents_open().exists()
+    follower.check()
+    kinds = [entry.kind for entry in entry_list(1)]
+    assert kinds[0] == "stimulus"
+    assert kinds[-1] == "outcome"
+    assert {"evidence", "decision", "step"} <= set(kinds)
+    assert {"incident.opened", "plan.published", "plan.applied", "incident.closed"} <= set(
+        Event.objects.values_list("kind", flat=True)
+    )
+
+
+def test_the_recovery_worker_is_told_after_the_commit(
+    deployed: Topology, sent_tasks: list[Any], django_capture_on_commit_callbacks: Any
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        lose("node-1")
+        assert sent_tasks == []
+    assert ("recovery.incident_step", 1) in sent_tasks
+
+
+def test_queries_are_awaited_after_the_incident_has_closed(deployed: Topology) -> None:
+    incident = lose("node-1")
+    node_register(registration=registration("node-5"), at=now())
+    for state, checkpoint in (("degraded", 10), ("replaying", 10), ("running", 10), ("running", 20)):
+        look(incident, *driver(newest().generation, state, checkpoint))
+    assert incident_get(1).state == "closed"
+    assert [one.number for one in incidents_with_queries_down()] == [1]
+    Query.objects.update(available=True)
+    follower = Follower()
+    incident_queries_note(number=1)
+    follower.check()
+    assert incident_get(1).all_queries_at is not None
+    assert "failed queries are available again" in entry_list(1).last().text
+    assert not incidents_with_queries_down()
+
+
+def test_repeating_a_step_writes_nothing(deployed: Topology) -> None:
+    incident = lose("node-1")
+    look(incident, *driver(1, "degraded", 20))
+    events = Event.objects.count()
+    for _ in range(3):
+        look(incident, *driver(1, "degraded", 20))
+    assert Event.objects.count() == events
+
+
+def test_a_deployment_in_between_makes_a_plan_stale(
+    deployed: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    incident = lose("node-1")
+    node_register(registration=registration("node-5"), at=now())
+    load = loading.machine_load
+
+    def load_and_overtake(*arguments: Any, **options: Any) -> Any:
+        machine = load(*arguments, **options)
+        Topology.objects.filter(name="counts").update(generation=7)
+        return machine
+
+    monkeypatch.setattr("controlplane.incidents.services.machine_load", load_and_overtake)
+    with pytest.raises(StalePlan, match="another generation than 1"):
+        look(incident)
+    assert newest().generation == 1
+
+
+def test_losing_the_same_nodes_twice_is_one_loss(deployed: Topology) -> None:
+    lose("node-1")
+    assert nodes_lost(evidence={"node-1": "again"}, at=now()) is None
+    assert Incident.objects.count() == 1
+    assert NodeRequest.objects.count() == 1
+
+
+def test_later_losses_grow_the_open_incident(deployed: Topology) -> None:
+    lose("node-1")
+    assert lose("node-2").number == 1
+    assert sorted(incident_get(1).failed_nodes.values_list("name", flat=True)) == ["node-1", "node-2"]
+    assert Event.objects.filter(kind="incident.grown").exists()
+
+
+def test_returned_node_closes_the_incident(deployed: Topology) -> None:
+    incident = lose("node-1")
+    node_register(
+        registration=registration("node-1", session="b2"), at=now(), returned=True, evidence="a new session"
+    )
+    look(incident)
+    assert incident_get(1).state == "closed"
+    assert newest().generation == 1
+    assert NodeRequest.objects.get().state == "failed"
+    assert node_get("node-5").state == "left"
+    Follower().check()
+
+
+def test_times_to_first_half_and_all_queries(deployed: Topology) -> None:
+    Query.objects.update(available=True, status="available")
+    incident = lose("node-1", "node-2", "node-3", "node-4")
+    failed = incident_get(1).summary["failed_queries"]["counts"]
+    assert failed
+    assert incident_get(1).first_query_at is None, "what was available before the loss does not count"
+    for number, query in enumerate(Query.objects.all(), 1):
+        Query.objects.filter(pk=query.pk).update(available=True, status="available")
+        look(incident)
+        seen = incident_get(1)
+        assert seen.first_query_at is not None
+        assert (seen.all_queries_at is not None) == (number == Query.objects.count())
+
+
+def test_suspicion_and_trust(deployed: Topology) -> None:
+    node_suspect(name="node-1", evidence="silent")
+    assert node_get("node-1").state == "suspect"
+    node_trust(name="node-1", evidence="heard")
+    assert node_get("node-1").state == "alive"
+    node_trust(name="node-1", evidence="heard")
+    assert Event.objects.filter(kind="node.suspect").count() == 1
+
+
+def test_drain_and_activate_are_audited_and_move_partitions(deployed: Topology) -> None:
+    follower = Follower()
+    incident = node_drain(name="node-1", actor="kim", reason="new kernel")
+    assert incident is not None
+    assert incident.trigger == "manual"
+    look(incident, *driver(1, "running", 10))
+    assert "node-1" not in newest().assignment.values()
+    assert node_drain(name="node-1", actor="kim", reason="again") is None
+    follower.check()
+    node_activate(name="node-1", actor="kim", reason="kernel is new")
+    assert node_get("node-1").state == "alive"
+    assert list(AuditEntry.objects.order_by("id").values_list("action", flat=True))[-2:] == [
+        "node.drained",
+        "node.activated",
+    ]
+    with pytest.raises(Missing):
+        node_drain(name="node-77", actor="kim", reason="typo")
+
+
+def test_drained_empty_node_leaves_without_an_incident(deployed: Topology) -> None:
+    node_register(registration=registration("node-9"), at=now())
+    assert node_drain(name="node-9", actor="kim", reason="not needed") is None
+    assert nodes_lost(evidence={"node-9": "gone"}, at=now()) is None
+    assert node_get("node-9").state == "left"
+    with pytest.raises(Conflict, match="only a draining node"):
+        node_activate(name="node-9", actor="kim", reason="too late")
+
+
+def test_recover_now(deployed: Topology) -> None:
+    incident = recover_now(topology="counts", actor="kim", reason="wrong output")
+    look(incident, *driver(1, "running", 30))
+    assert (newest().kind, newest().checkpoint) == ("restore", 30)
+    with pytest.raises(Missing):
+        recover_now(topology="other", actor="kim", reason="typo")
+    deployed.desired = "stopped"
+    deployed.save()
+    with pytest.raises(Conflict, match="only a deployed one"):
+        recover_now(topology="counts", actor="kim", reason="late")
+
+
+def test_absent_partitions_of_living_nodes(deployed: Topology) -> None:
+    event = PartitionsLost(
+        at=now().timestamp(),
+        topology="counts",
+        generation=1,
+        partitions=frozenset({"O0[0]"}),
+        evidence="absent for 20 s",
+    )
+    incident = partitions_lost(event=event, at=now())
+    assert incident is not None
+    look(incident, *driver(1, "degraded", 30))
+    assert newest().restore == ["O0[0]"]
+    assert partitions_lost(event=event, at=now()) is None, "it is about an older plan by now"
+
+
+def test_abort(deployed: Topology) -> None:
+    lose("node-1")
+    order: dict[str, Any] = {"kind": OperationKind.INCIDENT_ABORT, "number": 1, "actor": "kim"}
+    incident_order(**order, reason="maintenance")
+    assert incident_get(1).state == "aborted"
+    with pytest.raises(Conflict, match="aborted already"):
+        incident_order(**order, reason="again")
+    # What is down stays down until somebody asks.
+    incident = recover_now(topology="counts", actor="kim", reason="maintenance is over")
+    assert incident.number == 2
+    look(incident, *driver(1, "degraded", 10))
+    assert "node-1" not in newest().assignment.values()
+
+
+def test_story_entry_with_a_key_is_written_once(deployed: Topology) -> None:
+    lose("node-1")
+    assert story_add(number=1, kind="step", text="Told once.", key="once")
+    assert not story_add(number=1, kind="step", text="Told once.", key="once")
+    assert IncidentEntry.objects.filter(key="once").count() == 1
+
+
+def test_selectors(deployed: Topology, django_assert_max_num_queries: Any) -> None:
+    lose("node-1")
+    with django_assert_max_num_queries(1):
+        hosted = {node.name: node.partitions_hosted for node in node_list()}
+    assert sum(hosted.values()) == len(newest().assignment)
+    with django_assert_max_num_queries(3):
+        list(incident_list())
+    assert [plan.generation for plan in plan_list(topology="counts")] == [1]
+    assert not plan_list(incident=1)
+    assert node_name_next() == "node-6"
+    with pytest.raises(Missing):
+        incident_get(9)

@@ -1,0 +1,339 @@
+"""Incremental recovery on the real database: partial plans, orders of operators, metrics of an incident."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from controlplane.errors import Conflict, Missing
+from controlplane.events.choices import Door, OperationKind
+from controlplane.events.models import AuditEntry, Event, Operation
+from controlplane.incidents.actions import incident_action, incident_order
+from controlplane.incidents.loading import deployments_load, plans_newest
+from controlplane.incidents.models import Incident, RecoveryPlan
+from controlplane.incidents.selectors import entry_list, incident_get
+from controlplane.incidents.services import incident_advance, incident_queries_note, recover_now
+from controlplane.nodes.services import node_register, nodes_lost
+from controlplane.topologies.models import AvailabilitySample, Partition, Query, Topology
+from controlplane.topologies.policies import policy_of, topology_policy_set
+from controlplane.topologies.services import query_priorities_set
+from controlplane.topologies.telemetry import driver_status_apply
+from domain.messages import Control, DriverStatus
+from domain.recovery.events import (
+    CheckpointCompleted,
+    DriverReported,
+    Looked,
+    PlanPublished,
+)
+from tests.unit.controlplane.following import Follower
+from tests.unit.controlplane.incidents.places import newest, now, registration
+from workers.operations import operation_run
+from workers.reconciliation import observations, plan_of
+from workers.zookeeper import TopologyFacts
+
+pytestmark = pytest.mark.django_db
+
+BY: dict[str, Any] = {"actor": "kim", "reason": "because", "door": Door.REST}
+
+
+@pytest.fixture
+def measured(deployed: Topology) -> Topology:
+    """Every partition takes 25 % of a CPU, so that a node takes three."""
+    Partition.objects.update(cpu=0.25)
+    return deployed
+
+
+def lose(*names: str) -> Incident:
+    incident = nodes_lost(evidence=dict.fromkeys(names, "its registration is gone"), at=now())
+    assert incident is not None
+    return incident
+
+
+def seen(
+    state: str, *, absent: Collection[str] = (), behind: Collection[str] = (), checkpoint: int = 20
+) -> list[Any]:
+    at, generation = now().timestamp(), newest().generation
+    return [
+        DriverReported(
+            at=at, topology="counts", generation=generation, state=state, head=50, committed=50, checkpoint=0,
+            absent=frozenset(absent), behind=frozenset(behind),
+        ),
+        CheckpointCompleted(at=at, topology="counts", checkpoint=checkpoint, generation=generation),
+    ]  # fmt: skip
+
+
+def look(*events: Any) -> Any:
+    return incident_advance(number=1, events=[*events, Looked(at=now().timestamp())])
+
+
+def left_out() -> set[str]:
+    return {row.label for row in Partition.objects.all()} - set(newest().assignment)
+
+
+def test_waves_from_loss_to_close(measured: Topology) -> None:
+    follower = Follower()
+    lose("node-1", "node-2", "node-3")
+    node_register(registration=registration("node-5"), at=now())
+    assert look(*seen("degraded")).publish == ["counts"]
+    first = newest()
+    assert (first.method, first.wave, first.rollback, first.buffering) == ("incremental", 1, False, True)
+    assert incident_get(1).method == "incremental"
+    down = left_out()
+    assert down, "one node is not enough for all"
+    for row in Partition.objects.all():
+        where = (row.state, row.node.name if row.node else None)
+        if row.label in down:
+            assert where == ("failed", None)
+        elif row.label in first.restore:
+            assert where == ("restoring", first.assignment[row.label])
+    follower.check()
+    sent = plan_of(first)
+    assert sent.buffering
+    assert sent.method == "incremental"
+    assert set(sent.assignment) == set(first.assignment)
+
+    look(PlanPublished(at=now().timestamp(), topology="counts", generation=2))
+    look(*seen("degraded", absent=down, behind=first.restore))
+    assert incident_get(1).state == "replaying"
+    assert newest().caught_up_at is None
+    look(*seen("degraded", absent=down))
+    assert newest().caught_up_at is not None, "this wave works, whatever else is down"
+    assert incident_get(1).state == "acquiring"
+    follower.check()
+
+    for name in ("node-6", "node-7"):
+        node_register(registration=registration(name), at=now())
+    look(*seen("degraded", absent=down))
+    second = newest()
+    assert (second.wave, second.rollback, set(second.restore)) == (2, False, down)
+    assert not left_out()
+    look(*seen("running", checkpoint=20))
+    assert incident_get(1).state == "verifying"
+    look(*seen("running", checkpoint=60))
+    assert incident_get(1).state == "closed"
+    follower.check()
+
+
+def test_every_step_is_from_the_database(measured: Topology) -> None:
+    lose("node-1", "node-2", "node-3")
+    node_register(registration=registration("node-5"), at=now())
+    look(*seen("degraded"))
+    incident = incident_get(1)
+    assert set(incident.costs["counts"]) == {row.label for row in Partition.objects.all()}
+    Partition.objects.update(cpu=0.9)
+    look(*seen("degraded"))
+    assert incident_get(1).costs == incident.costs, "what replays measures high; what it counts for stays"
+    deployment = deployments_load(plans_newest(), incident)["counts"]
+    assert set(deployment.homes) == set(incident.costs["counts"])
+    assert deployment.before == 1
+    assert deployment.left_out == left_out()
+
+
+def test_an_aborted_incident_leaves_homes_for_the_next(measured: Topology) -> None:
+    lose("node-1", "node-2", "node-3")
+    node_register(registration=registration("node-5"), at=now())
+    look(*seen("degraded"))
+    missing = left_out()
+    incident_order(kind=OperationKind.INCIDENT_ABORT, number=1, actor="kim", reason="enough")
+    incident = recover_now(topology="counts", actor="kim", reason="now all of it")
+    deployment = deployments_load(plans_newest(), incident)["counts"]
+    assert missing <= set(deployment.homes), "older plans tell"
+    for name in ("node-6", "node-7", "node-8"):
+        node_register(registration=registration(name), at=now())
+    incident_advance(number=2, events=[*seen("degraded"), Looked(at=now().timestamp())])
+    assert newest().method == "blocking", "no node was lost in this incident"
+    assert not left_out()
+
+
+def test_the_driver_tells_who_is_behind(measured: Topology) -> None:
+    status = DriverStatus(
+        topology="counts", pid=1, session="a", generation=1, state="degraded", head=9, committed=9,
+        checkpoint=0, absent=["O0[0]"], behind=["O1[0]"], at=1.0,
+    )  # fmt: skip
+    fact = TopologyFacts(name="counts", spec=None, driver=status, latest=None, plan=None)
+    (event,) = observations({"counts": fact})
+    assert isinstance(event, DriverReported)
+    assert (event.absent, event.behind) == (frozenset({"O0[0]"}), frozenset({"O1[0]"}))
+    driver_status_apply(status=status)
+    states = {row.label: row.state for row in Partition.objects.all()}
+    assert (states["O0[0]"], states["O1[0]"], states["O0[1]"]) == ("failed", "replaying", "running")
+
+
+def test_approval_through_operations(measured: Topology) -> None:
+    topology_policy_set(name="counts", changes={"approval": "approve"}, **BY)
+    with pytest.raises(Missing):
+        incident_action(kind=OperationKind.INCIDENT_APPROVE, number=1, **BY)
+    lose("node-1", "node-2", "node-3")
+    with pytest.raises(Conflict, match="no plan that waits"):
+        incident_action(kind=OperationKind.INCIDENT_APPROVE, number=1, **BY)
+    node_register(registration=registration("node-5"), at=now())
+    follower = Follower()
+    look(*seen("degraded"))
+    assert newest().generation == 1
+    (waiting,) = incident_get(1).proposals.values()
+    assert waiting["restore"]
+    follower.check()
+    with pytest.raises(Conflict, match="'counts-w1-old' is not on the table"):
+        incident_action(kind=OperationKind.INCIDENT_APPROVE, number=1, proposal="counts-w1-old", **BY)
+
+    early = incident_action(kind=OperationKind.INCIDENT_APPROVE, number=1, **BY)
+    assert early.parameters == {"proposals": [waiting["proposal"]]}
+    node_register(registration=registration("node-6"), at=now())
+    look(*seen("degraded"))  # another node, another proposal: the approval is overtaken
+    coordination: Any = NoZooKeeper()
+    operation_run(coordination, str(early.pk))
+    early.refresh_from_db()
+    assert (early.state, newest().generation) == ("failed", 1)
+    assert "is not on the table" in early.error
+
+    operation = incident_action(kind=OperationKind.INCIDENT_APPROVE, number=1, idempotency_key="k", **BY)
+    again = incident_action(kind=OperationKind.INCIDENT_APPROVE, number=1, idempotency_key="k", **BY)
+    assert again == operation
+    operation_run(coordination, str(operation.pk))
+    operation.refresh_from_db()
+    assert operation.state == "succeeded"
+    assert newest().generation == 2
+    assert newest().explanation["proposal"] == operation.parameters["proposals"][0]
+    assert incident_get(1).proposals == {}
+    assert AuditEntry.objects.filter(action="incident.approve").count() == 2
+    assert "kim confirmed proposal" in " ".join(entry.text for entry in entry_list(1))
+    follower.check()
+
+
+def test_what_changed_while_a_plan_was_confirmed(measured: Topology) -> None:
+    """Nobody has looked at the new node yet, so that the old plan is still on the table: confirming it says
+    that it is not carried out, and what is proposed instead."""
+    topology_policy_set(name="counts", changes={"approval": "approve"}, **BY)
+    lose("node-1", "node-2", "node-3")
+    node_register(registration=registration("node-5"), at=now())
+    look(*seen("degraded"))
+    (before,) = incident_get(1).proposals.values()
+    operation = incident_action(kind=OperationKind.INCIDENT_APPROVE, number=1, **BY)
+    node_register(registration=registration("node-6"), at=now())
+    coordination: Any = NoZooKeeper()
+    operation_run(coordination, str(operation.pk))
+    operation.refresh_from_db()
+    assert operation.state == "failed"
+    assert f"{before['proposal']} was confirmed, but the situation has changed" in operation.error
+    assert newest().generation == 1
+    (instead,) = incident_get(1).proposals.values()
+    assert instead["proposal"] != before["proposal"]
+    told = entry_list(1).last()
+    assert told is not None
+    assert told.text.startswith(f"Proposal {before['proposal']} was confirmed, but the situation has changed")
+
+
+def test_what_is_confirmed_during_a_pause_waits_for_its_end(measured: Topology) -> None:
+    topology_policy_set(name="counts", changes={"approval": "approve"}, **BY)
+    lose("node-1", "node-2", "node-3")
+    node_register(registration=registration("node-5"), at=now())
+    look(*seen("degraded"))
+    coordination: Any = NoZooKeeper()
+    for kind, generation in (("pause", 1), ("approve", 1), ("resume", 2)):
+        operation = incident_action(kind=OperationKind(f"incident.{kind}"), number=1, **BY)
+        operation_run(coordination, str(operation.pk))
+        operation.refresh_from_db()
+        assert (operation.state, newest().generation) == ("succeeded", generation)
+
+
+def test_pause_resume_replan_and_abort_through_operations(measured: Topology) -> None:
+    coordination: Any = NoZooKeeper()
+    lose("node-1", "node-2", "node-3")
+
+    def ask(kind: OperationKind) -> Operation:
+        operation = incident_action(kind=kind, number=1, **BY)
+        operation_run(coordination, str(operation.pk))
+        operation_run(coordination, str(operation.pk))  # delivered twice
+        operation.refresh_from_db()
+        assert operation.state == "succeeded", operation.error
+        return operation
+
+    with pytest.raises(Conflict, match="only a paused recovery can be resumed"):
+        incident_action(kind=OperationKind.INCIDENT_RESUME, number=1, **BY)
+    ask(OperationKind.INCIDENT_PAUSE)
+    assert incident_get(1).paused
+    with pytest.raises(Conflict, match="paused already"):
+        incident_action(kind=OperationKind.INCIDENT_PAUSE, number=1, **BY)
+    node_register(registration=registration("node-5"), at=now())
+    look(*seen("degraded"))
+    assert newest().generation == 1, "paused"
+    ask(OperationKind.INCIDENT_RESUME)
+    assert newest().generation == 2
+    ask(OperationKind.INCIDENT_REPLAN)
+    assert newest().generation == 3, "the plan was not applied yet; once, though delivered twice"
+    assert RecoveryPlan.objects.get(generation=2).state == "superseded"
+    ask(OperationKind.INCIDENT_ABORT)
+    assert incident_get(1).state == "aborted"
+    with pytest.raises(Conflict, match="is aborted; nothing more"):
+        incident_action(kind=OperationKind.INCIDENT_REPLAN, number=1, **BY)
+    with pytest.raises(Conflict, match="aborted already"):
+        incident_order(kind=OperationKind.INCIDENT_PAUSE, number=1, actor="kim", reason="late")
+
+
+class NoZooKeeper:
+    """A ZooKeeper in which nothing is known: no driver, no checkpoint, no plan, and every plan is taken."""
+
+    def topology_facts(self, names: Any) -> dict[str, TopologyFacts]:
+        return {
+            name: TopologyFacts(name=name, spec=None, driver=None, latest=None, plan=None) for name in names
+        }
+
+    def plan_publish(self, name: str, plan: Any) -> Any:
+        return plan
+
+    def control_change(self, name: str, change: Any) -> Any:
+        return change(Control())
+
+
+def test_edits_have_the_open_incident_looked_at(
+    measured: Topology, sent_tasks: list[Any], django_capture_on_commit_callbacks: Any
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        query_priorities_set(topology="counts", priorities={"O1[0]": 9}, **BY)
+    assert not [message for message in sent_tasks if message[0] == "recovery.incident_step"]
+    with django_capture_on_commit_callbacks(execute=True):
+        lose("node-1", "node-2", "node-3")
+    sent_tasks.clear()
+    with django_capture_on_commit_callbacks(execute=True):
+        query_priorities_set(topology="counts", priorities={"O1[0]": 10, "O0[0]": 1, "O0[1]": 1}, **BY)
+        topology_policy_set(name="counts", changes={"rollback": "global"}, **BY)
+    assert sent_tasks.count(("recovery.incident_step", 1)) == 2
+    node_register(registration=registration("node-5"), at=now())
+    look(*seen("degraded"))
+    assert newest().rollback
+    explained = {one["query"]: one["priority"] for one in newest().explanation["explanations"]}
+    assert explained["O1[0]"] == 10
+
+
+def test_policies_are_audited_and_fall_back_on_the_installation(measured: Topology) -> None:
+    follower = Follower()
+    assert policy_of(measured).correlation_threshold == 2
+    row = topology_policy_set(
+        name="counts", changes={"planner": "look_ahead", "correlation_threshold": 5}, **BY
+    )
+    assert (policy_of(row).planner, policy_of(row).correlation_threshold) == ("look_ahead", 5)
+    follower.check()
+    entry = AuditEntry.objects.get(action="topology.policy")
+    assert entry.before == {"planner": "best_density", "correlation_threshold": None}
+    events = Event.objects.count()
+    topology_policy_set(name="counts", changes={"planner": "look_ahead"}, **BY)
+    assert Event.objects.count() == events, "nothing has changed"
+
+
+def test_area_under_the_availability_curve(measured: Topology) -> None:
+    incident = lose("node-1", "node-2", "node-3", "node-4")
+    start = timezone.now() - timedelta(seconds=100)
+    Incident.objects.update(detected_at=start)
+    AvailabilitySample.objects.all().delete()
+    for seconds, weighted in ((-5, 1.0), (0, 0.0), (50, 0.5)):
+        at = start + timedelta(seconds=seconds)
+        AvailabilitySample.objects.create(topology=measured, at=at, available=1, total=3, weighted=weighted)
+    assert incident_get(1).availability_area is None
+    Query.objects.update(available=True)
+    incident_queries_note(number=incident.number)
+    # Half the time nothing, half the time half of the priority.
+    assert incident_get(1).availability_area == pytest.approx(0.25, abs=0.01)

@@ -1,0 +1,171 @@
+"""How far a topology has come, the original input, and the command."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from django.core.management import CommandError, call_command
+
+from controlplane.topologies.models import Topology
+from controlplane.verification.extent import extent_read
+from controlplane.verification.original import original_read
+from controlplane.verification.problems import VerificationError
+from spark_jobs.sinks.parquet import epochs_present, partition_path
+from spark_jobs.sources.prepare import prepare
+from spark_jobs.sources.sample import sample_write
+from tests.unit.controlplane.verification.small_engine import run
+from tests.unit.controlplane.verification.test_verifying import pipeline
+
+
+def log(path: Path, *entries: dict[str, Any], tail: bytes = b"") -> Path:
+    path.write_bytes(b"".join(json.dumps(entry).encode() + b"\n" for entry in entries) + tail)
+    return path
+
+
+def plan(epoch: int, *, final: bool = False) -> dict[str, Any]:
+    slices = {"Source": [{"tuple": epoch * 10 - 10}, {"tuple": epoch * 10}]}
+    return {"t": "plan", "epoch": epoch, "slices": slices, "watermark": epoch * 100,
+            "previous_watermark": epoch * 100 - 100, "at": 0.0, "final": final}  # fmt: skip
+
+
+START = {"t": "start", "at": 0.0, "origin_us": 7}
+
+
+class TestExtent:
+    def test_last_commit_counts_and_a_torn_line_does_not(self, tmp_path: Path) -> None:
+        path = log(
+            tmp_path / "epochs.log", START, plan(1), plan(2), {"t": "commit", "epoch": 1}, tail=b'{"t":"com'
+        )
+        extent = extent_read(path)
+        assert (extent.epoch, extent.origin_us, extent.watermark, extent.final) == (1, 7, 100, False)
+        assert extent.tuples == {"Source": 10}
+
+    def test_rollback_takes_back(self, tmp_path: Path) -> None:
+        applied = {"t": "applied", "generation": 2, "epoch": 1}
+        path = log(tmp_path / "epochs.log", START, plan(1), plan(2), {"t": "commit", "epoch": 2}, applied)
+        assert extent_read(path).epoch == 1
+
+    def test_trimmed_log_tells_by_the_next_epoch(self, tmp_path: Path) -> None:
+        path = log(
+            tmp_path / "epochs.log", START, {"t": "head", "epoch": 3}, plan(3), {"t": "commit", "epoch": 2}
+        )
+        extent = extent_read(path)
+        assert (extent.tuples, extent.watermark) == ({"Source": 20}, 200)
+
+    def test_nothing_committed_yet(self, tmp_path: Path) -> None:
+        assert extent_read(log(tmp_path / "epochs.log", START, plan(1))).tuples == {}
+
+    @pytest.mark.parametrize(
+        ("entries", "message"),
+        [
+            ([], "the log has no start"),
+            ([START, {"t": "commit", "epoch": 4}], "no longer holds epoch 4"),
+            ([START, {"t": "commit"}], "line 2: the line is damaged"),
+        ],
+    )
+    def test_unusable_logs(self, tmp_path: Path, entries: list[dict[str, Any]], message: str) -> None:
+        with pytest.raises(VerificationError, match=message):
+            extent_read(log(tmp_path / "epochs.log", *entries))
+
+
+class TestOriginal:
+    """Two readers written apart from each other must agree on what is in a file."""
+
+    @pytest.mark.parametrize(
+        ("name", "body"),
+        [
+            ("i.csv", b'text,ts\r\n"a,b",2023-01-01T00:00:00Z\r\n"x\ny",1672531201\r\n\xff,5\r\nlast\r\n'
+                      b"z,99999999999\r\n"),
+            ("i.tsv", b"ts\ttext\n1672531200123\t#a\n\t#b\n1672531200122\t\xc3\xa9\n"),
+            ("i.jsonl", b'\xef\xbb\xbf{"text":"a","ts":1}\n\n{"text":null,"ts":2}\n{"ts":3.5,"text":"b"}\n'
+                        b'{oops\n{"text":"\xff","ts":4}\n{"text":7,"ts":5}\n{"text":"c","ts":"2023-01-01"}\n'),
+            ("i.csv", b"text\na\n\xfe\n\nb\n"),
+        ],
+    )  # fmt: skip
+    def test_text_formats(self, name: str, body: bytes, tmp_path: Path) -> None:
+        (tmp_path / name).write_bytes(body)
+        self.agree(tmp_path / name, tmp_path)
+
+    @pytest.mark.parametrize(
+        "times",
+        [
+            None,
+            pa.array([5, None, 3, 4], pa.timestamp("ms")),
+            pa.array([1_672_531_200, 1_672_531_199, None, 7]),
+            pa.array([None, 1.5, float("nan"), 1.25]),
+            pa.array(["2023-01-01", "soon", None, "1672531200"]),
+            pa.array([1, 2, 3, 4], pa.date32()),
+        ],
+    )
+    def test_parquet(self, times: pa.Array | None, tmp_path: Path) -> None:
+        raw = pa.array([b"one #a", None, b"\xff", "vier é".encode()], pa.binary())
+        columns = {"text": pa.Array.from_buffers(pa.string(), 4, raw.buffers())}
+        pq.write_table(
+            pa.table(columns if times is None else {**columns, "ts": times}), tmp_path / "i.parquet"
+        )
+        self.agree(tmp_path / "i.parquet", tmp_path)
+
+    def agree(self, source: Path, directory: Path) -> None:
+        texts, times = original_read(source, text="text", ts="ts", ts_unit="auto")
+        with pa.memory_map(prepare(source, directory / "input.arrow").path) as mapped:
+            prepared = pa.ipc.open_file(mapped).read_all().to_pydict()
+        assert texts == prepared["text"]
+        assert times == prepared.get("ts")
+
+    def test_missing_file_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(VerificationError, match=r"nix\.csv: the original input cannot be read"):
+            original_read(tmp_path / "nix.csv", text="text", ts="ts", ts_unit="auto")
+
+
+@pytest.mark.django_db
+class TestCommand:
+    @pytest.fixture
+    def home(self, tmp_path: Path, settings: Any) -> Path:
+        source = sample_write(tmp_path / "tweets.parquet", tweets=1_000)
+        spec = pipeline("hashtags", rate=100, path=str(source))
+        run(tmp_path, spec, source=source, epochs=10, tuples=400)
+        Topology.objects.create(name="hashtags", spec=spec)
+        settings.RESURGE = type("Environment", (), {"home": tmp_path, "outputs": str(tmp_path / "outputs")})
+        return tmp_path
+
+    def test_clean(self, home: Path) -> None:
+        out = io.StringIO()
+        call_command("verify", "hashtags", stdout=out, stderr=io.StringIO())
+        assert "15 of 15 queries are exact" in out.getvalue()
+        assert "up to epoch 10, 4,000 tuples of Source, watermark 2023-11-14T22:14:03" in out.getvalue()
+
+    def test_faults_end_with_one_and_are_shown(self, home: Path) -> None:
+        epoch = epochs_present(home / "outputs", "hashtags", "O0", 0)[0]
+        (partition_path(home / "outputs", "hashtags", "O0", 0) / f"epoch={epoch}" / "part.parquet").unlink()
+        out = io.StringIO()
+        with pytest.raises(SystemExit) as caught:
+            call_command("verify", "hashtags", rows=1, stdout=out, stderr=io.StringIO())
+        assert caught.value.code == 1
+        assert "O0[0] missing: window_start=2023-11-14T22:13:15.000+00:00" in out.getvalue()
+        assert "14 of 15 queries are exact" in out.getvalue()
+
+    def test_json(self, home: Path) -> None:
+        out = io.StringIO()
+        call_command("verify", "hashtags", json=True, stdout=out, stderr=io.StringIO())
+        found = json.loads(out.getvalue())
+        assert found["clean"] is True
+        assert found["tuples"] == {"Source": 4000}
+        assert [query["query"] for query in found["queries"]] == [f"O{n}[0]" for n in range(15)]
+        assert all(
+            query["missing"] == 0 and query["expected"] == query["found"] for query in found["queries"]
+        )
+
+    def test_unknown_topology_and_missing_input_end_with_two(self, home: Path) -> None:
+        with pytest.raises(CommandError, match="there is no topology 'nix'; there are: hashtags") as caught:
+            call_command("verify", "nix")
+        assert caught.value.returncode == 2
+        (home / "tweets.parquet").unlink()
+        with pytest.raises(CommandError, match="the original input is gone") as caught:
+            call_command("verify", "hashtags", stdout=io.StringIO(), stderr=io.StringIO())
+        assert caught.value.returncode == 2

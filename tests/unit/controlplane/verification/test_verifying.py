@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from controlplane.verification.problems import VerificationError
+from controlplane.verification.verifying import Verification, topology_verify
+from domain.topology.load import load_yaml
+from spark_jobs.sinks.parquet import epochs_present, partition_path, write_epoch
+from spark_jobs.sources.sample import sample_write
+from tests.unit.controlplane.verification.small_engine import run
+
+PIPELINES = Path(__file__).resolve().parents[4] / "spark_jobs" / "pipelines"
+
+
+def pipeline(name: str, **source: Any) -> dict[str, Any]:
+    spec = load_yaml((PIPELINES / f"{name}.yaml").read_text(encoding="utf-8"))
+    spec["operators"][0]["params"] |= source
+    return spec
+
+
+def verify(home: Path, spec: dict[str, Any], **options: Any) -> Verification:
+    return topology_verify(spec=spec, home=home, outputs=home / "outputs", **options)
+
+
+def faults(verification: Verification) -> dict[str, tuple[int, int, int, int]]:
+    return {
+        query.query: (query.missing, query.duplicate, query.unexpected, query.different)
+        for query in verification.queries
+        if not query.clean
+    }
+
+
+@pytest.fixture(scope="module")
+def tweets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return sample_write(tmp_path_factory.mktemp("input") / "tweets.parquet", tweets=3_000, seed=3)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, tweets: Path) -> Path:
+    home = tmp_path_factory.mktemp("run")
+    run(home, pipeline("hashtags", rate=100, path=str(tweets)), source=tweets, epochs=30, tuples=300)
+    return home
+
+
+class TestHashtags:
+    @pytest.fixture
+    def home(self, tmp_path: Path, finished: Path, tweets: Path) -> Path:
+        self.spec = pipeline("hashtags", rate=100, path=str(tweets))
+        return Path(shutil.copytree(finished, tmp_path / "home"))
+
+    def test_clean_run_is_exact_in_all_fifteen_queries(self, home: Path) -> None:
+        verification = verify(home, self.spec)
+        assert faults(verification) == {}
+        assert verification.clean
+        assert verification.tuples == {"Source": 9_000}
+        assert len(verification.queries) == 15
+        assert all(query.expected == query.found > 0 for query in verification.queries)
+
+    def test_missing_epoch_is_found(self, home: Path) -> None:
+        epoch = epochs_present(home / "outputs", "hashtags", "O1", 0)[2]
+        file = partition_path(home / "outputs", "hashtags", "O1", 0) / f"epoch={epoch}" / "part.parquet"
+        rows = pq.read_metadata(file).num_rows
+        file.unlink()
+        assert faults(verify(home, self.spec)) == {"O1[0]": (rows, 0, 0, 0)}
+
+    def test_missing_duplicated_changed_and_invented_rows_are_found(self, home: Path) -> None:
+        epoch = epochs_present(home / "outputs", "hashtags", "O4", 0)[1]
+        file = partition_path(home / "outputs", "hashtags", "O4", 0) / f"epoch={epoch}" / "part.parquet"
+        table = pq.read_table(file, partitioning=None)
+        changed = table.column("count").to_pylist()
+        changed[5] += 1
+        table = table.set_column(3, "count", pa.array(changed))
+        invented = table.slice(0, 1).set_column(2, "key", pa.array(["nobody wrote this"]))
+        pq.write_table(pa.concat_tables([table.slice(1), table.slice(2, 1), invented]), file)
+        verification = verify(home, self.spec, examples=10)
+        assert faults(verification) == {"O4[0]": (1, 1, 1, 1)}
+        (query,) = (query for query in verification.queries if not query.clean)
+        assert sorted(finding.kind for finding in query.examples) == [
+            "different", "duplicate", "missing", "unexpected",
+        ]  # fmt: skip
+        (different,) = (finding for finding in query.examples if finding.kind == "different")
+        assert different.found == different.expected + 1
+
+    def test_rows_after_the_committed_epoch_do_not_count(self, home: Path) -> None:
+        log = home / "topologies" / "hashtags" / "epochs.log"
+        with log.open("ab") as file:
+            file.write(b'{"t":"applied","generation":3,"epoch":20}\n{"t":"commit","epoch":4')
+        verification = verify(home, self.spec)
+        assert verification.epoch == 20
+        assert verification.clean
+
+    def test_tentative_rows_are_counted_and_not_compared(self, home: Path) -> None:
+        row = pa.table(
+            {"window_start": [0], "window_end": [5], "key": ["x"], "count": [1], "status": ["tentative"]}
+        )
+        epoch = max(epochs_present(home / "outputs", "hashtags", "O0", 0))
+        write_epoch(home / "outputs", "hashtags", "O0", 0, epoch - 1, row)
+        verification = verify(home, self.spec)
+        assert verification.queries[0].tentative == 1
+
+    def test_a_changed_original_is_refused_and_a_copy_accepted(self, home: Path, tweets: Path) -> None:
+        copy = home / "copy.parquet"
+        copy.write_bytes(tweets.read_bytes())
+        facts = home / "topologies" / "hashtags" / "input.json"
+        noted = json.loads(facts.read_text())
+        facts.write_text(json.dumps(noted | {"mtime_ns": 1}))
+        assert verify(home, self.spec).clean
+        facts.write_text(json.dumps(noted | {"mtime_ns": 1, "digest": "another"}))
+        with pytest.raises(VerificationError, match="has changed since the topology started"):
+            verify(home, self.spec)
+        assert verify(home, self.spec, inputs={"Source": copy}).clean
+
+
+def test_bounded_input_is_flushed_and_exact(tmp_path: Path, tweets: Path) -> None:
+    spec = pipeline("hashtags", rate=100, path=str(tweets), limit=7_777)
+    run(tmp_path, spec, source=tweets, epochs=1_000, tuples=333)
+    verification = verify(tmp_path, spec)
+    assert verification.final
+    assert faults(verification) == {}
+    last = max(finding["window_end"] for finding in _rows(tmp_path, "O3"))
+    assert last > verification.watermark_us  # windows that the input did not fill are there
+
+
+def _rows(home: Path, operator: str) -> list[dict[str, Any]]:
+    table = pq.read_table(home / "outputs" / "hashtags" / operator)
+    ends = pc.cast(table.column("window_end"), pa.int64()).to_pylist()
+    return [{"window_end": end} for end in ends]
+
+
+@pytest.mark.parametrize("name", ["trending", "mentions"])
+@pytest.mark.parametrize("limit", [None, 8_000])
+def test_other_pipelines_are_exact(name: str, limit: int | None, tmp_path: Path, tweets: Path) -> None:
+    spec = pipeline(name, rate=100, path=str(tweets), **({"limit": limit} if limit else {}))
+    run(tmp_path, spec, source=tweets, epochs=50, tuples=200)
+    verification = verify(tmp_path, spec)
+    assert faults(verification) == {}
+    assert verification.clean
+    assert not any(query.skipped for query in verification.queries)
+
+
+def test_files_own_times_out_of_order_and_unusable_rows(tmp_path: Path) -> None:
+    lines = []
+    for n in range(2_000):
+        shaken = 1_700_000_000_000 + n * 40 + (n * 7919 % 1_000) * 15
+        lines.append({"ts": shaken, "text": f"#tag{n % 17} and #Other{n % 5}"})
+    lines[10]["text"] = None
+    lines[20]["ts"] = "never"
+    source = tmp_path / "input.jsonl"
+    body = "\n".join(json.dumps(line) for line in lines).encode()
+    source.write_bytes(body.replace(b'"#tag3 and #Other0"', b'"#tag\xff"', 1))
+    spec = pipeline("hashtags", path=str(source), limit=5_003)
+    run(tmp_path, spec, source=source, epochs=1_000, tuples=197)
+    verification = verify(tmp_path, spec)
+    assert faults(verification) == {}
+    assert all(query.expected > 0 for query in verification.queries)
+
+
+def test_what_only_the_engine_can_run_is_said(tmp_path: Path, tweets: Path) -> None:
+    spec = pipeline("trending", rate=100, path=str(tweets))
+    spec["operators"].append(
+        {"name": "Custom", "kind": "sql", "inputs": [{"from": "Counts"}], "output": True,
+         "params": {"query": "SELECT * FROM input WHERE count > 1"}}
+    )  # fmt: skip
+    run(tmp_path, spec, source=tweets, epochs=40, tuples=200)
+    verification = verify(tmp_path, spec)
+    assert verification.clean
+    (skipped,) = (query for query in verification.queries if query.skipped)
+    assert skipped.skipped == "operator Custom is of kind sql, which only the engine can run"
+
+
+def test_without_a_log_it_is_said_where_it_was_looked_for(tmp_path: Path, tweets: Path) -> None:
+    with pytest.raises(VerificationError, match=r"epochs\.log: the epoch log cannot be read"):
+        verify(tmp_path, pipeline("hashtags", path=str(tweets)))
+
+
+def test_earlier_times_that_come_in_a_later_epoch(tmp_path: Path) -> None:
+    seconds = [*range(40, 60), *range(10, 40), *range(60, 200)]
+    lines = [json.dumps({"ts": 1_700_000_000 + second, "text": f"#tag{second % 3}"}) for second in seconds]
+    source = tmp_path / "input.jsonl"
+    source.write_text("\n".join(lines), encoding="utf-8")
+    spec = pipeline("hashtags", path=str(source), limit=150)
+    run(tmp_path, spec, source=source, epochs=1_000, tuples=10)
+    assert faults(verify(tmp_path, spec)) == {}

@@ -1,0 +1,77 @@
+"""What partitions count for in an incident, and which nodes are asked for because of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.recovery.costs import costs_fix
+from domain.recovery.events import Looked, NodeArrived, NodeReturned
+from domain.recovery.incident import Deployment, NodeView
+from domain.recovery.instructions import AskForNode
+from tests.simulation.incident_graphs import branches
+from tests.unit.domain.recovery.chains import machine, report
+from tests.unit.domain.recovery.test_machine import arrive, lose, only
+
+GRAPH = branches("t0", 1)  # Source[0], A[0], B[0], All[0], Unused[0]
+PARTITIONS = GRAPH.partitions
+
+
+def nodes(*capacities: float) -> dict[str, NodeView]:
+    return {
+        f"node-{i}": NodeView(name=f"node-{i}", alive=True, usable=True, capacity=capacity)
+        for i, capacity in enumerate(capacities, 1)
+    }
+
+
+def deployment(costs: dict[str, float], home: str = "node-1") -> Deployment:
+    return Deployment(topology=GRAPH, generation=1, assignment=dict.fromkeys(PARTITIONS, home), costs=costs)
+
+
+def test_a_node_that_was_overloaded_is_entitled_to_its_bound() -> None:
+    (fixed,) = costs_fix({"t0": deployment(dict.fromkeys(PARTITIONS, 70.0))}, nodes(100.0), {}, 0.8).values()
+    assert sum(fixed.values()) == pytest.approx(80.0, abs=1e-3)
+    assert sum(fixed.values()) <= 80.0, "rounded down: what filled a node fills one"
+
+
+def test_measured_costs_within_the_bound_stay_and_unmeasured_ones_count_a_little() -> None:
+    fixed = costs_fix({"t0": deployment({"A[0]": 33.3333333})}, nodes(100.0), {}, 0.8)["t0"]
+    assert fixed["A[0]"] == pytest.approx(33.3333, abs=1e-4)
+    assert fixed["B[0]"] == pytest.approx(1.0)
+
+
+def test_what_was_fixed_stays_and_a_newcomer_shares_what_was_left() -> None:
+    first = deployment(dict.fromkeys(PARTITIONS, 10.0))
+    kept = costs_fix({"t0": first}, nodes(100.0), {}, 0.8)
+    assert costs_fix({"t0": deployment(dict.fromkeys(PARTITIONS, 99.0))}, nodes(100.0), kept, 0.8) == {}
+    both = {"t0": first, "t1": deployment(dict.fromkeys(PARTITIONS, 10.0))}
+    fixed = costs_fix(both, nodes(100.0), kept, 0.8)
+    assert set(fixed) == {"t1"}
+    assert sum(fixed["t1"].values()) == pytest.approx(30.0, abs=1e-3)
+
+
+def test_a_node_on_top_is_as_large_as_the_largest_home() -> None:
+    subject = machine()
+    subject.nodes["node-3"].capacity = 200.0
+    lose(subject, "node-2", "node-3")
+    arrive(subject, "node-4")
+    subject.requests["incident-7/node-3/1"].state = "failed"
+    subject.handle_stimulus(Looked(at=6.0))
+    for request in subject.requests.values():
+        request.state = "joined"
+    asked = only(report(subject, "degraded"), AskForNode)
+    assert [one.lost_node for one in asked] == ["node-3"]
+    assert subject.requests[asked[0].key].capacity == 200.0
+
+
+def test_a_node_asked_for_on_top_is_not_given_up_because_its_namesake_came_back() -> None:
+    subject = machine()
+    lose(subject, "node-2", "node-3")
+    arrive(subject, "node-4")
+    subject.nodes["node-3"].alive = True
+    subject.handle_stimulus(NodeReturned(at=6.0, node="node-3", evidence="a new session"))
+    asked = only(report(subject, "degraded"), AskForNode)
+    assert len(asked) == 1
+    assert not only(subject.handle_stimulus(Looked(at=8.0)), AskForNode), "it is on its way"
+    subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
+    subject.handle_stimulus(NodeArrived(at=9.0, node="node-9"))
+    assert subject.cases["t0"].wave == 2

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from spark_jobs.sources.file import SOURCE_SCHEMA, FileDataSource, FileSlice, FileStreamReader
+from spark_jobs.sources.prepare import prepare
+from spark_jobs.sources.problems import SourceError
+from spark_jobs.sources.registry import reader_create, source_problems
+
+ORIGIN = 1_700_000_000_123_457
+HERE = __name__
+
+
+class OwnReader(DataSourceStreamReader):
+    def __init__(self, options: dict[str, str]) -> None:
+        self.options = options
+
+    def read(self, partition: Any) -> Any:
+        return iter(())
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
+    directory = tmp_path_factory.mktemp("plain")
+    pq.write_table(pa.table({"text": [f"row {n}" for n in range(7)]}), directory / "i.parquet")
+    return prepare(directory / "i.parquet", directory / "input.arrow").path
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    directory = tmp_path_factory.mktemp("timed")
+    table = pa.table({"text": list("abcdef"), "ts": [50, 20, 90, 40, 60, 55]})
+    pq.write_table(table, directory / "i.parquet")
+    return prepare(directory / "i.parquet", directory / "input.arrow", ts_unit="us").path
+
+
+def reader(path: str, **options: Any) -> FileStreamReader:
+    return FileStreamReader({"path": path, "rate": 3, "origin_us": ORIGIN, "parallelism": 3, **options})
+
+
+def tuples(source: FileStreamReader, start: int, end: int) -> list[tuple[int, str]]:
+    rows = []
+    for part in source.partitions({"tuple": start}, {"tuple": end}):
+        for batch in source.read(part):
+            assert batch.schema == SOURCE_SCHEMA
+            rows += list(zip(batch.column("ts").to_pylist(), batch.column("text").to_pylist(), strict=True))
+    return rows
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(1, 5), st.sampled_from([1, 3, 7, 1000, 999_983]))
+def test_tuple_n_is_row_n_at_its_time(plain: str, start: int, size: int, parallelism: int, rate: int) -> None:
+    source = reader(plain, rate=rate, parallelism=parallelism)
+    expected = [(ORIGIN + n * 1_000_000 // rate, f"row {n % 7}") for n in range(start, start + size)]
+    assert tuples(source, start, start + size) == expected
+    assert source.watermark(start) == ORIGIN + start * 1_000_000 // rate
+    parts = source.partitions({"tuple": start}, {"tuple": start + size})
+    assert len(parts) == (parallelism if size else 0)
+    assert [part.index for part in parts] == list(range(len(parts)))
+
+
+def test_times_far_ahead_are_exact(plain: str) -> None:
+    n = 5_000_000_000_000
+    assert tuples(reader(plain, rate=7), n, n + 1)[0][0] == ORIGIN + n * 1_000_000 // 7
+
+
+def test_text_is_not_copied(plain: str) -> None:
+    source = reader(plain, parallelism=1)
+    (batch,) = source.read(FileSlice(0, 2, 5))
+    mapped = source.table.column("text").chunk(0)
+    assert batch.column("text").buffers()[2].address == mapped.buffers()[2].address
+
+
+class TestFilesOwnTimes:
+    SPAN, STEP = 70, 14
+
+    def every(self, source: FileStreamReader, count: int) -> list[int]:
+        return [ts for ts, _ in tuples(source, 0, count)]
+
+    def test_each_pass_goes_on_where_the_one_before_ended(self, timed: str) -> None:
+        base = [50, 20, 90, 40, 60, 55]
+        period = self.SPAN + self.STEP
+        expected = [time + turn * period for turn in range(3) for time in base]
+        assert self.every(reader(timed), 18) == expected
+
+    def test_watermark_is_the_least_time_still_to_come(self, timed: str) -> None:
+        source = reader(timed)
+        times = self.every(source, 40)
+        for n in range(20):
+            assert source.watermark(n) == min(times[n:])
+
+    def test_last_ts_is_the_greatest_so_far(self, timed: str) -> None:
+        source = reader(timed)
+        times = self.every(source, 30)
+        for n in range(1, 30):
+            assert source.last_ts(n) == max(times[:n])
+
+
+class TestOffsets:
+    def test_limit_ends_the_stream(self, plain: str) -> None:
+        source = reader(plain, limit="10")
+        assert source.advance({"tuple": 8}, 5) == {"tuple": 10}
+        assert source.finished({"tuple": 10})
+        assert not source.finished({"tuple": 9})
+        assert source.advance({"tuple": 10}, 5) == {"tuple": 10}
+        assert source.last_ts(10) == ORIGIN + 9 * 1_000_000 // 3
+
+    def test_latest_offset_follows_the_clock(self, plain: str) -> None:
+        now = time.time_ns() // 1_000
+        source = reader(plain, rate=10, origin_us=now - 5_000_000)
+        assert 50 <= source.latestOffset({"tuple": 0}, ReadAllAvailable())["tuple"] <= 60
+        assert source.latestOffset({"tuple": 4}, ReadMaxRows(3)) == {"tuple": 7}
+        assert source.latestOffset({"tuple": 10_000}, ReadAllAvailable()) == {"tuple": 10_000}
+
+    def test_endless_without_a_limit(self, plain: str) -> None:
+        assert not reader(plain, limit="").finished({"tuple": 10**12})
+
+
+class TestConstruction:
+    def test_it_is_sparks_reader_and_survives_pickling(self, plain: str) -> None:
+        source = reader(plain)
+        assert isinstance(source, DataSourceStreamReader)
+        copy = pickle.loads(pickle.dumps(source))  # noqa: S301 - our own
+        assert tuples(copy, 3, 9) == tuples(source, 3, 9)
+        part = source.partitions({"tuple": 0}, {"tuple": 9})[1]
+        assert pickle.loads(pickle.dumps(part)) == part  # noqa: S301
+
+    def test_data_source_for_structured_streaming(self, plain: str) -> None:
+        source = FileDataSource({"path": plain, "rate": "5"})
+        assert source.name() == "resurge_file"
+        assert source.streamReader(source.schema()).rate == 5  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(
+        ("name", "value"), [("rate", 0), ("rate", "fast"), ("limit", -1), ("parallelism", 0)]
+    )
+    def test_options_that_make_no_sense(self, plain: str, name: str, value: Any) -> None:
+        with pytest.raises(SourceError, match=f"file source, option {name}: {value!r} is not a whole number"):
+            reader(plain, **{name: value})
+
+    def test_missing_copy(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match="the prepared input cannot be opened"):
+            reader(str(tmp_path / "nix.arrow")).rows  # noqa: B018
+
+    def test_a_replaced_copy_is_seen(self, tmp_path: Path) -> None:
+        target = tmp_path / "input.arrow"
+        for text in ("old", "new!"):
+            pq.write_table(pa.table({"text": [text]}), tmp_path / "i.parquet")
+            prepare(tmp_path / "i.parquet", target, refresh=True)
+            assert tuples(reader(str(target)), 0, 1)[0][1] == text
+
+
+class TestRegistry:
+    def test_file_reader_from_params_and_options(self, plain: str) -> None:
+        params = {"reader": "file", "path": "original.csv", "rate": 20, "pace": "fast"}
+        source = reader_create(params, {"path": plain, "origin_us": 1, "parallelism": 2})
+        assert isinstance(source, FileStreamReader)
+        assert (source.path, source.rate, source.parallelism) == (plain, 20, 2)
+        assert reader_create(params, {"path": plain, "origin_us": 1, "parallelism": 2}) is source
+
+    def test_reader_of_ones_own_gets_text_as_from_spark(self) -> None:
+        source = reader_create({"reader": f"{HERE}.OwnReader", "rate": 5}, {"topic": "x", "n": 3}, [HERE])
+        assert isinstance(source, OwnReader)
+        assert source.options == {"n": "3", "rate": "5", "topic": "x"}
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            (f"{HERE}.OwnReader", "is not in an allowed module"),
+            ("tests.unit.spark_jobs.sources.nix.Reader", "cannot be imported"),
+            ("tests.unit.spark_jobs.sources.test_file.ORIGIN", "is no DataSourceStreamReader"),
+        ],
+    )
+    def test_readers_that_cannot_be_used(self, name: str, message: str) -> None:
+        modules = [] if name.startswith(HERE) and "Own" in name else ["tests.unit.spark_jobs.sources"]
+        with pytest.raises(SourceError, match=message):
+            reader_create({"reader": name}, {}, modules)
+        assert message in source_problems({"reader": name}, modules)[0]
+
+    @pytest.mark.parametrize(
+        ("params", "message"),
+        [
+            ({"rate": 0}, "rate must be a whole number from 1 to 100000000, not 0"),
+            ({"rate": True}, "rate must be a whole number"),
+            ({"limit": 1.5}, "limit must be a whole number"),
+            ({"text": 3}, "text must be text, not 3"),
+            ({"ts_unit": "h"}, "ts_unit must be one of auto, s, ms, us, ns, not 'h'"),
+            ({"pace": "slow"}, "pace must be one of realtime, fast, not 'slow'"),
+            ({"origin": "now"}, "origin must be a time in ISO 8601"),
+            ({"speed": 1}, "unknown parameter 'speed'; this source takes reader, path"),
+            ({"reader": 1}, "reader must be `file` or a dotted path"),
+        ],
+    )
+    def test_bad_parameters_are_named(self, params: dict[str, Any], message: str) -> None:
+        (problem,) = source_problems(params, [])
+        assert message in problem
