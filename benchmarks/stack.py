@@ -27,12 +27,12 @@ from urllib.parse import urlencode
 
 from benchmarks.engine import PIPELINE
 from domain.topology import load_yaml
+from harness.stack import Stack, settings_of_the_shell_replaced
 from host.environment import ROOT
 from supervision.access import CommandFailedError
 from supervision.readiness import NotReadyError
 from supervision.rest import Rest, RestError
 from supervision.start import start
-from tests.integration.stack import Stack, settings_of_the_shell_replaced
 
 TOPOLOGY = "hashtags"
 ENDED = ("closed", "aborted")

@@ -54,7 +54,7 @@ def browsing(web: Web) -> Iterator[Any]:
     """A function that opens a page of a signed-in user in a browser that has nothing in its cache."""
     from playwright.sync_api import sync_playwright
 
-    from tests.browser.chromium import LAUNCH, sign_in
+    from harness.chromium import LAUNCH, sign_in
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(**LAUNCH)

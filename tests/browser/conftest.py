@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import sync_playwright
 
-from tests.browser.chromium import LAUNCH
+from harness.chromium import LAUNCH
 from tests.browser.serve import USER, session_of
 from tests.browser.servers import Server, free_port, seeded, template
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from tests.browser.chromium import LAUNCH, sign_in
+from harness.chromium import LAUNCH, sign_in
 from tests.browser.serve import PASSWORD, USER
 from tests.browser.servers import seeded, template
 from tests.browser.tour import Stop, listen, stops, visit

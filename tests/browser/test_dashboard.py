@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from harness.chromium import sign_in
 from tests.browser.asking import confirm, read, refuses, requests_of
-from tests.browser.chromium import sign_in
 from tests.browser.conftest import enter
 from tests.browser.serve import PASSWORD
 from tests.browser.servers import Server

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from harness.stack import Stack
 from tests.data import shared_data
-from tests.integration.stack import Stack
 
 pytestmark = pytest.mark.integration
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from harness.stack import Stack
 from supervision.rest import RestError
 from tests.data import shared_data
-from tests.integration.stack import Stack
 from tests.integration.test_exactly_once import alive, exact, healthy, incidents
 
 pytestmark = pytest.mark.integration

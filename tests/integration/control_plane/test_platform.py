@@ -25,10 +25,10 @@ from domain.messages import (
     decode,
     encode,
 )
+from harness.stack import Stack, free_port, settings_of_the_shell_replaced
 from host.environment import ROOT
 from host.processes import session_members
 from supervision.data_plane import DataPlane
-from tests.integration.stack import Stack, free_port, settings_of_the_shell_replaced
 
 pytestmark = pytest.mark.integration
 
