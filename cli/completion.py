@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 
 from cli.paths import resource
 from cli.session import session_of
+from cli.webhook_id import webhook_id
 
 if TYPE_CHECKING:
     from cli.client import Rest
@@ -56,7 +57,6 @@ def audited(what: str) -> Completer:
 
 def deliveries(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Those of the webhook given before, newest first."""
-    from cli.commands.webhooks import webhook_id
 
     def ask(rest: Rest) -> list[dict[str, Any]]:
         number = webhook_id(rest, context.params["name"])

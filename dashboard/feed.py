@@ -24,10 +24,10 @@ import structlog
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 
-from controlplane.events.light import RAW, light_rows
 from controlplane.events.models import Event, EventCounter
 from controlplane.events.representation import event_fields
 from controlplane.events.services import HINT_GROUP
+from controlplane.tuple_rows import RAW, tuple_rows
 
 log = structlog.get_logger(__name__)
 
@@ -75,7 +75,7 @@ def events_read(after: int, limit: int = BATCH) -> list[FeedEvent]:
     """Up to `limit` events following `after`, without a hole; raises `TrimmedError` where one is."""
     rows = Event.objects.filter(sequence__gt=after).order_by("sequence")[:limit]
     # What changed goes from the database to the clients as it is: nobody here looks into it.
-    events = [_encode(event) for event in light_rows(rows, *COLUMNS, json={"changes": RAW})]
+    events = [_encode(event) for event in tuple_rows(rows, *COLUMNS, json={"changes": RAW})]
     for expected, event in enumerate(events, start=after + 1):
         if event.sequence != expected:
             raise TrimmedError(f"event {expected} is no longer kept")

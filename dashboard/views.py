@@ -17,9 +17,9 @@ from django.utils.cache import patch_cache_control
 from django.views.decorators.http import require_safe
 
 from controlplane.accounts.roles import VIEWER, has_role, role_of
-from controlplane.events.representation import POLICY_FIELDS
 from controlplane.topologies.choices import PLANNER_CHOICES
 from controlplane.topologies.models import Topology
+from controlplane.topologies.representation import POLICY_FIELDS
 from controlplane.whatif.request import DEFAULT_ALGORITHMS, MOST_ALGORITHMS
 from dashboard.assets import asset_version
 from dashboard.middleware import HEADER, POLICY

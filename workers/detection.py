@@ -22,9 +22,9 @@ from kazoo.protocol.states import KazooState
 
 from controlplane.incidents.loading import deployed_topologies
 from controlplane.incidents.services import partitions_lost
+from controlplane.lifecycle.nodes import node_register, node_suspect, node_trust, nodes_heartbeat, nodes_lost
 from controlplane.nodes.choices import NODE_GONE, NODE_PRESENT
 from controlplane.nodes.models import Node
-from controlplane.nodes.services import node_register, node_suspect, node_trust, nodes_heartbeat, nodes_lost
 from domain.messages import NodeStats
 from domain.recovery.absence import AbsenceClock, nodes_seen
 from domain.recovery.detector import FailureDetector

@@ -15,8 +15,8 @@ from controlplane.events.operations import operation_fail, operation_start, oper
 from controlplane.incidents.actions import incident_order
 from controlplane.incidents.selectors import proposals_overtaken
 from controlplane.incidents.services import recover_now
+from controlplane.lifecycle.nodes import node_activate, node_drain
 from controlplane.nodes.selectors import node_get
-from controlplane.nodes.services import node_activate, node_drain
 from controlplane.topologies.models import Topology
 from domain.messages import Control
 from host import environment

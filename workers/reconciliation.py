@@ -9,7 +9,6 @@ from django.utils import timezone
 
 from controlplane.errors import Conflict
 from controlplane.events.choices import EventKind
-from controlplane.events.representation import topology_change
 from controlplane.events.services import event_publish
 from controlplane.incidents.applying import StalePlan
 from controlplane.incidents.choices import PlanState
@@ -18,11 +17,12 @@ from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.plans import plan_adopt, plan_mark_applied, plan_mark_published
 from controlplane.incidents.selectors import plan_standing
 from controlplane.incidents.services import incident_advance
+from controlplane.lifecycle.deployment import deploy_plan_create
 from controlplane.nodes.choices import NODE_USABLE
 from controlplane.nodes.models import Node
 from controlplane.topologies.choices import Desired, TopologyStatus
-from controlplane.topologies.deployment import deploy_plan_create
 from controlplane.topologies.models import Topology
+from controlplane.topologies.representation import topology_change
 from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
 from coordination.paths import Paths
 from domain.messages import Control, DeployedSpec, Plan

@@ -20,10 +20,10 @@ from controlplane.events.choices import Door
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.plans import plan_mark_applied, plan_mark_published
 from controlplane.incidents.services import incident_advance
+from controlplane.lifecycle.nodes import node_register, nodes_heartbeat, nodes_lost
+from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.models import Node
-from controlplane.nodes.services import node_register, nodes_heartbeat, nodes_lost
 from controlplane.topologies.graphs import graph_of
-from controlplane.topologies.lifecycle import topology_deploy
 from controlplane.topologies.models import Topology
 from controlplane.topologies.services import topology_create
 from controlplane.topologies.telemetry import topology_metrics_apply

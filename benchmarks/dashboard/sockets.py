@@ -140,8 +140,8 @@ def _update() -> tuple[int, float]:
 
     from benchmarks.dashboard.fleet import OPERATOR
     from controlplane.events.models import EventCounter
+    from controlplane.lifecycle.recovery_terms import query_priorities_set
     from controlplane.topologies.models import Query
-    from controlplane.topologies.services import query_priorities_set
 
     # Another than it has: a priority that stays is no event.
     query = Query.objects.get(topology__name="flat", partition__operator="O0", partition__index=0)

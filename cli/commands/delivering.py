@@ -9,7 +9,7 @@ import click
 from cli import completion
 from cli.acting import followed
 from cli.asking import reasoned
-from cli.commands.webhooks import name_argument, webhook_id, webhook_path
+from cli.commands.webhooks import name_argument, webhook_path
 from cli.failures import RefusedError
 from cli.filters import kinds_option, limit_option, span_options, state_option
 from cli.kinds import WEBHOOK_KINDS
@@ -18,6 +18,7 @@ from cli.output import Column, field, show, show_rows, table_of
 from cli.paths import resource
 from cli.session import Session
 from cli.status import state
+from cli.webhook_id import webhook_id
 from cli.words import age, clock, count, duration, since
 
 DELIVERIES = (

@@ -10,7 +10,6 @@ import click
 
 from cli import completion
 from cli.asking import Effect, confirmed, reasoned
-from cli.failures import MissingError
 from cli.keeping import Keeping, keeping_options, secret_keep
 from cli.kinds import WEBHOOK_KINDS
 from cli.options import Order, ResurgeGroup, changes, with_session
@@ -18,10 +17,11 @@ from cli.output import Column, Row, field, show, show_rows
 from cli.paths import resource
 from cli.session import Session
 from cli.status import state
+from cli.webhook_id import webhook_id
 from cli.words import age, clock, count, listed, plural, since
 
 if TYPE_CHECKING:
-    from cli.client import Rest
+    pass
 
 LONGEST_ADDRESS = 500
 
@@ -68,16 +68,6 @@ WEBHOOK = (
 
 name_argument = click.argument("name", shell_complete=completion.WEBHOOKS)
 kind_completion = completion.words(WEBHOOK_KINDS)
-
-
-def webhook_id(rest: Rest, name: str) -> int:
-    """REST knows webhooks by number; a name begins with a letter. Raises `MissingError`."""
-    if name.isdecimal():
-        return int(name)
-    rows = rest.rows(resource("webhooks"), {"name": name})
-    if not rows:
-        raise MissingError(f"webhooks/{name}: there is no webhook of this name")
-    return int(rows[0]["id"])
 
 
 def webhook_path(session: Session, name: str) -> str:

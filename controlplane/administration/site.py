@@ -44,7 +44,7 @@ class Site(AdminSite):
     def password_change(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        from controlplane.accounts.forms import OwnPasswordForm
+        from controlplane.administration.own_password import OwnPasswordForm
 
         view = PasswordChangeView.as_view(
             form_class=OwnPasswordForm,

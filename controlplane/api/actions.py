@@ -10,6 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.api.events.serializers import OperationSerializer
 from controlplane.api.requests import (
     IDEMPOTENCY_KEY,
     ErrorsSerializer,
@@ -19,7 +20,6 @@ from controlplane.api.requests import (
     idempotency_key,
     reason_of,
 )
-from controlplane.events.api.serializers import OperationSerializer
 from controlplane.events.models import Operation
 
 

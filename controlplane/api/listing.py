@@ -15,7 +15,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.events.light import RAW, IsoText, light_rows
+from controlplane.tuple_rows import RAW, IsoText, tuple_rows
 
 Rows = list[dict[str, Any]]
 Lookups = Mapping[str, Any]
@@ -33,7 +33,7 @@ def rows_shown(
     plain, json = _columns(serializer)
     names = [name for name in serializer.Meta.fields if name not in without]
     wanted = plain | dict(lookups or {})
-    read = light_rows(
+    read = tuple_rows(
         rows,
         json={name: RAW for name in names if name in json},
         **{name: wanted[name] for name in names if name not in json},
@@ -55,18 +55,18 @@ def _columns(serializer: Any) -> tuple[dict[str, Any], set[str]]:
     return plain, json
 
 
-class LightListMixin:
-    """`list` for a viewset whose serializer has columns only, apart from what `light_lookups` names."""
+class TupleListMixin:
+    """`list` for a viewset whose serializer has columns only, apart from what `tuple_lookups` names."""
 
-    light_lookups: ClassVar[Lookups] = {}
+    tuple_lookups: ClassVar[Lookups] = {}
 
     def list(self: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
-        return self.light_page(self.filter_queryset(self.get_queryset()))
+        return self.tuple_page(self.filter_queryset(self.get_queryset()))
 
-    def light_page(self: Any, rows: QuerySet[Any]) -> Response:
+    def tuple_page(self: Any, rows: QuerySet[Any]) -> Response:
         """The page of `rows` that was asked for."""
         page = self.paginator.window(rows, self.request)
-        return self.paginator.get_paginated_response(self.light_rows(page))
+        return self.paginator.get_paginated_response(self.tuple_rows(page))
 
-    def light_rows(self: Any, rows: QuerySet[Any]) -> Rows:
-        return rows_shown(rows, self.get_serializer_class(), self.light_lookups)
+    def tuple_rows(self: Any, rows: QuerySet[Any]) -> Rows:
+        return rows_shown(rows, self.get_serializer_class(), self.tuple_lookups)

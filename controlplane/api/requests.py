@@ -10,6 +10,7 @@ from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.api.events.serializers import OperationSerializer
 from controlplane.api.fields import StrictSerializer, TextField
 from controlplane.errors import Invalid
 from controlplane.events.choices import Door
@@ -93,8 +94,6 @@ def idempotency_key(request: Request) -> str:
 
 def accepted(operation: Operation, request: Request) -> Response:
     """202 with the operation to follow."""
-    from controlplane.events.api.serializers import OperationSerializer
-
     body = OperationSerializer(operation, context={"request": request}).data
     return Response(
         body,

@@ -5,15 +5,14 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, include, path, re_path
 from rest_framework.routers import SimpleRouter
 
-from controlplane.accounts.api.views import MeView, SettingsView, TokenViewSet
+from controlplane.api.accounts.views import MeView, SettingsView, TokenViewSet
+from controlplane.api.checkpoints.views import CheckpointViewSet, TopologyCheckpointViewSet
 from controlplane.api.docs import DocumentationView, SchemaView
-from controlplane.api.unknown import UnknownView
-from controlplane.checkpoints.api.views import CheckpointViewSet, TopologyCheckpointViewSet
-from controlplane.events.api.views import AuditViewSet, EventListView, OperationViewSet, SnapshotView
-from controlplane.incidents.api.views import IncidentViewSet, TopologyPlanViewSet
-from controlplane.nodes.api.views import NodeRequestViewSet, NodeViewSet
-from controlplane.replication.api.views import ReplicationPlanView
-from controlplane.topologies.api.parts import (
+from controlplane.api.events.views import AuditViewSet, EventListView, OperationViewSet, SnapshotView
+from controlplane.api.incidents.views import IncidentViewSet, TopologyPlanViewSet
+from controlplane.api.nodes.views import NodeRequestViewSet, NodeViewSet
+from controlplane.api.replication.views import ReplicationPlanView
+from controlplane.api.topologies.parts import (
     AvailabilityViewSet,
     PartitionViewSet,
     PolicyViewSet,
@@ -22,9 +21,10 @@ from controlplane.topologies.api.parts import (
     TopologyProblemViewSet,
     VersionViewSet,
 )
-from controlplane.topologies.api.views import PipelineListView, TopologyViewSet
-from controlplane.webhooks.api.views import DeliveryViewSet, WebhookViewSet
-from controlplane.whatif.api.views import WhatIfView
+from controlplane.api.topologies.views import PipelineListView, TopologyViewSet
+from controlplane.api.unknown import UnknownView
+from controlplane.api.webhooks.views import DeliveryViewSet, WebhookViewSet
+from controlplane.api.whatif.views import WhatIfView
 
 router = SimpleRouter()
 router.register("topologies", TopologyViewSet, basename="topology")

@@ -12,11 +12,13 @@ from django.db import transaction
 
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.representation import checkpoint_change
 from controlplane.events.choices import EventKind, OperationKind
 from controlplane.events.operations import operation_fail, operation_succeed, operations_open
-from controlplane.events.representation import Change, checkpoint_change, topology_change
+from controlplane.events.representation import Change
 from controlplane.events.services import event_publish
 from controlplane.topologies.models import Topology
+from controlplane.topologies.representation import topology_change
 from domain.messages import CheckpointAck, CheckpointReport
 
 log = structlog.get_logger(__name__)

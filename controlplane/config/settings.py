@@ -30,6 +30,7 @@ INSTALLED_APPS = [
     "controlplane.checkpoints",
     "controlplane.nodes",
     "controlplane.incidents",
+    "controlplane.lifecycle",
     "controlplane.webhooks",
     "controlplane.verification",
     "controlplane.api",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import structlog
@@ -15,7 +15,6 @@ from django.utils import timezone
 from controlplane.events.choices import EVENT_TRIMMED, EventKind
 from controlplane.events.models import Event, EventCounter
 from controlplane.events.representation import Change
-from controlplane.webhooks.outbox import deliveries_write
 
 log = structlog.get_logger(__name__)
 
@@ -23,6 +22,15 @@ HINT_GROUP = "events"
 HINT_TYPE = "event.hint"
 METRICS_KEPT = timedelta(hours=1)
 COUNTER = 1
+
+Subscriber = Callable[[Event], object]
+_subscribers: list[Subscriber] = []
+
+
+def events_subscribe(subscriber: Subscriber) -> None:
+    """Have `subscriber` called with every event, in the transaction that publishes it. Apps that stand above
+    this one register here when Django starts (`AppConfig.ready`)."""
+    _subscribers.append(subscriber)
 
 
 def event_publish(
@@ -38,8 +46,8 @@ def event_publish(
     """Record one event with the next sequence number, inside the caller's transaction.
 
     The counter row stays locked until that transaction ends, so numbers are
-    committed in order and without gaps. Webhooks that ask for such events get
-    theirs in the same transaction. After the commit a hint with the number
+    committed in order and without gaps. Subscribers (webhooks) write what they
+    owe in the same transaction. After the commit a hint with the number
     goes to the channel layer; consumers read the event itself from the database.
     Raises `TransactionManagementError` outside a transaction.
     """
@@ -59,7 +67,8 @@ def event_publish(
         reason=reason,
         changes=list(changes),
     )
-    deliveries_write(event)
+    for subscriber in _subscribers:
+        subscriber(event)
     transaction.on_commit(lambda: hint_send(sequence), robust=True)
     return event
 

@@ -12,24 +12,20 @@ from django.conf import settings
 from controlplane.checkpoints.services import checkpoint_restored
 from controlplane.errors import Conflict
 from controlplane.events.choices import EventKind
-from controlplane.events.representation import (
-    Change,
-    entry_change,
-    incident_change,
-    node_change,
-    plan_change,
-    topology_change,
-)
+from controlplane.events.representation import Change
 from controlplane.events.services import event_publish
 from controlplane.incidents.choices import PLAN_CURRENT, IncidentState, PlanKind, PlanState
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.incidents.proposals import proposals_follow
+from controlplane.incidents.representation import entry_change, incident_change, plan_change
 from controlplane.nodes.choices import NODE_REQUEST_OPEN, NodeRequestState, NodeState
 from controlplane.nodes.models import Node, NodeRequest
+from controlplane.nodes.representation import node_change
 from controlplane.nodes.selectors import node_name_next
 from controlplane.topologies.choices import PartitionState, RecoveryMethod, TopologyStatus
 from controlplane.topologies.failures import partitions_assign, partitions_failed, topology_status_set
 from controlplane.topologies.models import Topology
+from controlplane.topologies.representation import topology_change
 from domain.recovery.incident import State
 from domain.recovery.instructions import (
     AskForCheckpoint,

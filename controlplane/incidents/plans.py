@@ -7,11 +7,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from controlplane.events.choices import EventKind
-from controlplane.events.representation import plan_change, topology_change
 from controlplane.events.services import event_publish
 from controlplane.incidents.choices import PlanState
 from controlplane.incidents.models import RecoveryPlan
+from controlplane.incidents.representation import plan_change
 from controlplane.topologies.models import Topology
+from controlplane.topologies.representation import topology_change
 from domain.messages import Plan
 
 log = structlog.get_logger(__name__)

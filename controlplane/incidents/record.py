@@ -14,13 +14,13 @@ from django.utils import timezone
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.errors import Missing
 from controlplane.events.choices import OperationKind
-from controlplane.events.light import LABELS, RAW, IsoText, light_rows
 from controlplane.events.models import AuditEntry, Event, Operation
-from controlplane.events.representation import POLICY_FIELDS
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.incidents.selectors import entry_list, incident_list
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.topologies.models import AvailabilitySample, Query
+from controlplane.topologies.representation import POLICY_FIELDS
+from controlplane.tuple_rows import LABELS, RAW, IsoText, tuple_rows
 from domain.topology import partition_id
 
 AROUND = timedelta(minutes=1)
@@ -87,12 +87,12 @@ def incident_record(number: int) -> IncidentRecord:
 def _topologies(incident: Incident) -> list[Any]:
     """With their specifications as text."""
     columns = ("pk", "name", "version", "status", *POLICY_FIELDS)
-    return [*light_rows(incident.topologies.order_by("name"), *columns, json={"spec": RAW})]
+    return [*tuple_rows(incident.topologies.order_by("name"), *columns, json={"spec": RAW})]
 
 
 def _nodes(incident: Incident, plans: QuerySet[RecoveryPlan], requests: QuerySet[NodeRequest]) -> set[str]:
     names = {node.name for node in incident.failed_nodes.all()}
-    for plan in light_rows(plans, json={"assignment": LABELS}):
+    for plan in tuple_rows(plans, json={"assignment": LABELS}):
         names.update(plan.assignment.values())
     return names | set(requests.values_list("node_name", flat=True))
 

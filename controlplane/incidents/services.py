@@ -18,7 +18,6 @@ from django.utils import timezone
 
 from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import EventKind
-from controlplane.events.representation import entry_change
 from controlplane.events.services import event_publish
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
 from controlplane.incidents.applying import Application, Applied
@@ -29,6 +28,7 @@ from controlplane.incidents.choices import (
 )
 from controlplane.incidents.loading import deployed_topologies, machine_load
 from controlplane.incidents.models import Incident, IncidentEntry
+from controlplane.incidents.representation import entry_change
 from controlplane.incidents.selectors import incidents_open
 from controlplane.nodes.models import Node
 from controlplane.topologies.graphs import graph_of

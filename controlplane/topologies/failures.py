@@ -10,10 +10,11 @@ from collections.abc import Collection, Mapping
 
 from django.utils import timezone
 
-from controlplane.events.representation import Change, sample_change, topology_change
+from controlplane.events.representation import Change
 from controlplane.topologies.choices import PartitionState, QueryStatus, TopologyStatus
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
+from controlplane.topologies.representation import sample_change, topology_change
 from controlplane.topologies.rows import Rows
 from controlplane.topologies.telemetry import sample_create
 

@@ -1,22 +1,13 @@
-"""How a topology is to be recovered: its policy, and changing it (write side)."""
+"""How a topology is to be recovered: its policy, and what a policy may say."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
 
 from controlplane.errors import Invalid
-from controlplane.events.audit import audit_record
-from controlplane.events.choices import Door, EventKind
-from controlplane.events.operations import reason_require
-from controlplane.events.representation import POLICY_FIELDS, topology_change
-from controlplane.events.services import event_publish
-from controlplane.incidents.stepping import incidents_step_on_commit
-from controlplane.preconditions import ANYTHING, Expected
 from controlplane.topologies.choices import (
     PLANNER_CHOICES,
     REPLICATION_PLANNER_CHOICES,
@@ -25,8 +16,7 @@ from controlplane.topologies.choices import (
     RollbackPolicy,
 )
 from controlplane.topologies.models import Topology
-from controlplane.topologies.selectors import topology_get
-from controlplane.topologies.tags import policy_tag
+from controlplane.topologies.representation import POLICY_FIELDS
 from domain.recovery.policy import RecoveryPolicy
 from domain.topology.spec import MAX_PARTITIONS
 
@@ -53,53 +43,7 @@ def policy_of(topology: Topology) -> RecoveryPolicy:
     )
 
 
-@transaction.atomic
-def topology_policy_set(
-    *,
-    name: str,
-    changes: Mapping[str, Any],
-    actor: str,
-    reason: str,
-    door: Door,
-    expected: Expected = ANYTHING,
-) -> Topology:
-    """Change some fields of the policy, also while an incident is open: it is looked at again at once.
-
-    Raises `Missing`, `Invalid` with the field's name or, where it is not the policy expected, `Stale`.
-    """
-    reason_require(reason)
-    topology = topology_get(name, lock=True)
-    expected.require(policy_tag(topology), f"the policy of {name}")
-    for field, value in changes.items():
-        _require(field, value)
-    before = {field: getattr(topology, field) for field in changes}
-    after = {field: value for field, value in changes.items() if before[field] != value}
-    if not after:
-        return topology
-    for field, value in after.items():
-        setattr(topology, field, value)
-    topology.save(update_fields=[*after, "updated_at"])
-    audit_record(
-        actor=actor,
-        door=door,
-        action="topology.policy",
-        target=name,
-        before={field: before[field] for field in after},
-        after=after,
-        reason=reason,
-    )
-    event_publish(
-        kind=EventKind.TOPOLOGY_UPDATED,
-        topology=name,
-        changes=[topology_change(topology, only=("method", "policy"))],
-        actor=actor,
-        reason=reason,
-    )
-    incidents_step_on_commit(topology)
-    return topology
-
-
-def _require(field: str, value: Any) -> None:
+def policy_require(field: str, value: Any) -> None:
     """Raise `Invalid` unless the policy may have this value."""
     if field in _CHOICES:
         if value not in _CHOICES[field]:

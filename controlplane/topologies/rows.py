@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from controlplane.events.representation import (
-    PARTITION_METRICS,
-    QUERY_METRICS,
-    Change,
-    partition_change,
-    query_change,
-    removal,
-)
+from controlplane.events.representation import Change, removal
 from controlplane.nodes.choices import NODE_GONE
 from controlplane.nodes.models import Node
 from controlplane.topologies.bulk import rows_update
 from controlplane.topologies.choices import PartitionState, QueryStatus
 from controlplane.topologies.models import Partition, Query, Topology
+from controlplane.topologies.representation import (
+    PARTITION_METRICS,
+    QUERY_METRICS,
+    partition_change,
+    query_change,
+)
 from domain.topology import Topology as TopologyGraph
 from domain.topology import split_partition
 

@@ -1,36 +1,33 @@
-"""Changing what a topology is: its specification and the priorities of its queries.
+"""Changing what a topology is: its specification (write side).
 
 Every service is keyword-only, needs an actor and a reason, is audited, and
-publishes one event in its own transaction. What a topology does is in `lifecycle`.
+publishes one event in its own transaction. What a topology does, and how it is recovered, is changed in
+`controlplane.lifecycle`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
 
-from controlplane.errors import Conflict, Invalid, Missing
+from controlplane.errors import Conflict, Invalid
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Door, EventKind
 from controlplane.events.operations import reason_require
-from controlplane.events.representation import Change, query_change, removal, topology_change
+from controlplane.events.representation import Change, removal
 from controlplane.events.services import event_publish
-from controlplane.incidents.stepping import incidents_step_on_commit
 from controlplane.preconditions import ANYTHING, Expected
 from controlplane.topologies.graphs import graph_of
-from controlplane.topologies.lifecycle import at_rest_require
 from controlplane.topologies.models import (
-    PRIORITY_HIGH,
-    PRIORITY_LOW,
-    Query,
     Topology,
     TopologyVersion,
 )
+from controlplane.topologies.permitted import at_rest_require
+from controlplane.topologies.representation import topology_change
 from controlplane.topologies.rows import Rows, rows_create, rows_removed
-from controlplane.topologies.selectors import query_list, topology_get
-from controlplane.topologies.tags import priorities_tag, specification_tag
+from controlplane.topologies.selectors import topology_get
+from controlplane.topologies.tags import specification_tag
 from controlplane.topologies.validation import spec_validate
 
 
@@ -130,63 +127,3 @@ def topology_delete(*, name: str, actor: str, reason: str, door: Door, expected:
     )
     topology.delete()
     event_publish(kind=EventKind.TOPOLOGY_DELETED, topology=name, changes=changes, actor=actor, reason=reason)
-
-
-@transaction.atomic
-def query_priorities_set(
-    *,
-    topology: str,
-    priorities: Mapping[str, int],
-    actor: str,
-    reason: str,
-    door: Door,
-    expected: Expected = ANYTHING,
-) -> list[Query]:
-    """Set the priority (1 to 10) of queries given by id (``O3[0]``).
-
-    expected: the tag of all priorities of the topology, or of those of exactly these queries.
-    Raises `Missing`, `Invalid` or `Stale`.
-    """
-    reason_require(reason)
-    target = topology_get(topology, lock=True)
-    rows = {row.partition.label: row for row in query_list(topology)}
-    for label, priority in priorities.items():
-        if label not in rows:
-            raise Missing(f"topology {topology!r} has no query {label!r}")
-        if isinstance(priority, bool) or not isinstance(priority, int):
-            raise Invalid("priority", f"query {label}: {priority!r} is not a whole number")
-        if not PRIORITY_LOW <= priority <= PRIORITY_HIGH:
-            raise Invalid(
-                "priority", f"query {label}: {priority} is not between {PRIORITY_LOW} and {PRIORITY_HIGH}"
-            )
-    if expected.tags is not None:
-        present = {label: row.priority for label, row in rows.items()}
-        of_these = priorities_tag(topology, {label: present[label] for label in priorities})
-        if of_these not in expected.tags:
-            expected.require(priorities_tag(topology, present), f"a priority of {topology}")
-    changed = {label: rows[label] for label, value in priorities.items() if rows[label].priority != value}
-    if not changed:
-        return [rows[label] for label in priorities]
-    before = {label: row.priority for label, row in changed.items()}
-    for label, row in changed.items():
-        row.priority = priorities[label]
-    Query.objects.bulk_update(changed.values(), ["priority"])
-    audit_record(
-        actor=actor,
-        door=door,
-        action="query.priority",
-        target=topology,
-        before=before,
-        after={label: row.priority for label, row in changed.items()},
-        reason=reason,
-    )
-    # What is not restored yet is planned by the new priorities.
-    incidents_step_on_commit(target)
-    event_publish(
-        kind=EventKind.QUERY_UPDATED,
-        topology=target.name,
-        changes=[query_change(row, topology=target.name, partition=label) for label, row in changed.items()],
-        actor=actor,
-        reason=reason,
-    )
-    return [rows[label] for label in priorities]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controlplane.events.representation import POLICY_FIELDS
 from controlplane.preconditions import entity_tag
 from controlplane.topologies.models import Topology
+from controlplane.topologies.representation import POLICY_FIELDS
 
 
 def specification_tag(topology: Topology) -> str:

@@ -17,13 +17,7 @@ from django.utils import timezone
 
 from controlplane.events.choices import EventKind
 from controlplane.events.pace import round_begins
-from controlplane.events.representation import (
-    TOPOLOGY_METRICS,
-    Change,
-    problem_change,
-    sample_change,
-    topology_change,
-)
+from controlplane.events.representation import Change
 from controlplane.events.services import event_publish
 from controlplane.topologies.choices import (
     Desired,
@@ -34,6 +28,12 @@ from controlplane.topologies.choices import (
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import AvailabilitySample, Problem, Topology
 from controlplane.topologies.outcomes import operations_end
+from controlplane.topologies.representation import (
+    TOPOLOGY_METRICS,
+    problem_change,
+    sample_change,
+    topology_change,
+)
 from controlplane.topologies.rows import Rows
 from controlplane.topologies.states import partition_states, query_health, topology_status
 from domain.messages import DriverState, DriverStatus, EpochReport, ProblemReport

@@ -19,7 +19,8 @@ from domain.execution.job import Job, Layout, TaskReport, decode_report
 from host.java import class_archive_options
 from spark_jobs.driver.warming import Warming
 from spark_jobs.driver.watch import JobWatch
-from spark_jobs.executor.task import REPORT, LevelTask, Message
+from spark_jobs.executor.level_context import Message
+from spark_jobs.executor.task import REPORT, LevelTask
 from spark_jobs.executor_resource import application_conf
 
 log = structlog.get_logger()

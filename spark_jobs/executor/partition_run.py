@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from domain.execution.partition import (
     inputs_in_order,
 )
 from domain.topology import partition_directory, split_partition
+from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.executor.restore import restore_partition
 from spark_jobs.operators.base import EpochContext
 from spark_jobs.sinks.parquet import write_epoch
@@ -25,15 +26,12 @@ from spark_jobs.state.snapshot import leave_snapshot
 from spark_jobs.state.store import Manifest, StateMissingError, StateStore
 from spark_jobs.state.tables import PartitionState
 
-if TYPE_CHECKING:
-    from spark_jobs.executor.task import Level
-
 
 class PartitionRun:
     """One partition in one lane. Epochs up to its progress are a fork: computed again from an older manifest,
     in memory, for those who missed their outputs; nothing is written. `lane` None: housekeeping only."""
 
-    def __init__(self, level: Level, lane: int | None, partition: str) -> None:
+    def __init__(self, level: LevelContext, lane: int | None, partition: str) -> None:
         self.level = level
         self.lane = lane
         self.layout: Layout = level.layout

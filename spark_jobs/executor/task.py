@@ -10,64 +10,29 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 
 from domain.execution.job import (
-    Job,
     LaneWork,
     PartitionReport,
     TaskReport,
-    decode_job,
     decode_layout,
 )
-from domain.execution.partition import Batch
 from domain.topology import split_partition
-from spark_jobs.executor.exchange import decode_table, encode_table, route
+from spark_jobs.executor.level_context import LevelContext, Message
 from spark_jobs.executor.partition_run import PartitionRun
-from spark_jobs.operators.base import Operator
-from spark_jobs.operators.catalogue import catalogue
-from spark_jobs.state.buffers import OutputBuffers
 
-# (level, lane, targets, source partition, epoch, Arrow IPC) or (-1, 0, [], "", 0, encoded TaskReport)
-Message = tuple[int, int, list[str], str, int, bytes]
 REPORT = -1
+"""The level in a message that holds an encoded `TaskReport`."""
 
 
 def _message(report: TaskReport) -> tuple[int, Message]:
     return report.slot, (REPORT, 0, [], "", 0, msgspec.json.encode(report))
 
 
-class Level:
+class Level(LevelContext):
     """The partitions of one level on one node."""
-
-    def __init__(self, level: int, slot: int, layout: bytes, job: bytes) -> None:
-        self.layout, self.topology = decode_layout(layout)
-        self.job: Job = decode_job(job)
-        self.level = level
-        self.slot = slot
-        self.arrived: dict[tuple[int, str], list[Batch[pa.Table | None]]] = {}
-        self.out: list[tuple[int, Message]] = []
-        self.home = Path(os.environ["NODE_HOME"])
-        self.buffers = OutputBuffers(self.home, self.topology.name)
-        self.operators: dict[str, Operator] = {
-            operator.name: catalogue.create(
-                operator.kind,
-                operator.params,
-                [stream.source for stream in operator.inputs],
-                self.layout.operator_modules,
-            )
-            for operator in self.topology.operators
-            if operator.inputs
-        }
-
-    def deliver(self, message: Message) -> None:
-        _, lane, targets, source, epoch, payload = message
-        batch = Batch(source, epoch, decode_table(payload))
-        for target in targets:
-            self.arrived.setdefault((lane, target), []).append(batch)
 
     def run(self) -> Iterator[tuple[int, Message]]:
         mine = [
@@ -135,44 +100,6 @@ class Level:
                     break
                 self._send(number, [target], partition, epoch, payload)
         return complete
-
-    def emit(self, number: int, partition: str, epoch: int, table: pa.Table | None) -> None:
-        """One epoch's output: to those in the lane who need it; to a buffer for those who will."""
-        lane, progress = self.job.lanes[number], self.job.progress
-        for targets, rows in route(self.topology, partition, table, self.operators):
-            following = [t for t in targets if epoch > lane.starts.get(t, epoch)]
-            waiting = [t for t in targets if t not in lane.starts and epoch > progress[t]]
-            waiting = waiting if self.job.buffering else []
-            if not following and not waiting:
-                continue
-            nearby = [t for t in following if self._is_here(t)]
-            for target in nearby:
-                self.arrived.setdefault((number, target), []).append(Batch(partition, epoch, rows))
-            if len(nearby) < len(following) or waiting:
-                payload = encode_table(rows)
-                self._send(number, [t for t in following if t not in nearby], partition, epoch, payload)
-                for target in waiting:
-                    self.buffers.append(partition, target, epoch, payload)
-
-    def _is_here(self, target: str) -> bool:
-        """Whether the target runs in this very task."""
-        here = self.layout.slots.get(target) == self.slot
-        return here and self.layout.levels[split_partition(target)[0]] == self.level
-
-    def _send(self, number: int, targets: list[str], source: str, epoch: int, payload: bytes) -> None:
-        """Through the exchange, or directly to a partition of the same task."""
-        by_place: dict[tuple[int, int], list[str]] = {}
-        for target in targets:
-            if self._is_here(target):
-                batch = Batch(source, epoch, decode_table(payload))
-                self.arrived.setdefault((number, target), []).append(batch)
-                continue
-            slot = self.layout.slots.get(target)
-            if slot is not None:
-                level = self.layout.levels[split_partition(target)[0]]
-                by_place.setdefault((level, slot), []).append(target)
-        for (level, slot), members in by_place.items():
-            self.out.append((slot, (level, number, members, source, epoch, payload)))
 
 
 class LevelTask:

@@ -10,17 +10,17 @@ from django.db import transaction
 from django.utils import timezone
 
 from controlplane.checkpoints.services import checkpoint_apply
-from controlplane.events.representation import (
-    Change,
-    node_change,
+from controlplane.events.representation import Change
+from controlplane.events.services import event_publish
+from controlplane.nodes.models import Node
+from controlplane.nodes.representation import node_change
+from controlplane.topologies.models import AvailabilitySample, Partition, Query, Topology
+from controlplane.topologies.representation import (
     partition_change,
     query_change,
     sample_change,
     topology_change,
 )
-from controlplane.events.services import event_publish
-from controlplane.nodes.models import Node
-from controlplane.topologies.models import AvailabilitySample, Partition, Query, Topology
 from domain.messages import CheckpointAck, CheckpointReport
 from tests.browser.chronicle import part_of
 

@@ -20,11 +20,11 @@ from controlplane.incidents.actions import incident_order
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.selectors import incident_get
 from controlplane.incidents.services import incident_advance, incident_queries_note
+from controlplane.lifecycle.nodes import node_register, nodes_lost
+from controlplane.lifecycle.recovery_terms import topology_policy_set
 from controlplane.nodes.models import Node
-from controlplane.nodes.services import node_register, nodes_lost
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import AvailabilitySample, Partition, Query, Topology
-from controlplane.topologies.policies import topology_policy_set
 from domain.messages import NodeRegistration
 from domain.recovery.events import (
     CheckpointCompleted,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.events.api.sharing import snapshot
+from controlplane.api.events.sharing import snapshot
 from controlplane.replication.answering import plans
 
 

@@ -10,10 +10,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from controlplane.events.choices import EventKind
-from controlplane.events.representation import node_change
 from controlplane.events.services import event_publish
 from controlplane.nodes.choices import NODE_PRESENT, NODE_REQUEST_OPEN, NodeRequestState, NodeState
 from controlplane.nodes.models import Node, NodeRequest
+from controlplane.nodes.representation import node_change
 from controlplane.nodes.selectors import node_name_next
 from workers.providers.base import NodeDescription, NodeProvider, ProviderError
 

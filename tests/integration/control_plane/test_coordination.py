@@ -15,9 +15,9 @@ from controlplane.events.operations import operation_request
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.selectors import plan_newest
 from controlplane.incidents.services import incident_advance
+from controlplane.lifecycle.nodes import node_register, nodes_lost
+from controlplane.lifecycle.topologies import topology_deploy, topology_undeploy
 from controlplane.nodes.models import Node
-from controlplane.nodes.services import node_register, nodes_lost
-from controlplane.topologies.lifecycle import topology_deploy, topology_undeploy
 from controlplane.topologies.models import Partition, Topology
 from controlplane.topologies.services import topology_create
 from coordination.paths import Paths

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.serializers.json import DjangoJSONEncoder
 
 from controlplane.events.models import Event
-from controlplane.events.snapshot import snapshot_read
+from controlplane.snapshot.document import snapshot_read
 
 
 class Follower:

@@ -13,9 +13,9 @@ from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.choices import Door
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.incidents.models import Incident, IncidentEntry
+from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
-from controlplane.topologies.lifecycle import topology_deploy
 from controlplane.topologies.models import Problem, Topology
 from controlplane.webhooks.deliveries import webhook_test
 from controlplane.webhooks.models import Delivery

@@ -12,20 +12,20 @@ from rest_framework.exceptions import ErrorDetail
 from rest_framework.renderers import JSONRenderer
 from rest_framework.test import APIClient
 
+from controlplane.api.checkpoints.serializers import CheckpointSerializer
+from controlplane.api.events.serializers import AuditEntrySerializer, OperationSerializer
+from controlplane.api.incidents.serializers import IncidentSerializer, RecoveryPlanSerializer
 from controlplane.api.renderers import FastJSONRenderer
-from controlplane.checkpoints.api.serializers import CheckpointSerializer
-from controlplane.checkpoints.selectors import checkpoint_list
-from controlplane.events.api.serializers import AuditEntrySerializer, OperationSerializer
-from controlplane.events.selectors import audit_list, operation_list
-from controlplane.incidents.api.serializers import IncidentSerializer, RecoveryPlanSerializer
-from controlplane.incidents.selectors import incident_list, plan_list
-from controlplane.topologies.api.serializers import (
+from controlplane.api.topologies.serializers import (
     AvailabilitySampleSerializer,
     PartitionSerializer,
     ProblemSerializer,
     QuerySerializer,
     TopologyVersionSerializer,
 )
+from controlplane.checkpoints.selectors import checkpoint_list
+from controlplane.events.selectors import audit_list, operation_list
+from controlplane.incidents.selectors import incident_list, plan_list
 from controlplane.topologies.selectors import (
     availability_series,
     partition_list,

@@ -12,10 +12,10 @@ from rest_framework.test import APIClient
 
 from controlplane.events.choices import Door
 from controlplane.incidents.models import Incident
+from controlplane.lifecycle.recovery_terms import query_priorities_set
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
 from controlplane.topologies.models import Topology
-from controlplane.topologies.services import query_priorities_set
 
 API = "/api/v1"
 

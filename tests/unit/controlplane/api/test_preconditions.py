@@ -9,13 +9,9 @@ from rest_framework.test import APIClient
 
 from controlplane.events.choices import Door
 from controlplane.events.models import AuditEntry
+from controlplane.lifecycle.recovery_terms import query_priorities_set
 from controlplane.topologies.models import Topology
-from controlplane.topologies.services import (
-    query_priorities_set,
-    topology_create,
-    topology_delete,
-    topology_update,
-)
+from controlplane.topologies.services import topology_create, topology_delete, topology_update
 from controlplane.topologies.telemetry import topology_metrics_apply
 from tests.unit.controlplane.specs import epoch_report, spec_of
 

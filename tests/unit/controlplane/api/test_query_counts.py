@@ -17,9 +17,9 @@ from controlplane.checkpoints.services import checkpoint_apply
 from controlplane.events.choices import Door, EventKind
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node, NodeRequest
-from controlplane.topologies.lifecycle import topology_deploy
 from controlplane.topologies.models import AvailabilitySample, Partition, Problem, Topology
 from controlplane.topologies.services import topology_create
 from controlplane.webhooks.models import Webhook

@@ -14,9 +14,9 @@ from controlplane.api.models import KeptAnswer
 from controlplane.events.choices import Door
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
-from controlplane.topologies.lifecycle import topology_deploy
 from controlplane.topologies.models import AvailabilitySample, Topology
 from controlplane.topologies.services import topology_delete
 from tests.unit.controlplane.specs import spec_of

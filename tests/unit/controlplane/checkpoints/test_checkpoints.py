@@ -11,7 +11,7 @@ from controlplane.checkpoints import services
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.services import checkpoint_apply
 from controlplane.events.choices import Door
-from controlplane.topologies.lifecycle import topology_deploy
+from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.topologies.models import Topology
 from domain.messages import CheckpointAck, decode_telemetry, encode
 from tests.unit.controlplane.following import Follower

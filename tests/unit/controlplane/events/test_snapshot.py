@@ -15,18 +15,20 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from controlplane.api.events import documents
+from controlplane.api.events.documents import Document
+from controlplane.api.events.sharing import LONGEST, Shared
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.events import entities, representation
-from controlplane.events.api import documents
-from controlplane.events.api.documents import Document
-from controlplane.events.api.sharing import LONGEST, Shared
 from controlplane.events.choices import Door
-from controlplane.events.light import Unchanging
-from controlplane.events.snapshot import snapshot_read
+from controlplane.events.representation import iso
+from controlplane.incidents import representation
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.models import Node
-from controlplane.topologies.lifecycle import topology_deploy
+from controlplane.snapshot import entities
+from controlplane.snapshot.document import snapshot_read
 from controlplane.topologies.models import AvailabilitySample, Problem, Topology
+from controlplane.tuple_rows import Unchanging
 from tests.unit.controlplane.following import Follower
 
 BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
@@ -125,7 +127,7 @@ def test_only_the_newest_part_of_histories(topology: Topology, monkeypatch: pyte
     found = snapshot_read()["entities"]
     assert list(found["checkpoint"]) == ["old/7", "counts/5", "counts/6", "counts/7"]
     assert [row["what"] for row in found["problem"].values()] == ["5", "6", "7"]
-    assert [row["at"] for row in found["sample"].values()] == [representation.iso(late.at)]
+    assert [row["at"] for row in found["sample"].values()] == [iso(late.at)]
 
 
 def test_a_large_plan_is_told_without_its_workings(

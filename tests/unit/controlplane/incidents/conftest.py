@@ -6,8 +6,8 @@ import pytest
 
 from controlplane.events.choices import Door
 from controlplane.incidents.plans import plan_mark_applied
-from controlplane.nodes.services import node_register
-from controlplane.topologies.lifecycle import topology_deploy
+from controlplane.lifecycle.nodes import node_register
+from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.topologies.models import Topology
 from controlplane.topologies.services import topology_create
 from tests.unit.controlplane.incidents.places import now, registration

@@ -28,9 +28,7 @@ from controlplane.incidents.services import (
     recover_now,
     story_add,
 )
-from controlplane.nodes.models import Node, NodeRequest
-from controlplane.nodes.selectors import node_get, node_list, node_name_next, node_requests_open
-from controlplane.nodes.services import (
+from controlplane.lifecycle.nodes import (
     node_activate,
     node_drain,
     node_register,
@@ -38,6 +36,8 @@ from controlplane.nodes.services import (
     node_trust,
     nodes_lost,
 )
+from controlplane.nodes.models import Node, NodeRequest
+from controlplane.nodes.selectors import node_get, node_list, node_name_next, node_requests_open
 from controlplane.topologies.models import Query, Topology
 from domain.recovery.events import Looked, PartitionsLost, PlanPublished
 from tests.unit.controlplane.following import Follower

@@ -17,10 +17,10 @@ from controlplane.incidents.loading import deployments_load, plans_newest
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.selectors import entry_list, incident_get
 from controlplane.incidents.services import incident_advance, incident_queries_note, recover_now
-from controlplane.nodes.services import node_register, nodes_lost
+from controlplane.lifecycle.nodes import node_register, nodes_lost
+from controlplane.lifecycle.recovery_terms import query_priorities_set, topology_policy_set
 from controlplane.topologies.models import AvailabilitySample, Partition, Query, Topology
-from controlplane.topologies.policies import policy_of, topology_policy_set
-from controlplane.topologies.services import query_priorities_set
+from controlplane.topologies.policies import policy_of
 from controlplane.topologies.telemetry import driver_status_apply
 from domain.messages import Control, DriverStatus
 from domain.recovery.events import (

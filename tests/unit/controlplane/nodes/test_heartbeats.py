@@ -8,9 +8,9 @@ from django.test.utils import CaptureQueriesContext
 
 from controlplane.events import pace
 from controlplane.events.models import Event
+from controlplane.lifecycle.nodes import nodes_heartbeat
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
-from controlplane.nodes.services import nodes_heartbeat
 from domain.messages import NodeStats
 from tests.unit.controlplane.following import Follower
 

@@ -17,10 +17,10 @@ from controlplane.events.choices import Door, EventKind, OperationKind, Operatio
 from controlplane.events.models import Event
 from controlplane.events.operations import operation_start
 from controlplane.events.services import event_publish
+from controlplane.lifecycle.topologies import topology_action, topology_deploy, topology_undeploy
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
 from controlplane.topologies.choices import TopologyStatus
-from controlplane.topologies.lifecycle import topology_action, topology_deploy, topology_undeploy
 from controlplane.topologies.models import AvailabilitySample, Partition, Problem, Query, Topology
 from controlplane.topologies.services import topology_create
 from controlplane.topologies.telemetry import (

@@ -10,23 +10,19 @@ from controlplane.errors import Conflict, Invalid, Missing
 from controlplane.events.choices import Door, OperationKind, OperationState
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.incidents.models import RecoveryPlan
-from controlplane.nodes.choices import NodeState
-from controlplane.nodes.models import Node
-from controlplane.topologies.choices import PartitionState, QueryStatus, TopologyStatus
-from controlplane.topologies.failures import partitions_assign, partitions_failed
-from controlplane.topologies.lifecycle import (
+from controlplane.lifecycle.recovery_terms import query_priorities_set
+from controlplane.lifecycle.topologies import (
     topology_action,
     topology_deploy,
     topology_restore,
     topology_undeploy,
 )
+from controlplane.nodes.choices import NodeState
+from controlplane.nodes.models import Node
+from controlplane.topologies.choices import PartitionState, QueryStatus, TopologyStatus
+from controlplane.topologies.failures import partitions_assign, partitions_failed
 from controlplane.topologies.models import Query, Topology
-from controlplane.topologies.services import (
-    query_priorities_set,
-    topology_create,
-    topology_delete,
-    topology_update,
-)
+from controlplane.topologies.services import topology_create, topology_delete, topology_update
 from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.specs import driver_status, spec_of

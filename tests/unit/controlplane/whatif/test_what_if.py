@@ -15,10 +15,10 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from controlplane.events.choices import Door
+from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
 from controlplane.topologies.choices import TopologyStatus
-from controlplane.topologies.lifecycle import topology_deploy
 from controlplane.topologies.models import Partition, Topology
 from controlplane.topologies.services import topology_create
 from controlplane.whatif import answering

@@ -1,0 +1,13 @@
+"""Every admin page. Django imports this module when it sets the admin site up."""
+
+from __future__ import annotations
+
+from controlplane.administration import (  # noqa: F401
+    accounts,
+    checkpoints,
+    events,
+    incidents,
+    nodes,
+    topologies,
+    webhooks,
+)

@@ -1,0 +1,69 @@
+"""Nodes and node requests as REST shows them."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from controlplane.api.topologies.serializers import PartitionSerializer
+from controlplane.nodes.models import Node, NodeRequest
+
+
+class NodeSerializer(serializers.ModelSerializer):
+    """`cpu_percent` counts one core as 100; `planned_percent` is what its partitions need, as measured."""
+
+    partitions_total = serializers.IntegerField(read_only=True)
+    planned_percent = serializers.FloatField(read_only=True)
+
+    class Meta:
+        model = Node
+        fields: tuple[str, ...] = (
+            "name",
+            "address",
+            "rack",
+            "slots",
+            "capacity",
+            "standby",
+            "state",
+            "registered_at",
+            "last_heartbeat",
+            "cpu_percent",
+            "memory_bytes",
+            "disk_free_bytes",
+            "provider",
+            "partitions_total",
+            "planned_percent",
+        )
+        read_only_fields: tuple[str, ...] = fields
+
+
+class NodeDetailSerializer(NodeSerializer):
+    partitions = PartitionSerializer(many=True, read_only=True)
+
+    class Meta(NodeSerializer.Meta):
+        fields = (*NodeSerializer.Meta.fields, "partitions")
+        read_only_fields = fields
+
+
+class NodeRequestSerializer(serializers.ModelSerializer):
+    incident = serializers.IntegerField(
+        source="incident.number", read_only=True, allow_null=True, default=None
+    )
+
+    class Meta:
+        model = NodeRequest
+        fields = (
+            "key",
+            "incident",
+            "node_name",
+            "rack",
+            "slots",
+            "capacity",
+            "standby",
+            "requested_at",
+            "due_at",
+            "started_at",
+            "joined_at",
+            "attempt",
+            "state",
+            "error",
+        )

@@ -1,0 +1,89 @@
+"""Nodes over REST: what they are doing, and drain, activate and (as an experiment) fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, F, FloatField, Prefetch, Sum, Value
+from django.db.models.functions import Coalesce
+from rest_framework import mixins, viewsets
+from rest_framework.decorators import action
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api.actions import ActionsMixin, action_schema
+from controlplane.api.listing import TupleListMixin
+from controlplane.api.nodes.filtersets import NodeFilters, NodeRequestFilters
+from controlplane.api.nodes.serializers import NodeDetailSerializer, NodeRequestSerializer, NodeSerializer
+from controlplane.events.choices import OperationKind
+from controlplane.incidents.selectors import INCIDENT_AT_LENGTH
+from controlplane.nodes.actions import node_action
+from controlplane.nodes.models import Node, NodeRequest
+from controlplane.topologies.models import Partition
+from controlplane.topologies.selectors import SPEC_OF_TOPOLOGY
+
+ACTION = action_schema()
+
+
+class NodeViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+    """Nodes by name."""
+
+    queryset = Node.objects.none()
+    lookup_field = "name"
+    lookup_value_regex = r"[^/]+"
+    filterset_class = NodeFilters
+    search_fields = ("name", "address", "rack")
+    ordering_fields = ("name", "state", "rack", "cpu_percent", "last_heartbeat", "capacity")
+
+    def get_queryset(self) -> Any:
+        rows = Node.objects.annotate(
+            partitions_total=Count("partitions"),
+            planned_percent=Coalesce(
+                Sum(F("partitions__cpu")) * 100.0, Value(0.0), output_field=FloatField()
+            ),
+        ).order_by("name")
+        if self.action == "retrieve":
+            hosted = Partition.objects.select_related("topology", "node").defer(SPEC_OF_TOPOLOGY)
+            hosted = hosted.order_by("topology__name", "operator", "index")
+            rows = rows.prefetch_related(Prefetch("partitions", hosted))
+        return rows
+
+    def get_serializer_class(self) -> Any:
+        return NodeDetailSerializer if self.action == "retrieve" else NodeSerializer
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def drain(self, request: Request, name: str) -> Response:
+        """Plan nothing new on it and let its partitions move away."""
+        return self.act(request, node_action, kind=OperationKind.NODE_DRAIN, name=name)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def activate(self, request: Request, name: str) -> Response:
+        """Let it host partitions again."""
+        return self.act(request, node_action, kind=OperationKind.NODE_ACTIVATE, name=name)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def fail(self, request: Request, name: str) -> Response:
+        """Kill it without warning: an experiment, only where fault injection is enabled."""
+        if not settings.RESURGE.fault_injection:
+            raise PermissionDenied(
+                "fault injection is off here; start Resurge with RESURGE_FAULT_INJECTION=1 to use it"
+            )
+        return self.act(request, node_action, kind=OperationKind.NODE_FAIL, name=name)
+
+
+class NodeRequestViewSet(TupleListMixin, viewsets.GenericViewSet):
+    """Nodes asked of the provider."""
+
+    queryset = NodeRequest.objects.none()
+    serializer_class = NodeRequestSerializer
+    filterset_class = NodeRequestFilters
+    ordering_fields = ("due_at", "requested_at")
+
+    def get_queryset(self) -> Any:
+        rows = NodeRequest.objects.select_related("incident").defer(*INCIDENT_AT_LENGTH)
+        return rows.order_by("-requested_at", "-id")

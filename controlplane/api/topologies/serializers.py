@@ -1,0 +1,264 @@
+"""Topologies and what they consist of, as REST shows and accepts them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from controlplane.api.fields import StrictSerializer, TextField
+from controlplane.api.requests import ErrorItemSerializer, ReasonSerializer
+from controlplane.topologies.choices import (
+    PLANNER_CHOICES,
+    REPLICATION_PLANNER_CHOICES,
+    ApprovalPolicy,
+    MethodPolicy,
+    RollbackPolicy,
+)
+from controlplane.topologies.drawing import graph_drawn
+from controlplane.topologies.models import (
+    PRIORITY_HIGH,
+    PRIORITY_LOW,
+    AvailabilitySample,
+    Partition,
+    Problem,
+    Query,
+    Topology,
+    TopologyVersion,
+)
+from controlplane.topologies.policies import HIGHEST_THRESHOLD
+from controlplane.topologies.representation import POLICY_FIELDS
+from controlplane.tuple_rows import RAW
+from domain.topology import Topology as Graph
+from domain.topology.spec import MAX_PARTITIONS
+
+
+class PolicySerializer(serializers.ModelSerializer):
+    """How the topology is recovered, and what its replication plan is asked for. Numbers that are null are
+    those of the installation (`settings/`), a `replication_budget` a quarter of the partitions."""
+
+    class Meta:
+        model = Topology
+        fields: tuple[str, ...] = POLICY_FIELDS
+        read_only_fields: tuple[str, ...] = fields
+
+
+class TopologySerializer(serializers.ModelSerializer):
+    """One row of the fleet. Latencies are relative to before the failure."""
+
+    policy = PolicySerializer(source="*", read_only=True)
+    queries_total = serializers.IntegerField(read_only=True)
+    queries_available = serializers.IntegerField(read_only=True)
+    worst_relative_latency = serializers.FloatField(read_only=True, allow_null=True)
+
+    class Meta:
+        model = Topology
+        fields: tuple[str, ...] = (
+            "name",
+            "version",
+            "status",
+            "desired",
+            "error",
+            "method",
+            "policy",
+            "generation",
+            "applied_generation",
+            "head_epoch",
+            "committed_epoch",
+            "checkpoint_epoch",
+            "input_rate",
+            "queries_total",
+            "queries_available",
+            "worst_relative_latency",
+            "deployed_at",
+            "created_at",
+            "updated_at",
+        )
+        read_only_fields: tuple[str, ...] = fields
+
+
+class TopologyDetailSerializer(TopologySerializer):
+    """With the specification and the graph for drawing."""
+
+    # Of rows of `topology_written`: both are JSON that nobody parses.
+    spec = serializers.SerializerMethodField()
+    graph = serializers.SerializerMethodField()
+
+    class Meta(TopologySerializer.Meta):
+        fields = (*TopologySerializer.Meta.fields, "spec", "graph")
+        read_only_fields = fields
+
+    @extend_schema_field(serializers.DictField())
+    def get_spec(self, topology: Any) -> Any:
+        return RAW(topology.spec_text)
+
+    @extend_schema_field(serializers.DictField())
+    def get_graph(self, topology: Any) -> Any:
+        return graph_drawn(topology.spec_text)[0]
+
+
+class RestoreSerializer(ReasonSerializer):
+    """Which checkpoint to go back to; `checkpoints/` lists those that are `stored`."""
+
+    checkpoint = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="its epoch")
+
+
+class TopologySourceSerializer(StrictSerializer):
+    """Either `spec` (an object, or YAML text) or the name of a ready-made `pipeline`."""
+
+    spec = serializers.JSONField(required=False, help_text="a specification, or YAML text")
+    pipeline = TextField(required=False, help_text="name of a ready-made pipeline")
+    name = TextField(required=False, help_text="instead of the specification's name")
+    input = TextField(required=False, help_text="file that the sources read")
+    rate = serializers.IntegerField(required=False, min_value=1, help_text="tuples per second")
+    limit = serializers.IntegerField(required=False, min_value=1, help_text="tuples, then complete")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if ("spec" in attrs) == ("pipeline" in attrs):
+            raise serializers.ValidationError("give either `spec` or `pipeline`")
+        return super().validate(attrs)
+
+
+class TopologyCreateSerializer(ReasonSerializer, TopologySourceSerializer):
+    """A new topology: either `spec` (an object, or YAML text) or a ready-made `pipeline`, and why."""
+
+
+class TopologyOutlineSerializer(serializers.Serializer):
+    name = serializers.CharField()
+    operators = serializers.SerializerMethodField()
+    partitions = serializers.SerializerMethodField()
+    queries = serializers.ListField(child=serializers.CharField())
+
+    def get_operators(self, graph: Graph) -> int:
+        return len(graph.operators)
+
+    def get_partitions(self, graph: Graph) -> int:
+        return len(graph.partitions)
+
+
+class VerdictSerializer(serializers.Serializer):
+    """What is wrong with a specification; and what it would be, where it is valid apart from its inputs."""
+
+    valid = serializers.BooleanField()
+    problems = ErrorItemSerializer(many=True)
+    topology = TopologyOutlineSerializer(allow_null=True)
+
+
+class TopologyUpdateSerializer(ReasonSerializer):
+    spec = serializers.JSONField(help_text="the whole new specification, or YAML text")
+
+
+class PolicyUpdateSerializer(ReasonSerializer):
+    """What is not given stays; null puts a number back to that of the installation."""
+
+    method = serializers.ChoiceField(MethodPolicy.choices, required=False)
+    planner = serializers.ChoiceField(PLANNER_CHOICES, required=False)
+    rollback = serializers.ChoiceField(RollbackPolicy.choices, required=False)
+    approval = serializers.ChoiceField(ApprovalPolicy.choices, required=False)
+    correlation_threshold = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, max_value=HIGHEST_THRESHOLD
+    )
+    correlation_window = serializers.FloatField(
+        required=False, allow_null=True, min_value=0.0, help_text="seconds"
+    )
+    replication_planner = serializers.ChoiceField(REPLICATION_PLANNER_CHOICES, required=False)
+    replication_budget = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=0,
+        max_value=MAX_PARTITIONS,
+        help_text="partitions; null: a quarter of all",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs = super().validate(attrs)
+        if not attrs.keys() & set(POLICY_FIELDS):
+            raise serializers.ValidationError(f"give at least one of {', '.join(POLICY_FIELDS)}")
+        return attrs
+
+
+class TopologyVersionSerializer(serializers.ModelSerializer):
+    spec = serializers.DictField(read_only=True)
+
+    class Meta:
+        model = TopologyVersion
+        fields = ("number", "spec", "created_at", "created_by", "reason")
+
+
+class PartitionSerializer(serializers.ModelSerializer):
+    partition = serializers.CharField(source="label", read_only=True)
+    topology = serializers.CharField(source="topology.name", read_only=True)
+    node = serializers.CharField(source="node.name", read_only=True, allow_null=True, default=None)
+
+    class Meta:
+        model = Partition
+        fields = (
+            "partition",
+            "topology",
+            "operator",
+            "index",
+            "node",
+            "state",
+            "epoch",
+            "cpu",
+            "rows_in_rate",
+            "rows_out_rate",
+            "state_bytes",
+        )
+
+
+class QuerySerializer(serializers.ModelSerializer):
+    partition = serializers.CharField(source="partition.label", read_only=True)
+    topology = serializers.CharField(source="topology.name", read_only=True)
+    node = serializers.CharField(source="partition.node.name", read_only=True, allow_null=True, default=None)
+
+    class Meta:
+        model = Query
+        fields = (
+            "partition",
+            "topology",
+            "node",
+            "priority",
+            "status",
+            "available",
+            "latency",
+            "baseline_latency",
+            "relative_latency",
+            "epoch",
+        )
+
+
+class QueryUpdateSerializer(ReasonSerializer):
+    priority = serializers.IntegerField(min_value=PRIORITY_LOW, max_value=PRIORITY_HIGH)
+
+
+class QueryPrioritiesSerializer(ReasonSerializer):
+    """Several queries at once: query id to priority."""
+
+    priorities = serializers.DictField(
+        child=serializers.IntegerField(min_value=PRIORITY_LOW, max_value=PRIORITY_HIGH),
+        allow_empty=False,
+    )
+
+
+class AvailabilitySampleSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = AvailabilitySample
+        fields = ("at", "available", "total", "weighted")
+
+
+class ProblemSerializer(serializers.ModelSerializer):
+    topology = serializers.CharField(source="topology.name", read_only=True, allow_null=True, default=None)
+
+    class Meta:
+        model = Problem
+        fields = ("id", "topology", "at", "first_at", "severity", "where", "what", "hint", "count")
+
+
+class PipelineSerializer(serializers.Serializer):
+    """A ready-made topology."""
+
+    name = serializers.CharField()
+    description = serializers.CharField()
+    spec = serializers.DictField()

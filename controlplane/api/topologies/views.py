@@ -1,0 +1,227 @@
+"""Topologies over REST: `topologies/` and the actions on one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework import mixins, serializers, status, viewsets
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.api.actions import ActionsMixin, action_schema
+from controlplane.api.idempotency import once
+from controlplane.api.parsers import PlainJSONParser, YamlSpecificationParser
+from controlplane.api.preconditions import ETAG, IF_MATCH, IF_MATCH_REQUIRED, expected_of, tagged
+from controlplane.api.requests import IDEMPOTENCY_KEY, REASON, ErrorsSerializer, caller, reason_of
+from controlplane.api.topologies.filtersets import TopologyFilters
+from controlplane.api.topologies.serializers import (
+    PipelineSerializer,
+    RestoreSerializer,
+    TopologyCreateSerializer,
+    TopologyDetailSerializer,
+    TopologySerializer,
+    TopologySourceSerializer,
+    TopologyUpdateSerializer,
+    VerdictSerializer,
+)
+from controlplane.errors import Invalid
+from controlplane.events.choices import OperationKind
+from controlplane.lifecycle.topologies import (
+    topology_action,
+    topology_deploy,
+    topology_restore,
+    topology_undeploy,
+)
+from controlplane.topologies.models import Topology
+from controlplane.topologies.selectors import topology_list, topology_written
+from controlplane.topologies.services import topology_create, topology_delete, topology_update
+from controlplane.topologies.submission import Verdict, specification_check, specification_compose
+from controlplane.topologies.tags import specification_tag
+from controlplane.topologies.validation import pipeline_names, pipeline_read, spec_read
+
+ACTION = action_schema()
+IN_YAML = "with a YAML body, which is the specification itself; a JSON body has a field for it"
+SOURCE_IN_QUERY = [
+    OpenApiParameter("name", OpenApiTypes.STR, description=IN_YAML),
+    OpenApiParameter("input", OpenApiTypes.STR, description=IN_YAML),
+    OpenApiParameter("rate", OpenApiTypes.INT, description=IN_YAML),
+    OpenApiParameter("limit", OpenApiTypes.INT, description=IN_YAML),
+]
+REASON_IN_QUERY = OpenApiParameter("reason", OpenApiTypes.STR, description=IN_YAML)
+
+
+def in_yaml_too(serializer: type[serializers.Serializer]) -> dict[str, Any]:
+    return {"application/json": serializer, "application/yaml": OpenApiTypes.ANY}
+
+
+@extend_schema_view(
+    list=extend_schema(responses=TopologySerializer(many=True)),
+    retrieve=extend_schema(responses=TopologyDetailSerializer, parameters=[ETAG]),
+)
+class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
+    """Topologies by name."""
+
+    queryset = Topology.objects.none()
+    parser_classes = (PlainJSONParser, YamlSpecificationParser)
+    lookup_field = "name"
+    lookup_value_regex = "[A-Za-z0-9_-]+"
+    filterset_class = TopologyFilters
+    search_fields = ("name",)
+    ordering_fields = (
+        "name",
+        "status",
+        "input_rate",
+        "deployed_at",
+        "queries_available",
+        "worst_relative_latency",
+    )
+
+    def get_queryset(self) -> Any:
+        rows = topology_list()
+        return rows.defer("spec") if self.action == "list" else rows
+
+    def get_serializer_class(self) -> Any:
+        return TopologySerializer if self.action == "list" else TopologyDetailSerializer
+
+    @extend_schema(
+        request=in_yaml_too(TopologyCreateSerializer),
+        parameters=[*SOURCE_IN_QUERY, REASON_IN_QUERY, IDEMPOTENCY_KEY, ETAG],
+        responses={201: TopologyDetailSerializer, 409: ErrorsSerializer},
+    )
+    def create(self, request: Request) -> Response:
+        """Accept a specification as a new topology. Nothing runs until it is deployed."""
+        serializer = TopologyCreateSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        given = serializer.validated_data
+
+        def create() -> Response:
+            topology = topology_create(
+                spec=specification_compose(given), reason=given["reason"], **caller(request)
+            )
+            response = self._detail(topology.name, code=status.HTTP_201_CREATED)
+            response.headers["Location"] = f"/api/v1/topologies/{topology.name}/"
+            return response
+
+        return once(request, create)
+
+    def retrieve(self, request: Request, name: str) -> Response:
+        return self._detail(name)
+
+    @extend_schema(
+        request=in_yaml_too(TopologyUpdateSerializer),
+        parameters=[REASON_IN_QUERY, IF_MATCH_REQUIRED, ETAG],
+        responses={
+            200: TopologyDetailSerializer,
+            409: ErrorsSerializer,
+            412: ErrorsSerializer,
+            428: ErrorsSerializer,
+        },
+    )
+    def update(self, request: Request, name: str) -> Response:
+        """Replace the whole specification; only while the topology is not deployed."""
+        serializer = TopologyUpdateSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        given = serializer.validated_data
+        topology_update(
+            name=name,
+            spec=spec_read(given["spec"]),
+            reason=given["reason"],
+            expected=expected_of(request, required=True),
+            **caller(request),
+        )
+        return self._detail(name)
+
+    @extend_schema(
+        parameters=[REASON, IF_MATCH],
+        responses={204: None, 409: ErrorsSerializer, 412: ErrorsSerializer},
+    )
+    def destroy(self, request: Request, name: str) -> Response:
+        """Remove it with its history; only while it is not deployed."""
+        topology_delete(
+            name=name, reason=reason_of(request), expected=expected_of(request), **caller(request)
+        )
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    @extend_schema(
+        request=in_yaml_too(TopologySourceSerializer),
+        parameters=SOURCE_IN_QUERY,
+        responses={200: VerdictSerializer},
+        filters=False,
+    )
+    @action(detail=False, methods=["post"], pagination_class=None)
+    def validate(self, request: Request) -> Response:
+        """Say everything that is wrong with a specification, each fault with its path. Changes nothing."""
+        serializer = TopologySourceSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        try:
+            verdict = specification_check(specification_compose(serializer.validated_data))
+        except Invalid as error:
+            verdict = Verdict(error.problems, None)
+        return Response(VerdictSerializer(verdict).data)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def deploy(self, request: Request, name: str) -> Response:
+        """Start the newest version from nothing."""
+        return self.act(request, topology_deploy, name=name)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def undeploy(self, request: Request, name: str) -> Response:
+        """Stop at the next epoch boundary."""
+        return self.act(request, topology_undeploy, name=name)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def checkpoint(self, request: Request, name: str) -> Response:
+        """Take a global checkpoint at the next epoch boundary."""
+        return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_CHECKPOINT, name=name)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def recover(self, request: Request, name: str) -> Response:
+        """Recover now, without waiting for detection."""
+        return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_RECOVER, name=name)
+
+    @action_schema(RestoreSerializer)
+    @action(detail=True, methods=["post"])
+    def restore(self, request: Request, name: str) -> Response:
+        """Put all of it back to a checkpoint that is still in storage, and replay from there."""
+        serializer = RestoreSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        return self.act(request, topology_restore, name=name, **serializer.validated_data)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, name: str) -> Response:
+        """Take no new input until resumed."""
+        return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_PAUSE, name=name)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, name: str) -> Response:
+        """Go on after a pause."""
+        return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_RESUME, name=name)
+
+    @staticmethod
+    def _detail(name: str, *, code: int = status.HTTP_200_OK) -> Response:
+        topology = topology_written(name)
+        return tagged(TopologyDetailSerializer(topology).data, specification_tag(topology), code=code)
+
+
+class PipelineListView(APIView):
+    """Ready-made pipelines, for `pipeline` when a topology is created."""
+
+    @extend_schema(responses=PipelineSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        specs = {name: pipeline_read(name) for name in pipeline_names()}
+        return Response(
+            [
+                {"name": name, "description": spec.get("description", ""), "spec": spec}
+                for name, spec in specs.items()
+            ]
+        )

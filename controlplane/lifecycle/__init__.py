@@ -1,0 +1,1 @@
+"""What changes topologies, nodes, plans and incidents together, in one transaction."""

@@ -1,0 +1,93 @@
+"""The first plan of a deployment: which node runs which partition."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from django.conf import settings
+from django.db import transaction
+
+from controlplane.errors import Conflict
+from controlplane.events.representation import Change
+from controlplane.incidents.choices import PLAN_CURRENT, PlanKind, PlanState
+from controlplane.incidents.models import RecoveryPlan
+from controlplane.incidents.representation import plan_change
+from controlplane.nodes.choices import NODE_USABLE
+from controlplane.nodes.models import Node
+from controlplane.topologies.choices import TOPOLOGY_LIVE
+from controlplane.topologies.graphs import graph_of
+from controlplane.topologies.models import Partition, Topology
+from controlplane.topologies.rows import Rows, rows_reset
+from domain.planning.deployment import initial_placement
+from domain.planning.placement import NodeSpace
+
+PERCENT = 100.0
+"""Partition costs are CPU seconds per second; placement counts percent of one core."""
+
+
+@transaction.atomic
+def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan | None, list[Change]]:
+    """Place the partitions of a topology that is to start from nothing, as the next generation.
+
+    Returns the plan and the changes for the caller's event; no plan while no node
+    is alive (the sweep calls again). Raises `Conflict` when the partitions do not fit.
+    """
+    nodes = node_spaces(excluding=topology)
+    if not nodes:
+        rows = Rows.load(topology)
+        rows_reset(rows, {})
+        return None, rows.changes()
+    graph = graph_of(topology.spec)
+    measured = {
+        row.label: row.cpu * PERCENT for row in Partition.objects.filter(topology=topology, cpu__gt=0)
+    }
+    placement = initial_placement(
+        graph, nodes, costs=measured, max_utilisation=settings.RESURGE.max_utilisation
+    )
+    if placement.unplaced:
+        names = ", ".join(placement.unplaced[:5])
+        more = f" and {len(placement.unplaced) - 5} more" if len(placement.unplaced) > 5 else ""
+        raise Conflict(
+            f"topology {topology.name!r} does not fit on {len(nodes)} nodes: no room for {names}{more}; "
+            f"add nodes or raise RESURGE_MAX_UTILISATION (now {settings.RESURGE.max_utilisation:g})"
+        )
+    topology.generation += 1
+    topology.applied_generation = topology.generation  # telemetry of earlier runs is void
+    topology.save(update_fields=["generation", "applied_generation", "updated_at"])
+    superseded = list(
+        RecoveryPlan.objects.filter(topology=topology, state__in=PLAN_CURRENT).select_related("incident")
+    )
+    for earlier in superseded:
+        earlier.state = PlanState.SUPERSEDED
+    RecoveryPlan.objects.filter(pk__in=[plan.pk for plan in superseded]).update(state=PlanState.SUPERSEDED)
+    plan = RecoveryPlan.objects.create(
+        topology=topology,
+        generation=topology.generation,
+        kind=PlanKind.DEPLOY,
+        assignment=placement.assignment,
+        reason=reason,
+        explanation={"load": placement.load},
+    )
+    rows = Rows.load(topology)
+    rows_reset(rows, placement.assignment)
+    changes = rows.changes()
+    changes += [
+        plan_change(earlier, topology=topology.name, incident=earlier.incident and earlier.incident.number)
+        for earlier in superseded
+    ]
+    changes.append(plan_change(plan, topology=topology.name, incident=None))
+    return plan, changes
+
+
+def node_spaces(*, excluding: Topology | None = None) -> list[NodeSpace]:
+    """Alive nodes with the load other topologies were measured to put on them (two queries)."""
+    load: defaultdict[int, float] = defaultdict(float)
+    others = Partition.objects.filter(topology__status__in=TOPOLOGY_LIVE, node__isnull=False)
+    if excluding is not None:
+        others = others.exclude(topology=excluding)
+    for node, cpu in others.values_list("node_id", "cpu"):
+        load[node] += cpu * PERCENT
+    return [
+        NodeSpace(name=node.name, capacity=node.capacity, load=load[node.pk], standby=node.standby)
+        for node in Node.objects.filter(state__in=NODE_USABLE, standby=False)
+    ]

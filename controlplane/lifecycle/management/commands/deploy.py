@@ -1,0 +1,88 @@
+"""``manage.py deploy hashtags``: create or update a topology and start it."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from controlplane.errors import Invalid, ServiceError
+from controlplane.events.choices import Door
+from controlplane.lifecycle.topologies import topology_deploy
+from controlplane.nodes.choices import NODE_USABLE
+from controlplane.nodes.models import Node
+from controlplane.topologies.choices import Desired, TopologyStatus
+from controlplane.topologies.command_arguments import (
+    problem_lines,
+    specification_arguments,
+    specification_read,
+)
+from controlplane.topologies.models import Topology
+from controlplane.topologies.services import topology_create, topology_update
+from controlplane.topologies.submission import specification_check
+
+
+class Command(BaseCommand):
+    help = "Deploy a ready-made pipeline, or a topology from a YAML or JSON file."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        specification_arguments(parser)
+        parser.add_argument("--reason", default="deployed from the command line")
+        parser.add_argument(
+            "--wait-nodes", type=int, default=0, metavar="N", help="wait until N nodes are alive"
+        )
+        parser.add_argument("--timeout", type=float, default=60.0, help="how long to wait, in seconds")
+        parser.add_argument(
+            "--if-needed", action="store_true", help="succeed without a change where it is deployed already"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            self._deploy(options)
+        except Invalid as error:
+            raise CommandError(f"not deployed:\n{problem_lines(error.problems)}") from error
+        except ServiceError as error:
+            raise CommandError(f"not deployed: {error}") from error
+
+    def _deploy(self, options: dict[str, Any]) -> None:
+        spec = specification_read(options)
+        verdict = specification_check(spec)
+        graph = verdict.topology
+        if not verdict.valid or graph is None:
+            raise Invalid.from_problems(verdict.problems)
+        topology = Topology.objects.filter(name=graph.name).first()
+        if topology is not None and options["if_needed"] and _is_deployed(topology):
+            self.stdout.write(f"{topology.name} is deployed already ({topology.status})")
+            return
+        if options["wait_nodes"]:
+            self._wait(options["wait_nodes"], options["timeout"])
+        by: dict[str, Any] = {"actor": getpass.getuser(), "door": Door.CLI, "reason": options["reason"]}
+        if topology is None:
+            topology_create(spec=spec, **by)
+        else:
+            topology_update(name=graph.name, spec=spec, **by)
+        operation = topology_deploy(name=graph.name, **by)
+        self.stdout.write(
+            f"{graph.name}: {len(graph.partitions)} partitions, {len(graph.queries)} queries; "
+            f"operation {operation.pk}"
+        )
+
+    def _wait(self, wanted: int, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while True:
+            alive = Node.objects.filter(state__in=NODE_USABLE, standby=False).count()
+            if alive >= wanted:
+                return
+            if time.monotonic() > deadline:
+                raise CommandError(
+                    f"not deployed: {alive} of {wanted} nodes are alive after {timeout:g} s; "
+                    "see `make status` and the nodes' logs"
+                )
+            time.sleep(0.3)
+
+
+def _is_deployed(topology: Topology) -> bool:
+    return topology.desired == Desired.RUNNING and topology.status != TopologyStatus.FAILED

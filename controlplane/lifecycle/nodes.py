@@ -1,0 +1,198 @@
+"""Recording nodes as they come, go and are acted upon (write side).
+
+What detection decides and the incident that follows from it are one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+import structlog
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.errors import Conflict
+from controlplane.events.audit import audit_record
+from controlplane.events.choices import Door, EventKind
+from controlplane.events.pace import round_begins
+from controlplane.events.representation import Change
+from controlplane.events.services import event_publish
+from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
+from controlplane.incidents.loading import plans_newest
+from controlplane.incidents.models import Incident
+from controlplane.incidents.selectors import incidents_open
+from controlplane.incidents.services import drain_record, incident_advance, incident_open_or_grow
+from controlplane.nodes.choices import (
+    NODE_GONE,
+    NODE_PRESENT,
+    NODE_REQUEST_OPEN,
+    NodeRequestState,
+    NodeState,
+)
+from controlplane.nodes.models import Node, NodeRequest
+from controlplane.nodes.representation import node_change
+from controlplane.nodes.selectors import node_get
+from controlplane.topologies.bulk import rows_update
+from domain.messages import NodeRegistration, NodeStats
+from domain.recovery.events import Event, NodeArrived, NodeReturned, NodesLost
+
+log = structlog.get_logger(__name__)
+
+HEARTBEAT_FIELDS = ("last_heartbeat", "cpu_percent", "memory_bytes", "disk_free_bytes")
+PULSE_FIELDS = HEARTBEAT_FIELDS[:2]
+"""Told each time, also of more nodes than are told in one round."""
+
+
+@transaction.atomic
+def node_register(
+    *, registration: NodeRegistration, at: datetime, returned: bool = False, evidence: str = ""
+) -> Node:
+    """A node registered: it is alive. `returned`: its processes never stopped since it was last known."""
+    node, created = Node.objects.select_for_update().get_or_create(name=registration.id)
+    before = node.state
+    node.address = registration.address
+    node.rack = registration.rack
+    node.slots = registration.slots
+    node.capacity = registration.capacity
+    node.standby = registration.standby
+    node.session = registration.session
+    node.pid = registration.pid
+    node.registered_at = datetime.fromtimestamp(registration.registered_at, tz=UTC)
+    node.last_heartbeat = at
+    node.state = NodeState.DRAINING if before == NodeState.DRAINING and returned else NodeState.ALIVE
+    node.save()
+    joined = NodeRequest.objects.filter(node_name=node.name, state__in=NODE_REQUEST_OPEN)
+    joined.update(state=NodeRequestState.JOINED, joined_at=at)
+    event_publish(kind=EventKind.NODE_JOINED, node=node.name, changes=[node_change(node)], reason=evidence)
+    if created or before != NodeState.ALIVE:
+        log.info("node joined", node=node.name, session=node.session, returned=returned)
+    event: Event
+    if returned and before in NODE_GONE:
+        event = NodeReturned(at=at.timestamp(), node=node.name, evidence=evidence)
+    elif returned:
+        return node
+    else:
+        event = NodeArrived(at=at.timestamp(), node=node.name)
+    for incident in incidents_open():
+        incident_advance(number=incident.number, events=[event], may_plan=False)
+        task_send_on_commit(INCIDENT_STEP, incident.number)
+    return node
+
+
+@transaction.atomic
+def nodes_heartbeat(*, stats: Iterable[NodeStats], at: datetime) -> None:
+    """Store the newest statistics of nodes; one event for all of them, to be called about once a second."""
+    newest = {one.id: one for one in stats}
+    present = list(Node.objects.filter(name__in=newest, state__in=NODE_PRESENT))
+    last = max((node.last_heartbeat for node in present if node.last_heartbeat), default=None)
+    for node in present:
+        one = newest[node.name]
+        node.last_heartbeat = min(at, datetime.fromtimestamp(one.at, tz=UTC))
+        node.cpu_percent = one.cpu_percent
+        node.memory_bytes = one.memory_bytes
+        node.disk_free_bytes = one.disk_free_bytes
+    if not present:
+        return
+    rows = ((node.pk, *(getattr(node, field) for field in HEARTBEAT_FIELDS)) for node in present)
+    rows_update(Node, HEARTBEAT_FIELDS, rows)
+    told = HEARTBEAT_FIELDS if round_begins(rows=len(present), last=last, now=at) else PULSE_FIELDS
+    event_publish(kind=EventKind.NODE_METRICS, changes=[node_change(node, only=told) for node in present])
+
+
+@transaction.atomic
+def node_suspect(*, name: str, evidence: str) -> None:
+    """Doubt a node; its partitions still count as running."""
+    _state_move(name, {NodeState.ALIVE}, NodeState.SUSPECT, EventKind.NODE_SUSPECT, evidence)
+
+
+@transaction.atomic
+def node_trust(*, name: str, evidence: str) -> None:
+    """The doubt was wrong."""
+    _state_move(name, {NodeState.SUSPECT}, NodeState.ALIVE, EventKind.NODE_UPDATED, evidence)
+
+
+def _state_move(name: str, allowed: set[NodeState], to: NodeState, kind: EventKind, reason: str) -> None:
+    node = Node.objects.select_for_update().filter(name=name, state__in=allowed).first()
+    if node is None:
+        return
+    node.state = to
+    node.save(update_fields=["state"])
+    event_publish(kind=kind, node=name, changes=[node_change(node, only=("state",))], reason=reason)
+
+
+@transaction.atomic
+def nodes_lost(*, evidence: Mapping[str, str], at: datetime) -> Incident | None:
+    """Give nodes up (name -> evidence) and open or grow an incident, in one transaction.
+
+    A drained node on which nothing runs has `left` instead. None if there is nothing new.
+    """
+    hosting = {node for plan in plans_newest().values() for node in plan.assignment.values()}
+    lost: dict[str, str] = {}
+    known = Node.objects.select_for_update().filter(name__in=evidence).exclude(state__in=NODE_GONE)
+    for node in known.order_by("name"):
+        gone_in_order = node.state == NodeState.DRAINING and node.name not in hosting
+        node.state = NodeState.LEFT if gone_in_order else NodeState.LOST
+        node.save(update_fields=["state"])
+        changes: list[Change] = [node_change(node, only=("state",))]
+        kind = EventKind.NODE_LEFT if gone_in_order else EventKind.NODE_LOST
+        event_publish(kind=kind, node=node.name, changes=changes, reason=evidence[node.name])
+        if not gone_in_order:
+            lost[node.name] = evidence[node.name]
+    if not lost:
+        return None
+    return incident_open_or_grow(events=[NodesLost(at=at.timestamp(), nodes=lost)], at=at)
+
+
+# ---- asked for by an operator --------------------------------------------------------------------
+
+
+@transaction.atomic
+def node_drain(*, name: str, actor: str, reason: str, door: Door = Door.SYSTEM) -> Incident | None:
+    """Plan nothing more on a node and move away what runs there. Raises `Missing` or `Conflict`.
+
+    Returns the incident that moves its partitions, or None where there are none.
+    """
+    node = node_get(name, lock=True)
+    if node.state == NodeState.DRAINING:
+        return None
+    if node.state not in (NodeState.ALIVE, NodeState.SUSPECT):
+        raise Conflict(f"node {name} is {node.state}: only an alive node can be drained")
+    audit_record(
+        actor=actor, door=door, action="node.drained", target=name,
+        before={"state": node.state}, after={"state": NodeState.DRAINING}, reason=reason,
+    )  # fmt: skip
+    node.state = NodeState.DRAINING
+    node.save(update_fields=["state"])
+    event_publish(
+        kind=EventKind.NODE_UPDATED, node=name, changes=[node_change(node, only=("state",))],
+        actor=actor, reason=reason,
+    )  # fmt: skip
+    if not any(name in plan.assignment.values() for plan in plans_newest().values()):
+        return None
+    return drain_record(node=name, actor=actor, reason=reason)
+
+
+@transaction.atomic
+def node_activate(*, name: str, actor: str, reason: str, door: Door = Door.SYSTEM) -> Node:
+    """Let a drained node take partitions again. Raises `Missing` or `Conflict`."""
+    node = node_get(name, lock=True)
+    if node.state == NodeState.ALIVE:
+        return node
+    if node.state != NodeState.DRAINING:
+        raise Conflict(f"node {name} is {node.state}: only a draining node can be activated")
+    audit_record(
+        actor=actor, door=door, action="node.activated", target=name,
+        before={"state": node.state}, after={"state": NodeState.ALIVE}, reason=reason,
+    )  # fmt: skip
+    node.state = NodeState.ALIVE
+    node.save(update_fields=["state"])
+    event_publish(
+        kind=EventKind.NODE_UPDATED, node=name, changes=[node_change(node, only=("state",))],
+        actor=actor, reason=reason,
+    )  # fmt: skip
+    for incident in incidents_open():
+        now = timezone.now().timestamp()
+        incident_advance(number=incident.number, events=[NodeArrived(at=now, node=name)], may_plan=False)
+        task_send_on_commit(INCIDENT_STEP, incident.number)
+    return node

@@ -1,0 +1,256 @@
+"""Changing what a topology does: deploy, undeploy, checkpoint, recover, pause and resume.
+
+Each service records an `Operation` to follow. The recovery worker carries it
+out after the commit, and what the driver then reports ends it (see `telemetry`).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.checkpoints.models import Checkpoint
+from controlplane.errors import Conflict, Missing
+from controlplane.events.choices import Door, EventKind, OperationKind
+from controlplane.events.models import Operation
+from controlplane.events.operations import operation_find, operation_request, operation_succeed
+from controlplane.events.representation import Change, removal
+from controlplane.events.services import event_publish
+from controlplane.events.tasks import TOPOLOGY_PUBLISH, task_send_on_commit
+from controlplane.lifecycle.deployment import deploy_plan_create
+from controlplane.topologies.choices import (
+    TOPOLOGY_LIVE,
+    Desired,
+    TopologyStatus,
+)
+from controlplane.topologies.models import Problem, Topology
+from controlplane.topologies.permitted import at_rest_require
+from controlplane.topologies.representation import topology_change
+from controlplane.topologies.selectors import topology_get
+from controlplane.topologies.validation import inputs_require, spec_validate
+
+
+@transaction.atomic
+def topology_deploy(
+    *, name: str, actor: str, reason: str, door: Door, idempotency_key: str = ""
+) -> Operation:
+    """Start the newest version from nothing: fix the origin of event time, place, make a plan.
+
+    The operation succeeds when the driver reports the plan running.
+    Raises `Missing`, `Invalid` (the specification no longer validates here) or `Conflict`.
+    """
+    kind = OperationKind.TOPOLOGY_DEPLOY
+    topology = topology_get(name, lock=True)
+    earlier = operation_find(kind=kind, target=name, actor=actor, idempotency_key=idempotency_key)
+    if earlier is not None:
+        return earlier
+    at_rest_require(topology, "deploy")
+    before = _standing(topology)
+    now = timezone.now()
+    version = topology.versions.order_by("-number").first()
+    spec = version.spec if version is not None else topology.spec
+    graph = spec_validate(_origin_fix(spec, now))
+    inputs_require(spec)
+    topology.spec = graph.to_data()
+    topology.status = TopologyStatus.DEPLOYING
+    topology.desired = Desired.RUNNING
+    topology.error = ""
+    topology.head_epoch = topology.committed_epoch = topology.checkpoint_epoch = 0
+    topology.input_rate = 0.0
+    topology.deployed_at = now
+    topology.save()
+    removed = _previous_run_clear(topology)
+    plan, changes = deploy_plan_create(topology=topology, reason=reason)
+    operation, _ = operation_request(
+        kind=kind,
+        target=name,
+        actor=actor,
+        reason=reason,
+        door=door,
+        idempotency_key=idempotency_key,
+        before=before,
+        after=_standing(topology),
+        parameters={"version": topology.version, "generation": plan.generation if plan else None},
+    )
+    event_publish(
+        kind=EventKind.TOPOLOGY_DEPLOYED,
+        topology=name,
+        changes=[topology_change(topology, graph=True), *removed, *changes],
+        actor=actor,
+        reason=reason,
+    )
+    return operation
+
+
+@transaction.atomic
+def topology_undeploy(
+    *, name: str, actor: str, reason: str, door: Door, idempotency_key: str = ""
+) -> Operation:
+    """Stop at the next epoch boundary and stay stopped. Raises `Missing` or `Conflict`."""
+    kind = OperationKind.TOPOLOGY_UNDEPLOY
+    topology = topology_get(name, lock=True)
+    earlier = operation_find(kind=kind, target=name, actor=actor, idempotency_key=idempotency_key)
+    if earlier is not None:
+        return earlier
+    if topology.desired == Desired.STOPPED:
+        raise Conflict(f"topology {name!r} is not deployed (it is {topology.status})")
+    before = _standing(topology)
+    ended = topology.status == TopologyStatus.COMPLETED
+    topology.desired = Desired.STOPPED
+    topology.status = TopologyStatus.STOPPED if ended else TopologyStatus.STOPPING
+    topology.save(update_fields=["desired", "status", "updated_at"])
+    operation, _ = operation_request(
+        kind=kind,
+        target=name,
+        actor=actor,
+        reason=reason,
+        door=door,
+        idempotency_key=idempotency_key,
+        before=before,
+        after=_standing(topology),
+        run=not ended,
+    )
+    if ended:
+        task_send_on_commit(TOPOLOGY_PUBLISH, name)
+    event_publish(
+        kind=EventKind.TOPOLOGY_UNDEPLOYED,
+        topology=name,
+        changes=[topology_change(topology)],
+        actor=actor,
+        reason=reason,
+    )
+    # A completed run has no driver left to wait for.
+    return operation_succeed(operation=operation) if ended else operation
+
+
+_ACTIONS: dict[OperationKind, tuple[frozenset[str], str]] = {
+    OperationKind.TOPOLOGY_CHECKPOINT: (
+        frozenset({TopologyStatus.RUNNING, TopologyStatus.DEGRADED}),
+        "only a running topology can take a checkpoint",
+    ),
+    OperationKind.TOPOLOGY_RECOVER: (
+        frozenset({*TOPOLOGY_LIVE, TopologyStatus.FAILED}),
+        "only a deployed topology can be recovered",
+    ),
+    OperationKind.TOPOLOGY_PAUSE: (
+        frozenset({TopologyStatus.RUNNING, TopologyStatus.DEGRADED}),
+        "only a running topology can be paused",
+    ),
+    OperationKind.TOPOLOGY_RESUME: (
+        frozenset({TopologyStatus.PAUSED}),
+        "only a paused topology can be resumed",
+    ),
+}
+
+
+@transaction.atomic
+def topology_action(
+    *,
+    kind: OperationKind,
+    name: str,
+    actor: str,
+    reason: str,
+    door: Door,
+    idempotency_key: str = "",
+) -> Operation:
+    """Ask for a checkpoint, a recovery, a pause or a resume. Raises `Missing` or `Conflict`."""
+    topology = topology_get(name, lock=True)
+    earlier = operation_find(kind=kind, target=name, actor=actor, idempotency_key=idempotency_key)
+    if earlier is not None:
+        return earlier
+    permitted, rule = _ACTIONS[kind]
+    if topology.status not in permitted or topology.desired != Desired.RUNNING:
+        raise Conflict(f"topology {name!r} is {topology.status}: {rule}")
+    operation, _ = operation_request(
+        kind=kind,
+        target=name,
+        actor=actor,
+        reason=reason,
+        door=door,
+        idempotency_key=idempotency_key,
+        before=_standing(topology),
+    )
+    return operation
+
+
+@transaction.atomic
+def topology_restore(
+    *, name: str, checkpoint: int, actor: str, reason: str, door: Door, idempotency_key: str = ""
+) -> Operation:
+    """Put all of a running topology back to a checkpoint that is still in storage, and replay from there.
+
+    Raises `Missing` (no such checkpoint) or `Conflict` (not running, or the checkpoint cannot be restored).
+    """
+    kind = OperationKind.TOPOLOGY_RESTORE
+    topology = topology_get(name, lock=True)
+    earlier = operation_find(kind=kind, target=name, actor=actor, idempotency_key=idempotency_key)
+    if earlier is not None:
+        return earlier
+    if topology.status != TopologyStatus.RUNNING or topology.desired != Desired.RUNNING:
+        raise Conflict(
+            f"topology {name!r} is {topology.status}: only a running one can be put back to a checkpoint"
+        )
+    row = Checkpoint.objects.filter(topology=topology, epoch=checkpoint).first()
+    stored = list(
+        Checkpoint.objects.filter(topology=topology, stored=True)
+        .order_by("epoch")
+        .values_list("epoch", flat=True)
+    )
+    if row is None:
+        raise Missing(f"topology {name!r} has no checkpoint {checkpoint}")
+    if not row.stored:
+        choice = ", ".join(map(str, stored)) or "none yet"
+        raise Conflict(f"checkpoint {checkpoint} is not in storage; those that are: {choice}")
+    operation, _ = operation_request(
+        kind=kind,
+        target=name,
+        actor=actor,
+        reason=reason,
+        door=door,
+        idempotency_key=idempotency_key,
+        before=_standing(topology),
+        parameters={"checkpoint": checkpoint},
+    )
+    return operation
+
+
+def _standing(topology: Topology) -> dict[str, Any]:
+    """What the audit trail keeps of a topology that somebody acts upon."""
+    return {
+        "status": str(topology.status),
+        "desired": str(topology.desired),
+        "generation": topology.generation,
+        "committed_epoch": topology.committed_epoch,
+        "checkpoint_epoch": topology.checkpoint_epoch,
+    }
+
+
+def _origin_fix(spec: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """Give sources without an origin of event time the moment of deployment, to the second.
+
+    It becomes part of the stored specification, so every replay computes the same times.
+    """
+    origin = now.astimezone(UTC).replace(microsecond=0).isoformat()
+    operators = [
+        {**operator, "params": {**operator.get("params", {}), "origin": origin}}
+        if not operator.get("inputs") and operator.get("params", {}).get("origin") is None
+        else operator
+        for operator in spec["operators"]
+    ]
+    return {**spec, "operators": operators}
+
+
+def _previous_run_clear(topology: Topology) -> list[Change]:
+    """Drop the checkpoints and problems of an earlier run: a new one starts from nothing."""
+    name = topology.name
+    changes = [
+        removal("checkpoint", f"{name}/{epoch}")
+        for epoch in topology.checkpoints.values_list("epoch", flat=True)
+    ]
+    changes += [removal("problem", pk) for pk in topology.problems.values_list("pk", flat=True)]
+    Checkpoint.objects.filter(topology=topology).delete()
+    Problem.objects.filter(topology=topology).delete()
+    return changes

@@ -1,0 +1,1 @@
+"""The state of everything, as clients load it before they follow events."""
