@@ -1,8 +1,9 @@
 """`python -m supervision.checks [pytest arguments]`: lint, types, architecture, migrations, then the tests.
 
-Every check runs, also after one that failed; pytest comes last, so that its closing lines end the output.
+Every check runs, also after one that failed; the tests come last, so that their closing lines end the output.
 Tests that compute run first, on two cores, and beside them those of single processes, which mostly wait.
-Installations run one after the other, by themselves.
+Installations run one after the other, by themselves. A test on real processes that failed is run once more in
+the end, alone (`supervision.pytest_reports`).
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from host.environment import ROOT
+from supervision.pytest_reports import OPTIONS, Report, judge, report_read
 
 BIN = Path(sys.executable).parent
 CHECKS: dict[str, list[list[str]]] = {
@@ -51,47 +53,84 @@ def main() -> int:
                 _check(command, failed)
             continue
         _report("before the tests", failed)
-        if pytest_arguments:
-            _run([*PYTEST, *pytest_arguments], failed)
-        else:
-            with _beside([*PYTEST, *WAITING], failed):
-                # What waits is about times, and goes first when both want a core.
-                _run(["nice", "-n", "5", *PYTEST, *COMPUTING], failed)
-            _run([*PYTEST, *INSTALLATIONS], failed)
-    _report("in the end", failed)
+        failed += tests_run(pytest_arguments)
     return 1 if failed else 0
+
+
+def tests_run(pytest_arguments: list[str]) -> list[str]:
+    """All tests, or what the arguments for pytest choose; returns the commands that failed for good."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="resurge-tests-") as name:
+        runs = PytestRuns(Path(name))
+        if pytest_arguments:
+            runs.run(pytest_arguments)
+        else:
+            with runs.beside(WAITING):
+                # What waits is about times, and goes first when both want a core.
+                runs.run(COMPUTING, before=["nice", "-n", "5"])
+            runs.run(INSTALLATIONS)
+        verdict = judge(runs.reports, runs.again)
+    failed = list(verdict.failed)
+    _report("in the end", failed)
+    for line in verdict.lines(time.monotonic() - started):
+        _say(line)
+    return failed
+
+
+class PytestRuns:
+    """Runs pytest, and keeps what each run reported."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._started = 0
+        self.reports: list[Report] = []
+
+    def run(self, arguments: list[str], *, before: Sequence[str] = ()) -> None:
+        command, path = self._command(arguments, before)
+        code = _run(command)
+        self.reports.append(report_read(path, _title([*PYTEST, *arguments]), code))
+
+    @contextmanager
+    def beside(self, arguments: list[str]) -> Iterator[None]:
+        """Run pytest while the block runs, and show what it said when both have ended."""
+        command, path = self._command(arguments)
+        title = _title([*PYTEST, *arguments])
+        with tempfile.TemporaryFile() as said:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=_environment(), stdin=subprocess.DEVNULL, stdout=said, stderr=said
+            )
+            try:
+                yield
+            finally:
+                code = process.wait()
+                said.seek(0)
+                _say(f"--- beside that: {title}")
+                _say(said.read().decode(errors="replace").rstrip())
+                self.reports.append(report_read(path, title, code))
+
+    def again(self, test: str) -> Report:
+        """Once more, with nothing beside it."""
+        _say(f"--- failed, and run once more, alone: {test}")
+        command, path = self._command([test])
+        return report_read(path, test, _run(command))
+
+    def _command(self, arguments: list[str], before: Sequence[str] = ()) -> tuple[list[str], Path]:
+        self._started += 1
+        path = self._directory / f"{self._started}.xml"
+        return [*before, *PYTEST, f"--junit-xml={path}", *OPTIONS, *arguments], path
 
 
 def _check(command: list[str], failed: list[str]) -> None:
     started = time.monotonic()
-    succeeded = _run(command, failed)
-    _say(f"    {'ok' if succeeded else 'FAILED'} in {time.monotonic() - started:.1f} s")
-
-
-def _run(command: list[str], failed: list[str]) -> bool:
-    _say(f"--- {_title(command)}")
-    code = subprocess.run(command, cwd=ROOT, env=_environment(), check=False).returncode
+    code = _run(command)
     if code != 0:
         failed.append(_title(command))
-    return code == 0
+    _say(f"    {'ok' if code == 0 else 'FAILED'} in {time.monotonic() - started:.1f} s")
 
 
-@contextmanager
-def _beside(command: list[str], failed: list[str]) -> Iterator[None]:
-    """Run the command while the block runs, and show what it said when both have ended."""
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=_environment(), stdin=subprocess.DEVNULL, stdout=said, stderr=said
-        )
-        try:
-            yield
-        finally:
-            code = process.wait()
-            said.seek(0)
-            _say(f"--- beside that: {_title(command)}")
-            _say(said.read().decode(errors="replace").rstrip())
-            if code != 0:
-                failed.append(_title(command))
+def _run(command: list[str]) -> int:
+    _say(f"--- {_title(command)}")
+    return subprocess.run(command, cwd=ROOT, env=_environment(), check=False).returncode
 
 
 def _title(command: list[str]) -> str:
