@@ -3,15 +3,16 @@
 #   make up [DETACH=1] [INPUT=tweets.parquet] [RATE=1000] [LIMIT=n] [NODES=4] [RESURGE_PORT=8000] [RESURGE_HOME=var]
 #   make down | status | logs [NAME=web] [FOLLOW=1]
 #   make test [ARGS="tests/unit -k word"] | lint | types | format
+#   make test-long [ARGS="--only repetitions --repetitions 3"]: hours; see docs/testing.md
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install up down status logs install-test test lint types format
+.PHONY: help install up down status logs install-test test test-long lint types format
 
 help:
-	@sed -n '3,5s/^#  //p' Makefile
+	@sed -n '3,6s/^#  //p' Makefile
 
 install:
 	@$(PYTHON) supervision/bootstrap.py runtime
@@ -33,6 +34,9 @@ install-test:
 
 test: install-test
 	@exec $(BIN)/python -m supervision.checks $(ARGS)
+
+test-long: install-test
+	@exec $(BIN)/python -m supervision.long_checks $(ARGS)
 
 lint: install-test
 	@exec $(BIN)/python -m supervision.checks --only lint

@@ -52,7 +52,7 @@ def main() -> int:
             for command in CHECKS[kind]:
                 _check(command, failed)
             continue
-        _report("before the tests", failed)
+        report("before the tests", failed)
         failed += tests_run(pytest_arguments)
     return 1 if failed else 0
 
@@ -71,9 +71,9 @@ def tests_run(pytest_arguments: list[str]) -> list[str]:
             runs.run(INSTALLATIONS)
         verdict = judge(runs.reports, runs.again)
     failed = list(verdict.failed)
-    _report("in the end", failed)
+    report("in the end", failed)
     for line in verdict.lines(time.monotonic() - started):
-        _say(line)
+        say(line)
     return failed
 
 
@@ -87,7 +87,7 @@ class PytestRuns:
 
     def run(self, arguments: list[str], *, before: Sequence[str] = ()) -> None:
         command, path = self._command(arguments, before)
-        code = _run(command)
+        code = command_run(command)
         self.reports.append(report_read(path, _title([*PYTEST, *arguments]), code))
 
     @contextmanager
@@ -104,15 +104,15 @@ class PytestRuns:
             finally:
                 code = process.wait()
                 said.seek(0)
-                _say(f"--- beside that: {title}")
-                _say(said.read().decode(errors="replace").rstrip())
+                say(f"--- beside that: {title}")
+                say(said.read().decode(errors="replace").rstrip())
                 self.reports.append(report_read(path, title, code))
 
     def again(self, test: str) -> Report:
         """Once more, with nothing beside it."""
-        _say(f"--- failed, and run once more, alone: {test}")
+        say(f"--- failed, and run once more, alone: {test}")
         command, path = self._command([test])
-        return report_read(path, test, _run(command))
+        return report_read(path, test, command_run(command))
 
     def _command(self, arguments: list[str], before: Sequence[str] = ()) -> tuple[list[str], Path]:
         self._started += 1
@@ -122,14 +122,14 @@ class PytestRuns:
 
 def _check(command: list[str], failed: list[str]) -> None:
     started = time.monotonic()
-    code = _run(command)
+    code = command_run(command)
     if code != 0:
         failed.append(_title(command))
-    _say(f"    {'ok' if code == 0 else 'FAILED'} in {time.monotonic() - started:.1f} s")
+    say(f"    {'ok' if code == 0 else 'FAILED'} in {time.monotonic() - started:.1f} s")
 
 
-def _run(command: list[str]) -> int:
-    _say(f"--- {_title(command)}")
+def command_run(command: list[str]) -> int:
+    say(f"--- {_title(command)}")
     return subprocess.run(command, cwd=ROOT, env=_environment(), check=False).returncode
 
 
@@ -137,19 +137,24 @@ def _title(command: list[str]) -> str:
     return " ".join([Path(command[0]).name, *command[1:]])
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
-def _report(when: str, failed: list[str]) -> None:
+def report(when: str, failed: list[str]) -> None:
     if failed:
-        _say(f"--- failed {when}: {', '.join(failed)}")
+        say(f"--- failed {when}: {', '.join(failed)}")
 
 
 def _environment() -> dict[str, str]:
-    """Without the settings of an installation that the shell may hold: tests make their own."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RESURGE_")}
+    """Without the settings of an installation that the shell may hold: tests make their own. Where their data
+    is stays."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("RESURGE_") or name == "RESURGE_TEST_DATA"
+    }
     return {**kept, "PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "controlplane.config.settings"}
 
 

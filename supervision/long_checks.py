@@ -1,0 +1,96 @@
+"""`python -m supervision.long_checks [--only PART]`: what takes hours, and CI does not run.
+
+schedules    thousands of random schedules of incidents, alone and with the exact engine model
+kills        kill schedules on real processes: nodes, driver, workers and servers, verified row by row
+memory       whether memory stays flat over 3,600 epochs
+repetitions  every test on real processes, 20 times; a failure is run once more, as in `make test`
+
+Tests read tweets from RESURGE_TEST_DATA (see `tests/data.py`), `kills` from INPUT or else the sample. The
+parts run one after the other; a part that fails does not end the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+
+from supervision.checks import INSTALLATIONS, WAITING, command_run, report, say, tests_run
+
+PARTS = ("schedules", "kills", "memory", "repetitions")
+SCHEDULES = 3_000
+KILL_SCHEDULES = 30
+REPETITIONS = 20
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m supervision.long_checks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", choices=PARTS, action="append", help="run only this part; may be repeated")
+    parser.add_argument(
+        "--schedules", type=int, default=SCHEDULES, help=f"of each kind (default {SCHEDULES})"
+    )
+    parser.add_argument(
+        "--kill-schedules", type=int, default=KILL_SCHEDULES, help=f"default {KILL_SCHEDULES}"
+    )
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS, help=f"default {REPETITIONS}")
+    parser.add_argument("--tests", nargs="+", metavar="TEST", help="repeat these instead of all")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first random schedule (default 0)")
+    options = parser.parse_args()
+    started = time.monotonic()
+    failed: list[str] = []
+    for part in options.only or PARTS:
+        say(f"=== {part}")
+        if part == "repetitions":
+            failed += repeat(
+                options.repetitions, [options.tests] if options.tests else [WAITING, INSTALLATIONS]
+            )
+            continue
+        for arguments in COMMANDS[part](options):
+            command = [sys.executable, "-m", *arguments]
+            if command_run(command) != 0:
+                failed.append(" ".join(arguments))
+    report("in the end", failed)
+    say(f"==== {len(failed)} failed in {time.monotonic() - started:.0f}s ====")
+    return 1 if failed else 0
+
+
+def repeat(times: int, groups: list[list[str]]) -> list[str]:
+    """Run groups of tests, each in a pytest process of its own; returns what failed for good."""
+    failed: list[str] = []
+    for number in range(1, times + 1):
+        for group in groups:
+            say(f"=== repetition {number} of {times}")
+            failed += [f"repetition {number}: {title}" for title in tests_run(group)]
+    return failed
+
+
+def _schedules(options: argparse.Namespace) -> list[list[str]]:
+    drawn = ["--count", str(options.schedules), "--first", str(options.first)]
+    return [
+        ["tests.simulation.incident_schedules", *drawn],
+        ["tests.simulation.exact_world", *drawn, "--processes", "2"],
+    ]
+
+
+def _kills(options: argparse.Namespace) -> list[list[str]]:
+    return [["benchmarks.kill_schedules", "--count", str(options.kill_schedules)]]
+
+
+def _memory(_: argparse.Namespace) -> list[list[str]]:
+    return [["benchmarks.memory"]]
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], list[list[str]]]] = {
+    "schedules": _schedules,
+    "kills": _kills,
+    "memory": _memory,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

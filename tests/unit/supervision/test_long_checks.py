@@ -1,0 +1,62 @@
+"""`make test-long` runs what it is asked for, all of it, and fails when anything failed."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from supervision import long_checks
+from supervision.checks import INSTALLATIONS, WAITING
+
+Long = Callable[..., tuple[int, list[list[str]], list[list[str]]]]
+
+
+@pytest.fixture
+def long(monkeypatch: pytest.MonkeyPatch) -> Long:
+    """Calls it; returns the exit code, the commands and the tests that were run. Nothing is really run."""
+
+    def call(*arguments: str, failing: str = "") -> tuple[int, list[list[str]], list[list[str]]]:
+        commands: list[list[str]] = []
+        tests: list[list[str]] = []
+
+        def command_run(command: list[str]) -> int:
+            commands.append(command[2:])
+            return int(command[2] == failing)
+
+        def tests_run(chosen: list[str]) -> list[str]:
+            tests.append(chosen)
+            return ["pytest"] if failing in chosen else []
+
+        monkeypatch.setattr(long_checks, "command_run", command_run)
+        monkeypatch.setattr(long_checks, "tests_run", tests_run)
+        monkeypatch.setattr(sys, "argv", ["long_checks", *arguments])
+        return long_checks.main(), commands, tests
+
+    return call
+
+
+def test_everything_is_run_and_exists(long: Long) -> None:
+    code, commands, tests = long()
+    assert code == 0
+    assert tests == [WAITING, INSTALLATIONS] * 20
+    for command in commands:
+        assert importlib.util.find_spec(command[0]), command
+    assert [int(command[2]) for command in commands if "--count" in command] == [3000, 3000, 30]
+
+
+def test_a_part_is_run_alone(long: Long) -> None:
+    code, commands, tests = long("--only", "repetitions", "--repetitions", "2", "--tests", "tests/x.py")
+    assert (code, commands, tests) == (0, [], [["tests/x.py"]] * 2)
+
+
+@pytest.mark.parametrize("failing", ["benchmarks.kill_schedules", WAITING[0]])
+def test_a_failure_fails_the_whole_and_ends_nothing(
+    long: Long, failing: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, commands, tests = long("--repetitions", "1", failing=failing)
+    assert code == 1
+    assert (len(commands), len(tests)) == (4, 2)
+    assert "--- failed in the end" in capsys.readouterr().out
