@@ -28,22 +28,21 @@ from controlplane.nodes.models import Node
 from domain.messages import NodeStats
 from domain.recovery.absence import AbsenceClock, nodes_seen
 from domain.recovery.detector import FailureDetector
-from domain.recovery.events import PartitionsLost
+from domain.recovery.events import NodesLost, PartitionsLost
 from domain.recovery.liveness import (
-    Doubt,
     DriverSaw,
-    GiveUp,
     HeartbeatRead,
     Instruction,
     Limits,
+    NodeAlive,
     NodeKnown,
     NodesListed,
+    NodeSuspected,
     SessionConnected,
     SessionInterrupted,
     Stimulus,
+    SuspicionCleared,
     Ticked,
-    Trust,
-    Welcome,
 )
 from workers.zookeeper import Coordination, CoordinationUnavailableError
 
@@ -220,16 +219,16 @@ class Watch(threading.Thread):
 
     def _carry_out(self, decision: Instruction | PartitionsLost) -> None:
         match decision:
-            case Welcome(registration, returned, evidence):
+            case NodeAlive(registration, returned, evidence):
                 node_register(
                     registration=registration, at=self._moment(), returned=returned, evidence=evidence
                 )
-            case Doubt(node, evidence):
+            case NodeSuspected(node, evidence):
                 log.warning("node suspect", node=node, evidence=evidence)
                 node_suspect(name=node, evidence=evidence)
-            case Trust(node, evidence):
+            case SuspicionCleared(node, evidence):
                 node_trust(name=node, evidence=evidence)
-            case GiveUp(nodes):
+            case NodesLost(nodes=nodes):
                 log.error("nodes lost", nodes=dict(nodes))
                 nodes_lost(evidence=nodes, at=self._moment())
             case PartitionsLost():

@@ -102,7 +102,7 @@ def nodes_heartbeat(*, stats: Iterable[NodeStats], at: datetime) -> None:
 
 @transaction.atomic
 def node_suspect(*, name: str, evidence: str) -> None:
-    """Doubt a node; its partitions still count as running."""
+    """Record a node as suspect; its partitions still count as running."""
     _state_move(name, {NodeState.ALIVE}, NodeState.SUSPECT, EventKind.NODE_SUSPECT, evidence)
 
 

@@ -2,16 +2,16 @@
 
 It combines three kinds of evidence, because each alone lies at times:
 
-- the *registration* (an ephemeral znode) disappears late, after the session timeout, and for everybody at
+- the *registration* (an ephemeral znode) disappears late, after the session timeout, and for all nodes at
   once when ZooKeeper itself has trouble;
 - the *heartbeat* (a znode the agent rewrites) goes silent when the machine is merely busy;
 - the *driver's report* that a node's partitions are absent also comes while a node is still starting.
 
 Rules, in this order (`Limits` holds the numbers):
 
-1. While our own session is not connected nobody is judged, and after it was interrupted every node has a
+1. While our own session is not connected no node is judged, and after it was interrupted every node has a
    grace period to come back. This is the mass-loss brake: ZooKeeper's trouble is not the nodes' trouble.
-   Silence is counted from the moment we could listen again, never over the time we were deaf.
+   Silence is counted from the moment our session works again, never over the time it did not.
 2. Lost: the registration is gone in a listing of the present session *and* the heartbeat is silent too.
 3. Lost: a driver cannot reach any partition of the node *and* its heartbeat is silent while others are
    heard; this is faster than the session timeout and holds also within the grace period, if the silence
@@ -19,8 +19,8 @@ Rules, in this order (`Limits` holds the numbers):
 4. Lost: registered, but silent for long, and no driver has seen it working meanwhile (a hung agent).
 5. Suspect: registration gone but the heartbeat goes on, or registered and silent for a while.
 
-A registration is recognised by its session. One left over by the session that was given up does not bring
-a node back; a new session of the same process does (`returned`); a new process under the same name is a
+A registration is recognised by its session. One left over by the session that was lost does not bring a node
+back; a new session of the same process does (`returned`); a new process under the same name is a
 loss of the old one and an empty node.
 """
 
@@ -29,23 +29,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from domain.messages import NodeRegistration
+from domain.recovery.events import NodesLost
 from domain.recovery.liveness import (
-    Doubt,
     DriverSaw,
-    GiveUp,
     HeartbeatRead,
     ImpossibleTransitionError,
     Instruction,
     Limits,
+    NodeAlive,
     NodeKnown,
     NodesListed,
+    NodeSuspected,
     SessionConnected,
     SessionInterrupted,
     Stimulus,
+    SuspicionCleared,
     Ticked,
-    Trust,
     WatchedNode,
-    Welcome,
 )
 
 NEVER = float("-inf")
@@ -115,7 +115,7 @@ class FailureDetector:
         first_reading = node.stamp is None
         node.stamp = stimulus.stamp
         if first_reading:
-            return []  # it may be as old as the node's grave; only a change shows life
+            return []  # the node may have written it before it died; only a change shows that it is alive
         if stimulus.session != node.session and node.state == "lost":
             return []
         node.heard_at = stimulus.at
@@ -196,12 +196,12 @@ class FailureDetector:
             if target == node.state:
                 continue
             for instruction in self._transition(node, target, evidence):
-                if isinstance(instruction, GiveUp):
+                if isinstance(instruction, NodesLost):
                     lost.update(instruction.nodes)
                 else:
                     instructions.append(instruction)
         if lost:
-            instructions.append(GiveUp(lost))
+            instructions.append(NodesLost(at=self.now, nodes=lost))
         return instructions
 
     def _verdict(self, node: WatchedNode) -> tuple[str, str]:
@@ -259,27 +259,27 @@ class FailureDetector:
         node.session, node.pid = registration.session, registration.pid
         node.heard_at = self.now
         node.absent_in.clear()
-        return [Welcome(registration, returned, evidence)]
+        return [NodeAlive(registration, returned, evidence)]
 
-    def _to_trusted(self, node: WatchedNode, evidence: str, returned: bool) -> list[Instruction]:
+    def _to_cleared(self, node: WatchedNode, evidence: str, returned: bool) -> list[Instruction]:
         if node.registration is not None and node.registration.session != node.session:
             return self._to_alive(node, evidence, returned)
-        return [Trust(node.name, evidence)]
+        return [SuspicionCleared(node.name, evidence)]
 
     def _to_suspect(self, node: WatchedNode, evidence: str, returned: bool) -> list[Instruction]:
-        return [Doubt(node.name, evidence)]
+        return [NodeSuspected(node.name, evidence)]
 
     def _to_lost(self, node: WatchedNode, evidence: str, returned: bool) -> list[Instruction]:
         node.lost_session, node.lost_at = node.session, self.now
         node.absent_in.clear()
-        return [GiveUp({node.name: evidence})]
+        return [NodesLost(at=self.now, nodes={node.name: evidence})]
 
     _TRANSITIONS: dict[tuple[str, str], Callable[..., list[Instruction]]] = {  # noqa: RUF012
         ("unknown", "alive"): _to_alive,
         ("alive", "alive"): _to_alive,  # the same processes under a new session
         ("alive", "suspect"): _to_suspect,
         ("alive", "lost"): _to_lost,
-        ("suspect", "alive"): _to_trusted,
+        ("suspect", "alive"): _to_cleared,
         ("suspect", "lost"): _to_lost,
         ("lost", "alive"): _to_alive,
     }

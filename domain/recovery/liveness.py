@@ -6,15 +6,15 @@ never compares its time with one written by another machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from domain.messages import NodeRegistration
+from domain.recovery.events import NodesLost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Seconds of silence after which a node is doubted or given up.
+    """Seconds of silence after which a node is suspected or lost.
 
     grace: after our own session was interrupted, how long a node may take to register again.
     gone: silence that confirms a registration that has disappeared.
@@ -120,7 +120,7 @@ Stimulus = (
 
 
 @dataclass(frozen=True, slots=True)
-class Welcome:
+class NodeAlive:
     """Record the node as alive. `returned`: its processes never stopped, only its session changed."""
 
     registration: NodeRegistration
@@ -129,7 +129,7 @@ class Welcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class NodeSuspected:
     """Record the node as suspect."""
 
     node: str
@@ -137,21 +137,15 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class SuspicionCleared:
     """The suspicion was wrong: record the node as alive again."""
 
     node: str
     evidence: str
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """Record these nodes as lost and open or grow an incident; node name -> evidence."""
-
-    nodes: Mapping[str, str] = field(default_factory=dict)
-
-
-Instruction = Welcome | Doubt | Trust | GiveUp
+Instruction = NodeAlive | NodeSuspected | SuspicionCleared | NodesLost
+"""`NodesLost`: record these nodes as lost, and open an incident or add them to the open one."""
 
 
 # ---- state --------------------------------------------------------------------------------------

@@ -8,21 +8,21 @@ from hypothesis import strategies as st
 
 from domain.messages import NodeRegistration
 from domain.recovery.detector import FailureDetector
+from domain.recovery.events import NodesLost
 from domain.recovery.liveness import (
-    Doubt,
     DriverSaw,
-    GiveUp,
     HeartbeatRead,
     ImpossibleTransitionError,
     Instruction,
     Limits,
+    NodeAlive,
     NodeKnown,
     NodesListed,
+    NodeSuspected,
     SessionConnected,
     SessionInterrupted,
+    SuspicionCleared,
     Ticked,
-    Trust,
-    Welcome,
 )
 
 LIMITS = Limits(heartbeat_interval=1.0, session_timeout=4.0)
@@ -79,14 +79,14 @@ class Cluster:
 def lost(said: list[Instruction]) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in said:
-        if isinstance(one, GiveUp):
+        if isinstance(one, NodesLost):
             found.update(one.nodes)
     return found
 
 
 def test_new_nodes_are_welcomed_once() -> None:
     said = Cluster("n1", "n2").run(5)
-    assert [one.registration.id for one in said if isinstance(one, Welcome)] == ["n1", "n2"]
+    assert [one.registration.id for one in said if isinstance(one, NodeAlive)] == ["n1", "n2"]
     assert len(said) == 2
 
 
@@ -105,7 +105,7 @@ def test_several_gone_at_once_are_given_up_together() -> None:
     for name in ("n1", "n2", "n3"):
         cluster.beating.discard(name)
         del cluster.registered[name]
-    given_up = [one for one in cluster.run(4) if isinstance(one, GiveUp)]
+    given_up = [one for one in cluster.run(4) if isinstance(one, NodesLost)]
     assert [sorted(one.nodes) for one in given_up] == [["n1", "n2", "n3"]]
 
 
@@ -114,9 +114,9 @@ def test_gone_but_beating_is_only_suspect() -> None:
     gone = cluster.registered.pop("n1")
     said = cluster.run(20)
     assert not lost(said)
-    assert isinstance(said[0], Doubt)
+    assert isinstance(said[0], NodeSuspected)
     cluster.registered["n1"] = gone
-    assert isinstance(cluster.run(0.5)[0], Trust)
+    assert isinstance(cluster.run(0.5)[0], SuspicionCleared)
 
 
 def test_suspended_session_loses_nobody() -> None:
@@ -141,7 +141,7 @@ def test_after_an_interruption_nodes_have_a_grace_period() -> None:
     cluster.beating.add("n2")
     said = cluster.run(3)
     assert set(lost(said)) == {"n1"}
-    assert [one.returned for one in said if isinstance(one, Welcome)] == [True]
+    assert [one.returned for one in said if isinstance(one, NodeAlive)] == [True]
 
 
 def test_driver_evidence_is_faster_than_the_session_and_works_within_grace() -> None:
@@ -169,7 +169,7 @@ def test_hung_agent_is_suspect_and_then_lost_unless_a_driver_sees_it_work() -> N
     cluster = Cluster("n1", "n2").calm()
     cluster.beating.discard("n1")
     said = cluster.run(LIMITS.hung - 1)
-    assert isinstance(said[0], Doubt)
+    assert isinstance(said[0], NodeSuspected)
     assert not lost(said)
     working = Cluster("n1", "n2").calm()
     working.beating.discard("n1")
@@ -195,7 +195,9 @@ def test_given_up_but_alive_returns_with_its_heartbeat() -> None:
     assert lost(cluster.run(LIMITS.hung + 1))
     cluster.beating.add("n1")
     said = cluster.run(1)
-    assert [(one.registration.id, one.returned) for one in said if isinstance(one, Welcome)] == [("n1", True)]
+    assert [(one.registration.id, one.returned) for one in said if isinstance(one, NodeAlive)] == [
+        ("n1", True)
+    ]
 
 
 def test_new_process_under_an_old_name_is_a_loss_and_an_empty_node() -> None:
@@ -203,7 +205,7 @@ def test_new_process_under_an_old_name_is_a_loss_and_an_empty_node() -> None:
     cluster.registered["n1"] = registration("n1", session="b", pid=99, at=10.0)
     said = cluster.run(0.5)
     assert "another process (pid 99" in lost(said)["n1"]
-    welcome = next(one for one in said if isinstance(one, Welcome))
+    welcome = next(one for one in said if isinstance(one, NodeAlive))
     assert not welcome.returned
     assert said.index(welcome) > 0, "first the loss, then the new node"
 
@@ -221,7 +223,7 @@ def test_a_new_detector_knows_from_the_database_and_waits_before_judging() -> No
     detector.handle_stimulus(NodeKnown(0.0, "n1", "a", 1, False), NodeKnown(0.0, "n2", "a", 2, True))
     detector.handle_stimulus(SessionConnected(1.0))
     said = detector.handle_stimulus(NodesListed(1.0, ()))
-    assert [type(one) for one in said] == [Doubt]
+    assert [type(one) for one in said] == [NodeSuspected]
     assert not lost(detector.handle_stimulus(NodesListed(8.0, ())))
     assert set(lost(detector.handle_stimulus(NodesListed(12.0, ())))) == {"n1"}
 
@@ -232,7 +234,7 @@ def test_restarted_installation_keeps_its_nodes() -> None:
     detector.handle_stimulus(NodeKnown(0.0, "n1", "old", 1, False), SessionConnected(1.0))
     said = detector.handle_stimulus(NodesListed(3.0, (registration("n1", session="new", pid=77, at=2.0),)))
     assert not lost(said)
-    assert [one.returned for one in said if isinstance(one, Welcome)] == [True]
+    assert [one.returned for one in said if isinstance(one, NodeAlive)] == [True]
 
 
 def test_impossible_transition_tells_the_story() -> None:
