@@ -36,7 +36,7 @@ from domain.messages import (
     Telemetry,
     decode_telemetry,
 )
-from domain.recovery.progress import APPLIED_STATES
+from domain.recovery.incident import APPLIED_STATES
 from domain.topology import partition_id
 
 log = structlog.get_logger(__name__)

@@ -34,7 +34,7 @@ from domain.recovery.events import (
     PlanRefused,
     TopologyWithdrawn,
 )
-from domain.recovery.progress import APPLIED_STATES
+from domain.recovery.incident import APPLIED_STATES
 from workers.zookeeper import Coordination, TopologyFacts
 
 log = structlog.get_logger(__name__)

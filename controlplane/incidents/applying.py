@@ -16,7 +16,6 @@ from controlplane.events.representation import Change
 from controlplane.events.services import event_publish
 from controlplane.incidents.choices import PLAN_CURRENT, IncidentState, PlanKind, PlanState
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
-from controlplane.incidents.proposals import proposals_follow
 from controlplane.incidents.representation import entry_change, incident_change, plan_change
 from controlplane.nodes.choices import NODE_REQUEST_OPEN, NodeRequestState, NodeState
 from controlplane.nodes.models import Node, NodeRequest
@@ -138,14 +137,13 @@ class Application:
 
     def _tell(self, told: Tell) -> None:
         entry = IncidentEntry.objects.create(
-            incident=self.incident, at=self.at, kind=told.kind, text=told.text, data=dict(told.fact)
+            incident=self.incident, at=self.at, kind=told.kind, text=told.text, data=told.data
         )
         if told.kind == "stimulus":
             self.kinds.add(EventKind.INCIDENT_GROWN)
             self.incident.reason = self.incident.reason or told.text
         if told.kind in ("stimulus", "decision", "outcome"):
             self.reason = told.text[:500]
-        proposals_follow(self.incident, told.fact)
         self.add(entry_change(entry, incident=self.incident.number))
 
     def _involve(self, involve: Involve) -> None:
@@ -227,7 +225,6 @@ class Application:
         )
         if plan.method == RecoveryMethod.INCREMENTAL:
             self.incident.method = RecoveryMethod.INCREMENTAL
-        self.incident.proposals = {k: v for k, v in self.incident.proposals.items() if k != plan.topology}
         self.incident.checkpoints = {**self.incident.checkpoints, plan.topology: plan.checkpoint}
         self.add(
             *partitions_assign(
@@ -293,7 +290,6 @@ class Application:
         self.incident.state = IncidentState(entered.state)
         if entered.state in (State.CLOSED, State.ABORTED):
             self.incident.closed_at = self.at
-            self.incident.paused, self.incident.proposals = False, {}
             self.kinds.add(EventKind.INCIDENT_CLOSED)
 
     _ACTIONS: dict[type, Callable[..., None]] = {  # noqa: RUF012

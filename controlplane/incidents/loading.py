@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from django.conf import settings
-from django.db.models import F, Max, QuerySet, Window
-from django.db.models.functions import RowNumber
+from django.db.models import Case, F, Max, QuerySet, TextField, When, Window
+from django.db.models.functions import Cast, RowNumber
 
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
@@ -16,7 +19,9 @@ from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Partition, Query, Topology
 from controlplane.topologies.policies import policy_of
+from controlplane.tuple_rows import tuple_rows
 from domain.planning import UniformDelay
+from domain.recovery.facts import facts_read
 from domain.recovery.incident import Deployment, NodeView, Request, State, TopologyCase
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.memory import Memory, PlanRecord, case_rebuild
@@ -35,8 +40,9 @@ def deployed_topologies() -> QuerySet[Topology]:
 def machine_load(incident: Incident, *, may_plan: bool) -> IncidentMachine:
     """The machine as the last step left it. `may_plan` is for callers that looked at ZooKeeper first."""
     newest = plans_newest()
-    facts = IncidentEntry.objects.filter(incident=incident).order_by("id").values_list("data", flat=True)
-    memory = Memory.recall(facts, incident.costs)
+    entries = [*entries_load(incident)]
+    recorded = facts_read(incident.number, ((entry.pk, entry.fact) for entry in entries if entry.fact))
+    memory = Memory.recall(recorded, incident.costs)
     deployments = deployments_load(newest, incident)
     cases: dict[str, TopologyCase] = {}
     for topology in incident.topologies.all():
@@ -57,7 +63,7 @@ def machine_load(incident: Incident, *, may_plan: bool) -> IncidentMachine:
             record,
             topology.generation,
             memory,
-            left_out=deployment.left_out if deployment else (),
+            unassigned=deployment.unassigned if deployment else (),
             before=deployment.before if deployment else 0,
         )
     delay = settings.RESURGE.replacement_delay
@@ -73,7 +79,15 @@ def machine_load(incident: Incident, *, may_plan: bool) -> IncidentMachine:
         opened_at=incident.opened_at.timestamp(),
         may_plan=may_plan,
         delay=UniformDelay(delay.low, delay.high),
+        story=((entry.at.timestamp(), entry.kind, entry.text) for entry in entries),
     )
+
+
+def entries_load(incident: Incident) -> Iterator[Any]:
+    """The story in the order it was told; `fact` is the JSON text of the fact an entry records, if any."""
+    recorded = Case(When(data__has_key="fact", then=Cast("data", TextField())), output_field=TextField())
+    rows = IncidentEntry.objects.filter(incident=incident).order_by("id")
+    return tuple_rows(rows, "pk", "at", "kind", "text", fact=recorded)
 
 
 def _homes(plan: RecoveryPlan | None) -> dict[str, str]:

@@ -28,6 +28,7 @@ from controlplane.incidents.choices import (
 )
 from controlplane.incidents.loading import deployed_topologies, machine_load
 from controlplane.incidents.models import Incident, IncidentEntry
+from controlplane.incidents.proposals import proposals_follow
 from controlplane.incidents.representation import entry_change
 from controlplane.incidents.selectors import incidents_open
 from controlplane.nodes.models import Node
@@ -105,6 +106,7 @@ def _step(incident: Incident, events: list[Event], *, may_plan: bool, opened: bo
     _involve_nodes(incident, events)
     _note_failed_queries(incident, events)
     application.carry_out(instructions)
+    proposals_follow(incident, machine)
     # After the instructions: what has just failed is not available, whatever its row said before.
     application.applied.changed |= _note_returned_queries(incident, application) or opened
     return application.finish()

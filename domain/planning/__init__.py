@@ -2,6 +2,7 @@
 
 from domain.planning.arrivals import (
     Arrival,
+    DelayDistribution,
     ObservedDelay,
     UniformDelay,
     expected_arrivals,
@@ -33,7 +34,7 @@ from domain.planning.planner import Planner
 from domain.planning.problem import RecoveryProblem
 from domain.planning.proposal import QueryExplanation, RecoveryPlanProposal, Selection
 from domain.planning.registry import PLANNERS, planner_named
-from domain.planning.schedule import Schedule, Wave, forecast
+from domain.planning.schedule import Schedule, ScheduledWave, forecast
 
 __all__ = [
     "MAX_UTILISATION",
@@ -41,6 +42,7 @@ __all__ = [
     "AdaptiveDensity",
     "Arrival",
     "BestDensity",
+    "DelayDistribution",
     "DynamicProgramming",
     "LookAhead",
     "NodeSpace",
@@ -54,10 +56,10 @@ __all__ = [
     "RecoveryPlanProposal",
     "RecoveryProblem",
     "Schedule",
+    "ScheduledWave",
     "Selection",
     "TooManyPlansError",
     "UniformDelay",
-    "Wave",
     "chains",
     "cores",
     "cores_number",

@@ -21,7 +21,7 @@ class Arrival:
     capacity: float
 
 
-class Delay(Protocol):
+class DelayDistribution(Protocol):
     """Distribution of the time from the request of a node to its arrival."""
 
     def share(self, seconds: float) -> float:
@@ -87,7 +87,7 @@ def parse_delay(text: str) -> UniformDelay:
 
 
 def expected_arrivals(
-    delay: Delay, *, waited: Sequence[float], capacity: float | Sequence[float]
+    delay: DelayDistribution, *, waited: Sequence[float], capacity: float | Sequence[float]
 ) -> tuple[Arrival, ...]:
     """Expected arrival times of requests that are still open.
 
@@ -113,7 +113,7 @@ def expected_arrivals(
     return tuple(sorted(arrivals))
 
 
-def _when(delay: Delay, groups: Sequence[tuple[float, int, float]], expected: float) -> float:
+def _when(delay: DelayDistribution, groups: Sequence[tuple[float, int, float]], expected: float) -> float:
     """Seconds from now until this many of the pending requests are expected to have arrived.
 
     groups: age, number and share of the delays up to that age, of requests of equal age.

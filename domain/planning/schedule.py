@@ -32,7 +32,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wave:
+class ScheduledWave:
     """One wave: the queries it adds, the priority recovered by then, its cost so far in CPU percent."""
 
     at: float
@@ -47,7 +47,7 @@ class Schedule:
     """Waves in time. `area` is priority times seconds of recovered queries up to `horizon`; `share` the
     same relative to everything available from the start. `bound` limits the area of any schedule."""
 
-    waves: tuple[Wave, ...]
+    waves: tuple[ScheduledWave, ...]
     area: float
     share: float
     horizon: float
@@ -89,12 +89,12 @@ def schedule_of(
     proven: bool = False,
 ) -> Schedule:
     """Describe recovered[T, M], which must grow from wave to wave and respect the capacities."""
-    waves: list[Wave] = []
+    waves: list[ScheduledWave] = []
     before = np.zeros(len(problem.queries), dtype=bool)
     for at, capacity, now in zip(times.starts, times.capacities, recovered, strict=True):
         added = np.flatnonzero(now & ~before)
         waves.append(
-            Wave(
+            ScheduledWave(
                 at=at,
                 capacity=to_percent(capacity),
                 cost=to_percent(problem.cost_of(np.flatnonzero(now))),

@@ -6,7 +6,7 @@ waves to a case (a plan that covers some of `failed` and leaves the rest), not o
 is in `events`, what must be done about it in `instructions`.
 
 The story of an incident is also its memory: what cannot be read from plans and nodes (which partitions
-were lost, which node came back, who asked for what) is a `Tell` with a `fact`, stored with the sentence
+were lost, which node came back, what operators asked for) is a record of `facts`, stored with the sentence
 that tells it and recalled when a coordinator starts again.
 """
 
@@ -48,6 +48,13 @@ ENDED_PHASES = frozenset({Phase.VERIFIED, Phase.DROPPED})
 PLAN_PHASES = frozenset({Phase.PLANNED, Phase.PUBLISHED, Phase.REPLAYING, Phase.VERIFYING})
 ENDED_STATES = frozenset({State.CLOSED, State.ABORTED})
 
+APPLIED_STATES = frozenset({"replaying", "running", "degraded", "paused", "completed"})
+"""States in which a driver has applied the plan whose generation it reports."""
+CAUGHT_UP_STATES = frozenset({"running", "completed"})
+LIVE_STATES = CAUGHT_UP_STATES | {"degraded"}
+"""States of a driver in which a partition that is neither absent nor behind works live."""
+TERMINAL_DRIVER_STATES = frozenset({"completed"})
+
 
 @dataclass(slots=True, kw_only=True)
 class NodeView:
@@ -88,7 +95,7 @@ class Deployment:
             self.before = self.generation
 
     @property
-    def left_out(self) -> frozenset[str]:
+    def unassigned(self) -> frozenset[str]:
         """Partitions the newest plan does not run."""
         return frozenset(self.topology.partitions) - self.assignment.keys()
 
@@ -99,32 +106,30 @@ class Deployment:
 
 @dataclass(slots=True, kw_only=True)
 class TopologyCase:
-    """One topology in an incident.
-
-    failed: partitions that are down (or are to move) and that no plan under way covers.
-    forced: plan even if nothing is down, because an operator asked. origin: the checkpoint he asked for,
-    until a plan is known to be applied. restore: what its last plan is to
-    restore. unrestored: those of `failed` that a plan was to restore which was thrown away.
-    generation, wave, checkpoint, rollback, method: of its last plan; the method is empty before the first.
-    applied: a plan of this incident is known to be applied. owed: a plan that carried a rollback was
-    thrown away, so the next one must carry it.
-    """
+    """One topology in an incident."""
 
     name: str
     phase: Phase = Phase.FAILED
+    # Of its last plan, also one of before the incident: generation and checkpoint it starts from.
     generation: int = 0
-    wave: int = 0
     checkpoint: int = 0
+    # Of its last plan in this incident, if there is one.
+    wave: int = 0
     rollback: bool = False
     method: str = ""
-    failed: set[str] = field(default_factory=set)
     restore: frozenset[str] = frozenset()
+    # Partitions that are down (or are to move) and that no plan under way covers.
+    failed: set[str] = field(default_factory=set)
+    # Those of `failed` that a discarded plan was to restore.
     unrestored: set[str] = field(default_factory=set)
+    # An operator asked for a plan although nothing is down.
     forced: bool = False
+    # The checkpoint the operator asked for, until a plan is known to be applied.
     origin: int | None = None
+    # Whether a plan of this incident is known to be applied.
     applied: bool = False
-    owed: bool = False
-    story: list[tuple[float, str, str]] = field(default_factory=list)
+    # A plan that carried a rollback was discarded, so the next one must carry it.
+    rollback_pending: bool = False
 
     @property
     def awaits_wave(self) -> bool:

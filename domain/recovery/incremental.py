@@ -203,7 +203,7 @@ class _Part:
         cannot do without in any wave, because its replays differ from what was seen."""
         policy = self.deployment.policy
         first = policy.rollback == "global" and not self.case.applied
-        asked = self.case.owed or self.case.forced or self.case.origin is not None
+        asked = self.case.rollback_pending or self.case.forced or self.case.origin is not None
         return first or asked or not self.deployment.topology.deterministic
 
     def wave(self) -> Wave:

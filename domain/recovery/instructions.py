@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from domain.recovery.facts import Fact, fact_write
 from domain.recovery.incident import State
 
 EntryKind = Literal["stimulus", "evidence", "decision", "step", "outcome"]
@@ -13,11 +14,21 @@ EntryKind = Literal["stimulus", "evidence", "decision", "step", "outcome"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tell:
-    """Add a sentence to the story. `fact`, if any, is what a restarted coordinator must remember."""
+    """Add a sentence to the story.
+
+    fact: what a restarted coordinator must remember, if anything. outline: of the planner's explanation, with
+    the sentence that tells a plan; only shown.
+    """
 
     kind: EntryKind
     text: str
-    fact: Mapping[str, Any] = field(default_factory=dict)
+    fact: Fact | None = None
+    outline: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What is stored and shown with the sentence."""
+        return dict(self.outline) if self.fact is None else fact_write(self.fact)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,12 @@
 """The incident state machine: events in, instructions out, no I/O (after the manner of dask.distributed).
 
-States of a case and what moves it on:
+This module holds all that one incident knows and every way in which that changes: an event is looked up in
+`_HANDLERS`, a topology goes from one phase to another by a function looked up in `_TRANSITIONS`, and whatever
+happened, `_look_again` then works out what follows. What to plan, to propose and to ask of the provider is
+worked out by functions of `decisions`, `blocking`, `incremental`, `proposals` and `replacements`; they change
+nothing. docs/recovery.md defines each state.
+
+Phases of a topology, and what moves it on:
 
     failed     -> planned     the method found nodes for all or some of the failed partitions
     planned    -> published   the plan is in ZooKeeper
@@ -14,31 +20,106 @@ States of a case and what moves it on:
     verified, dropped -> failed    further partitions were lost
     any        -> dropped     nothing is left to recover
 
-Events are facts that may be repeated, late or out of order: a fact that says nothing new does nothing.
+Events may be repeated, late or out of order: one that says nothing new does nothing. A machine can be built
+anew from the database at any moment: what it must remember beyond plans, nodes and requests is a fact of its
+story.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, ClassVar
 
-from domain.recovery import events
-from domain.recovery.incident import ENDED_PHASES, ENDED_STATES, PLAN_PHASES, Phase, State
-from domain.recovery.instructions import Instruction
-from domain.recovery.losses import Losses
-from domain.recovery.orders import Orders
-from domain.recovery.progress import Progress
+from domain.planning import DelayDistribution, LookAhead, natural_key
+from domain.recovery import decisions, events, facts, proposals, replacements, wording
+from domain.recovery.blocking import Blocking
+from domain.recovery.costs import costs_fix
+from domain.recovery.incident import (
+    APPLIED_STATES,
+    CAUGHT_UP_STATES,
+    ENDED_PHASES,
+    ENDED_STATES,
+    LIVE_STATES,
+    PLAN_PHASES,
+    TERMINAL_DRIVER_STATES,
+    Deployment,
+    NodeView,
+    Phase,
+    Request,
+    State,
+    TopologyCase,
+)
+from domain.recovery.incremental import Incremental
+from domain.recovery.instructions import (
+    AskForCheckpoint,
+    AskForNode,
+    EnterState,
+    EntryKind,
+    GiveUpRequest,
+    Instruction,
+    Involve,
+    KeepCosts,
+    MarkPartitions,
+    MarkPlan,
+    Tell,
+)
+from domain.recovery.liveness import ImpossibleTransitionError
+from domain.recovery.memory import Memory
+from domain.recovery.method import Method, Situation, Waiting, Wave
+from domain.recovery.policy import INCREMENTAL
+
+Instructions = list[Instruction]
+Story = list[tuple[float, str, str]]
 
 
-class IncidentMachine(Losses, Progress, Orders):
-    """One incident. Rebuilt from the database before each step, so its process may die at any moment.
+class IncidentMachine:
+    """One incident: its state, and what changes it."""
 
-    `deployments` holds every deployed topology, `nodes` every known node, `cases` those topologies that
-    the incident concerns. `memory` is what the story remembers.
-    """
+    def __init__(
+        self,
+        *,
+        number: int,
+        deployments: dict[str, Deployment],
+        nodes: dict[str, NodeView],
+        state: State = State.OPEN,
+        cases: dict[str, TopologyCase] | None = None,
+        requests: Iterable[Request] = (),
+        memory: Memory | None = None,
+        max_utilisation: float = 0.8,
+        opened_at: float | None = None,
+        may_plan: bool = True,
+        delay: DelayDistribution | None = None,
+        blocking: Method | None = None,
+        incremental: Method | None = None,
+        story: Iterable[tuple[float, str, str]] = (),
+    ) -> None:
+        self.number = number
+        # Every deployed topology, by name, whether the incident concerns it or not.
+        self.deployments = deployments
+        # Every known node, by name.
+        self.nodes = nodes
+        self.state = state
+        # The topologies that the incident concerns, by name.
+        self.cases = cases or {}
+        self.requests = {request.key: request for request in requests}
+        self.memory = memory or Memory()
+        # Share of a node's capacity that may be planned.
+        self.max_utilisation = max_utilisation
+        self.opened_at = opened_at
+        # Whether everything observed has been fed, the newest checkpoints above all: plans need these.
+        self.may_plan = may_plan
+        # How long the provider takes, for planners that look ahead.
+        self.delay = delay
+        self.blocking = blocking or Blocking()
+        self.incremental = incremental or Incremental()
+        # The latest moment of any event. Time only advances, whatever the order of events.
+        self.now = float("-inf")
+        # (moment, what, text) of every sentence and transition: what an error message shows.
+        self.story: Story = [*story]
 
-    def handle_stimulus(self, *stimuli: events.Event) -> list[Instruction]:
+    def handle_stimulus(self, *stimuli: events.Event) -> Instructions:
         """Take in what happened, in order; the instructions must be carried out in order, all or none."""
-        instructions: list[Instruction] = []
+        instructions: Instructions = []
         for event in stimuli:
             if self.state in ENDED_STATES:
                 break
@@ -47,47 +128,734 @@ class IncidentMachine(Losses, Progress, Orders):
             instructions += self._look_again()
         return instructions
 
-    def _on_look(self, event: events.Looked) -> list[Instruction]:
+    def open_proposals(self) -> dict[str, facts.Proposed]:
+        """Topology -> the proposal that waits for a confirmation; none once the incident has ended."""
+        if self.state in ENDED_STATES:
+            return {}
+        generations = {name: self._generation(name) for name in self.cases}
+        return proposals.unconfirmed(self.cases, generations, self.memory)
+
+    # ---- events: nodes and partitions --------------------------------------------------------------
+
+    def _on_nodes_lost(self, event: events.NodesLost) -> Instructions:
+        new = [node for node in sorted(event.nodes, key=natural_key) if node not in self.memory.lost]
+        if not new:
+            return []
+        affected = self._affected_by(frozenset(new))
+        for node in new:
+            if node in self.nodes:
+                self.nodes[node].alive = self.nodes[node].usable = False
+        grown = bool(self.memory.lost or self.cases)
+        text = wording.nodes_lost(new, affected, grown)
+        instructions = self._tell("stimulus", text, self._lost(new, affected))
+        for node in new:
+            instructions += self._tell("evidence", f"{node}: {event.nodes[node]}.")
+        for name, partitions in affected.items():
+            instructions += self._fail(name, partitions, f"lost {', '.join(new)}")
+        return instructions
+
+    def _on_partitions_lost(self, event: events.PartitionsLost) -> Instructions:
+        deployment = self.deployments.get(event.topology)
+        if deployment is None or deployment.generation != event.generation:
+            return []
+        case = self.cases.get(event.topology)
+        if case is not None and case.phase in (Phase.PLANNED, Phase.PUBLISHED):
+            return []
+        known = case.failed if case is not None else deployment.unassigned
+        new = event.partitions & deployment.assignment.keys() - known
+        if not new:
+            return []
+        # What does not start on a living node will not start there with the next plan either.
+        avoid = sorted({deployment.assignment[p] for p in new}, key=natural_key)
+        fact = self._lost((), {event.topology: new}, avoid=avoid)
+        return [
+            *self._tell("stimulus", wording.partitions_lost(event.topology, new), fact),
+            *self._tell("evidence", event.evidence),
+            *self._fail(event.topology, new, "partitions absent on living nodes"),
+        ]
+
+    def _on_returned(self, event: events.NodeReturned) -> Instructions:
+        if event.node not in self.memory.lost:
+            return []
+        kept: dict[str, set[str]] = {}
+        for name, case in self.cases.items():
+            assignment = self.deployments[name].assignment if name in self.deployments else {}
+            # What a discarded plan was to restore there never ran there.
+            mine = {p for p in case.failed - case.unrestored if assignment.get(p) == event.node}
+            if case.awaits_wave and mine:
+                kept[name] = mine
+        fact = facts.Returned(
+            node=event.node, kept={name: tuple(sorted(partitions)) for name, partitions in kept.items()}
+        )
+        instructions = self._tell("evidence", wording.node_returned(event.node, event.evidence, kept), fact)
+        for name, partitions in kept.items():
+            case = self.cases[name]
+            case.failed -= partitions
+            instructions.append(
+                MarkPartitions(topology=name, state="running", partitions=frozenset(partitions))
+            )
+            if case.phase is Phase.FAILED and not case.failed and not case.forced:
+                instructions += self._transition(case, Phase.DROPPED, "its nodes came back before any plan")
+        for request in self.requests.values():
+            if request.lost_node == event.node and request.state == "pending":
+                instructions += self._give_up(request, f"not needed any more: {event.node} came back")
+        return instructions
+
+    def _on_arrived(self, event: events.NodeArrived) -> Instructions:
+        if event.node in self.memory.arrived:
+            return []
+        text = f"{event.node} has joined and has nothing to run yet."
+        return self._tell("step", text, facts.Arrived(event.node))
+
+    def _on_drain(self, event: events.DrainAsked) -> Instructions:
+        if event.node in self.memory.drained:
+            return []
+        node = self.nodes.get(event.node)
+        if node is not None:
+            node.usable = False
+        affected = self._affected_by(frozenset({event.node}))
+        fact = facts.Drained(node=event.node, failed=self._failed(affected))
+        text = wording.drain_asked(event.node, event.actor, event.reason, affected)
+        instructions = self._tell("stimulus", text, fact)
+        for name, partitions in affected.items():
+            instructions += self._fail(name, partitions, f"{event.node} is being drained", down=False)
+        return instructions
+
+    # ---- events: plans and drivers -----------------------------------------------------------------
+
+    def _on_published(self, event: events.PlanPublished) -> Instructions:
+        case = self._case_of_plan(event.topology, event.generation, {Phase.PLANNED})
+        if case is None:
+            return []
+        return self._transition(case, Phase.PUBLISHED, "the plan is in ZooKeeper")
+
+    def _on_refused(self, event: events.PlanRefused) -> Instructions:
+        """Another plan got into ZooKeeper first: what ours was to restore is failed still."""
+        case = self._case_of_plan(event.topology, event.generation, {Phase.PLANNED, Phase.PUBLISHED})
+        deployment = self.deployments.get(event.topology)
+        if case is None or deployment is None or event.in_force <= event.generation:
+            return []
+        deployment.generation = max(deployment.generation, event.in_force)
+        why = f"ZooKeeper already holds a plan of generation {event.in_force}"
+        return self._fail(event.topology, frozenset(), why)
+
+    def _on_driver(self, event: events.DriverReported) -> Instructions:
+        case = self._case_of_plan(event.topology, None, PLAN_PHASES)
+        if case is None or event.generation < case.generation or event.state not in APPLIED_STATES:
+            return []
+        instructions: Instructions = []
+        if case.phase is Phase.PLANNED:
+            instructions += self._transition(case, Phase.PUBLISHED, "the driver already has the plan")
+        if case.phase is Phase.PUBLISHED:
+            instructions += self._transition(
+                case, Phase.REPLAYING, wording.applied(event.generation, case.checkpoint, event.head)
+            )
+        instructions += self._catch_up(case, event)
+        everything = not (event.absent or event.behind or case.failed)
+        if case.phase is Phase.REPLAYING and everything and event.state in CAUGHT_UP_STATES:
+            instructions += self._transition(
+                case, Phase.VERIFYING, f"caught up at epoch {event.committed} of {event.head}"
+            )
+        if case.phase is Phase.VERIFYING and event.state in TERMINAL_DRIVER_STATES:
+            return [*instructions, *self._transition(case, Phase.VERIFIED, "the topology ran to its end")]
+        return [*instructions, *self._verify(case, event.checkpoint)]
+
+    def _catch_up(self, case: TopologyCase, event: events.DriverReported) -> Instructions:
+        """Whether all that the last wave put back works live now; told once per wave."""
+        if case.phase is not Phase.REPLAYING or self.memory.caught_up.get(case.name) == case.generation:
+            return []
+        wave = self._of_wave(case)
+        if event.state not in LIVE_STATES or not wave or wave & (event.absent | event.behind):
+            return []
+        text = wording.wave_caught_up(case.name, case.wave, wave, len(case.failed))
+        return [
+            MarkPlan(topology=case.name, generation=case.generation, state="caught_up"),
+            MarkPartitions(topology=case.name, state="running", partitions=wave),
+            *self._tell("step", text, facts.CaughtUp(case.name, case.generation)),
+        ]
+
+    def _on_checkpoint(self, event: events.CheckpointCompleted) -> Instructions:
+        case = self._case_of_plan(event.topology, None, PLAN_PHASES)
+        if event.topology in self.deployments:
+            deployment = self.deployments[event.topology]
+            deployment.latest = max(deployment.latest, event.checkpoint)
+        if case is None or event.generation < case.generation:
+            return []
+        return self._verify(case, event.checkpoint)
+
+    def _verify(self, case: TopologyCase, checkpoint: int) -> Instructions:
+        if case.phase is not Phase.VERIFYING or checkpoint <= case.checkpoint:
+            return []
+        return self._transition(
+            case, Phase.VERIFIED, f"checkpoint {checkpoint} is complete on all partitions"
+        )
+
+    def _on_withdrawn(self, event: events.TopologyWithdrawn) -> Instructions:
+        case = self.cases.get(event.topology)
+        self.deployments.pop(event.topology, None)
+        if case is None or case.phase in ENDED_PHASES:
+            return []
+        return self._transition(case, Phase.DROPPED, event.reason)
+
+    def _case_of_plan(
+        self, topology: str, generation: int | None, phases: Collection[Phase]
+    ) -> TopologyCase | None:
+        """The case a message is about, if it is in one of these phases and about its present plan."""
+        case = self.cases.get(topology)
+        if case is None or case.phase not in phases or generation not in (None, case.generation):
+            return None
+        return case
+
+    # ---- events: what operators ask for; asking twice does it once ---------------------------------
+
+    def _on_recovery_asked(self, event: events.RecoveryAsked) -> Instructions:
+        if event.topology not in self.deployments:
+            return []
+        case = self.cases.get(event.topology)
+        if case is not None and case.phase in PLAN_PHASES and not case.awaits_wave:
+            return self._tell(
+                "stimulus",
+                f"{event.actor} asked to recover {event.topology} now ({event.reason}); "
+                f"plan {case.generation} is under way already.",
+            )
+        down = frozenset() if case is not None and case.failed else self._down(event.topology)
+        forced = not down and (case is None or not case.failed)
+        if event.checkpoint is not None and not forced:
+            text = wording.restore_refused(event.topology, event.actor, event.checkpoint)
+            return self._tell("stimulus", text)
+        fact = facts.RecoveryRequested(
+            topology=event.topology,
+            generation=self.deployments[event.topology].generation,
+            forced=forced,
+            checkpoint=event.checkpoint,
+        )
+        text = wording.recovery_asked(event.topology, event.actor, event.reason, forced, event.checkpoint)
+        instructions = self._tell("stimulus", text, fact)
+        why = f"asked by {event.actor}"
+        if forced:
+            instructions += self._fail(event.topology, frozenset(), why)
+            self.cases[event.topology].forced = True
+            self.cases[event.topology].origin = event.checkpoint
+        elif down:
+            text = f"Down since before: {wording.listed(down)}."
+            instructions += self._tell("evidence", text, self._lost((), {event.topology: down}))
+            instructions += self._fail(event.topology, down, why)
+        return instructions
+
+    def _on_approved(self, event: events.ApproveAsked) -> Instructions:
+        if event.proposal in self.memory.approved:
+            return []
+        if event.proposal not in {proposed.proposal for proposed in self.open_proposals().values()}:
+            return self._tell(
+                "stimulus",
+                f"{event.actor} confirmed proposal {event.proposal} ({event.reason}), but the situation has "
+                "changed since: it is not carried out.",
+            )
+        text = f"{event.actor} confirmed proposal {event.proposal}: {event.reason}."
+        return self._tell("stimulus", text, facts.Approved(event.proposal, event.actor, event.reason))
+
+    def _on_paused(self, event: events.PauseAsked) -> Instructions:
+        if self.memory.paused:
+            return []
+        text = (
+            f"{event.actor} paused the recovery: {event.reason}. What is under way goes on; nothing new is "
+            "planned and no node is asked for until it is resumed."
+        )
+        return self._tell("stimulus", text, facts.Paused(event.actor, event.reason))
+
+    def _on_resumed(self, event: events.ResumeAsked) -> Instructions:
+        if not self.memory.paused:
+            return []
+        text = f"{event.actor} resumed the recovery: {event.reason}."
+        return self._tell("stimulus", text, facts.Resumed(event.actor, event.reason))
+
+    def _on_replan(self, event: events.ReplanAsked) -> Instructions:
+        waiting = sorted(name for name, case in self.cases.items() if case.awaits_wave)
+        fact = facts.Replanned(
+            actor=event.actor,
+            reason=event.reason,
+            asked={name: self._generation(name) for name in waiting},
+        )
+        text = f"{event.actor} asked to plan anew with the nodes there are now: {event.reason}."
+        instructions = self._tell("stimulus", text, fact)
+        for case in self.cases.values():
+            if case.phase in (Phase.PLANNED, Phase.PUBLISHED):
+                instructions += self._transition(case, Phase.FAILED, f"{event.actor} asked to plan anew")
+        return instructions
+
+    def _on_abort(self, event: events.AbortAsked) -> Instructions:
+        instructions = self._tell("outcome", f"{event.actor} aborted the recovery: {event.reason}.")
+        for case in self.cases.values():
+            if case.phase not in ENDED_PHASES:
+                instructions += self._transition(case, Phase.DROPPED, "the recovery was aborted")
+        return [*instructions, *self._enter(State.ABORTED)]
+
+    def _on_look(self, event: events.Looked) -> Instructions:
         return []
 
-    _HANDLERS: dict[type, Callable[..., list[Instruction]]] = {  # noqa: RUF012
-        events.NodesLost: Losses._on_nodes_lost,
-        events.PartitionsLost: Losses._on_partitions_lost,
-        events.NodeReturned: Losses._on_returned,
-        events.NodeArrived: Losses._on_arrived,
-        events.DrainAsked: Losses._on_drain,
-        events.PlanPublished: Progress._on_published,
-        events.PlanRefused: Progress._on_refused,
-        events.DriverReported: Progress._on_driver,
-        events.CheckpointCompleted: Progress._on_checkpoint,
-        events.TopologyWithdrawn: Progress._on_withdrawn,
-        events.RecoveryAsked: Orders._on_recovery_asked,
-        events.ApproveAsked: Orders._on_approved,
-        events.PauseAsked: Orders._on_paused,
-        events.ResumeAsked: Orders._on_resumed,
-        events.ReplanAsked: Orders._on_replan,
-        events.AbortAsked: Orders._on_abort,
+    _HANDLERS: ClassVar[dict[type, Callable[..., Instructions]]] = {
+        events.NodesLost: _on_nodes_lost,
+        events.PartitionsLost: _on_partitions_lost,
+        events.NodeReturned: _on_returned,
+        events.NodeArrived: _on_arrived,
+        events.DrainAsked: _on_drain,
+        events.PlanPublished: _on_published,
+        events.PlanRefused: _on_refused,
+        events.DriverReported: _on_driver,
+        events.CheckpointCompleted: _on_checkpoint,
+        events.TopologyWithdrawn: _on_withdrawn,
+        events.RecoveryAsked: _on_recovery_asked,
+        events.ApproveAsked: _on_approved,
+        events.PauseAsked: _on_paused,
+        events.ResumeAsked: _on_resumed,
+        events.ReplanAsked: _on_replan,
+        events.AbortAsked: _on_abort,
         events.Looked: _on_look,
     }
 
+    # ---- transitions of a topology -----------------------------------------------------------------
+
+    def _transition(self, case: TopologyCase, finish: Phase, why: str) -> Instructions:
+        action = self._TRANSITIONS.get((case.phase, finish))
+        if action is None:
+            subject = f"{case.name} in incident {self.number}"
+            raise ImpossibleTransitionError(subject, case.phase, finish, self.story)
+        start, case.phase = case.phase, finish
+        self.story.append((self.now, f"{case.name}: {start} -> {finish}", why))
+        return action(self, case, why)
+
+    def _to_failed(self, case: TopologyCase, why: str) -> Instructions:
+        """A plan that is not known to be applied is discarded. What it was to restore, and a rollback it
+        carried, are left to the next one: the driver may have applied it or not."""
+        case.failed |= case.restore
+        case.unrestored |= case.restore
+        case.forced = case.forced or not case.restore
+        case.rollback_pending = case.rollback_pending or case.rollback
+        fact = facts.Unrestored(
+            topology=case.name,
+            generation=self._generation(case.name),
+            partitions=tuple(sorted(case.restore)),
+            forced=case.forced,
+            rollback_pending=case.rollback_pending,
+        )
+        return [
+            MarkPlan(topology=case.name, generation=case.generation, state="superseded", reason=why),
+            *self._tell("step", f"Plan {case.generation} of {case.name} no longer fits: {why}.", fact),
+        ]
+
+    def _failed_again(self, case: TopologyCase, why: str) -> Instructions:
+        return []
+
+    def _to_planned(self, case: TopologyCase, why: str) -> Instructions:
+        return []
+
+    def _back_to_replaying(self, case: TopologyCase, why: str) -> Instructions:
+        return self._tell("step", f"{case.name}: no checkpoint is awaited any more, {why}.")
+
+    def _to_published(self, case: TopologyCase, why: str) -> Instructions:
+        return [
+            MarkPlan(topology=case.name, generation=case.generation, state="published"),
+            *self._tell("step", f"Plan {case.generation} of {case.name} is in force: {why}."),
+        ]
+
+    def _to_replaying(self, case: TopologyCase, why: str) -> Instructions:
+        case.applied, case.rollback_pending, case.origin = True, False, None
+        case.unrestored = set()
+        return [
+            MarkPlan(topology=case.name, generation=case.generation, state="applied"),
+            MarkPartitions(topology=case.name, state="replaying", partitions=self._of_wave(case)),
+            *self._tell("step", f"{case.name}: {why}.", facts.PlanApplied(case.name, case.generation)),
+        ]
+
+    def _to_verifying(self, case: TopologyCase, why: str) -> Instructions:
+        text = (
+            f"{case.name}: {why}. The next complete checkpoint will prove that nothing depends on the "
+            "lost nodes any more."
+        )
+        return [
+            MarkPartitions(topology=case.name, state="running"),
+            AskForCheckpoint(topology=case.name),
+            *self._tell("step", text, facts.Verifying(case.name, case.generation)),
+        ]
+
+    def _to_verified(self, case: TopologyCase, why: str) -> Instructions:
+        return [
+            MarkPlan(topology=case.name, generation=case.generation, state="verified"),
+            *self._tell("outcome", f"{case.name} is recovered: {why}."),
+        ]
+
+    def _to_dropped(self, case: TopologyCase, why: str) -> Instructions:
+        case.failed, case.unrestored = set(), set()
+        case.forced = case.rollback_pending = False
+        case.origin = None
+        fact = facts.Dropped(case.name, self._generation(case.name))
+        # Only a plan of this incident that is still current is affected; marking checks its state.
+        mark = MarkPlan(topology=case.name, generation=case.generation, state="superseded", reason=why)
+        told = self._tell("outcome", f"Nothing more to recover of {case.name}: {why}.", fact)
+        return [*([mark] if case.wave else []), *told]
+
+    _TRANSITIONS: ClassVar[dict[tuple[Phase, Phase], Callable[..., Instructions]]] = {
+        (Phase.FAILED, Phase.PLANNED): _to_planned,
+        (Phase.REPLAYING, Phase.PLANNED): _to_planned,
+        (Phase.PLANNED, Phase.PUBLISHED): _to_published,
+        (Phase.PUBLISHED, Phase.REPLAYING): _to_replaying,
+        (Phase.REPLAYING, Phase.VERIFYING): _to_verifying,
+        (Phase.VERIFYING, Phase.VERIFIED): _to_verified,
+        (Phase.VERIFYING, Phase.REPLAYING): _back_to_replaying,
+        (Phase.PLANNED, Phase.FAILED): _to_failed,
+        (Phase.PUBLISHED, Phase.FAILED): _to_failed,
+        (Phase.VERIFIED, Phase.FAILED): _failed_again,
+        (Phase.DROPPED, Phase.FAILED): _failed_again,
+        (Phase.FAILED, Phase.DROPPED): _to_dropped,
+        (Phase.PLANNED, Phase.DROPPED): _to_dropped,
+        (Phase.PUBLISHED, Phase.DROPPED): _to_dropped,
+        (Phase.REPLAYING, Phase.DROPPED): _to_dropped,
+        (Phase.VERIFYING, Phase.DROPPED): _to_dropped,
+    }
+
+    def _fail(self, name: str, partitions: Collection[str], why: str, *, down: bool = True) -> Instructions:
+        """Add failed partitions to the topology's case, which is opened if there is none. The caller has told
+        the fact that names them.
+
+        A plan that is not known to be applied is discarded when something goes down; one that is applied
+        stays, and only what has failed newly is restored by the next. down: False for what is to move.
+        """
+        instructions: Instructions = []
+        case = self.cases.get(name)
+        if case is None:
+            deployment = self.deployments[name]
+            case = self.cases[name] = TopologyCase(name=name, generation=deployment.generation)
+            instructions.append(Involve(topology=name))
+            instructions += self._down_since_before(case, partitions)
+        elif case.phase in (Phase.PLANNED, Phase.PUBLISHED):
+            instructions += self._transition(case, Phase.FAILED, why) if down else []
+        elif case.phase is Phase.VERIFYING:
+            instructions += self._transition(case, Phase.REPLAYING, why)
+        elif case.phase in (Phase.VERIFIED, Phase.DROPPED):
+            instructions += self._transition(case, Phase.FAILED, why)
+            instructions += self._down_since_before(case, partitions)
+        case.failed |= set(partitions)
+        if down and partitions:
+            instructions.append(
+                MarkPartitions(topology=name, state="failed", partitions=frozenset(partitions))
+            )
+        return instructions
+
+    def _down_since_before(self, case: TopologyCase, partitions: Collection[str]) -> Instructions:
+        """An incident that was aborted leaves partitions on lost nodes; no new plan may name these."""
+        case.failed |= self.deployments[case.name].unassigned
+        more = self._down(case.name) - case.failed - set(partitions)
+        if not more:
+            return []
+        case.failed |= more
+        text = f"Down since before, of {case.name}: {', '.join(sorted(more, key=natural_key))}."
+        return self._tell("evidence", text, self._lost((), {case.name: more}))
+
+    # ---- what follows ------------------------------------------------------------------------------
+
+    def _look_again(self) -> Instructions:
+        """What follows from the present state: requests for nodes, plans, the state of the incident."""
+        if self.state in ENDED_STATES:
+            return []
+        instructions = self._keep_costs()
+        if not self.memory.paused:
+            instructions += self._ask_for_nodes()
+        if self.may_plan:
+            instructions += self._look_at_cases()
+        state = decisions.state_of_incident(
+            self.cases.values(),
+            caught_up=self.memory.caught_up,
+            requests=self.requests.values(),
+            losses=self.memory.losses,
+        )
+        return [*instructions, *self._enter(state)]
+
+    def _keep_costs(self) -> Instructions:
+        if all(case.phase in ENDED_PHASES for case in self.cases.values()):
+            return []
+        fixed = costs_fix(self.deployments, self.nodes, self.memory.costs, self.max_utilisation)
+        if not fixed:
+            return []
+        self.memory.costs.update(fixed)
+        return [KeepCosts(costs=fixed)]
+
+    def _look_at_cases(self) -> Instructions:
+        instructions: Instructions = []
+        for name in sorted(self.cases):
+            if self.cases[name].awaits_wave:
+                instructions += self._check(self.cases[name])
+        if self.memory.paused:
+            return instructions
+        waiting = [case for _, case in sorted(self.cases.items()) if case.awaits_wave]
+        joint: list[TopologyCase] = []
+        for case in waiting:
+            method, told = self._method(case)
+            instructions += told
+            # Where nothing is down and all is to go back all the same, there is nothing to choose from.
+            if method == INCREMENTAL and case.failed:
+                joint.append(case)
+        # Queries come before whole topologies: what blocks can wait a little longer for its room.
+        instructions += self._decide(self.incremental.next_waves(joint, self._situation()))
+        for case in waiting:
+            if case not in joint:
+                instructions += self._decide(self.blocking.next_waves([case], self._situation()))
+        return instructions
+
+    def _check(self, case: TopologyCase) -> Instructions:
+        """Whether there is anything to plan at all."""
+        if case.name not in self.deployments:
+            return self._transition(case, Phase.DROPPED, "it is not deployed any more")
+        if case.failed or case.forced:
+            return []
+        down = self._down(case.name)
+        if not down:
+            return self._transition(case, Phase.DROPPED, "a newer plan has replaced what was lost")
+        fact = self._lost((), {case.name: down})
+        text = f"The plan now in force has partitions on lost nodes: {wording.listed(down)}."
+        return [*self._fail(case.name, down, "still down"), *self._tell("evidence", text, fact)]
+
+    def _method(self, case: TopologyCase) -> tuple[str, Instructions]:
+        method, why = decisions.method_of(case, self._situation(), self.memory)
+        if self.memory.method.get(case.name) == method:
+            return method, []
+        text = wording.method_chosen(case.name, method, why)
+        return method, self._tell("decision", text, facts.MethodChosen(case.name, method))
+
+    def _situation(self) -> Situation:
+        policies = [self.deployments[name].policy for name in self.cases if name in self.deployments]
+        requests = self.requests.values()
+        # When nodes are expected takes a while to work out, so it is done only for planners that ask.
+        looks_ahead = any(policy.planner == LookAhead.name for policy in policies)
+        return decisions.situation_of(
+            cases=self.cases,
+            deployments=self.deployments,
+            nodes=self.nodes,
+            memory=self.memory,
+            awaited=len(replacements.expected(requests)),
+            arrivals=replacements.arrivals(
+                requests, delay=self.delay, now=self.now, max_utilisation=self.max_utilisation
+            )
+            if looks_ahead
+            else (),
+            max_utilisation=self.max_utilisation,
+        )
+
+    def _decide(self, decided: Mapping[str, Wave | Waiting]) -> Instructions:
+        """Carry out what a method decided, topology by topology."""
+        instructions: Instructions = []
+        for name, decision in decided.items():
+            case = self.cases[name]
+            if isinstance(decision, Waiting):
+                instructions += self._wait(case, decision)
+            else:
+                instructions += self._propose_or_plan(case, decision)
+        return instructions
+
+    def _wait(self, case: TopologyCase, waiting: Waiting) -> Instructions:
+        reason = waiting.reason
+        further = self._ask_for_one_more(case) if waiting.short else []
+        if waiting.short and not further:
+            reason = f"{reason} {replacements.NO_MORE}"
+        instructions: Instructions = []
+        proposed = self.memory.proposal(case.name, self._generation(case.name))
+        if proposed is not None:
+            fact: facts.Fact = facts.Withdrawn(case.name, proposed.proposal)
+            text = f"Proposal {proposed.proposal} is withdrawn. {reason}"
+            instructions += self._tell("decision", text, fact)
+        if self.memory.waiting.get(case.name) != reason:
+            fact = facts.Deferred(case.name, reason)
+            instructions += self._tell("decision", f"{case.name}: {reason}", fact)
+        return [*instructions, *further]
+
+    def _propose_or_plan(self, case: TopologyCase, wave: Wave) -> Instructions:
+        """A plan that needs a confirmation is proposed once; it is carried out when it is confirmed."""
+        deployment = self.deployments[case.name]
+        proposed = proposals.proposal_of(case, deployment.generation, wave)
+        confirmed = proposed.proposal in self.memory.approved
+        if confirmed or deployment.policy.approval == "automatic":
+            return self._plan(case, wave, proposed.proposal if confirmed else None)
+        before = self.memory.proposal(case.name, deployment.generation)
+        if before is not None and before.proposal == proposed.proposal:
+            return []
+        overtaken = (
+            before.proposal if before is not None and before.proposal in self.memory.approved else None
+        )
+        text = wording.proposed(case.name, proposed.proposal, wave.reason, overtaken)
+        return self._tell("decision", text, proposed)
+
+    def _plan(self, case: TopologyCase, wave: Wave, proposal: str | None) -> Instructions:
+        deployment = self.deployments[case.name]
+        plan = decisions.plan_of(case, deployment, wave, proposal)
+        case.failed -= set(wave.restore)
+        case.restore, case.unrestored, case.forced = frozenset(wave.restore), set(), False
+        case.generation, case.wave, case.checkpoint = plan.generation, plan.wave, wave.checkpoint
+        case.method, case.rollback, case.rollback_pending = wave.method, wave.rollback, False
+        deployment.generation, deployment.assignment = plan.generation, dict(wave.assignment)
+        text = f"Plan {plan.generation}, wave {plan.wave}: {wave.reason}"
+        # Query by query the plan itself explains; the story needs the outline.
+        outline = {name: value for name, value in plan.explanation.items() if name != "explanations"}
+        told = self._tell("decision", text, outline=outline)
+        # Rebuilding knows what a plan does not assign, but not what still runs and is yet to move.
+        moving = case.failed & wave.assignment.keys()
+        if moving:
+            fact = facts.StillFailed(self._failed({case.name: moving}))
+            told += self._tell("step", f"Still to move: {wording.listed(moving)}.", fact)
+        restored = MarkPartitions(topology=case.name, state="restoring", partitions=frozenset(wave.restore))
+        return [plan, *told, restored, *self._transition(case, Phase.PLANNED, "planned")]
+
+    def _enter(self, state: State) -> Instructions:
+        if state is self.state:
+            return []
+        self.state = state
+        instructions: Instructions = [EnterState(state=state)]
+        if state is State.CLOSED:
+            text = wording.closed(
+                recovered=[name for name, case in self.cases.items() if case.phase is Phase.VERIFIED],
+                took=None if self.opened_at is None else self.now - self.opened_at,
+                coming=len(replacements.expected(self.requests.values())),
+            )
+            instructions += self._tell("outcome", text)
+        return instructions
+
+    # ---- nodes asked of the provider ---------------------------------------------------------------
+
+    def _ask_for_nodes(self) -> Instructions:
+        """One request for each lost node; another where the one before failed or its node was lost too."""
+        instructions: Instructions = []
+        for request in replacements.overdue(self.requests.values(), self.now):
+            reason = f"it did not register within {replacements.JOIN_LIMIT:.0f} s of its start"
+            instructions += self._give_up(request, reason)
+        asked = replacements.missing(self.memory.losses, self.requests.values())
+        instructions += [self._ask(node, attempt) for node, attempt in asked]
+        if asked:
+            text = (
+                f"Asked the provider for {wording.counted(len(asked), 'replacement node')}, "
+                f"in place of {wording.listed([node for node, _ in asked])}."
+            )
+            instructions += self._tell("step", text)
+        return instructions
+
+    def _ask_for_one_more(self, case: TopologyCase) -> Instructions:
+        """A node on top of the replacements; nothing if many of them have not helped."""
+        further = replacements.one_more(
+            case,
+            deployment=self.deployments[case.name],
+            nodes=self.nodes,
+            requests=self.requests.values(),
+            losses=self.memory.losses,
+            costs=self.memory.costs.get(case.name, {}),
+            max_utilisation=self.max_utilisation,
+        )
+        if further is None:
+            return []
+        text = f"Asked the provider for one node more, because {case.name} needs the room."
+        return [self._ask(*further), *self._tell("step", text)]
+
+    def _ask(self, node: str, attempt: int) -> AskForNode:
+        key = f"incident-{self.number}/{node}/{attempt}"
+        self.requests[key] = Request(
+            key=key,
+            lost_node=node,
+            attempt=attempt,
+            requested_at=self.now,
+            capacity=replacements.capacity_of(self.nodes, node),
+        )
+        return AskForNode(key=key, lost_node=node, attempt=attempt)
+
+    def _give_up(self, request: Request, reason: str) -> Instructions:
+        request.state = "failed"
+        told = self._tell("step", f"Request {request.key} given up: {reason}.")
+        return [GiveUpRequest(key=request.key, reason=reason), *told]
+
+    # ---- shared ------------------------------------------------------------------------------------
+
+    def _tell(
+        self,
+        kind: EntryKind,
+        text: str,
+        fact: facts.Fact | None = None,
+        *,
+        outline: Mapping[str, Any] | None = None,
+    ) -> Instructions:
+        """Add a sentence to the story; a fact is remembered at once."""
+        if fact is not None:
+            self.memory.remember(fact)
+        self.story.append((self.now, kind, text))
+        return [Tell(kind=kind, text=text, fact=fact, outline=outline or {})]
+
+    def _affected_by(self, nodes: frozenset[str]) -> dict[str, frozenset[str]]:
+        """Topology -> its partitions on any of these nodes, and only topologies that have some."""
+        found = {
+            name: frozenset(p for p, node in deployment.assignment.items() if node in nodes)
+            for name, deployment in sorted(self.deployments.items())
+        }
+        return {name: partitions for name, partitions in found.items() if partitions}
+
+    def _down(self, topology: str) -> frozenset[str]:
+        """Partitions that have no living node, or none at all."""
+        alive = {node.name for node in self.nodes.values() if node.alive}
+        deployment = self.deployments[topology]
+        return frozenset(
+            p for p in deployment.topology.partitions if deployment.assignment.get(p) not in alive
+        )
+
+    def _of_wave(self, case: TopologyCase) -> frozenset[str]:
+        """The partitions that the last plan put back, as far as they have not failed again."""
+        deployment = self.deployments.get(case.name)
+        everything = case.rollback and deployment is not None
+        back = deployment.assignment.keys() if everything and deployment is not None else case.restore
+        return frozenset(back) - case.failed
+
+    def _failed(self, affected: Mapping[str, Collection[str]]) -> dict[str, facts.Failed]:
+        return {
+            name: facts.Failed(self.deployments[name].generation, tuple(sorted(partitions, key=natural_key)))
+            for name, partitions in affected.items()
+        }
+
+    def _lost(
+        self, nodes: Collection[str], affected: Mapping[str, Collection[str]], avoid: Collection[str] = ()
+    ) -> facts.Lost:
+        failed = self._failed(affected)
+        return facts.Lost(at=self.now, nodes=tuple(sorted(nodes)), failed=failed, avoid=tuple(avoid))
+
+    def _generation(self, topology: str) -> int:
+        return decisions.generation_of(topology, self.cases, self.deployments)
+
+    # ---- invariants --------------------------------------------------------------------------------
+
     def validate_state(self) -> None:
-        """Invariants between events; raises AssertionError naming what is wrong."""
+        """Invariants between events; raises AssertionError with what is wrong and the incident's story."""
         for name, case in self.cases.items():
-            story = "\n".join(map(str, case.story))
-            if case.phase is Phase.VERIFYING and case.failed:
-                raise AssertionError(f"{name}: verifying with {sorted(case.failed)} failed\n{story}")
-            deployment = self.deployments.get(name)
-            if case.phase in PLAN_PHASES and deployment is not None and deployment.left_out - case.failed:
-                forgotten = sorted(deployment.left_out - case.failed)
-                raise AssertionError(f"{name}: {forgotten} are neither running nor failed\n{story}")
-            if deployment is not None and case.generation > deployment.generation:
-                raise AssertionError(
-                    f"{name}: plan {case.generation} is ahead of generation {deployment.generation}\n{story}"
-                )
+            self._validate_case(name, case)
         if self.state is State.CLOSED:
             unfinished = [name for name, case in self.cases.items() if case.phase not in ENDED_PHASES]
-            if unfinished:
-                raise AssertionError(f"incident {self.number} is closed, but {unfinished} are unfinished")
+            self._hold(not unfinished, f"closed, but {unfinished} are unfinished")
         keys = [(request.lost_node, request.attempt) for request in self.requests.values()]
-        if len(keys) != len(set(keys)):
-            raise AssertionError(f"incident {self.number} asked twice for the same replacement: {keys}")
+        self._hold(len(keys) == len(set(keys)), f"asked twice for the same replacement: {keys}")
+
+    def _validate_case(self, name: str, case: TopologyCase) -> None:
+        self._hold(case.name == name, f"the case of {case.name} is kept as {name}")
+        verifying = case.phase is Phase.VERIFYING
+        self._hold(not (verifying and case.failed), f"{name}: verifying with {sorted(case.failed)} failed")
+        if case.phase is Phase.DROPPED:
+            left = case.failed or case.forced or case.rollback_pending or case.origin is not None
+            self._hold(not left, f"{name}: dropped, but something is left to do: {case}")
+        unrestored = case.unrestored - case.failed
+        self._hold(not unrestored, f"{name}: {sorted(unrestored)} were not restored, but are not failed")
+        if case.phase in PLAN_PHASES:
+            self._hold(case.wave > 0, f"{name}: {case.phase} without a plan")
+        deployment = self.deployments.get(name)
+        if deployment is None:
+            return
+        if case.phase in PLAN_PHASES:
+            forgotten = deployment.unassigned - case.failed
+            self._hold(not forgotten, f"{name}: {sorted(forgotten)} are neither running nor failed")
+        self._hold(
+            case.generation <= deployment.generation,
+            f"{name}: plan {case.generation} is ahead of generation {deployment.generation}",
+        )
+
+    def _hold(self, holds: bool, problem: str) -> None:
+        if not holds:
+            story = "\n".join(f"  {at:.3f}  {what}: {text}" for at, what, text in self.story)
+            raise AssertionError(f"incident {self.number}: {problem}\n{story}")

@@ -1,8 +1,8 @@
 """What the story of an incident remembers, so that a coordinator can be started anew at any moment.
 
-Facts are the `data` of story entries, recalled in order. Failures are remembered per topology *and
-generation*: a plan of a higher generation covers what was lost under the earlier ones, except what it
-leaves out of its assignment (see `case_rebuild`).
+Facts are recalled in the order they were told. Failures are remembered per topology *and generation*: a plan
+of a higher generation covers what was lost under the earlier ones, except what it does not assign (see
+`case_rebuild`).
 """
 
 from __future__ import annotations
@@ -10,151 +10,181 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from domain.recovery import facts
 from domain.recovery.incident import Phase, TopologyCase
 
 
 @dataclass(slots=True)
 class Memory:
-    """lost: nodes given up and not back under any guise. losses: how often each was given up for good.
-    loss_times: (moment, node) of these. returned: given up, but alive all the time. avoided: alive, but
-    partitions do not run there. unrestored: what plans were to restore that were thrown away.
-    failed, unrestored: topology -> generation -> partitions; forced, owed, asked, applied, caught_up,
-    verifying, dropped: topology -> generation. method: told last. proposals: topology -> (generation, id).
-    origin: topology -> checkpoint an operator asked for, until a plan is applied.
-    costs: see `KeepCosts`; stored apart from the story."""
+    """Changed by facts only, except `costs`."""
 
     lost: set[str] = field(default_factory=set)
+    """Nodes that were lost and are not back, neither as themselves nor as a new process of that name."""
     losses: Counter[str] = field(default_factory=Counter)
+    """Node -> how often it was lost and did not turn out to be alive: so many replacements it needs."""
     loss_times: list[tuple[float, str]] = field(default_factory=list)
+    """(moment, node) of each of these losses."""
     arrived: set[str] = field(default_factory=set)
+    """Nodes that joined during the incident."""
     returned: set[str] = field(default_factory=set)
+    """Nodes that were lost and had been alive all the time."""
     avoided: set[str] = field(default_factory=set)
+    """Living nodes on which partitions did not run: no plan uses them."""
     drained: set[str] = field(default_factory=set)
+    """Nodes that an operator is emptying."""
     failed: dict[str, dict[int, set[str]]] = field(default_factory=dict)
+    """Topology -> generation -> partitions that failed under it."""
     unrestored: dict[str, dict[int, set[str]]] = field(default_factory=dict)
+    """Topology -> generation -> what discarded plans were to restore."""
     forced: dict[str, int] = field(default_factory=dict)
+    """Topology -> generation under which a plan is made also if nothing is down."""
     origin: dict[str, int] = field(default_factory=dict)
-    owed: dict[str, int] = field(default_factory=dict)
+    """Topology -> checkpoint that an operator chose, until a plan is applied."""
+    rollback_pending: dict[str, int] = field(default_factory=dict)
+    """Topology -> generation whose next plan must carry the rollback of a discarded one."""
     asked: dict[str, int] = field(default_factory=dict)
+    """Topology -> generation under which an operator wants the nodes there are to be used."""
     applied: dict[str, int] = field(default_factory=dict)
+    """Topology -> generation of the newest plan that its driver has applied."""
     caught_up: dict[str, int] = field(default_factory=dict)
+    """Topology -> generation of the plan whose partitions work live."""
     verifying: dict[str, int] = field(default_factory=dict)
+    """Topology -> generation of the plan whose proof, a global checkpoint, is awaited."""
     dropped: dict[str, int] = field(default_factory=dict)
+    """Topology -> generation under which nothing was left to recover."""
     waiting: dict[str, str] = field(default_factory=dict)
+    """Topology -> why no plan can be made, as told last."""
     method: dict[str, str] = field(default_factory=dict)
-    proposals: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Topology -> method told last."""
+    proposals: dict[str, facts.Proposed] = field(default_factory=dict)
+    """Topology -> what was proposed last."""
     approved: set[str] = field(default_factory=set)
+    """Ids of confirmed proposals."""
     paused: bool = False
     costs: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Topology -> partition -> CPU percent it counts for (see `KeepCosts`); stored apart from the story."""
 
     @classmethod
     def recall(
-        cls, facts: Iterable[Mapping[str, Any]], costs: Mapping[str, dict[str, float]] | None = None
+        cls, recorded: Iterable[facts.Fact], costs: Mapping[str, dict[str, float]] | None = None
     ) -> Memory:
         memory = cls(costs=dict(costs or {}))
-        for fact in facts:
+        for fact in recorded:
             memory.remember(fact)
         return memory
 
-    def remember(self, fact: Mapping[str, Any]) -> None:
-        """Take in one fact; anything without a known `fact` name is no business of the memory."""
-        match fact.get("fact"):
-            case "lost":
-                self.lost.update(fact["nodes"])
-                self.losses.update(fact["nodes"])
-                self.loss_times += [(fact["at"], node) for node in fact["nodes"]]
-                self.arrived.difference_update(fact["nodes"])
-                self.returned.difference_update(fact["nodes"])
-                self.drained.difference_update(fact["nodes"])
-                self.avoided.update(fact.get("avoid", ()))
-                self._remember_failed(fact["failed"])
-            case "unrestored":
-                topology, generation = fact["topology"], fact["generation"]
-                what = {topology: {"generation": generation, "partitions": fact["partitions"]}}
-                self._remember_failed(what)
-                by_generation = self.unrestored.setdefault(topology, {})
-                by_generation.setdefault(generation, set()).update(fact["partitions"])
-                if fact["forced"]:
-                    self.forced[topology] = generation
-                if fact["owed"]:
-                    self.owed[topology] = generation
-            case "drained":
-                self.drained.add(fact["node"])
-                self._remember_failed(fact["failed"])
-            case "still_failed":
-                self._remember_failed(fact["failed"])
-            case "returned":
-                self._remember_returned(fact["node"])
-                for topology, partitions in fact["kept"].items():
-                    for failed in self.failed.get(topology, {}).values():
-                        failed.difference_update(partitions)
-            case "arrived":
-                self.arrived.add(fact["node"])
-                self.avoided.discard(fact["node"])
-                self.lost.discard(fact["node"])
-            case "asked":
-                self.asked[fact["topology"]] = fact["generation"]
-                self.waiting.pop(fact["topology"], None)
-                if fact["forced"]:
-                    self.forced[fact["topology"]] = fact["generation"]
-                    self.dropped.pop(fact["topology"], None)
-                    if fact.get("checkpoint") is not None:
-                        self.origin[fact["topology"]] = fact["checkpoint"]
-            case "applied" | "caught_up" | "verifying" | "dropped" as what:
-                known: dict[str, int] = getattr(self, what)
-                known[fact["topology"]] = fact["generation"]
-                if what in ("applied", "dropped"):
-                    self.origin.pop(fact["topology"], None)
-            case "waiting":
-                self.waiting[fact["topology"]] = fact["reason"]
-            case "method":
-                self.method[fact["topology"]] = fact["method"]
+    def remember(self, fact: facts.Fact) -> None:
+        """Take in one fact."""
+        match fact:
+            case facts.Lost():
+                self._remember_lost(fact)
+            case facts.Returned():
+                self._remember_returned(fact)
+            case facts.Arrived(node=node):
+                self.arrived.add(node)
+                self.avoided.discard(node)
+                self.lost.discard(node)
+            case facts.Drained(node=node, failed=failed):
+                self.drained.add(node)
+                self._remember_failed(failed)
+            case facts.StillFailed(failed=failed):
+                self._remember_failed(failed)
+            case facts.Unrestored():
+                self._remember_unrestored(fact)
+            case facts.PlanApplied(topology=topology, generation=generation):
+                self.applied[topology] = generation
+                self.origin.pop(topology, None)
+            case facts.CaughtUp(topology=topology, generation=generation):
+                self.caught_up[topology] = generation
+            case facts.Verifying(topology=topology, generation=generation):
+                self.verifying[topology] = generation
+            case facts.Dropped(topology=topology, generation=generation):
+                self.dropped[topology] = generation
+                self.origin.pop(topology, None)
+            case facts.Deferred(topology=topology, reason=reason):
+                self.waiting[topology] = reason
+            case facts.MethodChosen(topology=topology, method=method):
+                self.method[topology] = method
             case _:
                 self._remember_order(fact)
 
-    def _remember_order(self, fact: Mapping[str, Any]) -> None:
-        """What operators decided, and what was put before them."""
-        match fact.get("fact"):
-            case "proposed":
-                self.proposals[fact["topology"]] = (fact["generation"], fact["proposal"])
-                self.waiting.pop(fact["topology"], None)
-            case "withdrawn":
-                self.proposals.pop(fact["topology"], None)
-            case "approved":
-                self.approved.add(fact["proposal"])
-            case "paused" | "resumed" as what:
-                self.paused = what == "paused"
-            case "replan":
+    def _remember_order(self, fact: facts.Fact) -> None:
+        """What operators asked for, and what was proposed to them."""
+        match fact:
+            case facts.RecoveryRequested(topology=topology, generation=generation):
+                self.asked[topology] = generation
+                self.waiting.pop(topology, None)
+                if fact.forced:
+                    self.forced[topology] = generation
+                    self.dropped.pop(topology, None)
+                    if fact.checkpoint is not None:
+                        self.origin[topology] = fact.checkpoint
+            case facts.Proposed(topology=topology):
+                self.proposals[topology] = fact
+                self.waiting.pop(topology, None)
+            case facts.Withdrawn(topology=topology):
+                self.proposals.pop(topology, None)
+            case facts.Approved(proposal=proposal):
+                self.approved.add(proposal)
+            case facts.Paused():
+                self.paused = True
+            case facts.Resumed():
+                self.paused = False
+            case facts.Replanned(asked=asked):
                 self.proposals.clear()
                 self.approved.clear()
                 self.waiting.clear()
-                self.asked.update(fact["asked"])
+                self.asked.update(asked)
+            case _:
+                raise TypeError(f"the memory of an incident does not know {fact!r}")
 
-    def _remember_returned(self, node: str) -> None:
-        self.lost.discard(node)
-        self.returned.add(node)
-        self.losses[node] -= 1
+    def _remember_lost(self, fact: facts.Lost) -> None:
+        self.lost.update(fact.nodes)
+        self.losses.update(fact.nodes)
+        self.loss_times += [(fact.at, node) for node in fact.nodes]
+        self.arrived.difference_update(fact.nodes)
+        self.returned.difference_update(fact.nodes)
+        self.drained.difference_update(fact.nodes)
+        self.avoided.update(fact.avoid)
+        self._remember_failed(fact.failed)
+
+    def _remember_returned(self, fact: facts.Returned) -> None:
+        self.lost.discard(fact.node)
+        self.returned.add(fact.node)
+        self.losses[fact.node] -= 1
         for index in range(len(self.loss_times) - 1, -1, -1):
-            if self.loss_times[index][1] == node:
+            if self.loss_times[index][1] == fact.node:
                 del self.loss_times[index]
                 break
+        for topology, partitions in fact.kept.items():
+            for failed in self.failed.get(topology, {}).values():
+                failed.difference_update(partitions)
 
-    def _remember_failed(self, failed: Mapping[str, Any]) -> None:
+    def _remember_unrestored(self, fact: facts.Unrestored) -> None:
+        what = facts.Failed(fact.generation, fact.partitions)
+        self._remember_failed({fact.topology: what})
+        by_generation = self.unrestored.setdefault(fact.topology, {})
+        by_generation.setdefault(fact.generation, set()).update(fact.partitions)
+        if fact.forced:
+            self.forced[fact.topology] = fact.generation
+        if fact.rollback_pending:
+            self.rollback_pending[fact.topology] = fact.generation
+
+    def _remember_failed(self, failed: Mapping[str, facts.Failed]) -> None:
         for topology, what in failed.items():
             by_generation = self.failed.setdefault(topology, {})
-            by_generation.setdefault(what["generation"], set()).update(what["partitions"])
+            by_generation.setdefault(what.generation, set()).update(what.partitions)
             for gone in (self.dropped, self.waiting, self.verifying):
                 gone.pop(topology, None)
 
     def failed_under(self, topology: str, generation: int) -> set[str]:
         return set(self.failed.get(topology, {}).get(generation, ()))
 
-    def proposal(self, topology: str, generation: int) -> str | None:
-        """The proposal an operator has before him, if it is still about the present generation."""
-        about, proposal = self.proposals.get(topology, (-1, ""))
-        return proposal if about == generation else None
+    def proposal(self, topology: str, generation: int) -> facts.Proposed | None:
+        """What was proposed last, if it is still about the present generation."""
+        proposed = self.proposals.get(topology)
+        return proposed if proposed is not None and proposed.generation == generation else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,15 +215,15 @@ def case_rebuild(
     generation: int,
     memory: Memory,
     *,
-    left_out: Collection[str] = (),
+    unassigned: Collection[str] = (),
     before: int = 0,
 ) -> TopologyCase:
     """The case of a topology as it was when the last step ended.
 
     generation: of the topology, which is above the plan's where a plan was refused.
-    left_out: partitions that plan does not run. before: generation of the newest plan not of this incident.
+    unassigned: partitions that plan does not run. before: generation of the newest plan not of this incident.
     """
-    failed = memory.failed_under(name, generation) | set(left_out)
+    failed = memory.failed_under(name, generation) | set(unassigned)
     forced = memory.forced.get(name) == generation
     ours = newest.ours
     case = TopologyCase(
@@ -209,11 +239,11 @@ def case_rebuild(
         forced=forced,
         origin=memory.origin.get(name),
         applied=memory.applied.get(name, -1) > before,
-        owed=memory.owed.get(name) == generation,
+        rollback_pending=memory.rollback_pending.get(name) == generation,
     )
     if memory.dropped.get(name) == generation:
         case.phase, case.failed, case.unrestored = Phase.DROPPED, set(), set()
-        case.forced = case.owed = False
+        case.forced = case.rollback_pending = False
         case.origin = None
         return case
     case.phase = _PHASES.get(newest.state, Phase.FAILED) if ours else Phase.FAILED

@@ -1,71 +1,37 @@
-"""Plans that an operator confirms before they are carried out (approval policy `approve`)."""
+"""Plans that an operator confirms before they are carried out (approval policy `approve`).
+
+A wave becomes a proposal with an id made of what it does: once the situation asks for another wave, that is
+another proposal, and a confirmation of the old one has no effect.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from domain.planning import natural_key
-from domain.recovery import wording
+from domain.recovery.facts import Proposed
 from domain.recovery.incident import TopologyCase
-from domain.recovery.instructions import Instruction
+from domain.recovery.memory import Memory
 from domain.recovery.method import Wave
-from domain.recovery.replacements import Replacements
 
 
-class Proposals(Replacements):
-    """A wave becomes a proposal with an id made of what it does: once the situation asks for another wave,
-    that is another proposal, and the confirmation of the old one is worth nothing."""
-
-    def _propose(self, case: TopologyCase, wave: Wave) -> list[Instruction] | None:
-        """What to tell of a wave that must not be carried out yet; None if it may be."""
-        deployment = self.deployments[case.name]
-        if deployment.policy.approval == "automatic":
-            return None
-        proposal = proposal_id(case, deployment.generation, wave)
-        if proposal in self.memory.approved:
-            return None
-        before = self.memory.proposal(case.name, deployment.generation)
-        if before == proposal:
-            return []
-        overtaken = before if before in self.memory.approved else None
-        fact = {
-            "fact": "proposed",
-            "topology": case.name,
-            "generation": deployment.generation,
-            "proposal": proposal,
-            "wave": case.wave + 1,
-            "method": wave.method,
-            "rollback": wave.rollback,
-            "restore": list(wave.restore),
-            "queries": list(wave.queries),
-            "reason": wave.reason,
-            "explanation": dict(wave.explanation),
-        }
-        return self._tell("decision", wording.proposed(case.name, proposal, wave.reason, overtaken), fact)
-
-    def _confirmed(self, case: TopologyCase, wave: Wave) -> str | None:
-        """The proposal an operator confirmed, if this wave is that."""
-        proposal = proposal_id(case, self._generation(case.name), wave)
-        return proposal if proposal in self.memory.approved else None
-
-    def _withdraw(self, case: TopologyCase, why: str) -> list[Instruction]:
-        """Nothing is proposed any more, because there is nothing that could be done now."""
-        proposal = self.memory.proposal(case.name, self._generation(case.name))
-        if proposal is None:
-            return []
-        fact = {"fact": "withdrawn", "topology": case.name, "proposal": proposal}
-        return self._tell("decision", f"Proposal {proposal} is withdrawn. {why}", fact)
-
-    def open_proposals(self) -> dict[str, str]:
-        """Topology -> the proposal that waits for a confirmation."""
-        found: dict[str, str] = {}
-        for name, case in sorted(self.cases.items()):
-            proposal = self.memory.proposal(name, self._generation(name))
-            if case.awaits_wave and proposal is not None and proposal not in self.memory.approved:
-                found[name] = proposal
-        return found
+def proposal_of(case: TopologyCase, generation: int, wave: Wave) -> Proposed:
+    """What is proposed to the operator. generation: of the topology now."""
+    return Proposed(
+        topology=case.name,
+        generation=generation,
+        proposal=proposal_id(case, generation, wave),
+        wave=case.wave + 1,
+        method=wave.method,
+        rollback=wave.rollback,
+        restore=wave.restore,
+        queries=wave.queries,
+        reason=wave.reason,
+        explanation=dict(wave.explanation),
+    )
 
 
 def proposal_id(case: TopologyCase, generation: int, wave: Wave) -> str:
@@ -80,3 +46,15 @@ def proposal_id(case: TopologyCase, generation: int, wave: Wave) -> str:
     ]
     digest = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:10]
     return f"{case.name}-w{case.wave + 1}-{digest}"
+
+
+def unconfirmed(
+    cases: Mapping[str, TopologyCase], generations: Mapping[str, int], memory: Memory
+) -> dict[str, Proposed]:
+    """Topology -> the proposal that waits for a confirmation. generations: of the topologies now."""
+    found: dict[str, Proposed] = {}
+    for name, case in sorted(cases.items()):
+        proposed = memory.proposal(name, generations[name])
+        if case.awaits_wave and proposed is not None and proposed.proposal not in memory.approved:
+            found[name] = proposed
+    return found

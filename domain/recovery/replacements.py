@@ -1,14 +1,12 @@
-"""Nodes asked of the provider: one for each lost node, further ones where those fail or do not suffice."""
+"""Which nodes to ask of the provider: one for each lost node, more where those fail or do not suffice."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 
-from domain.planning import Arrival, expected_arrivals, natural_key
-from domain.recovery import wording
-from domain.recovery.incident import Request, TopologyCase
-from domain.recovery.instructions import AskForNode, GiveUpRequest, Instruction
-from domain.recovery.transitions import Transitions
+from domain.planning import Arrival, DelayDistribution, expected_arrivals, natural_key
+from domain.recovery.incident import Deployment, NodeView, Request, TopologyCase
 
 JOIN_LIMIT = 120.0  # seconds a started replacement may take to register before another is asked for
 FRUITLESS = 10  # further nodes on top of one for every partition, before no more are asked for
@@ -16,93 +14,77 @@ NO_MORE = (
     "Several nodes more have not helped, so no further one is asked for: add a larger node, raise the bound "
     "of utilisation, or undeploy what matters least."
 )
-STANDARD_CAPACITY = 100.0  # CPU percent of a replacement for a node nobody knows
+STANDARD_CAPACITY = 100.0  # CPU percent of a replacement for a node that is not known
 
 
-class Replacements(Transitions):
-    """What is asked of the provider, and when it is expected."""
+def overdue(requests: Collection[Request], now: float) -> list[Request]:
+    """Started replacements that should have registered by now."""
+    return [
+        request
+        for request in requests
+        if request.state == "started"
+        and request.started_at is not None
+        and now - request.started_at > JOIN_LIMIT
+    ]
 
-    def _ask_for_nodes(self) -> list[Instruction]:
-        """One request for each lost node; another where the one before failed or its node was lost too."""
-        instructions: list[Instruction] = []
-        for request in self.requests.values():
-            started = request.started_at if request.state == "started" else None
-            if started is not None and self.now - started > JOIN_LIMIT:
-                reason = f"it did not register within {JOIN_LIMIT:.0f} s of its start"
-                instructions += self._give_up(request, reason)
-        asked: list[str] = []
-        made = Counter(request.lost_node for request in self.requests.values())
-        good = Counter(request.lost_node for request in self.requests.values() if request.state != "failed")
-        short = [node for node, losses in self.memory.losses.items() if losses > good[node]]
-        for node in sorted(short, key=natural_key):
-            first = made[node] + 1
-            for attempt in range(first, first + self.memory.losses[node] - good[node]):
-                key = f"incident-{self.number}/{node}/{attempt}"
-                instructions.append(self._ask(key, node, attempt))
-                asked.append(node)
-        if asked:
-            instructions += self._tell(
-                "step",
-                f"Asked the provider for {wording.counted(len(asked), 'replacement node')}, "
-                f"in place of {wording.listed(asked)}.",
-            )
-        return instructions
 
-    def _ask_for_one_more(self, case: TopologyCase) -> list[Instruction]:
-        """Everything asked for is here and does not suffice: a node on top of the replacements. None if many
-        of them have not helped."""
-        deployment = self.deployments[case.name]
-        homes = {home for p in case.failed if (home := deployment.home(p))}
-        # As large as the largest of their homes: smaller ones might never take what is left, many as they be.
-        # Somebody may have put them, meanwhile, where they would not fit by what they count for.
-        costs = self.memory.costs.get(case.name, {})
-        needed = max((costs.get(p, 0.0) for p in case.failed), default=0.0)
-        if all(self._capacity(home) * self.max_utilisation < needed for home in homes):
-            homes |= self.nodes.keys()
-        node = min(homes, key=lambda name: (-self._capacity(name), natural_key(name)), default="capacity")
-        mine = [request for request in self.requests.values() if request.lost_node == node]
-        attempt = 1 + len(mine)
-        came = sum(request.state == "joined" for request in mine)
-        if came > self.memory.losses[node] + len(case.failed) + FRUITLESS:
-            return []
-        key = f"incident-{self.number}/{node}/{attempt}"
-        return [
-            self._ask(key, node, attempt),
-            *self._tell("step", f"Asked the provider for one node more, because {case.name} needs the room."),
-        ]
+def missing(losses: Counter[str], requests: Collection[Request]) -> list[tuple[str, int]]:
+    """(lost node, number of the attempt) of what is to be asked for: a request that failed, or whose node was
+    lost too, does not count."""
+    made = Counter(request.lost_node for request in requests)
+    good = Counter(request.lost_node for request in requests if request.state != "failed")
+    short = [node for node, times in losses.items() if times > good[node]]
+    return [
+        (node, made[node] + 1 + further)
+        for node in sorted(short, key=natural_key)
+        for further in range(losses[node] - good[node])
+    ]
 
-    def _give_up(self, request: Request, reason: str) -> list[Instruction]:
-        request.state = "failed"
-        told = self._tell("step", f"Request {request.key} given up: {reason}.")
-        return [GiveUpRequest(key=request.key, reason=reason), *told]
 
-    def _ask(self, key: str, node: str, attempt: int) -> AskForNode:
-        self.requests[key] = Request(
-            key=key,
-            lost_node=node,
-            attempt=attempt,
-            requested_at=self.now,
-            capacity=self._capacity(node),
-        )
-        return AskForNode(key=key, lost_node=node, attempt=attempt)
+def one_more(
+    case: TopologyCase,
+    *,
+    deployment: Deployment,
+    nodes: Mapping[str, NodeView],
+    requests: Collection[Request],
+    losses: Counter[str],
+    costs: Mapping[str, float],
+    max_utilisation: float,
+) -> tuple[str, int] | None:
+    """(node to be like, number of the attempt) where everything asked for is here and does not suffice.
+    None if many of them have not helped. costs: of the partitions of this topology."""
+    homes = {home for p in case.failed if (home := deployment.home(p))}
+    # As large as the largest of their homes: no number of smaller nodes need ever take what is left.
+    # A redeployment may have put partitions where they would not fit by what they count for.
+    needed = max((costs.get(p, 0.0) for p in case.failed), default=0.0)
+    if all(capacity_of(nodes, home) * max_utilisation < needed for home in homes):
+        homes |= nodes.keys()
+    node = min(homes, key=lambda name: (-capacity_of(nodes, name), natural_key(name)), default="capacity")
+    like_it = [request for request in requests if request.lost_node == node]
+    joined = sum(request.state == "joined" for request in like_it)
+    if joined > losses[node] + len(case.failed) + FRUITLESS:
+        return None
+    return node, 1 + len(like_it)
 
-    def _capacity(self, node: str) -> float:
-        return self.nodes[node].capacity if node in self.nodes else STANDARD_CAPACITY
 
-    def _expected(self) -> list[Request]:
-        """Replacements that have neither come nor failed."""
-        return [request for request in self.requests.values() if request.state in ("pending", "started")]
+def capacity_of(nodes: Mapping[str, NodeView], name: str) -> float:
+    return nodes[name].capacity if name in nodes else STANDARD_CAPACITY
 
-    def _arrivals(self) -> tuple[Arrival, ...]:
-        """When they are expected, by the provider's distribution of delays and the time each has waited."""
-        expected = self._expected()
-        if self.delay is None or not expected:
-            return ()
-        return expected_arrivals(
-            self.delay,
-            waited=[
-                max(0.0, self.now - (self.now if r.requested_at is None else r.requested_at))
-                for r in expected
-            ],
-            capacity=[request.capacity * self.max_utilisation for request in expected],
-        )
+
+def expected(requests: Collection[Request]) -> list[Request]:
+    """Replacements that have neither come nor failed."""
+    return [request for request in requests if request.state in ("pending", "started")]
+
+
+def arrivals(
+    requests: Collection[Request], *, delay: DelayDistribution | None, now: float, max_utilisation: float
+) -> tuple[Arrival, ...]:
+    """When they are expected, by the provider's distribution of delays and the time each has waited."""
+    awaited = expected(requests)
+    if delay is None or not awaited:
+        return ()
+    return expected_arrivals(
+        delay,
+        waited=[max(0.0, now - (now if r.requested_at is None else r.requested_at)) for r in awaited],
+        capacity=[request.capacity * max_utilisation for request in awaited],
+    )

@@ -1,4 +1,4 @@
-"""The sentences of an incident's story, for somebody who reads them at three in the morning."""
+"""The sentences of an incident's story."""
 
 from __future__ import annotations
 
@@ -98,3 +98,14 @@ def duration(seconds: float) -> str:
 def wave_caught_up(topology: str, wave: int, partitions: Collection[str], left: int) -> str:
     text = f"{topology}: wave {wave} has caught up, {listed(partitions)} work live"
     return f"{text}; {counted(left, 'partition')} still down." if left else f"{text}."
+
+
+def closed(recovered: Collection[str], took: float | None, coming: int) -> str:
+    """recovered: topologies. took: seconds, if known. coming: replacements that are still expected."""
+    result = f"{listed(recovered)} recovered and verified" if recovered else "nothing is left to recover"
+    text = f"Closed: {result}."
+    if took is not None:
+        text += f" It took {duration(took)}."
+    if coming:
+        text += f" {counted(coming, 'replacement')} will still join as spare."
+    return text

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from domain.recovery import facts
 from domain.recovery.incident import ENDED_STATES, Deployment, Request, State
 from domain.recovery.policy import RecoveryPolicy
 from domain.topology import Topology
@@ -65,13 +65,13 @@ class Rows:
         self.draining: set[str] = set()
         self.runs: dict[str, Run] = {}
         self.plans: list[Plan] = []
-        self.entries: dict[int, list[dict[str, Any]]] = {}
+        self.entries: dict[int, list[str]] = {}
         self.requests: dict[int, dict[str, Request]] = {}
         self.incidents: dict[int, State] = {}
         self.involved: dict[int, set[str]] = {}
         self.costs: dict[int, dict[str, dict[str, float]]] = {}
         self.paused: set[int] = set()
-        self.proposed: dict[str, dict[str, Any]] = {}
+        self.proposed: dict[str, facts.Proposed] = {}
         self.approved: set[str] = set()
         self.counts: dict[str, int] = {}
 

@@ -38,8 +38,7 @@ class Rules(Rows):
         if run.policy.approval == "approve":
             confirmed = [self.proposed[one] for one in self.approved]
             assert any(
-                (fact["topology"], fact["generation"], tuple(fact["restore"]))
-                == (new.topology, new.expected, new.restore)
+                (fact.topology, fact.generation, fact.restore) == (new.topology, new.expected, new.restore)
                 for fact in confirmed
             ), "planned without a confirmation"
         dead = {node for node in new.assignment.values() if node in self.recorded_lost}
@@ -49,10 +48,10 @@ class Rules(Rows):
         whole = run.graph.query_partitions
         for query in new.explanation.get("queries", ()):
             assert whole[query] <= new.assignment.keys(), f"{query} is not whole with this plan"
-        left_out = set(run.graph.partitions) - set(new.assignment)
-        assert left_out <= machine.cases[new.topology].failed | machine.deployments[new.topology].left_out
+        unassigned = set(run.graph.partitions) - set(new.assignment)
+        assert unassigned <= machine.cases[new.topology].failed | machine.deployments[new.topology].unassigned
         self.count(f"{new.method} plans")
-        self.count("partial plans" if left_out else "full plans")
+        self.count("partial plans" if unassigned else "full plans")
         if new.wave > 1:
             self.count("later waves")
         self.check_rollback(number, new)

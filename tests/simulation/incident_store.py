@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from domain.planning import Arrival, LookAhead, Planner, UniformDelay, planner_named
+from domain.recovery import facts
 from domain.recovery.events import DriverReported, Event
 from domain.recovery.incident import NodeView, Request, State
 from domain.recovery.incremental import Incremental
@@ -39,7 +40,8 @@ class Store(Rules):
     """Feeds one fresh machine per step."""
 
     def load(self, number: int, may_plan: bool) -> IncidentMachine:
-        memory = Memory.recall(self.entries[number], self.costs[number])
+        recorded = facts.facts_read(number, enumerate(self.entries[number]))
+        memory = Memory.recall(recorded, self.costs[number])
         deployments = {name: self.deployment(name, number) for name in self.runs}
         cases = {}
         for name in self.involved[number]:
@@ -51,7 +53,7 @@ class Store(Rules):
             )  # fmt: skip
             cases[name] = case_rebuild(
                 name, record, self.runs[name].generation, memory,
-                left_out=deployments[name].left_out, before=deployments[name].before,
+                unassigned=deployments[name].unassigned, before=deployments[name].before,
             )  # fmt: skip
         return IncidentMachine(
             number=number,
@@ -113,7 +115,7 @@ class Store(Rules):
                 continue
             for what in (
                 "failed", "unrestored", "forced", "generation", "wave", "rollback", "method", "restore",
-                "applied", "owed",
+                "applied", "rollback_pending",
             ):  # fmt: skip
                 assert getattr(rebuilt, what) == getattr(case, what), (what, case, rebuilt)
         for what in (
@@ -131,10 +133,9 @@ class Store(Rules):
     ) -> None:
         match instruction:
             case Tell(fact=fact):
-                # Facts go through JSON as in the database.
-                entry = json.loads(json.dumps(dict(fact)))
-                self.entries[number].append(entry)
-                self.note(number, entry)
+                if fact is not None:  # through JSON, as in the database
+                    self.entries[number].append(json.dumps(instruction.data))
+                    self.note(number, fact)
             case KeepCosts(costs=costs):
                 assert not self.costs[number].keys() & costs.keys(), "costs are fixed once"
                 self.costs[number].update(json.loads(json.dumps(costs)))
@@ -169,17 +170,17 @@ class Store(Rules):
             case _:
                 pass
 
-    def note(self, number: int, fact: dict[str, Any]) -> None:
-        match fact.get("fact"):
-            case "paused":
+    def note(self, number: int, fact: facts.Fact) -> None:
+        match fact:
+            case facts.Paused():
                 self.paused.add(number)
-            case "resumed":
+            case facts.Resumed():
                 self.paused.discard(number)
-            case "proposed":
-                self.proposed[fact["proposal"]] = fact
+            case facts.Proposed(proposal=proposal):
+                self.proposed[proposal] = fact
                 self.count("proposals")
-            case "approved":
-                self.approved.add(fact["proposal"])
+            case facts.Approved(proposal=proposal):
+                self.approved.add(proposal)
                 self.count("approvals")
 
     def store_plan(self, number: int, new: CreatePlan) -> None:

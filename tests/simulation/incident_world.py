@@ -273,8 +273,8 @@ class World(Orders):
             self.do_step(rng)
             number = self.open_incident()
             if number is not None:
-                for proposal in self.load(number, False).open_proposals().values():
-                    self.approve(proposal)
+                for proposed in self.load(number, False).open_proposals().values():
+                    self.approve(proposed.proposal)
                 self.do_step(rng)
             self.do_publish(rng)
             for _ in range(30):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +10,8 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from controlplane.api.events.sharing import snapshot
 from controlplane.replication.answering import plans
+from domain.recovery.detector import FailureDetector
+from domain.recovery.machine import IncidentMachine
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,3 +37,22 @@ def _nothing_of_another_test() -> None:
     keys for another topology."""
     snapshot.forget()
     plans.forget()
+
+
+def validating(machine: type[Any]) -> Callable[..., list[Any]]:
+    """`handle_stimulus` of this machine, followed by `validate_state`."""
+    handle = machine.handle_stimulus
+
+    def handle_and_validate(self: Any, *stimuli: Any) -> list[Any]:
+        instructions: list[Any] = handle(self, *stimuli)
+        self.validate_state()
+        return instructions
+
+    return handle_and_validate
+
+
+@pytest.fixture(autouse=True)
+def _machines_stay_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test feeds to a state machine, directly or through a service, its invariants hold."""
+    for machine in (IncidentMachine, FailureDetector):
+        monkeypatch.setattr(machine, "handle_stimulus", validating(machine))

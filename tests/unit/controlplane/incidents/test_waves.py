@@ -70,7 +70,7 @@ def look(*events: Any) -> Any:
     return incident_advance(number=1, events=[*events, Looked(at=now().timestamp())])
 
 
-def left_out() -> set[str]:
+def unassigned() -> set[str]:
     return {row.label for row in Partition.objects.all()} - set(newest().assignment)
 
 
@@ -82,7 +82,7 @@ def test_waves_from_loss_to_close(measured: Topology) -> None:
     first = newest()
     assert (first.method, first.wave, first.rollback, first.buffering) == ("incremental", 1, False, True)
     assert incident_get(1).method == "incremental"
-    down = left_out()
+    down = unassigned()
     assert down, "one node is not enough for all"
     for row in Partition.objects.all():
         where = (row.state, row.node.name if row.node else None)
@@ -110,7 +110,7 @@ def test_waves_from_loss_to_close(measured: Topology) -> None:
     look(*seen("degraded", absent=down))
     second = newest()
     assert (second.wave, second.rollback, set(second.restore)) == (2, False, down)
-    assert not left_out()
+    assert not unassigned()
     look(*seen("running", checkpoint=20))
     assert incident_get(1).state == "verifying"
     look(*seen("running", checkpoint=60))
@@ -130,14 +130,14 @@ def test_every_step_is_from_the_database(measured: Topology) -> None:
     deployment = deployments_load(plans_newest(), incident)["counts"]
     assert set(deployment.homes) == set(incident.costs["counts"])
     assert deployment.before == 1
-    assert deployment.left_out == left_out()
+    assert deployment.unassigned == unassigned()
 
 
 def test_an_aborted_incident_leaves_homes_for_the_next(measured: Topology) -> None:
     lose("node-1", "node-2", "node-3")
     node_register(registration=registration("node-5"), at=now())
     look(*seen("degraded"))
-    missing = left_out()
+    missing = unassigned()
     incident_order(kind=OperationKind.INCIDENT_ABORT, number=1, actor="kim", reason="enough")
     incident = recover_now(topology="counts", actor="kim", reason="now all of it")
     deployment = deployments_load(plans_newest(), incident)["counts"]
@@ -146,7 +146,7 @@ def test_an_aborted_incident_leaves_homes_for_the_next(measured: Topology) -> No
         node_register(registration=registration(name), at=now())
     incident_advance(number=2, events=[*seen("degraded"), Looked(at=now().timestamp())])
     assert newest().method == "blocking", "no node was lost in this incident"
-    assert not left_out()
+    assert not unassigned()
 
 
 def test_the_driver_tells_who_is_behind(measured: Topology) -> None:

@@ -58,6 +58,11 @@ def report(
     )  # fmt: skip
 
 
+def only_proposal(subject: IncidentMachine) -> str:
+    (proposed,) = subject.open_proposals().values()
+    return proposed.proposal
+
+
 def plan_of(instructions: list[Instruction]) -> CreatePlan:
     (plan,) = only(instructions, CreatePlan)
     assert isinstance(plan, CreatePlan)

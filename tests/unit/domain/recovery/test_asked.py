@@ -18,7 +18,7 @@ from domain.recovery.instructions import (
     CreatePlan,
     MarkPlan,
 )
-from tests.unit.domain.recovery.chains import machine, plan_of, report
+from tests.unit.domain.recovery.chains import machine, only_proposal, plan_of, report
 from tests.unit.domain.recovery.test_machine import arrive, lose, only, story
 
 
@@ -55,7 +55,7 @@ def test_a_chosen_checkpoint_is_gone_back_to_while_it_is_in_storage() -> None:
         asked = RecoveryAsked(at=1.0, topology="t0", actor="kim", reason="bad rollout", checkpoint=20)
         said = subject.handle_stimulus(asked)
         assert "asked to restore checkpoint 20" in story(said)
-        proposal = subject.memory.proposals["t0"][1]
+        proposal = subject.memory.proposals["t0"].proposal
         subject.cases["t0"].origin = subject.memory.origin["t0"]  # as a coordinator started anew recalls it
         approval = ApproveAsked(at=2.0, proposal=proposal, actor="kim", reason="yes")
         plan = plan_of(subject.handle_stimulus(approval))
@@ -78,11 +78,11 @@ def test_a_proposal_waits_for_its_own_confirmation() -> None:
     said = arrive(subject, "node-4")
     assert not only(said, CreatePlan)
     assert "Plan proposed for t0" in story(said)
-    (old,) = subject.open_proposals().values()
+    old = only_proposal(subject)
     assert subject.handle_stimulus(Looked(at=6.0)) == [], "proposed once"
     # One more node is here: another plan, another proposal.
     assert not only(arrive(subject, "node-5", at=7.0), CreatePlan)
-    (new,) = subject.open_proposals().values()
+    new = only_proposal(subject)
     assert new != old
     late = ApproveAsked(at=8.0, actor="kim", reason="fine", proposal=old)
     assert "the situation has changed since" in story(subject.handle_stimulus(late))
@@ -98,7 +98,7 @@ def test_a_proposal_is_withdrawn_when_its_node_is_lost() -> None:
     subject = machine(approval="approve")
     lose(subject, "node-2", "node-3")
     arrive(subject, "node-4")
-    (proposal,) = subject.open_proposals().values()
+    proposal = only_proposal(subject)
     assert f"Proposal {proposal} is withdrawn" in story(lose(subject, "node-4", at=7.0))
     assert subject.open_proposals() == {}
 

@@ -1,0 +1,138 @@
+"""What follows from where an incident stands: what methods decide upon, the plan of a wave, the state of the
+whole. Functions without effects, called by the machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from domain.planning import Arrival
+from domain.recovery.incident import (
+    ENDED_PHASES,
+    Deployment,
+    NodeView,
+    Phase,
+    Request,
+    State,
+    TopologyCase,
+)
+from domain.recovery.instructions import CreatePlan
+from domain.recovery.memory import Memory
+from domain.recovery.method import Situation, Wave
+from domain.recovery.policy import INCREMENTAL, method_choose
+from domain.recovery.replacements import expected
+
+_STATE_OF_PHASE = {
+    Phase.FAILED: State.ACQUIRING,
+    Phase.PLANNED: State.RESTORING,
+    Phase.PUBLISHED: State.RESTORING,
+    Phase.REPLAYING: State.REPLAYING,
+    Phase.VERIFYING: State.VERIFYING,
+}
+
+
+def situation_of(
+    *,
+    cases: Mapping[str, TopologyCase],
+    deployments: Mapping[str, Deployment],
+    nodes: Mapping[str, NodeView],
+    memory: Memory,
+    awaited: int,
+    arrivals: tuple[Arrival, ...],
+    max_utilisation: float,
+) -> Situation:
+    """What the methods decide upon. awaited: replacements that have neither come nor failed."""
+    asked = {
+        name
+        for name, generation in memory.asked.items()
+        if generation == generation_of(name, cases, deployments)
+    }
+    drained = {
+        name
+        for name, case in cases.items()
+        if name in deployments
+        and case.failed
+        and {deployments[name].assignment.get(p) for p in case.failed} <= memory.drained
+    }
+    return Situation(
+        cases=cases,
+        deployments=deployments,
+        nodes={
+            name: replace(node, usable=node.usable and name not in memory.avoided)
+            for name, node in nodes.items()
+        },
+        costs=memory.costs,
+        lost=frozenset(memory.lost),
+        expected=awaited,
+        expedited=frozenset(asked | drained),
+        max_utilisation=max_utilisation,
+        arrivals=arrivals,
+        drained=frozenset(memory.drained),
+    )
+
+
+def generation_of(
+    topology: str, cases: Mapping[str, TopologyCase], deployments: Mapping[str, Deployment]
+) -> int:
+    """That of a deployed topology now; of one that was undeployed, that of its last plan."""
+    if topology in deployments:
+        return deployments[topology].generation
+    return cases[topology].generation if topology in cases else 0
+
+
+def method_of(case: TopologyCase, situation: Situation, memory: Memory) -> tuple[str, str]:
+    """The method that recovers a topology, and why."""
+    return method_choose(
+        situation.deployments[case.name].policy,
+        so_far=case.method,
+        down=situation.down(case.name),
+        moments=[moment for moment, _ in memory.loss_times],
+    )
+
+
+def plan_of(case: TopologyCase, deployment: Deployment, wave: Wave, proposal: str | None) -> CreatePlan:
+    """The plan that carries a wave out. proposal: id of the one that was confirmed, if any."""
+    confirmed = {} if proposal is None else {"proposal": proposal}
+    return CreatePlan(
+        topology=case.name,
+        expected=deployment.generation,
+        generation=deployment.generation + 1,
+        wave=case.wave + 1,
+        kind="recover" if wave.restore else "restore",
+        method=wave.method,
+        rollback=wave.rollback,
+        buffering=wave.buffering,
+        checkpoint=wave.checkpoint,
+        assignment=dict(wave.assignment),
+        restore=wave.restore,
+        reason=wave.reason,
+        explanation={**wave.explanation, **confirmed},
+    )
+
+
+def state_of_incident(
+    cases: Collection[TopologyCase],
+    *,
+    caught_up: Mapping[str, int],
+    requests: Collection[Request],
+    losses: Counter[str],
+) -> State:
+    """That of the least advanced case; without cases, the wait for spare capacity.
+
+    caught_up: topology -> generation of the plan that is known to work live.
+    """
+    active = [case for case in cases if case.phase not in ENDED_PHASES]
+    if active:
+        return min((_state_of(case, caught_up) for case in active), key=list(State).index)
+    if not cases and any(losses[request.lost_node] > 0 for request in expected(requests)):
+        return State.ACQUIRING
+    return State.CLOSED
+
+
+def _state_of(case: TopologyCase, caught_up: Mapping[str, int]) -> State:
+    """What is still failed waits for a node: behind a wave that has caught up, or for all at once."""
+    works = caught_up.get(case.name) == case.generation
+    if case.phase is Phase.REPLAYING and case.failed and (works or case.method != INCREMENTAL):
+        return State.ACQUIRING
+    return _STATE_OF_PHASE[case.phase]

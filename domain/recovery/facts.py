@@ -1,0 +1,228 @@
+"""What the story of an incident records for the coordinator: one record per kind of fact.
+
+A fact is stored as JSON with the sentence of the story that tells it (`IncidentEntry.data`), shown in that
+form by REST and the export, and read back when a coordinator rebuilds the machine. `fact` in the JSON names
+the kind. Only `Memory` interprets facts.
+
+Partitions are named by their ids, generations are those of plans. Where a fact names a generation, it stops
+to count once the topology has another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+
+class Failed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Partitions of one topology that are down or are to move."""
+
+    generation: int  # of the topology's newest plan at that moment
+    partitions: tuple[str, ...]
+
+
+class Lost(msgspec.Struct, tag_field="fact", tag="lost", frozen=True, forbid_unknown_fields=True):
+    """Nodes were lost, or partitions were found down although no node was lost with them."""
+
+    at: float  # seconds since 1970; decides which losses are correlated
+    nodes: tuple[str, ...]  # empty where only partitions are concerned
+    failed: dict[str, Failed]  # topology -> what failed with it
+    avoid: tuple[str, ...] = ()  # living nodes on which these partitions do not run
+
+
+class Returned(msgspec.Struct, tag_field="fact", tag="returned", frozen=True, forbid_unknown_fields=True):
+    """A lost node was alive all the time."""
+
+    node: str
+    kept: dict[
+        str, tuple[str, ...]
+    ]  # topology -> partitions that still run there, because no plan moved them
+
+
+class Arrived(msgspec.Struct, tag_field="fact", tag="arrived", frozen=True, forbid_unknown_fields=True):
+    """A node registered that has nothing to run yet."""
+
+    node: str
+
+
+class Drained(msgspec.Struct, tag_field="fact", tag="drained", frozen=True, forbid_unknown_fields=True):
+    """An operator is emptying a living node."""
+
+    node: str
+    failed: dict[str, Failed]  # topology -> what is to move
+
+
+class StillFailed(
+    msgspec.Struct, tag_field="fact", tag="still_failed", frozen=True, forbid_unknown_fields=True
+):
+    """A plan was made that does not move everything yet that is to leave a drained node."""
+
+    failed: dict[str, Failed]  # topology -> what is still to move, by the generation of that plan
+
+
+class Unrestored(msgspec.Struct, tag_field="fact", tag="unrestored", frozen=True, forbid_unknown_fields=True):
+    """A plan was discarded before it was known to be applied."""
+
+    topology: str
+    generation: int
+    partitions: tuple[str, ...]  # what it was to restore
+    forced: bool  # the next plan is made also if nothing is down
+    rollback_pending: bool  # the discarded plan carried a rollback, so the next one must carry it
+
+
+class RecoveryRequested(
+    msgspec.Struct, tag_field="fact", tag="asked", frozen=True, forbid_unknown_fields=True
+):
+    """An operator asked to recover a topology with the nodes there are."""
+
+    topology: str
+    generation: int
+    forced: bool  # nothing was down: all of it goes back to a checkpoint
+    checkpoint: int | None = None  # the one the operator chose; None: the newest
+
+
+class PlanApplied(msgspec.Struct, tag_field="fact", tag="applied", frozen=True, forbid_unknown_fields=True):
+    """The driver has applied this plan."""
+
+    topology: str
+    generation: int
+
+
+class CaughtUp(msgspec.Struct, tag_field="fact", tag="caught_up", frozen=True, forbid_unknown_fields=True):
+    """All that this plan put back works live."""
+
+    topology: str
+    generation: int
+
+
+class Verifying(msgspec.Struct, tag_field="fact", tag="verifying", frozen=True, forbid_unknown_fields=True):
+    """Nothing is failed, absent or behind; the next global checkpoint is awaited."""
+
+    topology: str
+    generation: int
+
+
+class Dropped(msgspec.Struct, tag_field="fact", tag="dropped", frozen=True, forbid_unknown_fields=True):
+    """Nothing is left to recover of this topology."""
+
+    topology: str
+    generation: int
+
+
+class Deferred(msgspec.Struct, tag_field="fact", tag="waiting", frozen=True, forbid_unknown_fields=True):
+    """No plan can be made now."""
+
+    topology: str
+    reason: str  # as it was told; the same reason is not told twice
+
+
+class MethodChosen(msgspec.Struct, tag_field="fact", tag="method", frozen=True, forbid_unknown_fields=True):
+    """The method that recovers a topology was chosen or has changed."""
+
+    topology: str
+    method: str
+
+
+class Proposed(msgspec.Struct, tag_field="fact", tag="proposed", frozen=True, forbid_unknown_fields=True):
+    """A plan waits for the confirmation of an operator."""
+
+    topology: str
+    generation: int  # of the topology; the plan will have the next one
+    proposal: str  # its id, made of what it does
+    wave: int
+    method: str
+    rollback: bool
+    restore: tuple[str, ...]
+    queries: tuple[str, ...]  # that become whole
+    reason: str
+    explanation: dict[str, Any]  # the planner's, as a plan has it
+
+
+class Withdrawn(msgspec.Struct, tag_field="fact", tag="withdrawn", frozen=True, forbid_unknown_fields=True):
+    """Nothing is proposed any more, because nothing can be done now."""
+
+    topology: str
+    proposal: str
+
+
+class Approved(msgspec.Struct, tag_field="fact", tag="approved", frozen=True, forbid_unknown_fields=True):
+    """An operator confirmed this proposal."""
+
+    proposal: str
+    actor: str
+    reason: str
+
+
+class Paused(msgspec.Struct, tag_field="fact", tag="paused", frozen=True, forbid_unknown_fields=True):
+    """An operator paused the recovery."""
+
+    actor: str
+    reason: str
+
+
+class Resumed(msgspec.Struct, tag_field="fact", tag="resumed", frozen=True, forbid_unknown_fields=True):
+    """An operator resumed the recovery."""
+
+    actor: str
+    reason: str
+
+
+class Replanned(msgspec.Struct, tag_field="fact", tag="replan", frozen=True, forbid_unknown_fields=True):
+    """An operator asked to plan anew: proposals and confirmations are void."""
+
+    actor: str
+    reason: str
+    asked: dict[str, int]  # topology that awaits a plan -> generation; it uses the nodes there are
+
+
+Fact = (
+    Lost
+    | Returned
+    | Arrived
+    | Drained
+    | StillFailed
+    | Unrestored
+    | RecoveryRequested
+    | PlanApplied
+    | CaughtUp
+    | Verifying
+    | Dropped
+    | Deferred
+    | MethodChosen
+    | Proposed
+    | Withdrawn
+    | Approved
+    | Paused
+    | Resumed
+    | Replanned
+)
+
+DECODER: msgspec.json.Decoder[Fact] = msgspec.json.Decoder(Fact)
+
+
+class UnreadableFactError(Exception):
+    """A stored fact is none that this version knows; names the incident and the entry of its story."""
+
+    def __init__(self, incident: int, entry: int, problem: str) -> None:
+        self.incident, self.entry = incident, entry
+        super().__init__(
+            f"incident {incident} cannot go on: the fact stored with entry {entry} of its story "
+            f"cannot be read ({problem})"
+        )
+
+
+def fact_write(fact: Fact) -> dict[str, Any]:
+    """The fact as it is stored and shown."""
+    written: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(fact))
+    return written
+
+
+def facts_read(incident: int, rows: Iterable[tuple[int, str]]) -> Iterator[Fact]:
+    """The facts of an incident from (entry id, JSON text) in their order. Raises `UnreadableFactError`."""
+    for entry, text in rows:
+        try:
+            yield DECODER.decode(text)
+        except msgspec.MsgspecError as error:
+            raise UnreadableFactError(incident, entry, str(error)) from error
