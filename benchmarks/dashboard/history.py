@@ -14,6 +14,7 @@ from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.topologies.models import AvailabilitySample, Problem, Topology
+from domain.recovery.facts import Failed, Lost, fact_write
 
 CHECKPOINT_INTERVAL = 10
 PROBLEMS, OPERATIONS, AUDIT = 200, 500, 20_000
@@ -214,9 +215,9 @@ def _entries(incident: Incident, names: list[str], plans: list[RecoveryPlan]) ->
         at = incident.detected_at + timedelta(seconds=second)
         return IncidentEntry(incident=incident, at=at, kind=kind, text=text, data=data or {})
 
-    failed = {plan.topology.name: {"generation": 1, "partitions": plan.restore} for plan in plans}
-    lost = {"fact": "lost", "at": incident.detected_at.timestamp(), "nodes": names, "failed": failed}
-    yield line(1, "stimulus", f"Lost {', '.join(names)}.", lost)
+    failed = {plan.topology.name: Failed(1, tuple(plan.restore)) for plan in plans}
+    lost = Lost(incident.detected_at.timestamp(), tuple(names), failed)
+    yield line(1, "stimulus", f"Lost {', '.join(names)}.", fact_write(lost))
     for name in names:
         yield line(1, "evidence", f"{name}: no heartbeat for 4.3 s; its registration is gone.")
     for plan in plans:

@@ -33,7 +33,7 @@ MOST_ROWS = 10_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentRecord:
     """Rows that belong to an incident; what was measured or decided is of the time from detection to end.
-    Whoever shows them decides what to read of them."""
+    The caller decides what to read of the querysets."""
 
     incident: Incident
     exported_at: datetime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def cores(percent: float) -> str:
-    """CPU percent in words: `0.34 cores`, `1 core`, `12 cores`; never more digits than somebody reads."""
+    """CPU percent in words: `0.34 cores`, `1 core`, `12 cores`; rounded to what a reader needs."""
     number = cores_number(percent)
     return f"{number} core" if number == "1" else f"{number} cores"
 

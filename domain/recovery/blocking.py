@@ -82,7 +82,7 @@ def spare_nodes(case: TopologyCase, situation: Situation) -> list[str]:
 
 def _placement(case: TopologyCase, situation: Situation, usable: list[NodeView]) -> Placement:
     """Place the failed partitions. Those whose node is usable stay if there is room: it may be a new
-    process under the old name, or a plan that was thrown away had chosen it, or only an executor died."""
+    process under the old name, or a discarded plan had chosen it, or only an executor died."""
     homes = situation.deployments[case.name].assignment
     placement = _place(case, situation, usable, homes)
     kept = {homes[p] for p in case.failed if p in homes and p not in placement.placed}

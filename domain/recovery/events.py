@@ -133,7 +133,7 @@ class ResumeAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplanAsked:
-    """Throw away what is planned and not applied, and look again now, with the nodes there are."""
+    """Discard what is planned and not applied, and look again now, with the nodes there are."""
 
     at: float
     actor: str
@@ -149,7 +149,7 @@ class AbortAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyWithdrawn:
-    """The topology is no longer to run, or somebody deployed a newer plan."""
+    """The topology is no longer to run, or a newer plan was deployed."""
 
     at: float
     topology: str

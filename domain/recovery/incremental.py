@@ -152,8 +152,8 @@ def _worth_a_wave(proposal: RecoveryPlanProposal) -> bool:
 def _all_wait(
     cases: Sequence[TopologyCase], situation: Situation, reason: str
 ) -> Mapping[str, Wave | Waiting]:
-    """Nothing can be done now. One node more is asked for, once, if none is on its way: for whoever has the
-    largest partition down, because what is large enough for that is large enough for all."""
+    """Nothing can be done now. One node more is asked for, once, if none is on its way: for the topology with
+    the largest partition down, because what is large enough for that is large enough for all."""
 
     def largest(case: TopologyCase) -> float:
         costs = situation.costs.get(case.name, {})

@@ -18,8 +18,8 @@ Approval = Literal["automatic", "approve"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPolicy:
     """method: `auto` decides by the failure (incremental-recovery, section 4.2.1).
-    planner: who chooses what returns first. rollback: `ancestors` undoes nothing of what runs, `global`
-    is the paper's. approval: `approve` carries out no plan that nobody has confirmed.
+    planner: chooses what returns first. rollback: `ancestors` undoes nothing of what runs, `global`
+    is the paper's. approval: `approve` carries out only plans that an operator has confirmed.
     correlation_threshold: so many lost nodes, each within correlation_window seconds of the one before,
     are a correlated failure.
 

@@ -122,7 +122,7 @@ class Coordinator:
 
 
 def _expected(scenario: Scenario) -> UniformDelay | None:
-    """What the coordinator expects of the provider; None where nobody asks, because with hundreds of
+    """What the coordinator expects of the provider; None where no planner asks, because with hundreds of
     requests it takes longer than planning."""
     if scenario.planner != LookAhead.name:
         return None

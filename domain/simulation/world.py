@@ -91,7 +91,7 @@ class World:
     # ---- the course ------------------------------------------------------------------------------
 
     def run(self, each_step: Callable[[], None] = lambda: None) -> Outcome:
-        """`each_step` is called after every event, for whoever wants to interrupt (by raising)."""
+        """`each_step` is called after every event, which may interrupt it by raising."""
         end = self.scenario.first_failure + self.scenario.limit
         while self._goes_on():
             due = self.agenda.next_at

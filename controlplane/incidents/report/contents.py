@@ -1,4 +1,4 @@
-"""What a report says: the parts of an exported incident, in the order somebody reads them."""
+"""What a report says: the parts of an exported incident, in the order of reading."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class QueryLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Wave:
+class WaveSection:
     title: str
     facts: list[tuple[str, str]]
     reason: str
@@ -59,7 +59,7 @@ class Report:
     summary: list[tuple[str, str]]
     curves: list[tuple[str, str, Curve | None]]
     timeline: list[Line]
-    waves: list[Wave]
+    waves: list[WaveSection]
     verification: list[tuple[str, str]]
     decisions: list[Decision]
     policies: list[tuple[str, str]] = field(default_factory=list)
@@ -169,7 +169,7 @@ def _curve(name: str, document: Document, detected: datetime) -> tuple[str, str,
     return name, said, curve
 
 
-def _wave(plan: Mapping[str, Any], after: Any) -> Wave:
+def _wave(plan: Mapping[str, Any], after: Any) -> WaveSection:
     facts = [
         ("State", plan["state"]),
         (
@@ -187,7 +187,7 @@ def _wave(plan: Mapping[str, Any], after: Any) -> Wave:
     )
     facts += [(what.capitalize(), f"{_shown(at)}, {after(at)}") for what, at in moments if at]
     explained = plan["explanation"].get("explanations") or ()
-    return Wave(
+    return WaveSection(
         title=f"{plan['topology']}, wave {plan['wave']} (plan {plan['generation']})",
         facts=facts,
         reason=plan["reason"],

@@ -79,7 +79,7 @@ def curve_draw(points: Sequence[Point], marks: Iterable[Mark]) -> Curve | None:
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """Only where something changes, and at most so many: whoever looks cannot see more."""
+    """Only where something changes, and at most `MOST_POINTS`: more could not be seen."""
     kept = [points[0]]
     kept += [point for previous, point in pairwise(points) if point.share != previous.share]
     every = math.ceil(len(kept) / MOST_POINTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from controlplane.incidents.report.contents import Document, Wave, report_of
+from controlplane.incidents.report.contents import Document, WaveSection, report_of
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -41,7 +41,7 @@ def report_markdown(document: Document) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _wave(wave: Wave) -> Iterator[str]:
+def _wave(wave: WaveSection) -> Iterator[str]:
     yield from (f"### {_text(wave.title)}", "", _text(wave.reason), "")
     yield from _table(("", ""), wave.facts)
     restored = ", ".join(f"{partition} on {node}" for partition, node in wave.restored)
