@@ -30,7 +30,7 @@ class _Asked:
 
 
 class Provider:
-    """Nodes come at the given moments, whoever was asked first gets the first; or each request draws its
+    """Nodes come at the given moments, in the order of the requests; or each request draws its
     own delay from its key and the seed, so that what one coordinator asks for comes no sooner or later than
     what another one asks for under the same key."""
 

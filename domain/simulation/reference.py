@@ -1,7 +1,7 @@
 """The best course a recovery could have taken, with hindsight: what real and simulated ones are measured by.
 
 A schedule is computed that knows all arrivals, and carried out in the same fluid and with the same delays as
-everybody else's, except that no wave waits for the one before it. Up to `MOST_COLUMNS` the schedule is the
+any other, except that no wave waits for the one before it. Up to `MOST_COLUMNS` the schedule is the
 optimum with every partition placed on a node (`placed_program`). Beyond that it is that of
 `LookAhead.clairvoyant`, which counts capacity in sum, so no node needs to have room for anything: better
 than what any coordinator can do, or, where the search was cut short, at least good.

@@ -88,9 +88,9 @@ class Delays:
 class Scenario:
     """One recovery to simulate.
 
-    arrivals: seconds from the first failure at which nodes come, whoever asked for them; or the
+    arrivals: seconds from the first failure at which nodes come, whatever request they answer; or the
         distribution of the time from a request to its node, drawn by request and `seed`.
-    arrival_capacity: of nodes in an explicit list that nobody asked for; default the largest lost one's.
+    arrival_capacity: of nodes in an explicit list that answer no request; default the largest lost one's.
     method, planner, rollback: how the coordinator recovers.
     replay_speed: how many seconds of input a restored partition works through in one second (above 1).
     checkpoint_age: how old the newest complete checkpoint is when the first node dies.

@@ -29,5 +29,5 @@ class MarkdownReportRenderer(BaseRenderer):
 
 
 def _read(document: Any) -> Any:
-    """Parts of it are JSON that nobody has looked into yet."""
+    """Parts of it are JSON text that has not been parsed."""
     return msgspec.json.decode(json_write(document))
