@@ -4,8 +4,8 @@ A fact is stored as JSON with the sentence of the story that tells it (`Incident
 form by REST and the export, and read back when a coordinator rebuilds the machine. `fact` in the JSON names
 the kind. Only `Memory` interprets facts.
 
-Partitions are named by their ids, generations are those of plans. Where a fact names a generation, it stops
-to count once the topology has another.
+Partitions are named by their ids; a generation is that of a plan, or of a topology's newest plan. What failed
+or was asked under a generation no longer counts once the topology has a higher one.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class GiveUpRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatePlan:
     """Record a plan if the topology's newest generation is still `expected`; publish it after the commit.
-    `assignment` names only what is to run now. `buffering`: see `coordination.Plan`."""
+    `assignment` names only what is to run now. `buffering`: see `domain.messages.Plan`."""
 
     topology: str
     expected: int

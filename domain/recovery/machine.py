@@ -27,7 +27,7 @@ story.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from domain.planning import DelayDistribution, LookAhead, natural_key
@@ -824,38 +824,41 @@ class IncidentMachine:
     # ---- invariants --------------------------------------------------------------------------------
 
     def validate_state(self) -> None:
-        """Invariants between events; raises AssertionError with what is wrong and the incident's story."""
+        """Raises AssertionError with the first invariant that does not hold and the incident's story."""
+        for problem in self._problems():
+            story = "\n".join(f"  {at:.3f}  {what}: {text}" for at, what, text in self.story)
+            raise AssertionError(f"incident {self.number}: {problem}\n{story}")
+
+    def _problems(self) -> Iterator[str]:
+        """What must not be between events, and is."""
         for name, case in self.cases.items():
-            self._validate_case(name, case)
+            yield from self._problems_of_case(name, case)
         if self.state is State.CLOSED:
             unfinished = [name for name, case in self.cases.items() if case.phase not in ENDED_PHASES]
-            self._hold(not unfinished, f"closed, but {unfinished} are unfinished")
+            if unfinished:
+                yield f"closed, but {unfinished} are unfinished"
         keys = [(request.lost_node, request.attempt) for request in self.requests.values()]
-        self._hold(len(keys) == len(set(keys)), f"asked twice for the same replacement: {keys}")
+        if len(keys) != len(set(keys)):
+            yield f"asked twice for the same replacement: {keys}"
 
-    def _validate_case(self, name: str, case: TopologyCase) -> None:
-        self._hold(case.name == name, f"the case of {case.name} is kept as {name}")
-        verifying = case.phase is Phase.VERIFYING
-        self._hold(not (verifying and case.failed), f"{name}: verifying with {sorted(case.failed)} failed")
-        if case.phase is Phase.DROPPED:
-            left = case.failed or case.forced or case.rollback_pending or case.origin is not None
-            self._hold(not left, f"{name}: dropped, but something is left to do: {case}")
-        unrestored = case.unrestored - case.failed
-        self._hold(not unrestored, f"{name}: {sorted(unrestored)} were not restored, but are not failed")
-        if case.phase in PLAN_PHASES:
-            self._hold(case.wave > 0, f"{name}: {case.phase} without a plan")
+    def _problems_of_case(self, name: str, case: TopologyCase) -> Iterator[str]:
+        if case.name != name:
+            yield f"the case of {case.name} is kept as {name}"
+        if case.phase is Phase.VERIFYING and case.failed:
+            yield f"{name}: verifying with {sorted(case.failed)} failed"
+        if case.phase is Phase.DROPPED and (
+            case.failed or case.forced or case.rollback_pending or case.origin is not None
+        ):
+            yield f"{name}: dropped, but something is left to do: {case}"
+        if not case.unrestored <= case.failed:
+            yield f"{name}: {sorted(case.unrestored - case.failed)} were not restored, but are not failed"
+        if case.phase in PLAN_PHASES and case.wave == 0:
+            yield f"{name}: {case.phase} without a plan"
         deployment = self.deployments.get(name)
         if deployment is None:
             return
-        if case.phase in PLAN_PHASES:
-            forgotten = deployment.unassigned - case.failed
-            self._hold(not forgotten, f"{name}: {sorted(forgotten)} are neither running nor failed")
-        self._hold(
-            case.generation <= deployment.generation,
-            f"{name}: plan {case.generation} is ahead of generation {deployment.generation}",
-        )
-
-    def _hold(self, holds: bool, problem: str) -> None:
-        if not holds:
-            story = "\n".join(f"  {at:.3f}  {what}: {text}" for at, what, text in self.story)
-            raise AssertionError(f"incident {self.number}: {problem}\n{story}")
+        if case.phase in PLAN_PHASES and not deployment.unassigned <= case.failed:
+            forgotten = sorted(deployment.unassigned - case.failed)
+            yield f"{name}: {forgotten} are neither running nor failed"
+        if case.generation > deployment.generation:
+            yield f"{name}: plan {case.generation} is ahead of generation {deployment.generation}"

@@ -61,7 +61,7 @@ class Situation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wave:
     """New assignment of one topology: what is to run from now on. `restore`: partitions brought back by
-    it; `queries`: those that become whole. buffering: see `coordination.Plan`."""
+    it; `queries`: those that become whole. buffering: see `domain.messages.Plan`."""
 
     method: str
     assignment: Mapping[str, str]

@@ -383,6 +383,16 @@ def test_impossible_transition_carries_the_story() -> None:
     assert "failed -> planned" in str(caught.value)
 
 
+def test_broken_invariant_shows_the_story() -> None:
+    subject = machine()
+    lose(subject, "node-2")
+    subject.cases["t0"].failed.clear()
+    subject.cases["t0"].unrestored.add("Count[1]")
+    with pytest.raises(AssertionError, match=r"incident 7: t0: \['Count\[1\]'\] were not restored") as caught:
+        subject.validate_state()
+    assert "stimulus: Lost node-2" in str(caught.value)
+
+
 def test_replacement_request_records_what_was_lost() -> None:
     subject = machine()
     lose(subject, "node-2", "node-4")
