@@ -460,7 +460,6 @@ class IncidentMachine:
 
     def _to_replaying(self, case: TopologyCase, why: str) -> Instructions:
         case.applied, case.rollback_pending, case.origin = True, False, None
-        case.unrestored = set()
         return [
             MarkPlan(topology=case.name, generation=case.generation, state="applied"),
             MarkPartitions(topology=case.name, state="replaying", partitions=self._of_wave(case)),

@@ -200,6 +200,7 @@ def test_returned_node_keeps_what_no_plan_has_moved() -> None:
     assert "Its processes never stopped" in story(said)
     assert "No plan had moved these partitions yet" in story(said)
     assert only(said, GiveUpRequest), "the replacement is not wanted any more"
+    assert subject.memory.dropped == {"t0": 3}, "so a coordinator started anew has nothing to recover either"
     assert state(subject) is State.CLOSED
 
 
@@ -370,6 +371,37 @@ def test_two_topologies_wait_for_the_slower_one() -> None:
     report(subject, "completed")
     assert state(subject) is State.RESTORING
     assert subject.cases["t0"].phase is Phase.VERIFIED
+
+
+def test_a_verified_topology_that_loses_partitions_again_is_recovered_again() -> None:
+    subject = machine()
+    other = topology("t1", 2)
+    subject.deployments["t1"] = Deployment(
+        topology=other,
+        generation=1,
+        assignment={p: f"node-{1 + i % 4}" for i, p in enumerate(other.partitions)},
+    )
+    lose(subject, "node-2")
+    arrive(subject, "node-5")
+    report(subject, "completed")
+    again = {p for p, node in subject.deployments["t0"].assignment.items() if node == "node-5"}
+    lose(subject, "node-5", at=12.0)
+    assert subject.cases["t0"].phase is Phase.FAILED
+    assert subject.cases["t0"].failed == again
+    plans = only(arrive(subject, "node-6", at=15.0), CreatePlan)
+    assert {plan.topology: plan.wave for plan in plans} == {"t0": 2, "t1": 2}
+
+
+def test_a_returned_node_does_not_run_what_a_discarded_plan_had_for_it() -> None:
+    subject = machine()
+    lose(subject, "node-2")
+    (plan,) = only(arrive(subject, "node-5"), CreatePlan)
+    lose(subject, "node-5", at=12.0)
+    subject.may_plan = False
+    subject.nodes["node-5"].alive = subject.nodes["node-5"].usable = True
+    said = subject.handle_stimulus(NodeReturned(at=13.0, node="node-5", evidence="a new session"))
+    assert "counts as an empty node" in story(said)
+    assert subject.cases["t0"].failed == set(plan.restore)
 
 
 def test_impossible_transition_carries_the_story() -> None:
