@@ -47,7 +47,7 @@ def adaptive_search(problem: RecoveryProblem, work: int = WORK) -> Selection:
         carried = problem.needed.counts(np.flatnonzero(found.chosen[0]), len(sharing))
         sharing = np.maximum(1.0, (sharing + carried) / 2)
     if not best.chosen.all():
-        _from_left_out(problem, settled, best, work)
+        _from_unchosen(problem, settled, best, work)
         _exchange(problem, settled, best)
     order = settled.order_of(np.flatnonzero(best.chosen))
     return best.selection(order, note=f"{best.count} candidate plans with adaptive shares")
@@ -57,7 +57,7 @@ def _weights(problem: RecoveryProblem, sharing: Floats) -> Floats:
     return np.rint(problem.bundle_cost * float(problem.weight_scale) / sharing)
 
 
-def _from_left_out(problem: RecoveryProblem, extension: GreedyExtension, best: Candidates, work: int) -> None:
+def _from_unchosen(problem: RecoveryProblem, extension: GreedyExtension, best: Candidates, work: int) -> None:
     """Plans that start from queries the best one leaves out: half the work alone, half in pairs."""
     queries = len(problem.queries)
     steps = int(best.chosen.sum()) + 1

@@ -97,10 +97,10 @@ def _without_unplaced(
     given_up: dict[int, str],
 ) -> tuple[Selection, list[int]]:
     """For plans made of partitions: what has no node is left out, and with it the queries that need it."""
-    left_out = {problem.partition_index[name] for name in unplaced}
-    kept = [i for i in partitions if i not in left_out]
+    without_node = {problem.partition_index[name] for name in unplaced}
+    kept = [i for i in partitions if i not in without_node]
     complete = selection.covered.copy()
-    for partition in left_out:
+    for partition in without_node:
         if problem.bundle_of[partition] >= 0:
             complete[problem.bundle_of[partition]] = False
     whole = problem.recovered(complete)
