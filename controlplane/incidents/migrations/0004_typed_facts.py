@@ -10,6 +10,9 @@ from django.db import migrations
 
 Data = dict[str, Any]
 
+CHANGED = ("lost", "asked", "unrestored")
+"""Kinds of facts; the others are recorded as before."""
+
 
 def fact_now(data: Data, at: datetime) -> Data:
     """A fact as it is recorded now; `at` is when its entry was written. The first version of the machine left
@@ -35,7 +38,7 @@ def fact_before(data: Data, at: datetime) -> Data:
 
 def rewrite(change: Callable[[Data, datetime], Data]) -> Callable[[Any, Any], None]:
     def migrate(apps: Any, schema_editor: Any) -> None:
-        entries = apps.get_model("incidents", "IncidentEntry").objects.filter(data__has_key="fact")
+        entries = apps.get_model("incidents", "IncidentEntry").objects.filter(data__fact__in=CHANGED)
         changed = []
         for entry in entries.iterator(chunk_size=1_000):
             data = change(entry.data, entry.at)
