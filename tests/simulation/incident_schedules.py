@@ -1,4 +1,5 @@
-"""Random schedules for the incident world: `python -m tests.simulation.incident_schedules --count 3000`."""
+"""Random schedules for the incident world: `python -m tests.simulation.incident_schedules --count 3000`.
+With `--interrupted`, recoveries that fail on their way."""
 
 from __future__ import annotations
 
@@ -19,6 +20,18 @@ ACTIONS = (
     "deliver", "deliver", "drive", "drive", "drive", "restart_driver", "checkpoint", "recover_now",
     "redeploy", "drain", "partitions_lost", "pause", "resume", "resume", "approve", "approve", "replan",
     "abort", "priorities", "policy",
+)  # fmt: skip
+
+INTERRUPTIONS = (
+    "kill", "kill", "kill", "kill", "return", "return", "reuse_name", "drain", "partitions_lost",
+    "recover_now", "replan", "redeploy", "restart_driver",
+)  # fmt: skip
+
+# What happens, in this order, while nothing interrupts a recovery.
+COURSE = (
+    "detect", "arrive", "arrive", "arrive", "step", "approve", "step", "publish", "deliver", "deliver",
+    "deliver", "deliver", "deliver", "deliver", "drive", "drive", "step", "drive", "drive", "drive", "step",
+    "checkpoint",
 )  # fmt: skip
 
 PLANNERS = ("best_density", "profit_density", "adaptive_density", "look_ahead", "operator_centric")
@@ -87,16 +100,35 @@ def run_schedule(seed: int, *, length: int = 60, kind: type[World] = World) -> W
     return world
 
 
+def run_interrupted(seed: int, *, kind: type[World] = World) -> World:
+    """A recovery that goes its way and is interrupted again and again, so that failures meet every phase."""
+    world = world_of(seed, kind)
+    rng = random.Random(f"interrupted-{seed}")
+    for _ in range(rng.randint(3, 12)):
+        world.act(rng.choice(INTERRUPTIONS), rng.randrange(10_000))
+        check(world)
+        course = COURSE * rng.randint(1, 2)
+        for action in course[: rng.randint(1, len(course))]:
+            world.act(action, rng.randrange(10_000))
+            check(world)
+    world.settle()
+    check(world)
+    check_ended(world)
+    return world
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--interrupted", action="store_true")
     given = parser.parse_args()
+    run = run_interrupted if given.interrupted else run_schedule
     totals: Counter[str] = Counter()
     failing: list[int] = []
     for seed in range(given.first, given.first + given.count):
         try:
-            world = run_schedule(seed)
+            world = run(seed)
         except Exception:  # the point is to go on and list them all
             failing.append(seed)
             print(f"seed {seed} fails", flush=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from domain.planning import Arrival, LookAhead, Planner, UniformDelay, planner_named
 from domain.recovery import facts
-from domain.recovery.events import DriverReported, Event
+from domain.recovery.events import DriverReported, Event, NodesLost
 from domain.recovery.incident import NodeView, Request, State
 from domain.recovery.incremental import Incremental
 from domain.recovery.instructions import (
@@ -96,6 +96,9 @@ class Store(Rules):
             self.entries[number], self.requests[number], self.involved[number] = [], {}, set()
             self.costs[number] = {}
         machine = self.load(number, may_plan)
+        if any(isinstance(event, NodesLost) for event in events):
+            for case in machine.cases.values():
+                self.count(f"nodes lost while {case.phase}")
         instructions = machine.handle_stimulus(*events)
         machine.validate_state()
         reports = [event for event in events if isinstance(event, DriverReported)]

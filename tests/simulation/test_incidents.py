@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.simulation.incident_schedules import ACTIONS, check, check_ended, run_schedule, world_of
+from domain.recovery.incident import Phase
+from tests.simulation.incident_schedules import (
+    ACTIONS,
+    check,
+    check_ended,
+    run_interrupted,
+    run_schedule,
+    world_of,
+)
 from tests.simulation.incident_world import World
 
 schedules = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 10_000)), max_size=50)
@@ -59,3 +67,11 @@ def test_schedules_by_seed_exercise_what_they_are_for() -> None:
     for what in ("partial plans", "full plans", "later waves", "blocking plans", "incremental plans"):
         assert counts[what] > 30, counts
     assert counts["proposals"] > counts["approvals"] > 30, counts
+
+
+def test_interrupted_recoveries_end_and_fail_in_every_phase() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(60):
+        counts.update(run_interrupted(seed).counts)
+    for phase in Phase:
+        assert counts[f"nodes lost while {phase}"] > 0, counts
