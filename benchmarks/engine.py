@@ -7,14 +7,15 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from coordination.paths import Paths
-from domain.messages import DeployedSpec, Plan, encode
+from coordination.session import Session
+from domain.messages import DeployedSpec, Plan
 from domain.planning import NodeSpace, initial_placement
 from domain.topology import Topology, load_topology, load_yaml
 from host import environment
@@ -57,7 +58,8 @@ def running(topology: Topology, *, nodes: int = NODES) -> Iterator[EpochLoop]:
                 session_timeout=settings.session_timeout,
             )
             coordination.connect()
-            _publish(coordination, topology, nodes)
+            _publish(settings.zookeeper, topology, nodes)
+            coordination.refresh(force=True)
             stop = threading.Event()
             with epoch_loop(
                 topology=topology,
@@ -75,15 +77,16 @@ def running(topology: Topology, *, nodes: int = NODES) -> Iterator[EpochLoop]:
             plane.stop()
 
 
-def _publish(coordination: Coordination, topology: Topology, nodes: int) -> None:
+def _publish(hosts: str, topology: Topology, nodes: int) -> None:
     names = [NodeSpace(name=f"node-{number}") for number in range(1, nodes + 1)]
     placement = initial_placement(topology, names)
     spec = DeployedSpec(name=topology.name, version=1, spec=topology.to_data())
     plan = Plan(generation=1, kind="deploy", assignment=placement.assignment)
-    for path, value in ((Paths.spec(topology.name), spec), (Paths.plan(topology.name), plan)):
-        coordination.client.ensure_path(path)
-        coordination.client.set(path, encode(value))
-    coordination.refresh(force=True)
+    with closing(Session(hosts, session_timeout=4.0)) as session:
+        session.start()
+        session.require_connected(30)
+        session.put(Paths.spec(topology.name), spec)
+        session.put(Paths.plan(topology.name), plan)
 
 
 def advance(loop: EpochLoop, epochs: int) -> int:

@@ -1,1 +1,1 @@
-"""ZooKeeper: the layout of its tree and the one kind of session that agents, drivers and workers use."""
+"""ZooKeeper: the layout of its tree and the one session class, which agents, drivers and workers use."""

@@ -1,8 +1,8 @@
-"""Getting out of a ZooKeeper session that can never come back.
+"""Replacing a ZooKeeper session that can never come back.
 
-A client tells the server the newest transaction it has seen. A server that has lost its data (or was
-restored from an older copy) has not come that far, and it refuses the client: it accepts the connection and
-closes it again, for ever, without ever saying that the session has expired. The only way on is a new session.
+A client tells the server the newest transaction it has seen. A server that has lost its data, or was restored
+from an older copy, has not come that far and refuses the client: it accepts the connection and closes it
+again, for ever, without saying that the session has expired. Only a new session gets the client out of that.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 
 import structlog
 from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
 log = structlog.get_logger(__name__)
@@ -23,7 +24,7 @@ class SessionGuard:
 
     def __init__(self, client: KazooClient, *, session_timeout: float) -> None:
         self._client = client
-        # By then the session has expired anyway, if there was a server to let it expire.
+        # After that long a server that has the session would have let it expire.
         self._patience = max(2 * session_timeout, 3.0)
         self._connected_at = time.monotonic()
 
@@ -34,18 +35,22 @@ class SessionGuard:
         if self._client.connected:
             self._connected_at = now
             return False
-        if now - self._connected_at < self._patience or not self._somebody_listens():
+        if now - self._connected_at < self._patience or not self._server_listens():
             return False
         log.warning(
             "zookeeper refuses the session; starting a new one", after=round(now - self._connected_at, 1)
         )
         self._connected_at = now
-        with contextlib.suppress(KazooTimeoutError, OSError):
+        with contextlib.suppress(KazooException, KazooTimeoutError, OSError):
             self._client.stop()
-        self._client.start_async()
+        try:
+            self._client.start_async()
+        except KazooException as error:  # the thread of the old connection has not ended yet
+            log.warning("zookeeper session not replaced yet", error=repr(error))
+            return False
         return True
 
-    def _somebody_listens(self) -> bool:
+    def _server_listens(self) -> bool:
         for host, port in self._client.hosts:
             with contextlib.suppress(OSError):
                 socket.create_connection((host, int(port)), 1.0).close()

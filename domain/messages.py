@@ -232,7 +232,11 @@ class ProblemReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
 Telemetry = DriverStatus | EpochReport | CheckpointReport | ProblemReport
 
 
-def encode(value: msgspec.Struct) -> bytes:
+PartitionCosts = dict[str, float]
+"""`topologies/<t>/costs`: CPU seconds per second of each partition, for the planner and the next driver."""
+
+
+def encode(value: msgspec.Struct | PartitionCosts) -> bytes:
     return msgspec.json.encode(value)
 
 
@@ -242,7 +246,7 @@ _values: dict[Any, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind)
     for kind in (
         NodeRegistration, NodeStats, DeployedSpec, Plan, DriverStatus, Control, LatestCheckpoint,
-        CheckpointAck, Snapshot,
+        CheckpointAck, Snapshot, PartitionCosts,
     )
 }  # fmt: skip
 _telemetry = msgspec.json.Decoder(Telemetry)

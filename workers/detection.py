@@ -18,13 +18,13 @@ from datetime import UTC, datetime
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections
-from kazoo.protocol.states import KazooState
 
 from controlplane.incidents.loading import deployed_topologies
 from controlplane.incidents.services import partitions_lost
 from controlplane.lifecycle.nodes import node_register, node_suspect, node_trust, nodes_heartbeat, nodes_lost
 from controlplane.nodes.choices import NODE_GONE, NODE_PRESENT
 from controlplane.nodes.models import Node
+from coordination.session import CoordinationUnavailableError, SessionState
 from domain.messages import NodeStats
 from domain.recovery.absence import AbsenceClock, nodes_seen
 from domain.recovery.detector import FailureDetector
@@ -44,7 +44,7 @@ from domain.recovery.liveness import (
     SuspicionCleared,
     Ticked,
 )
-from workers.zookeeper import Coordination, CoordinationUnavailableError
+from workers.zookeeper import WorkerSession
 
 log = structlog.get_logger(__name__)
 
@@ -67,7 +67,7 @@ class Watch(threading.Thread):
         self._absences = AbsenceClock()
         self._topologies: list[str] = []
         self._topologies_at = self._stats_at = float("-inf")
-        self._coordination: Coordination | None = None
+        self._coordination: WorkerSession | None = None
         self.detector = FailureDetector(
             Limits(
                 heartbeat_interval=settings.RESURGE.heartbeat_interval,
@@ -90,12 +90,13 @@ class Watch(threading.Thread):
         self._recall()
         if self._finished.is_set():
             return
-        self._coordination = Coordination(
+        self._coordination = WorkerSession(
             settings.RESURGE.zookeeper,
             settings.RESURGE.session_timeout,
             on_state=self._signals.put,
             on_change=lambda: self._signals.put(CHANGED),
         )
+        self._coordination.start()
         log.info("watching nodes", zookeeper=settings.RESURGE.zookeeper)
         try:
             while not self._finished.is_set():
@@ -131,9 +132,9 @@ class Watch(threading.Thread):
     def _round(self, signals: list[str]) -> None:
         stimuli: list[Stimulus] = []
         for signal in signals:
-            if signal == KazooState.CONNECTED:
+            if signal == SessionState.CONNECTED:
                 stimuli.append(SessionConnected(self.now()))
-            elif signal in (KazooState.SUSPENDED, KazooState.LOST):
+            elif signal in (SessionState.SUSPENDED, SessionState.LOST):
                 log.warning("zookeeper session " + signal.lower() + ": no node is judged meanwhile")
                 stimuli.append(SessionInterrupted(self.now(), signal.lower()))
         close_old_connections()
@@ -160,7 +161,7 @@ class Watch(threading.Thread):
         self._store_statistics(stats)
         return [*stimuli, *self._ask_drivers(coordination)]
 
-    def _ask_drivers(self, coordination: Coordination) -> Iterable[Stimulus]:
+    def _ask_drivers(self, coordination: WorkerSession) -> Iterable[Stimulus]:
         self._refresh_topologies()
         alive = {name for name, node in self.detector.nodes.items() if node.state == "alive"}
         for name, facts in coordination.topology_facts(self._topologies).items():

@@ -23,12 +23,12 @@ from host import environment
 from workers.providers.base import ProviderError
 from workers.providers.registry import provider_create
 from workers.reconciliation import checkpoint_ask, incident_step, topology_reconcile
-from workers.zookeeper import Coordination
+from workers.zookeeper import WorkerSession
 
 log = structlog.get_logger(__name__)
 
 
-def operation_run(coordination: Coordination, operation_id: str) -> None:
+def operation_run(coordination: WorkerSession, operation_id: str) -> None:
     """Carry out an operation unless it has ended. What the caller can put right ends it as failed;
     a ZooKeeper that is away leaves it open for the sweep."""
     operation = Operation.objects.filter(pk=operation_id).first()
@@ -45,28 +45,28 @@ def operation_run(coordination: Coordination, operation_id: str) -> None:
         operation_fail(operation=operation, error=str(error))
 
 
-def _reconcile(coordination: Coordination, operation: Operation) -> None:
+def _reconcile(coordination: WorkerSession, operation: Operation) -> None:
     """Deploy and undeploy: ZooKeeper gets what the database says; the driver's report ends it."""
     generation = Topology.objects.filter(name=operation.target).values_list("generation", flat=True).first()
     topology_reconcile(coordination, operation.target)
     operation_start(operation=operation, result={"generation": generation})
 
 
-def _checkpoint(coordination: Coordination, operation: Operation) -> None:
+def _checkpoint(coordination: WorkerSession, operation: Operation) -> None:
     if operation.state == OperationState.RUNNING and "request" in operation.result:
         return  # asked already; the driver's report ends it
     operation_start(operation=operation, result={"request": checkpoint_ask(coordination, operation.target)})
 
 
-def _pause(coordination: Coordination, operation: Operation) -> None:
+def _pause(coordination: WorkerSession, operation: Operation) -> None:
     _set_paused(coordination, operation, paused=True)
 
 
-def _resume(coordination: Coordination, operation: Operation) -> None:
+def _resume(coordination: WorkerSession, operation: Operation) -> None:
     _set_paused(coordination, operation, paused=False)
 
 
-def _set_paused(coordination: Coordination, operation: Operation, *, paused: bool) -> None:
+def _set_paused(coordination: WorkerSession, operation: Operation, *, paused: bool) -> None:
     def changed(control: Control) -> Control:
         return msgspec.structs.replace(control, paused=paused)
 
@@ -74,7 +74,7 @@ def _set_paused(coordination: Coordination, operation: Operation, *, paused: boo
     operation_start(operation=operation)
 
 
-def _recover(coordination: Coordination, operation: Operation) -> None:
+def _recover(coordination: WorkerSession, operation: Operation) -> None:
     if "incident" in operation.result:  # an earlier attempt got as far as this
         number = int(operation.result["incident"])
     else:
@@ -90,19 +90,19 @@ def _recover(coordination: Coordination, operation: Operation) -> None:
     operation_succeed(operation=operation, result={"incident": number})
 
 
-def _drain(coordination: Coordination, operation: Operation) -> None:
+def _drain(coordination: WorkerSession, operation: Operation) -> None:
     incident = node_drain(name=operation.target, actor=operation.requested_by, reason=operation.reason)
     operation_succeed(
         operation=operation, result={"incident": incident.number if incident is not None else None}
     )
 
 
-def _activate(coordination: Coordination, operation: Operation) -> None:
+def _activate(coordination: WorkerSession, operation: Operation) -> None:
     node_activate(name=operation.target, actor=operation.requested_by, reason=operation.reason)
     operation_succeed(operation=operation)
 
 
-def _fail(coordination: Coordination, operation: Operation) -> None:
+def _fail(coordination: WorkerSession, operation: Operation) -> None:
     """Kill a node through its provider, as a real failure would: detection finds out by itself."""
     settings = environment.read()
     if not settings.fault_injection:
@@ -116,7 +116,7 @@ def _fail(coordination: Coordination, operation: Operation) -> None:
     operation_succeed(operation=operation, result={"killed": killed})
 
 
-def _order(coordination: Coordination, operation: Operation) -> None:
+def _order(coordination: WorkerSession, operation: Operation) -> None:
     """What an operator asked of an incident; the order and the note that it was given are one transaction."""
     number = int(operation.target)
     if "ordered" not in operation.result:
@@ -139,7 +139,7 @@ def _order(coordination: Coordination, operation: Operation) -> None:
     operation_succeed(operation=operation, result={"incident": number})
 
 
-_ACTIONS: dict[OperationKind, Callable[[Coordination, Operation], None]] = {
+_ACTIONS: dict[OperationKind, Callable[[WorkerSession, Operation], None]] = {
     OperationKind.TOPOLOGY_DEPLOY: _reconcile,
     OperationKind.TOPOLOGY_UNDEPLOY: _reconcile,
     OperationKind.TOPOLOGY_CHECKPOINT: _checkpoint,

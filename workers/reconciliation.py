@@ -35,7 +35,7 @@ from domain.recovery.events import (
     TopologyWithdrawn,
 )
 from domain.recovery.incident import APPLIED_STATES
-from workers.zookeeper import Coordination, TopologyFacts
+from workers.zookeeper import TopologyFacts, WorkerSession
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ STEPS = 5  # a step may make the next one possible at once; more than these wait
 # ---- incidents -----------------------------------------------------------------------------------
 
 
-def incident_step(coordination: Coordination, number: int) -> None:
+def incident_step(coordination: WorkerSession, number: int) -> None:
     """Move one incident on as far as it goes now. Idempotent; a crash anywhere is made good by a repeat."""
     incident = Incident.objects.filter(number=number).first()
     if incident is None:
@@ -120,7 +120,7 @@ def withdrawals(names: list[str]) -> list[Event]:
     ]
 
 
-def checkpoint_ask(coordination: Coordination, topology: str) -> int:
+def checkpoint_ask(coordination: WorkerSession, topology: str) -> int:
     """Ask the driver for a checkpoint; returns the number of the request."""
 
     def raised(control: Control) -> Control:
@@ -132,7 +132,7 @@ def checkpoint_ask(coordination: Coordination, topology: str) -> int:
 # ---- specifications and plans --------------------------------------------------------------------
 
 
-def topology_reconcile(coordination: Coordination, name: str) -> None:
+def topology_reconcile(coordination: WorkerSession, name: str) -> None:
     """Put the specification and the standing plan of a topology into ZooKeeper, unless they are there."""
     topology = Topology.objects.filter(name=name).first()
     if topology is None:
@@ -158,7 +158,7 @@ def topology_reconcile(coordination: Coordination, name: str) -> None:
         coordination.put(Paths.spec(name), wanted)
 
 
-def plan_put(coordination: Coordination, name: str) -> list[Event]:
+def plan_put(coordination: WorkerSession, name: str) -> list[Event]:
     """Publish the standing plan if ZooKeeper has an older one; says how it went if that is news."""
     row = plan_standing(name)
     if row is None or row.state in (PlanState.FAILED, PlanState.SUPERSEDED):

@@ -24,8 +24,9 @@ from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.models import Topology
 from controlplane.topologies.retention import samples_trim
 from controlplane.webhooks.deliveries import deliveries_trim
+from coordination.session import CoordinationUnavailableError
 from workers import operations, reconciliation
-from workers.zookeeper import CoordinationUnavailableError, coordination
+from workers.zookeeper import coordination
 
 log = structlog.get_logger(__name__)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import redis
@@ -13,11 +14,11 @@ from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django_prometheus.exports import ExportToDjangoView
-from kazoo.client import KazooClient
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from controlplane.config.metrics import metrics_register
+from coordination.session import Session
 
 log = structlog.get_logger(__name__)
 
@@ -42,13 +43,10 @@ def _redis() -> None:
 
 def _zookeeper() -> None:
     # A short session of its own: the web process keeps none, so that it stays stateless.
-    client = KazooClient(hosts=settings.RESURGE.zookeeper, timeout=2.0)
-    try:
-        client.start(timeout=2)
-        client.exists("/")
-    finally:
-        client.stop()
-        client.close()
+    with closing(Session(settings.RESURGE.zookeeper, 2.0)) as session:
+        session.start()
+        session.require_connected(2.0)
+        session.exists("/")
 
 
 CHECKS: dict[str, Callable[[], None]] = {

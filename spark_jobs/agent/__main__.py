@@ -8,7 +8,7 @@ import sys
 
 from host import environment
 from spark_jobs.agent.agent import Agent, AlreadyRunningError, lead_session
-from spark_jobs.agent.coordination import NodeIdentity
+from spark_jobs.agent.membership import NodeIdentity
 
 
 def main() -> int:

@@ -13,10 +13,8 @@ from types import FrameType
 
 import structlog
 
-from coordination.paths import Paths
-from domain.messages import CheckpointAck, encode
 from host.environment import Environment
-from spark_jobs.agent.coordination import Coordination, NodeIdentity
+from spark_jobs.agent.membership import NodeIdentity, NodeMembership
 from spark_jobs.agent.spark_worker import SparkWorkers
 from spark_jobs.agent.statistics import UsageSampler
 from spark_jobs.agent.storage import CheckpointStorage
@@ -52,7 +50,7 @@ class Agent:
             home=environment.home,
             node_home=self._node_home,
         )
-        self._coordination = Coordination(
+        self._membership = NodeMembership(
             identity=identity,
             hosts=environment.zookeeper,
             session_timeout=environment.session_timeout,
@@ -65,7 +63,7 @@ class Agent:
             node=identity.id,
             node_home=self._node_home,
             storage=CheckpointStorage(environment.checkpoints),
-            acknowledge=self._acknowledge,
+            acknowledge=self._membership.acknowledge,
         )
 
     def run(self) -> int:
@@ -76,18 +74,18 @@ class Agent:
             "agent starts",
             **{name: getattr(self._identity, name) for name in ("id", "address", "rack", "slots")},
         )
-        self._coordination.start()
+        self._membership.start()
         self._uploader.start()
         code = 0
         while not self._stop.is_set():
             self._workers.reconcile(self._wanted)
-            if not (self._coordination.is_alive() and self._uploader.is_alive()):
+            if not (self._membership.is_alive() and self._uploader.is_alive()):
                 log.error("a thread of the agent ended unexpectedly; the agent stops to be started again")
                 code = 1
                 break
             self._changed.wait(RECONCILE_INTERVAL)
             self._changed.clear()
-        self._coordination.finish()
+        self._membership.finish()
         self._uploader.finish()
         self._workers.stop_all()
         log.info("agent ends")
@@ -101,11 +99,6 @@ class Agent:
         if topologies != self._wanted:
             self._wanted = topologies
             self._changed.set()
-
-    def _acknowledge(self, topology: str, ack: CheckpointAck, directory: str) -> bool:
-        """Write an acknowledgement; False when ZooKeeper cannot be reached now."""
-        path = Paths.ack(topology, ack.checkpoint, directory)
-        return self._coordination.acknowledge(path, encode(ack))
 
 
 def lead_session(identity: NodeIdentity) -> NodeIdentity:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 import redis
+from kazoo.client import KazooClient
 
+from coordination.paths import ROOT
 from supervision.readiness import wait_until
 from tests.integration.control_plane.stack import Stack
 from tests.unit.controlplane.conftest import sent_tasks  # noqa: F401  (fixture)
 from tests.unit.controlplane.incidents.conftest import deployed  # noqa: F401  (fixture)
-from workers.zookeeper import Coordination
+from workers.zookeeper import WorkerSession
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +30,23 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 @pytest.fixture
-def coordination(servers: Stack) -> Iterator[Coordination]:
-    """A connected client on an empty tree."""
-    client = Coordination(f"127.0.0.1:{servers.ports['zookeeper']}", 4.0)
-    try:
-        assert client.wait_connected(30), "ZooKeeper did not start"
-        if client.client.exists("/resurge"):
-            client.client.delete("/resurge", recursive=True)
-        yield client
-    finally:
-        client.close()
+def coordination(servers: Stack) -> Iterator[WorkerSession]:
+    """A connected session on an empty tree."""
+    with closing(WorkerSession(f"127.0.0.1:{servers.ports['zookeeper']}", 4.0)) as session:
+        session.start()
+        session.require_connected(30)
+        session.delete_tree(ROOT)
+        yield session
+
+
+@pytest.fixture
+def raw(servers: Stack) -> Iterator[KazooClient]:
+    """A client that writes any bytes."""
+    client = KazooClient(f"127.0.0.1:{servers.ports['zookeeper']}", timeout=4.0)
+    client.start(timeout=30)
+    yield client
+    client.stop()
+    client.close()
 
 
 @pytest.fixture

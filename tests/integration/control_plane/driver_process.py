@@ -14,13 +14,9 @@ import time
 from contextlib import suppress
 
 import redis
-from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
-from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.retry import KazooRetry
 
 from coordination.paths import Paths
-from coordination.session_guard import SessionGuard
+from coordination.session import CoordinationUnavailableError, Session
 from domain.messages import (
     TELEMETRY_FIELD,
     TELEMETRY_STREAM,
@@ -33,7 +29,6 @@ from domain.messages import (
     Plan,
     QueryMetrics,
     Telemetry,
-    decode,
     encode,
 )
 
@@ -43,33 +38,30 @@ STEP = 0.25
 class Driver:
     def __init__(self, topology: str, hosts: str, redis_url: str) -> None:
         self.topology = topology
-        self.zookeeper = KazooClient(
-            hosts=hosts, timeout=4.0, connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0)
-        )
-        self.guard = SessionGuard(self.zookeeper, session_timeout=4.0)
-        self.zookeeper.start(timeout=30)
+        self.zookeeper = Session(hosts, 4.0)
+        self.zookeeper.start()
+        self.zookeeper.require_connected(30)
         self.stream = redis.Redis.from_url(redis_url, socket_timeout=2)
         self.generation = 0
         self.epoch = 0
         self.checkpoint = 0
         self.since_running = 0
         self.state: DriverState = "starting"
-        self.claimed = ""
         self.partitions: set[str] = set()
 
     def run(self) -> None:
         while True:
-            self.guard.check()
-            with suppress(KazooException, KazooTimeoutError, ConnectionError):
+            self.zookeeper.check()
+            with suppress(CoordinationUnavailableError):
                 self.turn()
             time.sleep(STEP)
 
     def turn(self) -> None:
-        try:
-            plan = decode(self.zookeeper.get_async(Paths.plan(self.topology)).get(timeout=3)[0], Plan)
-        except NoNodeError:
+        stored = self.zookeeper.get(Paths.plan(self.topology), Plan)
+        if stored is None:
             return
-        alive = set(self.zookeeper.get_children(Paths.NODES))
+        plan = stored.value
+        alive = set(self.zookeeper.children(Paths.NODES) or ())
         self.partitions |= plan.assignment.keys()
         absent = sorted(p for p in self.partitions if plan.assignment.get(p) not in alive)
         if plan.generation > self.generation:
@@ -115,8 +107,7 @@ class Driver:
         latest = LatestCheckpoint(
             checkpoint=self.epoch, generation=self.generation, completed_at=time.time(), size_bytes=1
         )
-        self.zookeeper.ensure_path(Paths.latest_checkpoint(self.topology))
-        self.zookeeper.set(Paths.latest_checkpoint(self.topology), encode(latest))
+        self.zookeeper.put(Paths.latest_checkpoint(self.topology), latest)
         now = time.time()
         self.send(
             CheckpointReport(
@@ -126,27 +117,17 @@ class Driver:
         )  # fmt: skip
 
     def report(self, absent: list[str]) -> None:
-        client_id = self.zookeeper.client_id
-        if client_id is None:
+        session = self.zookeeper.session
+        if not session:
             return  # between two sessions
-        session = f"{client_id[0]:x}"
         status = DriverStatus(
             topology=self.topology, pid=os.getpid(), session=session, generation=self.generation,
             state=self.state, head=self.epoch, committed=self.epoch, checkpoint=self.checkpoint,
             absent=absent, at=time.time(),
         )  # fmt: skip
         path = Paths.driver(self.topology)
-        try:
-            if self.claimed != session:
-                with suppress(NoNodeError):
-                    self.zookeeper.delete(path)
-                self.zookeeper.create(path, encode(status), ephemeral=True, makepath=True)
-                self.claimed = session
-            else:
-                self.zookeeper.set(path, encode(status))
-        except NodeExistsError:
-            return
-        self.send(status)
+        if self.zookeeper.claim(path, status):
+            self.send(status)
 
     def send(self, message: Telemetry) -> None:
         with suppress(redis.RedisError):

@@ -1,13 +1,17 @@
-"""The typed ZooKeeper client, reconciliation and operations against a real ZooKeeper."""
+"""The session of a worker, reconciliation and operations against a real ZooKeeper."""
 
 from __future__ import annotations
 
+import os
+import threading
 import time
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from django.db import transaction
+from kazoo.client import KazooClient
 
 from controlplane.events.choices import Door, OperationKind
 from controlplane.events.models import Operation
@@ -20,21 +24,21 @@ from controlplane.lifecycle.topologies import topology_deploy, topology_undeploy
 from controlplane.nodes.models import Node
 from controlplane.topologies.models import Partition, Topology
 from controlplane.topologies.services import topology_create
-from coordination.paths import Paths
+from coordination.paths import ROOT, Paths
+from coordination.session import CoordinationUnavailableError
 from domain.messages import (
     Control,
     DeployedSpec,
     DriverStatus,
     LatestCheckpoint,
-    NodeRegistration,
     Plan,
-    encode,
 )
 from domain.recovery.events import Looked
 from tests.unit.controlplane.incidents.places import now, registration
 from tests.unit.controlplane.specs import spec_of
 from workers import operations, reconciliation
-from workers.zookeeper import Coordination, CoordinationUnavailableError, TopologyFacts
+from workers.zookeeper import TopologyFacts, WorkerSession, coordination_close
+from workers.zookeeper import coordination as worker_session
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
@@ -50,76 +54,86 @@ def status(generation: int, state: Any = "running", checkpoint: int = 0) -> Driv
     )  # fmt: skip
 
 
-def control(coordination: Coordination) -> Control:
+def control(coordination: WorkerSession) -> Control:
     found = coordination.get(Paths.control("counts"), Control)
     assert found is not None
     return found.value
 
 
-# ---- the client ----------------------------------------------------------------------------------
+# ---- the session of a worker ---------------------------------------------------------------------
 
 
-def test_values_are_typed_and_compared_before_they_are_set(coordination: Coordination) -> None:
-    path = Paths.control("t")
-    assert coordination.get(path, Control) is None
-    assert coordination.compare_and_set(path, Control(checkpoint_request=1), None)
-    assert not coordination.compare_and_set(path, Control(), None)
-    found = coordination.get(path, Control)
-    assert found is not None
-    assert found.value.checkpoint_request == 1
-    assert coordination.compare_and_set(path, Control(checkpoint_request=2), found.version)
-    assert not coordination.compare_and_set(path, Control(checkpoint_request=3), found.version)
-    coordination.put(path, Control(paused=True))
-    assert coordination.get(path, Control).value == Control(paused=True)  # type: ignore[union-attr]
-
-
-def test_unreadable_value_is_none(coordination: Coordination) -> None:
-    coordination.client.create(Paths.control("t"), b"{nonsense", makepath=True)
-    assert coordination.get(Paths.control("t"), Control) is None
-
-
-def test_only_a_higher_generation_replaces_a_plan(coordination: Coordination) -> None:
+def test_only_a_higher_generation_replaces_a_plan(coordination: WorkerSession) -> None:
     assert coordination.plan_publish("t", plan(3)).generation == 3
     assert coordination.plan_publish("t", plan(3, reason="again")).reason == ""
     assert coordination.plan_publish("t", plan(2)).generation == 3
     assert coordination.plan_publish("t", plan(4)).generation == 4
 
 
-def test_session_of_a_registration_is_the_owner_of_its_znode(coordination: Coordination) -> None:
-    claimed = registration("node-1", session="fee1dead")
-    coordination.client.create(Paths.node("node-1"), _encoded(claimed), ephemeral=True, makepath=True)
+def test_a_plan_replaces_one_that_cannot_be_read(coordination: WorkerSession, raw: KazooClient) -> None:
+    raw.create(Paths.plan("t"), b"{nonsense", makepath=True)
+    assert coordination.plan_publish("t", plan(3)).generation == 3
+    found = coordination.get(Paths.plan("t"), Plan)
+    assert found is not None
+    assert found.value == plan(3)
+
+
+def test_session_of_a_registration_is_the_owner_of_its_znode(coordination: WorkerSession) -> None:
+    assert coordination.claim(Paths.node("node-1"), registration("node-1", session="fee1dead"))
     assert [r.session for r in coordination.registrations()] == [coordination.session]
 
 
-def test_watch_only_signals(servers: Any, coordination: Coordination) -> None:
-    signals: list[str] = []
-    other = Coordination(coordination.hosts, 4.0, on_change=lambda: signals.append("changed"))
-    try:
-        assert other.wait_connected(10)
+def test_watch_only_signals(coordination: WorkerSession) -> None:
+    changed = threading.Event()
+    with closing(WorkerSession(coordination.hosts, 4.0, on_change=changed.set)) as other:
+        other.start()
+        other.require_connected(10)
         assert other.registrations() == []
-        coordination.client.create(Paths.node("node-1"), _encoded(registration("node-1")), makepath=True)
-        deadline = time.monotonic() + 5
-        while not signals and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert signals
+        coordination.put(Paths.node("node-1"), registration("node-1"))
+        assert changed.wait(5)
+
+
+def test_a_forked_process_has_a_session_of_its_own(
+    coordination: WorkerSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RESURGE_ZOOKEEPER", coordination.hosts)
+    coordination.put(Paths.control("t"), Control(checkpoint_request=7))
+    mine = worker_session()
+    try:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _answer_and_exit(writing)
+        os.close(writing)
+        with os.fdopen(reading) as answer:
+            theirs, request = answer.read().split()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert request == "7"
+        assert theirs != mine.session
+        assert worker_session() is mine
+        assert mine.get(Paths.control("t"), Control) is not None, "the child has left this session alone"
     finally:
-        other.close()
+        coordination_close()
 
 
-def test_a_zookeeper_that_is_away_is_an_error_in_time() -> None:
-    client = Coordination("127.0.0.1:1", 4.0)
-    started = time.monotonic()
-    with pytest.raises(CoordinationUnavailableError, match="did not answer"):
-        client.get(Paths.control("t"), Control)
-    assert time.monotonic() - started < 6
-    client.close()
+def _answer_and_exit(writing: int) -> NoReturn:
+    """In the child: say which session it has and what that reads, and end without the test run's clean-up."""
+    code = 1
+    try:
+        session = worker_session()
+        found = session.get(Paths.control("t"), Control)
+        os.write(writing, f"{session.session} {found and found.value.checkpoint_request}".encode())
+        coordination_close()
+        code = 0
+    finally:
+        os._exit(code)
 
 
 # ---- reconciliation ------------------------------------------------------------------------------
 
 
 def test_topology_reaches_zookeeper_plan_first_and_stays_there(
-    coordination: Coordination, deployed: Topology
+    coordination: WorkerSession, deployed: Topology
 ) -> None:
     RecoveryPlan.objects.update(state="planned", published_at=None)
     reconciliation.topology_reconcile(coordination, "counts")
@@ -130,14 +144,14 @@ def test_topology_reaches_zookeeper_plan_first_and_stays_there(
     assert facts.spec.desired == "running"
     assert plan_newest("counts").state == "published"  # type: ignore[union-attr]
     # ZooKeeper loses its data: the sweep puts it back.
-    coordination.client.delete("/resurge", recursive=True)
+    coordination.delete_tree(ROOT)
     reconciliation.topology_reconcile(coordination, "counts")
     again = coordination.topology_facts(["counts"])["counts"]
     assert again.plan == facts.plan
     assert again.spec == facts.spec
 
 
-def test_undeployed_topology_is_stopped_in_zookeeper(coordination: Coordination, deployed: Topology) -> None:
+def test_undeployed_topology_is_stopped_in_zookeeper(coordination: WorkerSession, deployed: Topology) -> None:
     reconciliation.topology_reconcile(coordination, "counts")
     topology_undeploy(name="counts", actor="ada", reason="done", door=Door.CLI)
     reconciliation.topology_reconcile(coordination, "counts")
@@ -149,7 +163,7 @@ def test_undeployed_topology_is_stopped_in_zookeeper(coordination: Coordination,
 
 
 def test_topology_deployed_without_nodes_is_placed_when_they_come(
-    coordination: Coordination, db: None
+    coordination: WorkerSession, db: None
 ) -> None:
     topology_create(spec=spec_of(), actor="ada", reason="test", door=Door.CLI)
     topology_deploy(name="counts", actor="ada", reason="test", door=Door.CLI)
@@ -164,7 +178,7 @@ def test_topology_deployed_without_nodes_is_placed_when_they_come(
     assert RecoveryPlan.objects.count() == 1
 
 
-def test_incident_step_goes_as_far_as_it_can(coordination: Coordination, deployed: Topology) -> None:
+def test_incident_step_goes_as_far_as_it_can(coordination: WorkerSession, deployed: Topology) -> None:
     reconciliation.topology_reconcile(coordination, "counts")
     _complete(coordination, 30, deployed.generation)
     nodes_lost(evidence={"node-1": "gone"}, at=now())
@@ -190,23 +204,23 @@ def test_incident_step_goes_as_far_as_it_can(coordination: Coordination, deploye
 
 
 def test_plan_of_a_crashed_step_is_published_by_the_next(
-    coordination: Coordination, deployed: Topology, monkeypatch: pytest.MonkeyPatch
+    coordination: WorkerSession, deployed: Topology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reconciliation.topology_reconcile(coordination, "counts")
     nodes_lost(evidence={"node-1": "gone"}, at=now())
     node_register(registration=registration("node-5"), at=now())
-    publish = Coordination.plan_publish
-    monkeypatch.setattr(Coordination, "plan_publish", _away)
+    publish = WorkerSession.plan_publish
+    monkeypatch.setattr(WorkerSession, "plan_publish", _away)
     incident_advance(number=1, events=[Looked(at=now().timestamp())])  # records the plan
     with pytest.raises(CoordinationUnavailableError):
         reconciliation.incident_step(coordination, 1)
-    monkeypatch.setattr(Coordination, "plan_publish", publish)
+    monkeypatch.setattr(WorkerSession, "plan_publish", publish)
     reconciliation.incident_step(coordination, 1)
     assert [p.state for p in RecoveryPlan.objects.order_by("generation")] == ["superseded", "published"]
 
 
 def test_database_restored_from_a_backup_goes_on_above_zookeeper(
-    coordination: Coordination, deployed: Topology
+    coordination: WorkerSession, deployed: Topology
 ) -> None:
     coordination.plan_publish("counts", plan(41))
     nodes_lost(evidence={"node-1": "gone"}, at=now())
@@ -217,7 +231,7 @@ def test_database_restored_from_a_backup_goes_on_above_zookeeper(
     assert (in_force.value.generation, in_force.value.kind) == (42, "recover")
 
 
-def test_checkpoints_of_an_earlier_run_are_void(coordination: Coordination, deployed: Topology) -> None:
+def test_checkpoints_of_an_earlier_run_are_void(coordination: WorkerSession, deployed: Topology) -> None:
     Topology.objects.update(generation=5)
     RecoveryPlan.objects.update(generation=5)
     _complete(coordination, 900, 3)
@@ -228,7 +242,7 @@ def test_checkpoints_of_an_earlier_run_are_void(coordination: Coordination, depl
     assert plan_newest("counts").checkpoint == 0  # type: ignore[union-attr]
 
 
-def test_undeploying_ends_the_recovery(coordination: Coordination, deployed: Topology) -> None:
+def test_undeploying_ends_the_recovery(coordination: WorkerSession, deployed: Topology) -> None:
     reconciliation.topology_reconcile(coordination, "counts")
     nodes_lost(evidence={"node-1": "gone"}, at=now())
     node_register(registration=registration("node-5"), at=now())
@@ -249,20 +263,22 @@ def ask(kind: OperationKind, target: str) -> Operation:
     return operation
 
 
-def run(coordination: Coordination, operation: Operation) -> Operation:
+def run(coordination: WorkerSession, operation: Operation) -> Operation:
     operations.operation_run(coordination, str(operation.pk))
     operation.refresh_from_db()
     return operation
 
 
-def test_checkpoint_is_asked_for_once(coordination: Coordination, deployed: Topology) -> None:
+def test_checkpoint_is_asked_for_once(coordination: WorkerSession, deployed: Topology) -> None:
     operation = ask(OperationKind.TOPOLOGY_CHECKPOINT, "counts")
     assert run(coordination, operation).result["request"] == 1
     assert run(coordination, operation).state == "running"
     assert control(coordination).checkpoint_request == 1
 
 
-def test_pause_and_resume_keep_the_checkpoint_request(coordination: Coordination, deployed: Topology) -> None:
+def test_pause_and_resume_keep_the_checkpoint_request(
+    coordination: WorkerSession, deployed: Topology
+) -> None:
     run(coordination, ask(OperationKind.TOPOLOGY_CHECKPOINT, "counts"))
     run(coordination, ask(OperationKind.TOPOLOGY_PAUSE, "counts"))
     assert control(coordination) == Control(checkpoint_request=1, paused=True)
@@ -270,14 +286,14 @@ def test_pause_and_resume_keep_the_checkpoint_request(coordination: Coordination
     assert control(coordination).paused is False
 
 
-def test_recover_names_its_incident(coordination: Coordination, deployed: Topology) -> None:
+def test_recover_names_its_incident(coordination: WorkerSession, deployed: Topology) -> None:
     reconciliation.topology_reconcile(coordination, "counts")
     operation = run(coordination, ask(OperationKind.TOPOLOGY_RECOVER, "counts"))
     assert (operation.state, operation.result) == ("succeeded", {"incident": 1})
     assert coordination.get(Paths.plan("counts"), Plan).value.kind == "restore"  # type: ignore[union-attr]
 
 
-def test_drain_activate_and_their_errors(coordination: Coordination, deployed: Topology) -> None:
+def test_drain_activate_and_their_errors(coordination: WorkerSession, deployed: Topology) -> None:
     assert run(coordination, ask(OperationKind.NODE_DRAIN, "node-1")).result == {"incident": 1}
     assert run(coordination, ask(OperationKind.NODE_ACTIVATE, "node-1")).state == "succeeded"
     failed = run(coordination, ask(OperationKind.NODE_DRAIN, "node-99"))
@@ -286,7 +302,7 @@ def test_drain_activate_and_their_errors(coordination: Coordination, deployed: T
 
 
 def test_node_is_failed_only_where_fault_injection_is_on(
-    coordination: Coordination, deployed: Topology, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    coordination: WorkerSession, deployed: Topology, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # Never an installation of this checkout: its nodes have the same names.
     monkeypatch.setenv("RESURGE_HOME", str(tmp_path))
@@ -296,7 +312,7 @@ def test_node_is_failed_only_where_fault_injection_is_on(
     assert "runs no such node" in run(coordination, ask(OperationKind.NODE_FAIL, "node-1")).error
 
 
-def test_orders_to_an_incident(coordination: Coordination, deployed: Topology) -> None:
+def test_orders_to_an_incident(coordination: WorkerSession, deployed: Topology) -> None:
     nodes_lost(evidence={"node-1": "gone"}, at=now())
     assert run(coordination, ask(OperationKind.INCIDENT_PAUSE, "1")).state == "succeeded"
     assert run(coordination, ask(OperationKind.INCIDENT_REPLAN, "1")).state == "succeeded"
@@ -310,7 +326,7 @@ def test_orders_to_an_incident(coordination: Coordination, deployed: Topology) -
     assert late.error == "incident 1 is aborted already"
 
 
-def test_a_partial_plan_in_zookeeper(coordination: Coordination, deployed: Topology) -> None:
+def test_a_partial_plan_in_zookeeper(coordination: WorkerSession, deployed: Topology) -> None:
     Partition.objects.update(cpu=0.25)
     nodes_lost(evidence=dict.fromkeys(["node-1", "node-2", "node-3"], "gone"), at=now())
     node_register(registration=registration("node-5"), at=now())
@@ -323,13 +339,9 @@ def test_a_partial_plan_in_zookeeper(coordination: Coordination, deployed: Topol
     assert len(plan.assignment) < Partition.objects.count(), "what is not restored yet is to run nowhere"
 
 
-def _complete(coordination: Coordination, checkpoint: int, generation: int) -> None:
+def _complete(coordination: WorkerSession, checkpoint: int, generation: int) -> None:
     latest = LatestCheckpoint(checkpoint=checkpoint, generation=generation, completed_at=1.0, size_bytes=1)
     coordination.put(Paths.latest_checkpoint("counts"), latest)
-
-
-def _encoded(value: NodeRegistration) -> bytes:
-    return encode(value)
 
 
 def _away(*_: Any) -> Plan:

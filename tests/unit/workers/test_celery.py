@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
+from coordination.session import CoordinationUnavailableError
 from domain.messages import EpochReport, ProblemReport
 from workers import tasks
 from workers.bootsteps import DetectionStep, ForkingPoolError, IngestionStep
 from workers.celery_app import SWEEP_INTERVAL, app
 from workers.ingestion import _coalesced, _entries
-from workers.zookeeper import CoordinationUnavailableError
 
 
 def worker(queues: set[str], pool: str) -> Any:

@@ -1,0 +1,193 @@
+"""A node's membership in the cluster: registration, heartbeats, and the topologies that need a worker here.
+
+Losing ZooKeeper changes nothing on the node: the last known set of topologies stays in force, and with a new
+session (after an expiry, or a server that lost its data) everything is written again.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from coordination.paths import Paths
+from coordination.session import CoordinationUnavailableError, Session, SessionState
+from domain.messages import CheckpointAck, DeployedSpec, NodeRegistration, NodeStats
+from spark_jobs.agent.statistics import NodeUsage
+
+log = structlog.get_logger()
+
+RELIST_INTERVAL = 5.0
+"""Seconds. Watches are hints; listing everything this often finds what one of them missed."""
+MISSING_GRACE = 30.0
+"""Seconds for which a topology keeps its worker after its specification has vanished from ZooKeeper."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeIdentity:
+    """What a node says about itself; `capacity` in CPU percent, 100 is one core."""
+
+    id: str
+    address: str
+    rack: str
+    slots: int
+    capacity: int
+    standby: bool
+    pid: int
+
+
+class NodeMembership(threading.Thread):
+    """One thread that registers, writes heartbeats and follows topologies.
+
+    The session's callbacks only put a word into a queue. `on_wanted` is called, in this thread, with the
+    names of the topologies that need a worker here.
+    """
+
+    def __init__(
+        self,
+        *,
+        identity: NodeIdentity,
+        hosts: str,
+        session_timeout: float,
+        heartbeat_interval: float,
+        usage: Callable[[], NodeUsage],
+        workers: Callable[[], list[str]],
+        on_wanted: Callable[[frozenset[str]], None],
+    ) -> None:
+        super().__init__(name="membership", daemon=True)
+        self._identity = identity
+        self._interval = heartbeat_interval
+        self._usage = usage
+        self._workers = workers
+        self._on_wanted = on_wanted
+        self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._registered_session = ""
+        self._listed_at = 0.0
+        self._wanted: frozenset[str] = frozenset()
+        self._missing_since: dict[str, float] = {}
+        self._finished = threading.Event()
+        self._session = Session(
+            hosts,
+            session_timeout,
+            on_state=self._events.put,
+            on_change=lambda: self._events.put("changed"),
+        )
+
+    def finish(self) -> None:
+        """Leave the cluster: close the session, which removes the registration at once."""
+        self._finished.set()
+        self._events.put("finish")
+        self.join(5)
+        self._session.close()
+
+    def run(self) -> None:
+        self._session.start()
+        next_beat = time.monotonic()
+        while not self._finished.is_set():
+            event = self._next_event(next_beat - time.monotonic())
+            if self._finished.is_set():
+                return
+            beat = time.monotonic() >= next_beat
+            if beat:
+                next_beat = max(next_beat + self._interval, time.monotonic())
+                self._session.check()
+            if not self._session.connected:
+                continue
+            try:
+                self._register()
+                if beat:
+                    self._write_heartbeat()
+                if event is not None or time.monotonic() - self._listed_at > RELIST_INTERVAL:
+                    self._list_topologies()
+            except CoordinationUnavailableError as error:
+                # An event tells when the session is back, or that there is a new one.
+                log.warning("zookeeper call failed", error=str(error))
+
+    def acknowledge(self, topology: str, ack: CheckpointAck, directory: str) -> bool:
+        """Write an acknowledgement, again if need be; False when ZooKeeper cannot be reached now. May be
+        called in any thread."""
+        if not self._session.connected:
+            return False
+        path = Paths.ack(topology, ack.checkpoint, directory)
+        try:
+            self._session.put(path, ack)
+        except CoordinationUnavailableError as error:
+            log.warning("acknowledgement not written yet", path=path, error=str(error))
+            return False
+        return True
+
+    def _next_event(self, wait: float) -> str | None:
+        """The last of all events that wait, or None when none comes in time."""
+        try:
+            event = self._events.get(timeout=max(wait, 0.01))
+            while not self._events.empty():
+                event = self._events.get_nowait()
+        except queue.Empty:
+            return None
+        if event in (SessionState.SUSPENDED, SessionState.LOST):
+            log.warning("zookeeper session " + event.lower(), workers=self._workers())
+        return event
+
+    def _register(self) -> None:
+        """Create this session's ephemeral znode; one of an earlier session is deleted and replaced."""
+        session = self._session.session
+        if not session or session == self._registered_session:
+            return
+        registration = NodeRegistration(
+            id=self._identity.id,
+            address=self._identity.address,
+            rack=self._identity.rack,
+            slots=self._identity.slots,
+            capacity=self._identity.capacity,
+            standby=self._identity.standby,
+            pid=self._identity.pid,
+            session=session,
+            registered_at=time.time(),
+        )
+        if not self._session.claim(Paths.node(self._identity.id), registration):
+            return  # it changed meanwhile; the next beat tries again
+        self._registered_session = session
+        log.info("registered", session=session)
+        self._events.put("registered")
+
+    def _write_heartbeat(self) -> None:
+        if self._registered_session != self._session.session:
+            return
+        usage = self._usage()
+        stats = NodeStats(
+            id=self._identity.id,
+            at=time.time(),
+            session=self._registered_session,
+            cpu_percent=usage.cpu_percent,
+            memory_bytes=usage.memory_bytes,
+            disk_free_bytes=usage.disk_free_bytes,
+            workers=self._workers(),
+        )
+        self._session.put(Paths.stats(self._identity.id), stats)
+
+    def _list_topologies(self) -> None:
+        """Read which topologies are to run and watch for the next change.
+
+        A topology whose specification is missing keeps its worker for a while: a ZooKeeper that lost its
+        data gets everything written again, and until then nothing on the node may stop because of it.
+        """
+        names = self._session.children(Paths.TOPOLOGIES, watch=True) or []
+        specs = self._session.get_many([(Paths.spec(name), DeployedSpec) for name in names], watch=True)
+        now = time.monotonic()
+        found = {
+            name: spec.value.desired == "running"
+            for name, spec in zip(names, specs, strict=True)
+            if spec is not None
+        }
+        for name in self._wanted:
+            if name in found:
+                self._missing_since.pop(name, None)
+            elif now - self._missing_since.setdefault(name, now) < MISSING_GRACE:
+                found[name] = True
+        self._wanted = frozenset(name for name, running in found.items() if running)
+        self._listed_at = now
+        self._on_wanted(self._wanted)
