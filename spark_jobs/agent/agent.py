@@ -17,8 +17,8 @@ from host.environment import Environment
 from spark_jobs.agent.membership import NodeIdentity, NodeMembership
 from spark_jobs.agent.spark_worker import SparkWorkers
 from spark_jobs.agent.statistics import UsageSampler
-from spark_jobs.agent.storage import CheckpointStorage
 from spark_jobs.agent.uploads import Uploader
+from spark_jobs.state.checkpoint_storage import CheckpointStorage
 
 log = structlog.get_logger()
 

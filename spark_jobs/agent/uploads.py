@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from domain.messages import CheckpointAck, Snapshot, decode
-from spark_jobs.agent.storage import CheckpointStorage
+from spark_jobs.state.checkpoint_storage import CheckpointStorage
 
 log = structlog.get_logger()
 
@@ -111,7 +111,7 @@ class Uploader(threading.Thread):
 
     def _send(self, snapshot: Snapshot, directory: str) -> int:
         """Store what the storage lacks; returns the bytes sent."""
-        stored = self._storage.stored_files(snapshot.topology, directory)
+        stored = self._storage.files(snapshot.topology, directory)
         sent = 0
         for file in snapshot.files:
             if stored.get(file.name) != file.bytes:

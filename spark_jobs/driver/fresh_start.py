@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import posixpath
 import shutil
 from datetime import datetime
 from pathlib import Path
 
-import fsspec
 import structlog
 
 from domain.topology import Topology
+from spark_jobs.state.checkpoint_storage import CheckpointStorage
 
 log = structlog.get_logger()
 MICROS = 1_000_000
@@ -24,7 +23,7 @@ def deployed_origin(topology: Topology) -> int | None:
 
 
 def clear_earlier_deployment(*, topology: str, directory: Path, outputs: Path, checkpoints: str) -> None:
-    """Outputs are kept under another name, since somebody may still want them; the epoch log, the prepared
+    """Outputs are kept under another name, since they may still be wanted; the epoch log, the prepared
     input and the checkpoints belong to the earlier run alone and are deleted."""
     earlier = outputs / topology
     if earlier.exists():
@@ -36,8 +35,6 @@ def clear_earlier_deployment(*, topology: str, directory: Path, outputs: Path, c
             kept = outputs / f"{topology}.until-{stamp}-{number}"
         earlier.rename(kept)
         log.info("outputs of the earlier deployment kept", path=str(kept))
-    filesystem, root = fsspec.core.url_to_fs(posixpath.join(checkpoints, topology))
-    if filesystem.exists(root):
-        filesystem.rm(root, recursive=True)
+    CheckpointStorage(checkpoints).delete_topology(topology)
     # The log goes last: while it is there, an interrupted clearing is taken up again.
     shutil.rmtree(directory, ignore_errors=True)

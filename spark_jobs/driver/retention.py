@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import posixpath
 import queue
 import threading
-from typing import Any
 
-import fsspec
 import structlog
 
+from spark_jobs.state.checkpoint_storage import CheckpointStorage
 from spark_jobs.state.store import manifests
 
 log = structlog.get_logger()
@@ -19,7 +17,8 @@ class Retention:
     """Deletes in a thread of its own; deletion that fails is tried again with the next checkpoint."""
 
     def __init__(self, *, url: str, topology: str) -> None:
-        self.root = posixpath.join(url, topology)
+        self._url = url
+        self._topology = topology
         self._queue: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="retention", daemon=True)
         self._thread.start()
@@ -36,48 +35,33 @@ class Retention:
     def _work(self) -> None:
         while (kept := self._queue.get()) is not None:
             try:
-                self._prune(kept)
+                prune(CheckpointStorage(self._url), self._topology, oldest=kept[0])
             except (OSError, ValueError) as error:
                 log.warning("old checkpoints not deleted", error=str(error))
 
-    def _prune(self, kept: list[int]) -> None:
-        filesystem, root = fsspec.core.url_to_fs(self.root)
-        manifests = posixpath.join(root, "manifests")
-        if not filesystem.isdir(manifests):
-            return
-        old: list[str] = []
-        named: dict[str, set[str]] = {}
-        for path in filesystem.ls(manifests, detail=False):
-            number = posixpath.basename(path.rstrip("/"))
-            if not number.isdigit():
-                continue
-            if int(number) < kept[0]:
-                old.append(path)
-            else:
-                _collect(filesystem, path, named)
-        if not old:
-            return
-        for path in old:
-            filesystem.rm(path, recursive=True)
-        for directory, names in named.items():
-            base = posixpath.join(root, "files", directory)
-            if not filesystem.isdir(base):
-                continue
-            for path in filesystem.ls(base, detail=False):
-                if posixpath.basename(path) not in names and _epoch(path) <= kept[0]:
-                    filesystem.rm_file(path)
+
+def prune(storage: CheckpointStorage, topology: str, *, oldest: int) -> None:
+    """Delete the checkpoints below `oldest`, then the files that none of the others names. Files newer than
+    that checkpoint may belong to an upload under way and stay."""
+    stored = storage.checkpoints(topology)
+    old = [number for number in stored if number < oldest]
+    if not old:
+        return
+    named: dict[str, set[str]] = {}
+    for number in stored[len(old) :]:
+        for directory, content in storage.read_manifests(topology, number).items():
+            files = manifests.decode(content).files()
+            named.setdefault(directory, set()).update(entry.name for entry in files)
+    for number in old:
+        storage.delete_checkpoint(topology, number)
+    for directory, names in named.items():
+        for name in storage.files(topology, directory):
+            epoch = _epoch(name)
+            if name not in names and epoch is not None and epoch <= oldest:
+                storage.delete_file(topology, directory, name)
 
 
-def _collect(filesystem: Any, checkpoint: str, named: dict[str, set[str]]) -> None:
-    for path in filesystem.ls(checkpoint, detail=False):
-        if path.endswith(".json"):
-            manifest = manifests.decode(filesystem.cat_file(path))
-            directory = posixpath.basename(path).removesuffix(".json")
-            named.setdefault(directory, set()).update(entry.name for entry in manifest.files())
-
-
-def _epoch(path: str) -> int:
-    """The epoch a state file was written in, which its name begins with. Files newer than the oldest kept
-    checkpoint may belong to an upload under way."""
-    number = posixpath.basename(path).partition(".")[0]
-    return int(number) if number.isdigit() else 1 << 62
+def _epoch(name: str) -> int | None:
+    """The epoch a state file was written in, which its name begins with."""
+    number = name.partition(".")[0]
+    return int(number) if number.isdigit() else None

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import posixpath
-from typing import Any
-
-import fsspec
 
 from domain.execution.job import Layout
 from domain.topology import partition_directory
+from spark_jobs.state.checkpoint_storage import CheckpointStorage
 from spark_jobs.state.store import Manifest, StateMissingError, StateStore, manifests
 
 
@@ -33,18 +30,24 @@ def restore_partition(store: StateStore, layout: Layout, partition: str, checkpo
 
 
 def _install(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> None:
-    root = posixpath.join(layout.checkpoints, layout.spec.name)
-    directory = partition_directory(partition)
-    where = posixpath.join(root, "manifests", str(checkpoint), f"{directory}.json")
+    topology, directory = layout.spec.name, partition_directory(partition)
+    where = layout.checkpoints
     try:
-        filesystem, path = fsspec.core.url_to_fs(where)
-        manifest = manifests.decode(filesystem.cat_file(path))
+        storage = CheckpointStorage(layout.checkpoints)
+        where = storage.manifest_path(topology, checkpoint, directory)
+        manifest = manifests.decode(storage.read_manifest(topology, checkpoint, directory))
         if _has(store, manifest):
             return
-        base = posixpath.join(fsspec.core.url_to_fs(root)[1], "files", directory)
         store.directory.mkdir(parents=True, exist_ok=True)
         for entry in manifest.files():
-            _fetch(filesystem, posixpath.join(base, entry.name), store, entry.name, entry.bytes)
+            target = store.directory / entry.name
+            if target.exists() and target.stat().st_size == entry.bytes:
+                continue
+            temporary = store.directory / f".{entry.name}.{os.getpid()}"
+            storage.fetch_file(topology, directory, entry.name, temporary)
+            if (size := temporary.stat().st_size) != entry.bytes:
+                raise OSError(f"{entry.name} has {size} bytes, its manifest says {entry.bytes}")
+            temporary.rename(target)
     except (OSError, ValueError) as error:
         raise RestoreError(
             f"checkpoint {checkpoint} of {partition} cannot be read from {where}: {error}",
@@ -59,14 +62,3 @@ def _has(store: StateStore, manifest: Manifest) -> bool:
         return store.manifest(manifest.epoch) == manifest
     except (StateMissingError, ValueError):
         return False
-
-
-def _fetch(filesystem: Any, source: str, store: StateStore, name: str, size: int) -> None:
-    target = store.directory / name
-    if target.exists() and target.stat().st_size == size:
-        return
-    temporary = store.directory / f".{name}.{os.getpid()}"
-    filesystem.get_file(source, str(temporary))
-    if temporary.stat().st_size != size:
-        raise OSError(f"{source} has {temporary.stat().st_size} bytes, its manifest says {size}")
-    temporary.rename(target)

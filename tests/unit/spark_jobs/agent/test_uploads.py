@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from domain.messages import CheckpointAck, Snapshot, SnapshotFile
-from spark_jobs.agent.storage import CheckpointStorage
 from spark_jobs.agent.uploads import Uploader, waiting_snapshots
+from spark_jobs.state.checkpoint_storage import CheckpointStorage
 
 TOPOLOGY = "hashtags"
 
