@@ -21,8 +21,8 @@ from domain.topology import Topology, load_topology, load_yaml
 from host import environment
 from spark_jobs.driver.__main__ import prepare_spark_environment
 from spark_jobs.driver.assembly import epoch_loop
-from spark_jobs.driver.coordination import Coordination
 from spark_jobs.driver.loop import EpochLoop
+from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.sources.sample import sample_write
 from supervision.data_plane import DataPlane
@@ -52,7 +52,7 @@ def running(topology: Topology, *, nodes: int = NODES) -> Iterator[EpochLoop]:
             prepare_spark_environment()
             settings = environment.read()
             sample_write(settings.home / "input" / "sample.parquet")
-            coordination = Coordination(
+            coordination = TopologyChannel(
                 topology=topology.name,
                 hosts=settings.zookeeper,
                 session_timeout=settings.session_timeout,

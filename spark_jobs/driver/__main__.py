@@ -23,8 +23,8 @@ from domain.topology import load_topology
 from host import environment
 from host.logs import logging_configuration
 from spark_jobs.driver.assembly import epoch_loop
-from spark_jobs.driver.coordination import Coordination
 from spark_jobs.driver.telemetry import TelemetryStream
+from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.operators.catalogue import catalogue
 
 log = structlog.get_logger()
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     telemetry = TelemetryStream(settings.redis_url)
-    coordination = Coordination(
+    coordination = TopologyChannel(
         topology=options.topology, hosts=settings.zookeeper, session_timeout=settings.session_timeout
     )
     try:
@@ -69,7 +69,7 @@ def _drive(
     settings: environment.Environment,
     stop: threading.Event,
     telemetry: TelemetryStream,
-    coordination: Coordination,
+    coordination: TopologyChannel,
 ) -> int:
     coordination.wait_for_predecessor()
     coordination.refresh(force=True)
@@ -92,7 +92,9 @@ def _drive(
     return 0
 
 
-def _report(topology: str, error: Exception, telemetry: TelemetryStream, coordination: Coordination) -> None:
+def _report(
+    topology: str, error: Exception, telemetry: TelemetryStream, coordination: TopologyChannel
+) -> None:
     """Tell operators why the driver ended; the launcher starts it again."""
     where, hint = getattr(error, "where", "driver"), getattr(error, "hint", "See the driver's log.")
     telemetry.send(ProblemReport(topology=topology, where=where, what=str(error), hint=hint))

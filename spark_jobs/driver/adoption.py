@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from domain.execution.progress import Conductor
 from domain.messages import Plan
-from spark_jobs.driver.coordination import Coordination
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.intake import Intake
 from spark_jobs.driver.placing import Placing
 from spark_jobs.driver.status import Status
+from spark_jobs.driver.topology_channel import TopologyChannel
 
 # How long to wait for the executors of a plan before running without those that are missing, in seconds.
 START_PATIENCE = 45.0
@@ -25,7 +25,7 @@ class Adoption:
     def __init__(
         self,
         *,
-        coordination: Coordination,
+        coordination: TopologyChannel,
         conductor: Conductor,
         placing: Placing,
         intake: Intake,

@@ -12,12 +12,12 @@ from domain.topology import Topology
 from host.environment import Environment
 from spark_jobs.driver.checkpoints import Checkpoints, complete_checkpoints
 from spark_jobs.driver.cluster import Cluster
-from spark_jobs.driver.coordination import Coordination
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.fresh_start import clear_earlier_deployment, deployed_origin
 from spark_jobs.driver.intake import Intake, monotonic_clock
 from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.driver.retention import Retention
+from spark_jobs.driver.topology_channel import TopologyChannel
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def epoch_loop(
     *,
     topology: Topology,
     settings: Environment,
-    coordination: Coordination,
+    coordination: TopologyChannel,
     send: Callable[[Telemetry], None],
     stop: threading.Event,
     executor_memory: str,
@@ -84,7 +84,7 @@ def epoch_loop(
         yield loop
 
 
-def open_log(settings: Environment, topology: Topology, coordination: Coordination) -> EpochLog:
+def open_log(settings: Environment, topology: Topology, coordination: TopologyChannel) -> EpochLog:
     """The epoch log of this deployment; one of an earlier deployment of the same name is cleared away."""
     path = settings.home / "topologies" / topology.name / "epochs.log"
     log = EpochLog(path)

@@ -16,7 +16,6 @@ from domain.topology import Topology
 from spark_jobs.driver.adoption import Adoption
 from spark_jobs.driver.checkpoints import Checkpoints
 from spark_jobs.driver.cluster import Cluster
-from spark_jobs.driver.coordination import Coordination
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.faults import Faults
 from spark_jobs.driver.intake import Intake
@@ -26,6 +25,7 @@ from spark_jobs.driver.pace import ReplayPace
 from spark_jobs.driver.placing import Placing
 from spark_jobs.driver.retention import Retention
 from spark_jobs.driver.status import Status
+from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.driver.watch import JobCancelledError
 
 log = structlog.get_logger()
@@ -47,7 +47,7 @@ class EpochLoop:
         self,
         *,
         topology: Topology,
-        coordination: Coordination,
+        coordination: TopologyChannel,
         cluster: Cluster,
         epoch_log: EpochLog,
         intake: Intake,

@@ -9,7 +9,7 @@ from domain.execution.job import Layout, operator_levels
 from domain.messages import Plan
 from domain.topology import Topology
 from spark_jobs.driver.cluster import Cluster, Executor
-from spark_jobs.driver.coordination import Coordination
+from spark_jobs.driver.topology_channel import TopologyChannel
 
 SMOOTHING = 0.3
 
@@ -23,7 +23,7 @@ class Placing:
         topology: Topology,
         *,
         cluster: Cluster,
-        coordination: Coordination,
+        coordination: TopologyChannel,
         clock: Callable[[], float],
         outputs: str,
         checkpoint_url: str,

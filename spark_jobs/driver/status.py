@@ -8,8 +8,8 @@ from collections.abc import Callable
 import structlog
 
 from domain.messages import DriverState, DriverStatus, ProblemReport, Telemetry
-from spark_jobs.driver.coordination import Coordination
 from spark_jobs.driver.epoch_log import EpochLog
+from spark_jobs.driver.topology_channel import TopologyChannel
 
 log = structlog.get_logger()
 STATUS_INTERVAL = 2.0
@@ -21,7 +21,7 @@ class Status:
     def __init__(
         self,
         topology: str,
-        coordination: Coordination,
+        coordination: TopologyChannel,
         send: Callable[[Telemetry], None],
         clock: Callable[[], float],
     ) -> None:

@@ -40,7 +40,7 @@ class AnotherDriverError(RuntimeError):
     """A living driver of this topology holds the driver znode."""
 
 
-class Coordination:
+class TopologyChannel:
     """One ZooKeeper session. After `refresh()` the attributes hold what ZooKeeper last said."""
 
     def __init__(self, *, topology: str, hosts: str, session_timeout: float) -> None:
