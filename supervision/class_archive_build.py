@@ -45,7 +45,7 @@ def main() -> int:
     try:
         archive = archive_path(java_home() / "bin" / "java", spark_home())
         archive.parent.mkdir(parents=True, exist_ok=True)
-        # One at a time; who waited finds it done.
+        # One build at a time; a process that had to wait finds the archive made.
         lock = os.open(archive.parent, os.O_RDONLY)
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.is_file():

@@ -108,7 +108,7 @@ def control_programs(installation: Installation) -> list[Program]:
                 *("--schedule", str(installation.run / "beat-schedule")),
             ),
             priority=40,
-            ready=lambda: True,  # it says nothing while all is well
+            ready=lambda: True,  # it logs nothing while it works
             settle=IMPORT_SECONDS,
             stop_wait=5,
         ),

@@ -44,8 +44,8 @@ class Rest:
         return list(rows)
 
     def call(self, method: str, path: str, body: Any = None, *, key: str = "") -> Any:
-        """The decoded answer. Raises `RestError` for every status above 299 and when nobody answers."""
-        # The server is on this host: nobody in between could have read the token.
+        """The decoded answer. Raises `RestError` for every status above 299 and when there is no answer."""
+        # The server is on this host, so the token does not cross a network.
         headers = {
             "Authorization": f"Token {self._token}",
             "Accept": "application/json",

@@ -162,7 +162,7 @@ def _status(name: str, rest: Rest) -> str:
 
 
 def _undeploy(installation: Installation, name: str, rest: Rest) -> None:
-    """A source was named: what runs under this name from before has to make room for it."""
+    """A source was named: an earlier topology of this name is ended first."""
     if _status(name, rest) in ("absent", *AT_REST):
         return
     manage(installation, "undeploy", name, "--reason", "make up with another source")

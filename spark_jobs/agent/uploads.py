@@ -74,7 +74,7 @@ class Uploader(threading.Thread):
                 self._in_flight[path] = self._pool.submit(self.upload, path)
 
     def upload(self, path: Path) -> bool:
-        """Upload one snapshot and acknowledge it; True when it is done with, well or not."""
+        """Upload one snapshot and acknowledge the result; False if it has to be tried again."""
         started = time.monotonic()
         try:
             snapshot = decode(path.read_bytes(), Snapshot)

@@ -163,7 +163,7 @@ def test_zookeeper_restart_opens_no_incident(stack: Stack) -> None:
 
 
 def test_zookeeper_that_loses_its_data_opens_no_incident(stack: Stack) -> None:
-    """Everybody needs a new session then, and what was there has to be written again."""
+    """Every process needs a new session then, and everything has to be written again."""
     before, generation = len(stack.incidents()), stack.plans("demo")[-1]["generation"]
     applied = stack.applied("demo")
     stack.kill("zookeeper")
