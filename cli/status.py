@@ -32,7 +32,7 @@ TONES: dict[str, dict[str, str]] = {
     },
     "wave": {
         "proposed": WARN, "planned": IDLE, "published": BUSY, "replaying": BUSY,
-        "caught up": GOOD, "verified": DONE, "superseded": IDLE, "failed": BAD,
+        "caught up": GOOD, "verified": DONE, "superseded": IDLE,
     },
     "checkpoint": {"started": BUSY, "completed": GOOD, "failed": BAD, "undone": IDLE},
     "operation": {"pending": IDLE, "running": BUSY, "succeeded": DONE, "failed": BAD},

@@ -19,6 +19,9 @@ from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parents[1]
 
+PROVIDERS = ("local", "script")
+"""Who brings up nodes: this installation, as processes of its own host, or an executable."""
+
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"", "0", "false", "no", "off"})
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
@@ -107,6 +110,8 @@ class Environment:
     heartbeat_interval: float
     fault_injection: bool
     cpu_caps: bool
+    provider: str
+    provider_script: str
     replacement_delay: Delay
     correlation_window: float
     correlation_threshold: int
@@ -211,6 +216,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
     database_url = reader.text("RESURGE_DATABASE_URL", f"sqlite:///{home}/db/resurge.sqlite3")
     database_parse(database_url)
     delay = reader.text("RESURGE_REPLACEMENT_DELAY", "uniform:120:360")
+    provider, provider_script = _provider_read(reader)
     return Environment(
         home=home,
         port=reader.integer("RESURGE_PORT", 8000, 1, 65535),
@@ -227,6 +233,8 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         fault_injection=reader.flag("RESURGE_FAULT_INJECTION", False),
         # Local nodes are held to their capacity where control groups can be written.
         cpu_caps=reader.flag("RESURGE_CPU_CAPS", True),
+        provider=provider,
+        provider_script=provider_script,
         replacement_delay=Delay.parse(delay, "RESURGE_REPLACEMENT_DELAY"),
         correlation_window=reader.number("RESURGE_CORRELATION_WINDOW", 10.0, 0.0),
         correlation_threshold=reader.integer("RESURGE_CORRELATION_THRESHOLD", 2, 1, 100_000),
@@ -250,6 +258,24 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         # Webhooks go to public addresses only, and to what the administrator of the hosts names here.
         webhook_networks=reader.networks("RESURGE_WEBHOOK_NETWORKS"),
     )
+
+
+def _provider_read(reader: _Reader) -> tuple[str, str]:
+    """Who brings up nodes, and the executable of the provider `script`.
+
+    Whether that file exists is asked where it is run: nodes on other hosts read these variables too.
+    """
+    provider = reader.text("RESURGE_PROVIDER", PROVIDERS[0])
+    script = reader.text("RESURGE_PROVIDER_SCRIPT", "")
+    if provider not in PROVIDERS:
+        raise InvalidEnvironment(f"RESURGE_PROVIDER={provider!r}: {' or '.join(PROVIDERS)}")
+    if provider == "script" and not script:
+        raise InvalidEnvironment(
+            "RESURGE_PROVIDER=script needs RESURGE_PROVIDER_SCRIPT: the path of the executable"
+        )
+    if script and not Path(script).is_absolute():
+        raise InvalidEnvironment(f"RESURGE_PROVIDER_SCRIPT={script!r}: write the whole path, from /")
+    return provider, script
 
 
 def database_parse(url: str) -> dict[str, str | int]:

@@ -77,7 +77,7 @@ class DataPlane:
     def stop(self) -> None:
         for node in self.provider.nodes():
             self.provider.fail(node.description.name)
-            self.provider.forget(node.description.name)
+            self.provider.release(node.description.name)
         for child in reversed(self._children.values()):
             end_session(child.pid, grace=5)
             child.wait()

@@ -80,9 +80,20 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
     ),
     "Nodes and their provider": (
         Setting(
+            "RESURGE_PROVIDER", "provider",
+            "Who brings up nodes. local: processes on this machine. script: the executable that "
+            "RESURGE_PROVIDER_SCRIPT names.",
+        ),
+        Setting(
+            "RESURGE_PROVIDER_SCRIPT", "provider_script",
+            "Path of the executable that the launcher runs with acquire, release, list or fail, and with "
+            "JSON as its input and output.", True,
+        ),
+        Setting(
             "RESURGE_REPLACEMENT_DELAY", "replacement_delay",
-            "Seconds until a replacement node of the provider `local` (processes on this machine) is up. "
-            "The planner `look_ahead` and what-if expect nodes by it.",
+            "Seconds from the request of a replacement node to its start. The provider `local` draws the "
+            "delay from it, the planner `look_ahead` and what-if expect nodes by it: with the provider "
+            "`script`, say here how long it takes.",
         ),
         Setting(
             "RESURGE_CPU_CAPS", "cpu_caps",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.conf import settings
 
@@ -16,11 +15,13 @@ from controlplane.events.representation import Change
 from controlplane.events.services import event_publish
 from controlplane.incidents.choices import PLAN_CURRENT, IncidentState, PlanKind, PlanState
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.incidents.plan_states import PLAN_EVENTS, plan_move
 from controlplane.incidents.representation import entry_change, incident_change, plan_change
-from controlplane.nodes.choices import NODE_REQUEST_OPEN, NodeRequestState, NodeState
+from controlplane.nodes.choices import NODE_AWAITED, NODE_REQUEST_OPEN, NodeRequestState, NodeState
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.representation import node_change
 from controlplane.nodes.selectors import node_name_next
+from controlplane.nodes.states import node_move, request_move
 from controlplane.topologies.choices import PartitionState, RecoveryMethod, TopologyStatus
 from controlplane.topologies.failures import partitions_assign, partitions_failed, topology_status_set
 from controlplane.topologies.models import Topology
@@ -56,18 +57,6 @@ class Applied:
     checkpoint: list[str] = field(default_factory=list)
     changed: bool = False
 
-
-_PLAN_MOVES: dict[str, tuple[frozenset[str], PlanState, str, EventKind]] = {
-    "published": (
-        frozenset({PlanState.PLANNED}), PlanState.PUBLISHED, "published_at", EventKind.PLAN_PUBLISHED,
-    ),
-    "applied": (
-        frozenset({PlanState.PLANNED, PlanState.PUBLISHED}), PlanState.APPLIED, "applied_at",
-        EventKind.PLAN_APPLIED,
-    ),
-    "verified": (PLAN_CURRENT, PlanState.VERIFIED, "verified_at", EventKind.PLAN_VERIFIED),
-    "superseded": (PLAN_CURRENT, PlanState.SUPERSEDED, "", EventKind.PLAN_SUPERSEDED),
-}  # fmt: skip
 
 # Of several things that happened in one step, the event is named for the first of these.
 _SIGNIFICANCE = (
@@ -155,8 +144,6 @@ class Application:
 
     def _ask_for_node(self, asked: AskForNode) -> None:
         lost = Node.objects.filter(name=asked.lost_node).first()
-        # The same key draws the same delay, so a repeated step changes nothing.
-        delay = settings.RESURGE.replacement_delay.draw(random.Random(asked.key))  # noqa: S311
         request, created = NodeRequest.objects.get_or_create(
             key=asked.key,
             defaults={
@@ -167,7 +154,6 @@ class Application:
                 "capacity": lost.capacity if lost else 100.0,
                 "standby": lost.standby if lost else False,
                 "requested_at": self.at,
-                "due_at": self.at + timedelta(seconds=delay),
                 "attempt": asked.attempt,
             },
         )
@@ -181,21 +167,20 @@ class Application:
                 "slots": request.slots,
                 "capacity": request.capacity,
                 "standby": request.standby,
-                "state": NodeState.REQUESTED,
+                "provider": settings.RESURGE.provider,
             },
         )
         self.add(node_change(node))
 
     def _give_up_request(self, given_up: GiveUpRequest) -> None:
         request = NodeRequest.objects.filter(key=given_up.key, state__in=NODE_REQUEST_OPEN).first()
-        if request is None:
+        if request is None or not request_move(
+            request, NodeRequestState.FAILED, at=self.at, error=given_up.reason
+        ):
             return
-        request.state, request.error = NodeRequestState.FAILED, given_up.reason
-        request.save(update_fields=["state", "error"])
-        node = Node.objects.filter(name=request.node_name, state=NodeState.REQUESTED).first()
-        if node is not None:
-            node.state = NodeState.LEFT
-            node.save(update_fields=["state"])
+        # One that has registered meanwhile stays: it serves as a spare.
+        node = Node.objects.filter(name=request.node_name, state__in=NODE_AWAITED).first()
+        if node is not None and node_move(node, NodeState.LEFT):
             self.add(node_change(node))
 
     def _create_plan(self, plan: CreatePlan) -> None:
@@ -207,7 +192,7 @@ class Application:
         topology = self.topology(plan.topology)
         topology.generation = plan.generation
         for earlier in RecoveryPlan.objects.filter(topology=topology, state__in=PLAN_CURRENT):
-            self._move(earlier, "superseded")
+            self._move(earlier, PlanState.SUPERSEDED)
         row = RecoveryPlan.objects.create(
             topology=topology,
             incident=self.incident,
@@ -242,31 +227,33 @@ class Application:
     def _mark_plan(self, mark: MarkPlan) -> None:
         row = RecoveryPlan.objects.filter(topology__name=mark.topology, generation=mark.generation).first()
         if row is not None and row.incident_id == self.incident.pk:
-            self._move(row, mark.state)
+            if mark.state == "caught_up":
+                self._caught_up(row)
+            else:
+                self._move(row, PlanState(mark.state))
 
-    def _move(self, row: RecoveryPlan, to: str) -> None:
-        if to == "caught_up":
-            if row.caught_up_at is not None:
-                return
+    def _caught_up(self, row: RecoveryPlan) -> None:
+        """A moment in the life of an applied plan, not a state: the next wave may supersede it later."""
+        if row.caught_up_at is None:
             row.caught_up_at = self.at
             row.save(update_fields=["caught_up_at"])
-        else:
-            allowed, state, moment, kind = _PLAN_MOVES[to]
-            if row.state not in allowed:
-                return
-            row.state = state
-            if moment:
-                setattr(row, moment, self.at)
-            row.save()
-            self.kinds.add(kind)
-            if to == "applied":
-                whole = row.rollback or row.kind == PlanKind.RESTORE
-                undone_by = row.generation if whole else None
-                self.add(
-                    *checkpoint_restored(
-                        topology=row.topology, epoch=row.checkpoint, at=self.at, undone_by=undone_by
-                    )
+            self._add_plan(row)
+
+    def _move(self, row: RecoveryPlan, to: PlanState) -> None:
+        if not plan_move(row, to, at=self.at):
+            return
+        self.kinds.add(PLAN_EVENTS[to])
+        if to is PlanState.APPLIED:
+            whole = row.rollback or row.kind == PlanKind.RESTORE
+            undone_by = row.generation if whole else None
+            self.add(
+                *checkpoint_restored(
+                    topology=row.topology, epoch=row.checkpoint, at=self.at, undone_by=undone_by
                 )
+            )
+        self._add_plan(row)
+
+    def _add_plan(self, row: RecoveryPlan) -> None:
         incident = row.incident.number if row.incident is not None else None
         self.add(plan_change(row, topology=row.topology.name, incident=incident))
 

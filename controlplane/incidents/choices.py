@@ -44,7 +44,6 @@ class PlanState(ColouredChoices):
     APPLIED = "applied", "teal", "Applied"
     VERIFIED = "verified", "green", "Verified"
     SUPERSEDED = "superseded", "grey", "Superseded"
-    FAILED = "failed", "red", "Failed"
 
 
 PLAN_CURRENT = frozenset({PlanState.PLANNED, PlanState.PUBLISHED, PlanState.APPLIED})

@@ -10,6 +10,7 @@ from controlplane.events.choices import EventKind
 from controlplane.events.services import event_publish
 from controlplane.incidents.choices import PlanState
 from controlplane.incidents.models import RecoveryPlan
+from controlplane.incidents.plan_states import plan_move
 from controlplane.incidents.representation import plan_change
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import topology_change
@@ -22,15 +23,12 @@ log = structlog.get_logger(__name__)
 def plan_mark_published(*, topology: str, generation: int) -> bool:
     """A plan is in ZooKeeper. True if it was recorded now; plans of incidents are moved by their machine."""
     plan = (
-        RecoveryPlan.objects.select_for_update()
-        .filter(topology__name=topology, generation=generation, state=PlanState.PLANNED)
+        RecoveryPlan.objects.filter(topology__name=topology, generation=generation)
         .select_related("topology", "incident")
         .first()
     )
-    if plan is None:
+    if plan is None or not plan_move(plan, PlanState.PUBLISHED, at=timezone.now()):
         return False
-    plan.state, plan.published_at = PlanState.PUBLISHED, timezone.now()
-    plan.save(update_fields=["state", "published_at"])
     number = plan.incident.number if plan.incident is not None else None
     event_publish(
         kind=EventKind.PLAN_PUBLISHED,
@@ -60,10 +58,9 @@ def plan_adopt(*, topology: str, plan: Plan) -> None:
         assignment=plan.assignment,
         restore=plan.restore,
         buffering=plan.buffering,
-        state=PlanState.PUBLISHED,
-        published_at=timezone.now(),
         reason="found in ZooKeeper, ahead of the database",
     )
+    plan_move(adopted, PlanState.PUBLISHED, at=timezone.now())
     event_publish(
         kind=EventKind.PLAN_PUBLISHED,
         topology=topology,
@@ -78,20 +75,9 @@ def plan_adopt(*, topology: str, plan: Plan) -> None:
 @transaction.atomic
 def plan_mark_applied(*, topology: str, generation: int) -> bool:
     """The driver runs a deployment plan: it is applied and needs no verification."""
-    plan = (
-        RecoveryPlan.objects.select_for_update()
-        .filter(
-            topology__name=topology,
-            generation=generation,
-            incident=None,
-            state__in=(PlanState.PLANNED, PlanState.PUBLISHED),
-        )
-        .first()
-    )
-    if plan is None:
+    plan = RecoveryPlan.objects.filter(topology__name=topology, generation=generation, incident=None).first()
+    if plan is None or not plan_move(plan, PlanState.APPLIED, at=timezone.now()):
         return False
-    plan.state, plan.applied_at = PlanState.APPLIED, timezone.now()
-    plan.save(update_fields=["state", "applied_at"])
     event_publish(
         kind=EventKind.PLAN_APPLIED,
         topology=topology,

@@ -6,11 +6,13 @@ from collections import defaultdict
 
 from django.conf import settings
 from django.db import transaction
+from django.utils import timezone
 
 from controlplane.errors import Conflict
 from controlplane.events.representation import Change
 from controlplane.incidents.choices import PLAN_CURRENT, PlanKind, PlanState
 from controlplane.incidents.models import RecoveryPlan
+from controlplane.incidents.plan_states import plan_move
 from controlplane.incidents.representation import plan_change
 from controlplane.nodes.choices import NODE_USABLE
 from controlplane.nodes.models import Node
@@ -54,12 +56,13 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
     topology.generation += 1
     topology.applied_generation = topology.generation  # telemetry of earlier runs is void
     topology.save(update_fields=["generation", "applied_generation", "updated_at"])
-    superseded = list(
-        RecoveryPlan.objects.filter(topology=topology, state__in=PLAN_CURRENT).select_related("incident")
-    )
-    for earlier in superseded:
-        earlier.state = PlanState.SUPERSEDED
-    RecoveryPlan.objects.filter(pk__in=[plan.pk for plan in superseded]).update(state=PlanState.SUPERSEDED)
+    now = timezone.now()
+    current = RecoveryPlan.objects.filter(topology=topology, state__in=PLAN_CURRENT)
+    superseded = [
+        earlier
+        for earlier in current.select_related("incident")
+        if plan_move(earlier, PlanState.SUPERSEDED, at=now)
+    ]
     plan = RecoveryPlan.objects.create(
         topology=topology,
         generation=topology.generation,

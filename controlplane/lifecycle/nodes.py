@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 import structlog
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -16,7 +17,6 @@ from controlplane.errors import Conflict
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Door, EventKind
 from controlplane.events.pace import round_begins
-from controlplane.events.representation import Change
 from controlplane.events.services import event_publish
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
 from controlplane.incidents.loading import plans_newest
@@ -33,6 +33,7 @@ from controlplane.nodes.choices import (
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.representation import node_change
 from controlplane.nodes.selectors import node_get
+from controlplane.nodes.states import node_move, request_move
 from controlplane.topologies.bulk import rows_update
 from domain.messages import NodeRegistration, NodeStats
 from domain.recovery.events import Event, NodeArrived, NodeReturned, NodesLost
@@ -49,7 +50,9 @@ def node_register(
     *, registration: NodeRegistration, at: datetime, returned: bool = False, evidence: str = ""
 ) -> Node:
     """A node registered: it is alive. `returned`: its processes never stopped since it was last known."""
-    node, created = Node.objects.select_for_update().get_or_create(name=registration.id)
+    node, created = Node.objects.select_for_update().get_or_create(
+        name=registration.id, defaults={"provider": settings.RESURGE.provider}
+    )
     before = node.state
     node.address = registration.address
     node.rack = registration.rack
@@ -60,10 +63,11 @@ def node_register(
     node.pid = registration.pid
     node.registered_at = datetime.fromtimestamp(registration.registered_at, tz=UTC)
     node.last_heartbeat = at
-    node.state = NodeState.DRAINING if before == NodeState.DRAINING and returned else NodeState.ALIVE
     node.save()
-    joined = NodeRequest.objects.filter(node_name=node.name, state__in=NODE_REQUEST_OPEN)
-    joined.update(state=NodeRequestState.JOINED, joined_at=at)
+    if not (before == NodeState.DRAINING and returned):
+        node_move(node, NodeState.ALIVE)
+    for request in NodeRequest.objects.filter(node_name=node.name, state__in=NODE_REQUEST_OPEN):
+        request_move(request, NodeRequestState.JOINED, at=at)
     event_publish(kind=EventKind.NODE_JOINED, node=node.name, changes=[node_change(node)], reason=evidence)
     if created or before != NodeState.ALIVE:
         log.info("node joined", node=node.name, session=node.session, returned=returned)
@@ -103,22 +107,27 @@ def nodes_heartbeat(*, stats: Iterable[NodeStats], at: datetime) -> None:
 @transaction.atomic
 def node_suspect(*, name: str, evidence: str) -> None:
     """Record a node as suspect; its partitions still count as running."""
-    _state_move(name, {NodeState.ALIVE}, NodeState.SUSPECT, EventKind.NODE_SUSPECT, evidence)
+    node = Node.objects.filter(name=name).first()
+    if node is not None:
+        _move_and_tell(node, NodeState.SUSPECT, EventKind.NODE_SUSPECT, reason=evidence)
 
 
 @transaction.atomic
 def node_trust(*, name: str, evidence: str) -> None:
     """The doubt was wrong."""
-    _state_move(name, {NodeState.SUSPECT}, NodeState.ALIVE, EventKind.NODE_UPDATED, evidence)
+    node = Node.objects.select_for_update().filter(name=name, state=NodeState.SUSPECT).first()
+    if node is not None:
+        _move_and_tell(node, NodeState.ALIVE, EventKind.NODE_UPDATED, reason=evidence)
 
 
-def _state_move(name: str, allowed: set[NodeState], to: NodeState, kind: EventKind, reason: str) -> None:
-    node = Node.objects.select_for_update().filter(name=name, state__in=allowed).first()
-    if node is None:
-        return
-    node.state = to
-    node.save(update_fields=["state"])
-    event_publish(kind=kind, node=name, changes=[node_change(node, only=("state",))], reason=reason)
+def _move_and_tell(node: Node, to: NodeState, kind: EventKind, *, reason: str, actor: str = "") -> bool:
+    """Move a node and publish the event of it; False where its state does not allow the move."""
+    if not node_move(node, to):
+        return False
+    event_publish(
+        kind=kind, node=node.name, changes=[node_change(node, only=("state",))], actor=actor, reason=reason
+    )
+    return True
 
 
 @transaction.atomic
@@ -132,16 +141,21 @@ def nodes_lost(*, evidence: Mapping[str, str], at: datetime) -> Incident | None:
     known = Node.objects.select_for_update().filter(name__in=evidence).exclude(state__in=NODE_GONE)
     for node in known.order_by("name"):
         gone_in_order = node.state == NodeState.DRAINING and node.name not in hosting
-        node.state = NodeState.LEFT if gone_in_order else NodeState.LOST
-        node.save(update_fields=["state"])
-        changes: list[Change] = [node_change(node, only=("state",))]
+        to = NodeState.LEFT if gone_in_order else NodeState.LOST
         kind = EventKind.NODE_LEFT if gone_in_order else EventKind.NODE_LOST
-        event_publish(kind=kind, node=node.name, changes=changes, reason=evidence[node.name])
-        if not gone_in_order:
+        moved = _move_and_tell(node, to, kind, reason=evidence[node.name])
+        if moved and not gone_in_order:
             lost[node.name] = evidence[node.name]
     if not lost:
         return None
     return incident_open_or_grow(events=[NodesLost(at=at.timestamp(), nodes=lost)], at=at)
+
+
+@transaction.atomic
+def nodes_leave(*, reason: str) -> None:
+    """Record that every present node leaves in good order, so that its absence is no failure."""
+    for node in Node.objects.select_for_update().filter(state__in=NODE_PRESENT):
+        _move_and_tell(node, NodeState.LEFT, EventKind.NODE_LEFT, reason=reason)
 
 
 # ---- asked for by an operator --------------------------------------------------------------------
@@ -162,12 +176,7 @@ def node_drain(*, name: str, actor: str, reason: str, door: Door = Door.SYSTEM) 
         actor=actor, door=door, action="node.drained", target=name,
         before={"state": node.state}, after={"state": NodeState.DRAINING}, reason=reason,
     )  # fmt: skip
-    node.state = NodeState.DRAINING
-    node.save(update_fields=["state"])
-    event_publish(
-        kind=EventKind.NODE_UPDATED, node=name, changes=[node_change(node, only=("state",))],
-        actor=actor, reason=reason,
-    )  # fmt: skip
+    _move_and_tell(node, NodeState.DRAINING, EventKind.NODE_UPDATED, reason=reason, actor=actor)
     if not any(name in plan.assignment.values() for plan in plans_newest().values()):
         return None
     return drain_record(node=name, actor=actor, reason=reason)
@@ -185,12 +194,7 @@ def node_activate(*, name: str, actor: str, reason: str, door: Door = Door.SYSTE
         actor=actor, door=door, action="node.activated", target=name,
         before={"state": node.state}, after={"state": NodeState.ALIVE}, reason=reason,
     )  # fmt: skip
-    node.state = NodeState.ALIVE
-    node.save(update_fields=["state"])
-    event_publish(
-        kind=EventKind.NODE_UPDATED, node=name, changes=[node_change(node, only=("state",))],
-        actor=actor, reason=reason,
-    )  # fmt: skip
+    _move_and_tell(node, NodeState.ALIVE, EventKind.NODE_UPDATED, reason=reason, actor=actor)
     for incident in incidents_open():
         now = timezone.now().timestamp()
         incident_advance(number=incident.number, events=[NodeArrived(at=now, node=name)], may_plan=False)

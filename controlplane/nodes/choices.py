@@ -21,6 +21,9 @@ NODE_USABLE = frozenset({NodeState.ALIVE})
 NODE_PRESENT = frozenset({NodeState.ALIVE, NodeState.SUSPECT, NodeState.DRAINING})
 """Its partitions still count as running."""
 
+NODE_AWAITED = frozenset({NodeState.REQUESTED, NodeState.JOINING})
+"""A provider is to bring it, and it has not registered."""
+
 NODE_GONE = frozenset({NodeState.LOST, NodeState.LEFT})
 
 

@@ -53,7 +53,11 @@ class NodeRequest(models.Model):
     capacity = models.FloatField(default=100.0, help_text="CPU percent")
     standby = models.BooleanField(default=False)
     requested_at = models.DateTimeField()
-    due_at = models.DateTimeField(help_text="the provider will not bring it up before")
+    due_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="the provider will not bring it up before; empty: it named no time",
+    )
     state = models.CharField(
         max_length=16,
         choices=NodeRequestState.choices,

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
 import structlog
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError, close_old_connections, connections
 
+from controlplane.lifecycle.nodes import nodes_leave
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.models import Topology
 from host.environment import Environment
 from workers.launcher.drivers import Drivers, WantedDriver
-from workers.launcher.nodes import (
-    FirstNodes,
-    dead_nodes_forget,
-    due_nodes_launch,
-    first_nodes_launch,
-    nodes_leave,
-)
-from workers.providers.base import NodeProvider
+from workers.launcher.nodes import Nodes
+from workers.providers.base import NodeProvider, ProviderError
 
 log = structlog.get_logger()
 
@@ -36,28 +32,35 @@ class Launcher:
         self._environment = environment
         self._provider = provider
         self._drivers = Drivers(environment.home)
+        self._nodes = Nodes(provider, order=environment.run / "first-nodes.json")
         self._stop = threading.Event()
 
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         log.info("launcher starts", provider=self._provider.describe().text)
-        while not self._stop.is_set():
-            try:
-                self.step()
-            except DatabaseError as error:
-                log.warning("database not usable now", error=str(error))
-            self._stop.wait(INTERVAL)
-            close_old_connections()
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="nodes") as pool:
+            # Beside the drivers: a provider that takes its time must not keep a driver from its restart.
+            nodes = pool.submit(self._repeat, self._nodes.step)
+            self._repeat(lambda: self._drivers.reconcile(wanted_drivers()))
+        nodes.result()
         if (self._environment.run / "stopping").exists():
             self._end_everything()
         log.info("launcher ends")
 
-    def step(self) -> None:
-        first_nodes_launch(provider=self._provider, order=self._environment.run / "first-nodes.json")
-        dead_nodes_forget(provider=self._provider)
-        due_nodes_launch(provider=self._provider, default=FirstNodes(nodes=0))
-        self._drivers.reconcile(wanted_drivers())
+    def _repeat(self, step: Callable[[], None]) -> None:
+        """Until the launcher ends; an error that `step` does not expect ends it, to be started again."""
+        try:
+            while not self._stop.is_set():
+                try:
+                    step()
+                except DatabaseError as error:
+                    log.warning("database not usable now", error=str(error))
+                self._stop.wait(INTERVAL)
+                close_old_connections()
+        finally:
+            self._stop.set()
+            connections.close_all()
 
     def _end_everything(self) -> None:
         self._drivers.end_all()
@@ -65,9 +68,12 @@ class Launcher:
             nodes_leave(reason="the installation is stopped")
         except DatabaseError as error:
             log.warning("nodes not recorded as left", error=str(error))
-        with ThreadPoolExecutor(max_workers=8) as pool:
-            for node in self._provider.nodes():
-                pool.submit(self._provider.halt, node.description.name)
+        try:
+            with ThreadPoolExecutor(max_workers=8) as pool:
+                names = [node.description.name for node in self._provider.nodes()]
+                list(pool.map(lambda name: self._provider.release(name, keep_disk=True), names))
+        except ProviderError as error:
+            log.error("nodes not ended", error=str(error))
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._stop.set()

@@ -1,7 +1,11 @@
-"""Starting the first nodes of an installation and the replacements that recovery asked for."""
+"""Having the provider bring up the nodes that are asked for, and comparing what it has with the requests."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -9,15 +13,29 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from controlplane.events.choices import EventKind
-from controlplane.events.services import event_publish
-from controlplane.nodes.choices import NODE_PRESENT, NODE_REQUEST_OPEN, NodeRequestState, NodeState
+from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
+from controlplane.incidents.services import story_add
+from controlplane.nodes.choices import NODE_PRESENT, NODE_REQUEST_OPEN, NodeRequestState
 from controlplane.nodes.models import Node, NodeRequest
-from controlplane.nodes.representation import node_change
+from controlplane.nodes.requests import (
+    FIRST_KEY,
+    first_nodes_request,
+    request_back_off,
+    request_expect,
+    request_failed,
+    request_started,
+    requests_due,
+    requests_unanswered,
+)
 from controlplane.nodes.selectors import node_name_next
-from workers.providers.base import NodeDescription, NodeProvider, ProviderError
+from workers.providers.base import NodeDescription, NodeProvider, NodeWanted, ProviderError, RunningNode
 
 log = structlog.get_logger()
+
+LIST_AGAIN = 5.0
+"""Seconds until a provider that could not list its nodes is asked again."""
+SIDE_BY_SIDE = 8
+"""Calls of a provider that run at the same time."""
 
 
 class FirstNodes(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,73 +50,161 @@ class FirstNodes(msgspec.Struct, frozen=True, kw_only=True):
 _first_nodes = msgspec.json.Decoder(FirstNodes)
 
 
-def first_nodes_launch(*, provider: NodeProvider, order: Path) -> None:
-    """Start the nodes of the last run again (same names, same disks) and new ones up to the number
+class Nodes:
+    """One step after the other, on a thread of the launcher. Nothing is acquired before the provider has said
+    once what it has: a launcher before this one may have been killed between a call of the provider and the
+    note of it."""
+
+    def __init__(self, provider: NodeProvider, *, order: Path) -> None:
+        self._provider = provider
+        self._order = order
+        self._list_at = 0.0
+        self._listed = False
+
+    def step(self) -> None:
+        if time.monotonic() >= self._list_at:
+            self._compare()
+        if self._listed and not requests_serve(provider=self._provider):
+            self._list_at = 0.0  # what has failed may have started all the same
+
+    def _compare(self) -> None:
+        try:
+            known = self._provider.nodes()
+        except ProviderError as error:
+            log.error("nodes not listed", error=str(error))
+            requests_unanswered(error=str(error))
+            self._list_at = time.monotonic() + LIST_AGAIN
+            return
+        self._list_at = time.monotonic() + self._provider.list_interval
+        if self._order.exists():
+            if first_nodes_launch(provider=self._provider, known=known, order=self._order):
+                self._list_at = 0.0  # what was dead in this listing may run by now
+        else:
+            nodes_compare(provider=self._provider, known=known)
+        self._listed = True
+
+
+def first_nodes_launch(*, provider: NodeProvider, known: Iterable[RunningNode], order: Path) -> bool:
+    """Start the nodes of the last run again (same names, same disks) and ask for new ones up to the number
     ordered. The order is removed when it is carried out, so that a restarted launcher, which finds dead
-    nodes, does not mistake them for ones to be started."""
-    try:
-        wanted = _first_nodes.decode(order.read_bytes())
-    except FileNotFoundError:
-        return
-    known = provider.nodes()
-    for node in known:
-        _launch(provider, node.description)
+    nodes, does not mistake them for ones to be started. False where a node comes back later: then the order
+    stays and is looked at again."""
+    wanted = _first_nodes.decode(order.read_bytes())
     names = {node.description.name for node in known}
-    missing = wanted.nodes - len(names) - NodeRequest.objects.filter(state__in=NODE_REQUEST_OPEN).count()
-    for _ in range(missing):
+    keys = dict(NodeRequest.objects.filter(node_name__in=names).values_list("node_name", "key"))
+    stopped = [
+        NodeWanted(
+            request=keys.get(node.description.name, f"{FIRST_KEY}{node.description.name}"),
+            requested_at=time.time(),
+            replacement=False,
+            node=node.description,
+        )
+        for node in known
+        if not node.alive
+    ]
+    answers = _acquire(provider, stopped)
+    names |= set(NodeRequest.objects.filter(state__in=NODE_REQUEST_OPEN).values_list("node_name", flat=True))
+    new: list[tuple[str, str]] = []
+    while len(names) < wanted.nodes:
         name = node_name_next(names)
         names.add(name)
-        rack = wanted.racks[(int(name.rpartition("-")[2]) - 1) % len(wanted.racks)]
-        _launch(provider, NodeDescription(name=name, rack=rack, slots=wanted.slots, capacity=wanted.capacity))
+        new.append((name, wanted.racks[(int(name.rpartition("-")[2]) - 1) % len(wanted.racks)]))
+    first_nodes_request(names_and_racks=new, slots=wanted.slots, capacity=wanted.capacity, at=timezone.now())
+    if any(isinstance(answer, float) for answer in answers):
+        return False
     order.unlink(missing_ok=True)
+    return True
 
 
-def due_nodes_launch(*, provider: NodeProvider, default: FirstNodes) -> None:
-    """Start every requested node whose time has come."""
-    due = NodeRequest.objects.filter(state=NodeRequestState.PENDING, due_at__lte=timezone.now())
-    for request in due.order_by("due_at", "id"):
-        description = NodeDescription(
-            name=request.node_name,
-            rack=request.rack or default.racks[0],
-            slots=request.slots or default.slots,
-            capacity=round(request.capacity or default.capacity),
-            standby=request.standby,
-        )
-        error = _launch(provider, description)
-        request.state = NodeRequestState.FAILED if error else NodeRequestState.STARTED
-        request.error = error
-        request.started_at = timezone.now()
-        request.save(update_fields=["state", "error", "started_at"])
+def requests_serve(*, provider: NodeProvider) -> bool:
+    """Ask the provider for every node that is wanted and due; False if it could not bring up one of them."""
+    due: list[NodeRequest] = []
+    for request in requests_due(at=timezone.now()):
+        until = request_back_off(request) if request.due_at is None else None
+        if until is not None and until > timezone.now():
+            request_expect(request=request, due_at=until)
+        else:
+            due.append(request)
+    answers = _acquire(provider, [_wanted(request) for request in due])
+    for request, answer in zip(due, answers, strict=True):
+        if answer is None:
+            request_started(request=request, at=timezone.now())
+        elif isinstance(answer, float):
+            request_expect(request=request, due_at=datetime.fromtimestamp(answer, tz=UTC))
+        else:
+            request_give_up(request=request, error=str(answer))
+    return not any(isinstance(answer, ProviderError) for answer in answers)
 
 
-def dead_nodes_forget(*, provider: NodeProvider) -> None:
-    """Clear away what is left of nodes that died: every process of theirs, and their disk. A node never
-    comes back under its name, so nothing may go on working in it."""
-    for node in provider.nodes():
+def nodes_compare(*, provider: NodeProvider, known: Iterable[RunningNode]) -> None:
+    """Bring the requests up to date with what the provider has, and release what nothing needs: a node that
+    died, of which nothing may go on working since it never comes back under its name, and one that was
+    started for a request that is over, unless it has registered and serves as a spare."""
+    by_name = {node.description.name: node for node in known}
+    requests = {row.node_name: row for row in NodeRequest.objects.filter(node_name__in=by_name)}
+    present = set(
+        Node.objects.filter(name__in=by_name, state__in=NODE_PRESENT).values_list("name", flat=True)
+    )
+    for name, node in by_name.items():
+        request = requests.get(name)
+        state = request.state if request is not None else ""
         if not node.alive:
-            log.warning("node is dead", node=node.description.name, pid=node.pid)
-            provider.forget(node.description.name)
+            log.warning("node is dead", node=name, pid=node.pid)
+            _release(provider, name)
+            if request is not None and state == NodeRequestState.STARTED:
+                request_give_up(request=request, error=f"{name} ended before it registered; see its log")
+        elif request is not None and state == NodeRequestState.PENDING and node.started:
+            request_started(request=request, at=timezone.now())
+        elif state == NodeRequestState.FAILED and name not in present:
+            log.warning("node released: its request is over", node=name)
+            _release(provider, name)
 
 
 @transaction.atomic
-def nodes_leave(*, reason: str) -> None:
-    """Record that every present node leaves in good order, so that its absence is no failure."""
-    for node in Node.objects.select_for_update().filter(state__in=NODE_PRESENT):
-        node.state = NodeState.LEFT
-        node.save(update_fields=["state"])
-        event_publish(
-            kind=EventKind.NODE_LEFT,
-            node=node.name,
-            changes=[node_change(node, only=("state",))],
-            reason=reason,
-        )
+def request_give_up(*, request: NodeRequest, error: str) -> None:
+    """Note that a request has failed, also in the story of its incident, and have recovery look at it: it
+    asks for another node."""
+    log.error("node not started", node=request.node_name, error=error)
+    if request_failed(request=request, at=timezone.now(), error=error) and request.incident is not None:
+        number = request.incident.number
+        text = f"Request {request.key} for {request.node_name} failed: {error}"
+        story_add(number=number, kind="step", text=text, key=f"{request.key}/failed")
+        task_send_on_commit(INCIDENT_STEP, number)
 
 
-def _launch(provider: NodeProvider, description: NodeDescription) -> str:
-    """Start one node; the error text when that is impossible."""
+def _wanted(request: NodeRequest) -> NodeWanted:
+    return NodeWanted(
+        request=request.key,
+        requested_at=request.requested_at.timestamp(),
+        replacement=request.incident_id is not None,
+        node=NodeDescription(
+            name=request.node_name,
+            rack=request.rack or FirstNodes(nodes=0).racks[0],
+            slots=request.slots,
+            capacity=round(request.capacity),
+            standby=request.standby,
+        ),
+    )
+
+
+def _acquire(provider: NodeProvider, wanted: list[NodeWanted]) -> list[float | ProviderError | None]:
+    """The provider's answers, in order: None for a node that was started, else when to ask again, or the
+    error."""
+
+    def ask(one: NodeWanted) -> float | ProviderError | None:
+        try:
+            return provider.acquire(one)
+        except ProviderError as error:
+            return error
+
+    if not wanted:
+        return []
+    with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
+        return list(pool.map(ask, wanted))
+
+
+def _release(provider: NodeProvider, name: str) -> None:
     try:
-        provider.launch(description)
+        provider.release(name)
     except ProviderError as error:
-        log.error("node not started", node=description.name, error=str(error))
-        return str(error)
-    return ""
+        log.error("node not released", node=name, error=str(error))

@@ -1,4 +1,4 @@
-"""What every provider of nodes offers to the launcher and to recovery."""
+"""What every provider of nodes offers to the launcher, and to recovery for fault injection."""
 
 from __future__ import annotations
 
@@ -19,13 +19,28 @@ class NodeDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWanted:
+    """What a provider is asked for. `request` is the same in every repetition and never used for another
+    node. `replacement`: recovery wants it, since `requested_at` (Unix time); the nodes that an installation
+    starts with are no replacements, and no provider delays them on purpose."""
+
+    request: str
+    requested_at: float
+    replacement: bool
+    node: NodeDescription
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunningNode:
-    """A node that was launched: its address and the process that leads it, if the provider knows it."""
+    """A node that the provider has: its address and the process that leads it, where the provider knows them.
+    `started`: its agent was started, while others are still being set up. Not `alive`: it has ended, and what
+    is left of it awaits its release."""
 
     description: NodeDescription
     address: str
     pid: int
     alive: bool
+    started: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,41 +53,34 @@ class ProviderDescription:
 
 
 class ProviderError(RuntimeError):
-    """A node could not be started, ended or failed; the message says which, why and what to do."""
+    """A node could not be acquired, released, listed or failed; the message says which and why."""
 
 
 class NodeProvider(Protocol):
-    """Every method is idempotent, since recovery repeats its steps after a crash."""
+    """Every method is idempotent, since the launcher repeats its steps after a crash; every one raises
+    `ProviderError` and returns within a time limit."""
+
+    list_interval: float
+    """Seconds from one listing by the launcher to the next; 0 where a listing costs nothing."""
 
     def describe(self) -> ProviderDescription:
         """What this provider is."""
         ...
 
-    def request(self, *, key: str, requested_at: float) -> float:
-        """Ask for one replacement node; returns when it is due (Unix time). The same `key` always gets
-        the same delay."""
+    def acquire(self, wanted: NodeWanted) -> float | None:
+        """Bring up a node, unless it runs already. None: its agent was started. A number: it comes later, and
+        asking again before this moment (Unix time) is of no use."""
         ...
 
-    def launch(self, node: NodeDescription) -> RunningNode:
-        """Start a node that is due, unless it runs already. Raises `ProviderError`."""
+    def release(self, name: str, *, keep_disk: bool = False) -> None:
+        """End a node in good order and clear away what is left of it, also of one that is dead or unknown.
+        `keep_disk`: the installation stops, and `acquire` may bring the node back with its disk."""
         ...
 
     def nodes(self) -> list[RunningNode]:
-        """Every node launched here and not ended since, the dead ones with `alive=False`."""
+        """Every node acquired and not released since, the dead ones with `alive=False`."""
         ...
 
     def fail(self, name: str) -> bool:
-        """Kill a node without warning (fault injection); False when it was dead. Raises `ProviderError`."""
-        ...
-
-    def end(self, name: str, *, grace: float = 5.0) -> None:
-        """End a node in good order and forget it."""
-        ...
-
-    def halt(self, name: str, *, grace: float = 5.0) -> None:
-        """End a node in good order; `launch` brings it back with its disk."""
-        ...
-
-    def forget(self, name: str) -> None:
-        """Clear away what a dead node has left: processes, record, disk."""
+        """Kill a node without warning (fault injection); False when it was dead."""
         ...

@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,19 +17,29 @@ import structlog
 
 from host.detached import DetachedProcess, DetachedProcesses
 from host.environment import ROOT, Delay
-from workers.providers.base import NodeDescription, ProviderDescription, ProviderError, RunningNode
+from workers.providers.base import (
+    NodeDescription,
+    NodeWanted,
+    ProviderDescription,
+    ProviderError,
+    RunningNode,
+)
 from workers.providers.cgroups import CpuCaps
 
 log = structlog.get_logger()
 
 _NUMBERED = re.compile(r"^[a-z][a-z-]*-([1-9][0-9]*)$")
 ADDRESSES = 254 * 254
+GRACE = 5.0
+"""Seconds in which an agent may end by itself once it was told to."""
 _descriptions = msgspec.json.Decoder(NodeDescription)
 
 
 class LocalNodeProvider:
     """Starts agents as processes recorded below `run/nodes`; every process that has the same home sees
     the same nodes, so that the launcher starts what a recovery worker may kill."""
+
+    list_interval = 0.0
 
     def __init__(
         self,
@@ -54,11 +65,23 @@ class LocalNodeProvider:
             can_fail=True,
         )
 
-    def request(self, *, key: str, requested_at: float) -> float:
-        # Seeded by the key: asking again after a crash gives the same answer, and a demo can be repeated.
-        return requested_at + self._delay.draw(random.Random(f"{self._seed}/{key}"))  # noqa: S311
+    def due(self, wanted: NodeWanted) -> float:
+        """When a node comes (Unix time): replacements with a delay, as they would from a cloud."""
+        if not wanted.replacement:
+            return wanted.requested_at
+        # Seeded by the request: asking again after a crash gives the same answer.
+        chance = random.Random(f"{self._seed}/{wanted.request}")  # noqa: S311
+        return wanted.requested_at + self._delay.draw(chance)
+
+    def acquire(self, wanted: NodeWanted) -> float | None:
+        due = self.due(wanted)
+        if due > time.time():
+            return due
+        self.launch(wanted.node)
+        return None
 
     def launch(self, node: NodeDescription) -> RunningNode:
+        """Start a node now, unless it runs already."""
         with self._guard:
             known = self._processes.get(node.name)
             if known is not None and known.alive:
@@ -84,21 +107,13 @@ class LocalNodeProvider:
         log.warning("node killed on request", node=name, processes=killed)
         return alive
 
-    def end(self, name: str, *, grace: float = 5.0) -> None:
-        self._processes.end(name, grace=grace)
-        self.forget(name)
-
-    def halt(self, name: str, *, grace: float = 5.0) -> None:
-        """End a node but keep its record and its disk: `launch` brings the same node back."""
-        self._processes.end(name, grace=grace)
+    def release(self, name: str, *, keep_disk: bool = False) -> None:
+        """`keep_disk` keeps the record too, so that the node is known when the installation starts again."""
+        self._processes.end(name, grace=GRACE)
         self._caps.remove(name)
-
-    def forget(self, name: str) -> None:
-        """Drop the record, the disk and the CPU cap of a node that is gone; its name is not used again."""
-        self._processes.kill(name)
-        self._processes.forget(name)
-        self._caps.remove(name)
-        shutil.rmtree(self._home / "nodes" / name, ignore_errors=True)
+        if not keep_disk:
+            self._processes.forget(name)
+            shutil.rmtree(self._home / "nodes" / name, ignore_errors=True)
 
     def _start(self, node: NodeDescription) -> DetachedProcess:
         command = [sys.executable, "-m", "spark_jobs.agent", "--node", node.name]

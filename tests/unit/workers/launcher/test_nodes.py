@@ -1,75 +1,109 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
+from controlplane.events import tasks
 from controlplane.events.models import Event
+from controlplane.incidents.models import Incident
+from controlplane.incidents.selectors import entry_list
+from controlplane.lifecycle.nodes import node_register, nodes_leave
 from controlplane.nodes.choices import NodeRequestState, NodeState
 from controlplane.nodes.models import Node, NodeRequest
-from workers.launcher.nodes import (
-    FirstNodes,
-    dead_nodes_forget,
-    due_nodes_launch,
-    first_nodes_launch,
-    nodes_leave,
+from controlplane.nodes.requests import BACK_OFF_LAST, request_back_off
+from controlplane.nodes.states import request_move
+from tests.unit.controlplane.incidents.places import now, registration
+from workers.launcher.nodes import Nodes, nodes_compare, request_give_up, requests_serve
+from workers.providers.base import (
+    NodeDescription,
+    NodeWanted,
+    ProviderDescription,
+    ProviderError,
+    RunningNode,
 )
-from workers.providers.base import NodeDescription, ProviderDescription, ProviderError, RunningNode
 
 pytestmark = pytest.mark.django_db
 
-DEFAULT = FirstNodes(nodes=0)
-
 
 class MemoryProvider:
-    """A provider whose nodes are entries of a dictionary; names in `broken` cannot be started."""
+    """A provider whose nodes are entries of a dictionary; names in `broken` cannot be started, names in
+    `late` come at that moment, and `asked` holds what was acquired."""
+
+    list_interval = 0.0
 
     def __init__(self) -> None:
         self.alive: dict[str, bool] = {}
         self.descriptions: dict[str, NodeDescription] = {}
         self.broken: set[str] = set()
+        self.late: dict[str, float] = {}
+        self.asked: list[NodeWanted] = []
+        self.away = False
 
     def describe(self) -> ProviderDescription:
         return ProviderDescription(name="memory", text="", can_fail=True)
 
-    def request(self, *, key: str, requested_at: float) -> float:
-        return requested_at
-
-    def launch(self, node: NodeDescription) -> RunningNode:
+    def acquire(self, wanted: NodeWanted) -> float | None:
+        self.asked.append(wanted)
+        node = wanted.node
         if node.name in self.broken:
             raise ProviderError(f"{node.name}: no room")
+        if self.late.get(node.name, 0.0) > time.time():
+            return self.late[node.name]
+        self.start(node)
+        return None
+
+    def start(self, node: NodeDescription) -> None:
         self.alive[node.name] = True
         self.descriptions[node.name] = node
-        return self._running(node.name)
+
+    def release(self, name: str, *, keep_disk: bool = False) -> None:
+        if keep_disk:
+            self.alive[name] = False
+        else:
+            del self.alive[name]
 
     def nodes(self) -> list[RunningNode]:
-        return [self._running(name) for name in sorted(self.alive)]
+        if self.away:
+            raise ProviderError("list exited with 1: no credentials")
+        return [
+            RunningNode(description=self.descriptions[name], address="127.0.1.1", pid=1, alive=alive)
+            for name, alive in sorted(self.alive.items())
+        ]
 
     def fail(self, name: str) -> bool:
         was, self.alive[name] = self.alive[name], False
         return was
 
-    def end(self, name: str, *, grace: float = 5.0) -> None:
-        self.forget(name)
 
-    def halt(self, name: str, *, grace: float = 5.0) -> None:
-        self.alive[name] = False
-
-    def forget(self, name: str) -> None:
-        del self.alive[name]
-
-    def _running(self, name: str) -> RunningNode:
-        return RunningNode(
-            description=self.descriptions[name], address="127.0.1.1", pid=1, alive=self.alive[name]
-        )
+@pytest.fixture(autouse=True)
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What would have gone to Celery."""
+    messages: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(tasks, "task_send", lambda name, *arguments: messages.append((name, *arguments)))
+    return messages
 
 
 @pytest.fixture
-def provider() -> MemoryProvider:
+def provider(monkeypatch: pytest.MonkeyPatch) -> MemoryProvider:
+    # The test's transaction belongs to its own thread; a memory needs no others.
+    monkeypatch.setattr("workers.launcher.nodes.ThreadPoolExecutor", InThisThread)
     return MemoryProvider()
+
+
+class InThisThread:
+    map = staticmethod(map)
+
+    def __init__(self, max_workers: int) -> None: ...
+    def __enter__(self) -> InThisThread:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
 
 
 @pytest.fixture
@@ -79,35 +113,56 @@ def order(tmp_path: Path) -> Path:
     return path
 
 
-def request(name: str, *, due_in: float) -> NodeRequest:
-    now = timezone.now()
+@pytest.fixture
+def nodes(provider: MemoryProvider, tmp_path: Path) -> Nodes:
+    return Nodes(provider, order=tmp_path / "first-nodes.json")
+
+
+@pytest.fixture
+def incident() -> Incident:
+    return Incident.objects.create(number=1, detected_at=timezone.now(), opened_at=timezone.now())
+
+
+def request(name: str, *, incident: Incident | None = None, attempt: int = 1, **more: Any) -> NodeRequest:
+    Node.objects.get_or_create(name=name)
     return NodeRequest.objects.create(
-        key=f"incident-1/{name}",
+        key=f"incident-1/node-1/{attempt}",
+        incident=incident,
         node_name=name,
         rack="rack-b",
         slots=2,
         capacity=100,
-        requested_at=now,
-        due_at=now + timedelta(seconds=due_in),
+        requested_at=timezone.now(),
+        attempt=attempt,
+        **more,
     )
 
 
-def test_first_nodes_alternate_between_racks(provider: MemoryProvider, order: Path) -> None:
-    first_nodes_launch(provider=provider, order=order)
+def state(name: str) -> str:
+    return Node.objects.get(name=name).state
+
+
+# ---- the nodes an installation starts with -------------------------------------------------------
+
+
+def test_first_nodes_alternate_between_racks(provider: MemoryProvider, nodes: Nodes, order: Path) -> None:
+    nodes.step()
     racks = {name: node.rack for name, node in provider.descriptions.items()}
     assert racks == {"node-1": "rack-a", "node-2": "rack-b", "node-3": "rack-a", "node-4": "rack-b"}
+    assert not any(wanted.replacement for wanted in provider.asked), "none of them is delayed"
     assert not order.exists()
     provider.fail("node-2")
-    first_nodes_launch(provider=provider, order=order)
-    assert not provider.alive["node-2"], "without an order a dead node stays dead"
+    nodes.step()
+    assert "node-2" not in provider.alive, "without an order a dead node stays dead"
 
 
-def test_the_nodes_of_the_last_run_come_back(provider: MemoryProvider, order: Path) -> None:
+def test_the_nodes_of_the_last_run_come_back(provider: MemoryProvider, nodes: Nodes, order: Path) -> None:
     for name in ("node-1", "node-3", "node-5"):
-        provider.launch(NodeDescription(name=name, rack="rack-z"))
-        provider.halt(name)
+        provider.start(NodeDescription(name=name, rack="rack-z"))
+        provider.release(name, keep_disk=True)
     Node.objects.create(name="node-7", state=NodeState.LOST)
-    first_nodes_launch(provider=provider, order=order)
+    nodes.step()
+    nodes.step()
     assert [name for name, alive in sorted(provider.alive.items()) if alive] == [
         "node-1",
         "node-3",
@@ -117,37 +172,148 @@ def test_the_nodes_of_the_last_run_come_back(provider: MemoryProvider, order: Pa
     assert provider.descriptions["node-5"].rack == "rack-z"
 
 
-def test_a_replacement_on_its_way_counts(provider: MemoryProvider, order: Path) -> None:
-    request("node-9", due_in=60)
-    first_nodes_launch(provider=provider, order=order)
+def test_a_replacement_on_its_way_counts(provider: MemoryProvider, nodes: Nodes, order: Path) -> None:
+    request("node-9", due_at=timezone.now() + timedelta(seconds=60))
+    nodes.step()
     assert len(provider.alive) == 3
 
 
-def test_requested_nodes_start_when_they_are_due(provider: MemoryProvider) -> None:
-    due, later = request("node-5", due_in=-1), request("node-6", due_in=60)
-    due_nodes_launch(provider=provider, default=DEFAULT)
+def test_a_first_node_that_comes_later_is_asked_for_again(
+    provider: MemoryProvider, nodes: Nodes, order: Path
+) -> None:
+    provider.late["node-2"] = time.time() + 3600
+    nodes.step()
+    assert sorted(provider.alive) == ["node-1", "node-3", "node-4"]
+    provider.late.clear()
+    NodeRequest.objects.filter(node_name="node-2").update(due_at=timezone.now())
+    nodes.step()
+    assert sorted(provider.alive) == ["node-1", "node-2", "node-3", "node-4"]
+
+
+# ---- what recovery asks for ----------------------------------------------------------------------
+
+
+def test_requested_nodes_start_when_they_are_due(provider: MemoryProvider, incident: Incident) -> None:
+    due, later = request("node-5", incident=incident), request("node-6", incident=incident, attempt=2)
+    provider.late["node-6"] = time.time() + 60
+    assert requests_serve(provider=provider)
     due.refresh_from_db()
     later.refresh_from_db()
     assert (due.state, later.state) == (NodeRequestState.STARTED, NodeRequestState.PENDING)
     assert due.started_at is not None
+    assert later.due_at == datetime.fromtimestamp(provider.late["node-6"], tz=UTC)
     assert provider.descriptions["node-5"].rack == "rack-b"
+    assert (state("node-5"), state("node-6")) == (NodeState.JOINING, NodeState.REQUESTED)
+    assert all(wanted.replacement for wanted in provider.asked)
+    requests_serve(provider=provider)
+    assert len(provider.asked) == 2, "neither is asked for before it is due"
 
 
-def test_a_node_that_cannot_start_fails_its_request(provider: MemoryProvider) -> None:
+def test_a_node_that_registers_first_stays_alive(provider: MemoryProvider, incident: Incident) -> None:
+    row = request("node-5", incident=incident)
+    acquire = provider.acquire
+
+    def acquire_and_register(wanted: NodeWanted) -> float | None:
+        node_register(registration=registration("node-5"), at=now())
+        return acquire(wanted)
+
+    provider.acquire = acquire_and_register  # type: ignore[method-assign]
+    requests_serve(provider=provider)
+    row.refresh_from_db()
+    assert (row.state, state("node-5")) == (NodeRequestState.JOINED, NodeState.ALIVE)
+
+
+def test_a_node_that_cannot_start_fails_its_request(
+    provider: MemoryProvider, incident: Incident, sent: list[Any], django_capture_on_commit_callbacks: Any
+) -> None:
     provider.broken.add("node-5")
-    row = request("node-5", due_in=-1)
-    due_nodes_launch(provider=provider, default=DEFAULT)
+    row = request("node-5", incident=incident)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert not requests_serve(provider=provider)
     row.refresh_from_db()
     assert row.state == NodeRequestState.FAILED
     assert "no room" in row.error
+    assert row.started_at is None
+    assert state("node-5") == NodeState.LEFT
+    (told,) = entry_list(1)
+    assert told.text == "Request incident-1/node-1/1 for node-5 failed: node-5: no room"
+    assert ("recovery.incident_step", 1) in sent
+
+
+def test_after_failures_the_provider_is_asked_less_and_less(
+    provider: MemoryProvider, incident: Incident
+) -> None:
+    waits = []
+    for attempt in range(1, 12):
+        row = request(f"node-{attempt + 4}", incident=incident, attempt=attempt)
+        until = request_back_off(row)
+        waits.append((until - row.requested_at).total_seconds() if until is not None else 0)
+        request_give_up(request=row, error="no room")
+    assert waits == [0, 5, 10, 20, 40, 80, 160, 300, 300, 300, 300]
+    assert BACK_OFF_LAST.total_seconds() == 300
+    waiting = request("node-16", incident=incident, attempt=12)
+    requests_serve(provider=provider)
+    waiting.refresh_from_db()
+    assert not provider.asked
+    assert waiting.due_at == request_back_off(waiting)
+    request_move(waiting, NodeRequestState.JOINED, at=timezone.now())
+    assert request_back_off(request("node-17", incident=incident, attempt=13)) is None
+
+
+# ---- what the provider has -----------------------------------------------------------------------
+
+
+def compare(provider: MemoryProvider) -> None:
+    nodes_compare(provider=provider, known=provider.nodes())
 
 
 def test_dead_nodes_are_cleared_away(provider: MemoryProvider) -> None:
     for name in ("node-1", "node-2"):
-        provider.launch(NodeDescription(name=name, rack="rack-a"))
+        provider.start(NodeDescription(name=name, rack="rack-a"))
     provider.fail("node-1")
-    dead_nodes_forget(provider=provider)
+    compare(provider)
     assert list(provider.alive) == ["node-2"]
+
+
+def test_a_node_that_dies_before_it_registers_fails_its_request(
+    provider: MemoryProvider, incident: Incident
+) -> None:
+    row = request("node-5", incident=incident)
+    requests_serve(provider=provider)
+    provider.fail("node-5")
+    compare(provider)
+    row.refresh_from_db()
+    assert (row.state, state("node-5")) == (NodeRequestState.FAILED, NodeState.LEFT)
+    assert "ended before it registered" in row.error
+
+
+def test_a_restarted_launcher_acquires_no_node_twice(
+    provider: MemoryProvider, nodes: Nodes, incident: Incident
+) -> None:
+    """The launcher before was killed after the provider had started the node and before this was noted."""
+    row = request("node-5", incident=incident)
+    provider.start(NodeDescription(name="node-5", rack="rack-b"))
+    provider.away = True
+    nodes.step()
+    row.refresh_from_db()
+    assert (row.state, row.error) == (NodeRequestState.PENDING, "list exited with 1: no credentials")
+    provider.away = False
+    Nodes(provider, order=Path("none")).step()
+    row.refresh_from_db()
+    assert (row.state, state("node-5")) == (NodeRequestState.STARTED, NodeState.JOINING)
+    assert not provider.asked
+
+
+def test_a_node_whose_request_is_over_is_released_unless_it_serves(
+    provider: MemoryProvider, incident: Incident
+) -> None:
+    rows = [request(f"node-{number}", incident=incident, attempt=number) for number in (5, 6)]
+    requests_serve(provider=provider)
+    for row in rows:
+        request_give_up(request=row, error="it is not needed any more")
+    node_register(registration=registration("node-6"), at=now())
+    compare(provider)
+    assert list(provider.alive) == ["node-6"]
 
 
 def test_leaving_in_good_order_is_one_event_for_each_node() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from host.environment import Delay
 from host.processes import session_members
-from workers.providers.base import NodeDescription, ProviderError
+from workers.providers.base import NodeDescription, NodeWanted, ProviderError
 from workers.providers.local import LocalNodeProvider, address_of, rack_of
 
 NODE = NodeDescription(name="node-1", rack="rack-a", slots=1, capacity=50)
@@ -28,18 +28,40 @@ def provider(tmp_path: Path) -> Iterator[LocalNodeProvider]:
     made = create(tmp_path)
     yield made
     for node in made.nodes():
-        made.forget(node.description.name)
+        made.fail(node.description.name)
+        made.release(node.description.name)
+
+
+def wanted(number: int, *, requested_at: float = 1000.0, replacement: bool = True) -> NodeWanted:
+    node = NodeDescription(name=f"node-{number + 1}", rack="rack-a", slots=1, capacity=50)
+    return NodeWanted(
+        request=f"incident-1/node-{number}", requested_at=requested_at, replacement=replacement, node=node
+    )
 
 
 def test_delays_follow_the_distribution_and_the_key(tmp_path: Path) -> None:
     provider = create(tmp_path)
-    delays = [provider.request(key=f"incident-1/node-{n}", requested_at=1000.0) - 1000 for n in range(200)]
+    delays = [provider.due(wanted(n)) - 1000 for n in range(200)]
     assert all(120 <= delay <= 360 for delay in delays)
     assert len({round(delay, 3) for delay in delays}) == 200
     assert 220 < sum(delays) / len(delays) < 260
-    again = create(tmp_path).request(key="incident-1/node-7", requested_at=1000.0)
+    again = create(tmp_path).due(wanted(7))
     assert again - 1000 == delays[7]
-    assert create(tmp_path, seed=1).request(key="incident-1/node-7", requested_at=1000.0) != again
+    assert create(tmp_path, seed=1).due(wanted(7)) != again
+    assert provider.due(wanted(7, replacement=False)) == 1000, "a first node is not delayed"
+
+
+def test_a_replacement_is_started_when_it_is_due(provider: LocalNodeProvider) -> None:
+    now = time.time()
+    due = provider.acquire(wanted(0, requested_at=now))
+    assert due == provider.due(wanted(0, requested_at=now))
+    assert now + 120 <= due <= now + 360
+    assert provider.nodes() == []
+    assert provider.acquire(wanted(0, requested_at=now - 360)) is None
+    (started,) = provider.nodes()
+    assert (started.description, started.alive) == (NODE, True)
+    assert provider.acquire(wanted(0, requested_at=now - 360)) is None
+    assert provider.nodes() == [started]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +101,7 @@ def test_a_node_lives_is_found_again_and_dies_as_a_whole(provider: LocalNodeProv
     assert not provider.fail("node-1"), "it is dead already"
 
 
-def test_halting_keeps_the_disk_and_forgetting_clears_it(provider: LocalNodeProvider, tmp_path: Path) -> None:
+def test_a_release_keeps_the_disk_or_clears_it(provider: LocalNodeProvider, tmp_path: Path) -> None:
     provider.launch(NODE)
     disk = tmp_path / "nodes" / "node-1"
     deadline = time.monotonic() + 20
@@ -87,12 +109,12 @@ def test_halting_keeps_the_disk_and_forgetting_clears_it(provider: LocalNodeProv
         time.sleep(0.05)
     (disk / "state").mkdir(exist_ok=True)
     (disk / "state" / "kept").touch()
-    provider.halt("node-1")
+    provider.release("node-1", keep_disk=True)
     assert not provider.nodes()[0].alive
     assert (disk / "state" / "kept").exists()
     provider.launch(provider.nodes()[0].description)
     assert provider.nodes()[0].alive
-    provider.forget("node-1")
+    provider.release("node-1")
     assert provider.nodes() == []
     assert not disk.exists()
 
