@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from host import environment
 from workers.launcher.launcher import Launcher
+from workers.providers.base import ProviderError
 from workers.providers.registry import provider_create
 
 
@@ -16,4 +17,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         settings = environment.read()
-        Launcher(settings, provider_create(settings)).run()
+        try:
+            provider = provider_create(settings)
+        except ProviderError as error:
+            raise CommandError(str(error)) from error
+        Launcher(settings, provider).run()

@@ -1,0 +1,189 @@
+"""Nodes brought up by an executable that the administrator names, for instance one that calls a cloud.
+
+It is run with one argument, the action, reads one JSON object from its standard input and writes one to its
+standard output; what the two hold is in docs/control-plane.md.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Annotated, Any, Literal, TypeVar
+
+import msgspec
+import structlog
+
+from workers.providers.base import (
+    NodeDescription,
+    NodeWanted,
+    ProviderDescription,
+    ProviderError,
+    RunningNode,
+)
+
+log = structlog.get_logger(__name__)
+
+Action = Literal["acquire", "release", "list", "fail"]
+LIMITS: Mapping[Action, float] = {"acquire": 30.0, "release": 30.0, "list": 15.0, "fail": 15.0}
+"""Seconds after which a call is ended; an `acquire` that needs longer answers `pending`."""
+TAIL = 800
+"""Characters of a failed call's output that are kept with the request."""
+OUTPUT_LIMIT = 4_000_000
+WITHHELD = frozenset({"RESURGE_SECRET_KEY", "RESURGE_DATABASE_URL"})
+"""What neither the executable nor the nodes that it starts need to know."""
+
+Answer = TypeVar("Answer", bound=msgspec.Struct)
+
+
+class Acquired(msgspec.Struct, frozen=True, kw_only=True):
+    """`started`: the node's agent was started. `pending`: it comes later, ask again in so many seconds."""
+
+    state: Literal["started", "pending"]
+    again_in: Annotated[float, msgspec.Meta(ge=1, le=3600)] = 10.0
+
+
+class ListedNode(msgspec.Struct, frozen=True, kw_only=True):
+    """One node. `dead`: it has ended and was not released."""
+
+    name: str
+    state: Literal["started", "pending", "dead"]
+    rack: str = ""
+    slots: int = 2
+    capacity: int = 100
+    standby: bool = False
+    address: str = ""
+    pid: int = 0
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    nodes: list[ListedNode]
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """`killed`: False where the node was dead already."""
+
+    killed: bool
+
+
+class Released(msgspec.Struct, frozen=True, kw_only=True):
+    """Nothing to say: the exit code tells."""
+
+
+class ScriptNodeProvider:
+    """Each call is one short process in a session of its own. Calls run side by side."""
+
+    list_interval = 10.0
+
+    def __init__(
+        self,
+        *,
+        script: Path,
+        environment: Mapping[str, str] | None = None,
+        limits: Mapping[Action, float] = LIMITS,
+    ) -> None:
+        if not (script.is_file() and os.access(script, os.X_OK)):
+            raise ProviderError(
+                f"RESURGE_PROVIDER_SCRIPT={script}: there is no executable file of this name on this host"
+            )
+        self._script = script
+        given = os.environ if environment is None else environment
+        self._environment = {name: value for name, value in given.items() if name not in WITHHELD}
+        self._limits = limits
+
+    def describe(self) -> ProviderDescription:
+        return ProviderDescription(name="script", text=f"the executable {self._script}", can_fail=True)
+
+    def acquire(self, wanted: NodeWanted) -> float | None:
+        asked = {
+            "request": wanted.request,
+            "replacement": wanted.replacement,
+            "requested_at": wanted.requested_at,
+            "node": msgspec.to_builtins(wanted.node),
+        }
+        answer = self._call("acquire", wanted.node.name, asked, Acquired)
+        return None if answer.state == "started" else time.time() + answer.again_in
+
+    def release(self, name: str, *, keep_disk: bool = False) -> None:
+        self._call("release", name, {"name": name, "keep_disk": keep_disk}, Released)
+
+    def nodes(self) -> list[RunningNode]:
+        return [
+            RunningNode(
+                description=NodeDescription(
+                    name=node.name,
+                    rack=node.rack,
+                    slots=node.slots,
+                    capacity=node.capacity,
+                    standby=node.standby,
+                ),
+                address=node.address,
+                pid=node.pid,
+                alive=node.state != "dead",
+                started=node.state != "pending",
+            )
+            for node in self._call("list", "", {}, Listed).nodes
+        ]
+
+    def fail(self, name: str) -> bool:
+        return self._call("fail", name, {"name": name}, Failed).killed
+
+    def _call(self, action: Action, node: str, asked: Mapping[str, Any], answer: type[Answer]) -> Answer:
+        """Run the executable once and read its answer; raises `ProviderError` with the end of its output."""
+        what = f"{self._script.name} {action} {node}".rstrip()
+        # Files and not pipes: a node that inherited a pipe would hold it open, and the call would not end.
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            trouble = self._run(action, asked, output, errors)
+            said = _read(output)
+            complaint = _read(errors)
+        if complaint:
+            log.info("provider script", call=what, output=_tail(complaint))
+        if trouble:
+            raise ProviderError(f"{what} {trouble}: {_tail(complaint or said) or 'it wrote nothing'}")
+        try:
+            return msgspec.json.decode(said or b"{}", type=answer)
+        except msgspec.DecodeError as error:
+            raise ProviderError(
+                f"{what} gave no answer that can be read ({error}): {_tail(said) or 'it wrote nothing'}"
+            ) from error
+
+    def _run(self, action: Action, asked: Mapping[str, Any], output: IO[bytes], errors: IO[bytes]) -> str:
+        """What went wrong; empty after an exit with 0."""
+        limit = self._limits[action]
+        with tempfile.TemporaryFile() as question:
+            question.write(msgspec.json.encode(asked))
+            question.seek(0)
+            try:
+                process = subprocess.Popen(
+                    [str(self._script), action],
+                    env=self._environment,
+                    stdin=question,
+                    stdout=output,
+                    stderr=errors,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                return f"cannot be run ({error})"
+        try:
+            code = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return f"was ended after {limit:g} seconds"
+        return f"exited with {code}" if code else ""
+
+
+def _read(stream: IO[bytes]) -> bytes:
+    stream.seek(0)
+    return stream.read(OUTPUT_LIMIT).strip()
+
+
+def _tail(output: bytes) -> str:
+    text = output.decode(errors="replace")
+    return text if len(text) <= TAIL else f"... {text[-TAIL:]}"
