@@ -66,8 +66,8 @@ class Stack:
         self.manage("migrate", "--verbosity", "0")
 
     def start(self, name: str) -> None:
-        """Start a process by its role: zookeeper, redis, detection, recovery, webhooks, beat, node-N or
-        driver-T."""
+        """Start a process by its role: zookeeper, redis, detection, recovery, webhooks, beat, launcher,
+        node-N or driver-T."""
         kind, _, rest = name.partition("-")
         celery = [sys.executable, "-m", "celery", "-A", "workers.celery_app"]
         quiet = ["--without-gossip", "--without-mingle", "-l", "INFO"]
@@ -81,6 +81,8 @@ class Stack:
                 command = [*celery, "worker", "-Q", kind, *pool, "-n", f"{kind}@%h", *quiet]
             case "beat":
                 command = [*celery, "beat", "--schedule", str(self.home / "beat"), "--pidfile="]
+            case "launcher":
+                command = [sys.executable, "-m", "tests.integration.control_plane.launcher_process"]
             case "node":
                 command = [
                     sys.executable, "-m", "tests.integration.control_plane.node_process", name,
