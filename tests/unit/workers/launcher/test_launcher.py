@@ -37,6 +37,13 @@ def _handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+@pytest.fixture(autouse=True)
+def _no_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connections of this process belong to other tests: the loops leave them alone."""
+    monkeypatch.setattr(launcher, "close_old_connections", lambda: None)
+    monkeypatch.setattr(launcher.connections, "close_all", lambda: None)
+
+
 def create(tmp_path: Path, listing: Any) -> Launcher:
     provider: Any = Provider(listing)
     return Launcher(environment.read({"RESURGE_HOME": str(tmp_path)}), provider)

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('incidents', '0003_incremental_recovery'),
+        ('incidents', '0004_typed_facts'),
     ]
 
     operations = [
