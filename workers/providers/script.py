@@ -7,18 +7,17 @@ standard output; what the two hold is in docs/control-plane.md.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, TypeVar
 
 import msgspec
 import structlog
 
+from host.processes import kill_session
 from workers.providers.base import (
     NodeDescription,
     NodeWanted,
@@ -172,8 +171,7 @@ class ScriptNodeProvider:
         try:
             code = process.wait(limit)
         except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            kill_session(process.pid)
             process.wait()
             return f"was ended after {limit:g} seconds"
         return f"exited with {code}" if code else ""
