@@ -41,7 +41,7 @@ def _handlers() -> Iterator[None]:
 def _no_database(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connections of this process belong to other tests: the loops leave them alone."""
     monkeypatch.setattr(launcher, "close_old_connections", lambda: None)
-    monkeypatch.setattr(launcher.connections, "close_all", lambda: None)
+    monkeypatch.setattr("django.db.connections.close_all", lambda: None)
 
 
 def create(tmp_path: Path, listing: Any) -> Launcher:
