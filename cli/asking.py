@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import click
 
@@ -39,6 +40,14 @@ def confirmed(session: Session, order: Order, title: str, effects: Effects) -> O
     if not click.confirm("Go on?", err=True):
         raise RefusedError("nothing was changed")
     return replace(order, yes=True)
+
+
+def permitted(row: Mapping[str, Any], action: str) -> None:
+    """Raise `RefusedError` in the server's words where it refuses this action on the row (one of a detail
+    resource) now: before anybody is asked for a reason."""
+    refusal = row.get("refusals", {}).get(action)
+    if refusal:
+        raise RefusedError(str(refusal))
 
 
 def reasoned(session: Session, order: Order) -> Order:

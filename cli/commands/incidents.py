@@ -9,8 +9,7 @@ import click
 
 from cli import completion
 from cli.acting import act
-from cli.asking import Effect, confirmed
-from cli.failures import RefusedError
+from cli.asking import Effect, confirmed, permitted
 from cli.filters import limit_option, span_options, state_option
 from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, Row, field, show, show_rows, table_of
@@ -169,9 +168,9 @@ def approve(session: Session, number: int, proposal: str | None, order: Order) -
 
 
 def _proposals(session: Session, number: int) -> dict[str, Row]:
-    found: dict[str, Row] = session.rest.get(resource("incidents", number))["proposals"]
-    if not found:
-        raise RefusedError(f"incident {number} has no plan that waits for a confirmation")
+    row = session.rest.get(resource("incidents", number))
+    permitted(row, "approve")
+    found: dict[str, Row] = row["proposals"]
     return found
 
 
@@ -225,6 +224,8 @@ def replan(session: Session, number: int, order: Order) -> None:
     """Throw away what is not applied yet, and plan anew with the nodes there are now."""
 
     def effects() -> Sequence[Effect]:
+        row = session.rest.get(resource("incidents", number))
+        permitted(row, "replan")
         plans = session.rest.rows(resource("incidents", number, "plans"))
         thrown = [one for one in plans if one["state"] in ("planned", "published")]
         return [
@@ -232,7 +233,7 @@ def replan(session: Session, number: int, order: Order) -> None:
                 Effect(f"Wave {one['wave']} of {one['topology']} is thrown away", one["restore"], True)
                 for one in thrown
             ),
-            *_down(session, number, "are planned again"),
+            *_down(session, row, "are planned again"),
         ]
 
     title = f"plan incident {number} anew"
@@ -252,8 +253,10 @@ def abort(session: Session, number: int, order: Order) -> None:
     """
 
     def effects() -> Sequence[Effect]:
+        row = session.rest.get(resource("incidents", number))
+        permitted(row, "abort")
         return [
-            *_down(session, number, "stay down"),
+            *_down(session, row, "stay down"),
             Effect(
                 "It cannot be opened again: `resurge topologies recover` brings back the rest.", warning=True
             ),
@@ -263,10 +266,10 @@ def abort(session: Session, number: int, order: Order) -> None:
     act(session, resource("incidents", number, "abort"), order, title=title, effects=effects)
 
 
-def _down(session: Session, number: int, what: str) -> list[Effect]:
+def _down(session: Session, incident: Row, what: str) -> list[Effect]:
     """What has no plan now, and the queries that are not available."""
     found: list[Effect] = []
-    for topology in session.rest.get(resource("incidents", number))["topologies"]:
+    for topology in incident["topologies"]:
         failed = session.rest.rows(resource("topologies", topology, "partitions"), {"state": "failed"})
         queries = session.rest.rows(resource("topologies", topology, "queries"), {"available": "false"})
         if failed:

@@ -10,7 +10,7 @@ import click
 
 from cli import completion
 from cli.acting import act
-from cli.asking import Effect
+from cli.asking import Effect, permitted
 from cli.failures import CommandError
 from cli.filters import state_option
 from cli.options import Order, ResurgeGroup, changes, with_session
@@ -104,7 +104,7 @@ def drain(session: Session, name: str, order: Order) -> None:
     """
 
     def effects() -> list[Effect]:
-        partitions = _hosted(session, name)
+        partitions = _hosted(session, name, "drain")
         return [
             *_by_topology(partitions, "moves to other nodes", "move to other nodes"),
             Effect("Nothing new is planned on it until it is activated."),
@@ -135,7 +135,7 @@ def fail(session: Session, name: str, order: Order) -> None:
     """
 
     def effects() -> list[Effect]:
-        partitions = _hosted(session, name)
+        partitions = _hosted(session, name, "fail")
         return [
             *_by_topology(partitions, "is lost with its local state", "are lost with their local state"),
             *_predicted(session, name, partitions),
@@ -145,8 +145,11 @@ def fail(session: Session, name: str, order: Order) -> None:
     act(session, resource("nodes", name, "fail"), order, title=f"fail {name}", effects=effects)
 
 
-def _hosted(session: Session, name: str) -> Sequence[Row]:
-    found: Sequence[Row] = session.rest.get(resource("nodes", name))["partitions"]
+def _hosted(session: Session, name: str, action: str) -> Sequence[Row]:
+    """What runs on the node. Raises `RefusedError` where it refuses the action now."""
+    node = session.rest.get(resource("nodes", name))
+    permitted(node, action)
+    found: Sequence[Row] = node["partitions"]
     return found
 
 

@@ -8,7 +8,7 @@ import click
 
 from cli import completion
 from cli.acting import act
-from cli.asking import Effect, confirmed
+from cli.asking import Effect, confirmed, permitted
 from cli.commands.queries import REPLICATION_PLANNERS
 from cli.filters import state_option
 from cli.options import Order, ResurgeGroup, changes, with_session
@@ -146,6 +146,7 @@ def undeploy(session: Session, name: str, order: Order) -> None:
 
     def effects() -> list[Effect]:
         row = session.rest.get(resource("topologies", name))
+        permitted(row, "undeploy")
         return [
             Effect(f"It is {row['status']}; it ends at the next epoch boundary."),
             Effect(
@@ -174,6 +175,7 @@ def recover(session: Session, name: str, order: Order) -> None:
 
     def effects() -> list[Effect]:
         row = session.rest.get(resource("topologies", name))
+        permitted(row, "recover")
         partitions = session.rest.rows(resource("topologies", name, "partitions"))
         down = [one["partition"] for one in partitions if one["state"] in GONE]
         behind = max(0, row["head_epoch"] - row["checkpoint_epoch"])
@@ -208,6 +210,7 @@ def restore(session: Session, name: str, checkpoint: int, order: Order) -> None:
 
     def effects() -> list[Effect]:
         row = session.rest.get(resource("topologies", name))
+        permitted(row, "restore")
         later = max(0, row["head_epoch"] - checkpoint)
         return [
             Effect(f"All of {name} goes back to checkpoint {count(checkpoint)}.", warning=True),
@@ -261,6 +264,7 @@ def delete(session: Session, name: str, order: Order) -> None:
 
     def effects() -> list[Effect]:
         row = session.rest.get(resource("topologies", name))
+        permitted(row, "delete")
         return [
             Effect(f"It is {row['status']}, with {plural(row['version'], 'version')}."),
             Effect("Its specification, versions and history are gone for good.", warning=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rest_framework import serializers
@@ -27,3 +28,20 @@ class StrictSerializer(serializers.Serializer):
                 dict.fromkeys(unknown, f"there is no such field; known: {known}")
             )
         return dict(super().validate(attrs))
+
+
+class RefusalsField(serializers.DictField):
+    """What `refusals_of` says of the row: the rules of the services, told before anything is asked for."""
+
+    child = serializers.CharField()
+
+    def __init__(self, refusals_of: Callable[[Any], dict[str, str]]) -> None:
+        self._refusals_of = refusals_of
+        super().__init__(
+            source="*",
+            read_only=True,
+            help_text="action to why it is refused now; an action that is not named is permitted",
+        )
+
+    def to_representation(self, value: Any) -> dict[str, str]:
+        return self._refusals_of(value)

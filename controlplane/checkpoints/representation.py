@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controlplane.checkpoints.permitted import checkpoint_refusals
 from controlplane.events.representation import Change, change, iso
 
 if TYPE_CHECKING:
@@ -28,5 +29,6 @@ def checkpoint_change(checkpoint: Checkpoint, *, topology: str) -> Change:
             "restored_at": iso(checkpoint.restored_at),
             "cause": checkpoint.cause,
             "requested_by": checkpoint.requested_by,
+            "refusals": checkpoint_refusals(checkpoint),
         },
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -43,6 +45,23 @@ def operation_find(*, kind: OperationKind, target: str, actor: str, idempotency_
     return earlier
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permission:
+    """What a service says when it permits an operation.
+
+    before, after: for the audit trail, what the target was when it was asked for, and what has changed at
+    once; what the operation changes later is told by its result.
+    done: nothing is left for the recovery worker, so that the operation has succeeded.
+    announce: publishes what has changed at once, after the operation itself.
+    """
+
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+    parameters: dict[str, Any] | None = None
+    done: bool = False
+    announce: Callable[[], object] | None = None
+
+
 @transaction.atomic
 def operation_request(
     *,
@@ -52,28 +71,27 @@ def operation_request(
     reason: str,
     door: Door,
     idempotency_key: str = "",
-    before: dict[str, Any] | None = None,
-    after: dict[str, Any] | None = None,
-    parameters: dict[str, Any] | None = None,
-    run: bool = True,
-) -> tuple[Operation, bool]:
-    """Record an operation, audit it and (with `run`) hand it to ``recovery.operation_run``.
+    permit: Callable[[], Permission] = Permission,
+) -> Operation:
+    """Find the operation that was asked for under this key; else permit it, record and audit it, and hand it
+    to ``recovery.operation_run``.
 
-    before, after: for the audit trail, what the target was when it was asked for, and what has changed at
-    once; what the operation changes later is told by its result.
-    Returns the operation and whether it is new: the same key from the same actor
-    gives the first one back. Raises `Invalid` without a reason.
+    permit: raises `Conflict`, in words for an operator, where the target's state does not allow it. It is not
+    called for an operation that is found.
+    Raises `Invalid` without a reason.
     """
-    reason_require(reason)
     earlier = operation_find(kind=kind, target=target, actor=actor, idempotency_key=idempotency_key)
     if earlier is not None:
-        return earlier, False
+        return earlier
+    permission = permit()
+    reason_require(reason)
+    parameters = permission.parameters or {}
     operation = Operation(
         kind=str(kind),
         target=target,
         requested_by=actor,
         reason=reason,
-        parameters=parameters or {},
+        parameters=parameters,
         idempotency_key=idempotency_key,
     )
     try:
@@ -84,20 +102,22 @@ def operation_request(
         earlier = operation_find(kind=kind, target=target, actor=actor, idempotency_key=idempotency_key)
         if earlier is None:
             raise
-        return earlier, False
+        return earlier
     audit_record(
         actor=actor,
         door=door,
         action=str(kind),
         target=target,
-        before=before,
-        after={**(after or {}), **(parameters or {}), "operation": str(operation.pk)},
+        before=permission.before,
+        after={**(permission.after or {}), **parameters, "operation": str(operation.pk)},
         reason=reason,
     )
     _publish(operation)
-    if run:
+    if not permission.done:
         task_send_on_commit(OPERATION_RUN, str(operation.pk))
-    return operation, True
+    if permission.announce is not None:
+        permission.announce()
+    return operation_succeed(operation=operation) if permission.done else operation
 
 
 def operation_start(*, operation: Operation, result: dict[str, Any] | None = None) -> Operation:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -11,9 +10,10 @@ from django.utils import timezone
 from controlplane.errors import Conflict
 from controlplane.events.choices import Door, OperationKind
 from controlplane.events.models import Operation
-from controlplane.events.operations import operation_find, operation_request
+from controlplane.events.operations import Permission, operation_request
 from controlplane.incidents.choices import INCIDENT_ENDED
 from controlplane.incidents.models import Incident
+from controlplane.incidents.permitted import incident_refusal
 from controlplane.incidents.selectors import incident_get
 from controlplane.incidents.services import incident_advance
 from domain.recovery.events import (
@@ -42,37 +42,29 @@ def incident_action(
     proposal: what is approved; default all that is proposed now.
     Raises `Missing`, or `Conflict` where the incident does not permit it.
     """
-    target = str(number)
-    earlier = operation_find(kind=kind, target=target, actor=actor, idempotency_key=idempotency_key)
-    if earlier is not None:
-        if proposal and proposal not in earlier.parameters.get("proposals", ()):
-            raise Conflict("this Idempotency-Key was used to approve another proposal; use a new key")
-        return earlier
-    incident = incident_get(number, lock=True)
-    if incident.state in INCIDENT_ENDED:
-        raise Conflict(f"incident {number} is {incident.state}; nothing more can be done about it")
-    operation, _ = operation_request(
+
+    def permit() -> Permission:
+        incident = incident_get(number, lock=True)
+        if refusal := incident_refusal(incident, kind):
+            raise Conflict(refusal)
+        approved = kind == OperationKind.INCIDENT_APPROVE
+        return Permission(
+            before={"state": incident.state, "paused": incident.paused},
+            parameters={"proposals": _proposals(incident, proposal)} if approved else None,
+        )
+
+    operation = operation_request(
         kind=kind,
-        target=target,
+        target=str(number),
         actor=actor,
         reason=reason,
         door=door,
         idempotency_key=idempotency_key,
-        before={"state": incident.state, "paused": incident.paused},
-        parameters=_permit(incident, kind, proposal),
+        permit=permit,
     )
+    if proposal and proposal not in operation.parameters.get("proposals", ()):
+        raise Conflict("this Idempotency-Key was used to approve another proposal; use a new key")
     return operation
-
-
-def _permit(incident: Incident, kind: OperationKind, proposal: str) -> dict[str, Any] | None:
-    """Raise `Conflict` unless the incident is in a state for this; returns the operation's parameters."""
-    if kind == OperationKind.INCIDENT_APPROVE:
-        return {"proposals": _proposals(incident, proposal)}
-    if kind == OperationKind.INCIDENT_PAUSE and incident.paused:
-        raise Conflict(f"incident {incident.number} is paused already")
-    if kind == OperationKind.INCIDENT_RESUME and not incident.paused:
-        raise Conflict(f"incident {incident.number} is not paused; only a paused recovery can be resumed")
-    return None
 
 
 def _proposals(incident: Incident, proposal: str) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from controlplane.events.representation import Change, Fields, change, iso, rounded
+from controlplane.incidents.permitted import incident_refusals
 
 if TYPE_CHECKING:
     from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
@@ -42,6 +43,7 @@ def incident_change(
             "proposals": incident.proposals,
             "availability_area": rounded(incident.availability_area),
             "summary": incident.summary,
+            "refusals": incident_refusals(incident),
         },
     )
 

@@ -31,7 +31,7 @@ from controlplane.nodes.choices import (
     NodeState,
 )
 from controlplane.nodes.models import Node, NodeRequest
-from controlplane.nodes.representation import node_change
+from controlplane.nodes.representation import STANDING, node_change
 from controlplane.nodes.selectors import node_get
 from controlplane.nodes.states import node_move, request_move
 from controlplane.topologies.bulk import rows_update
@@ -125,7 +125,7 @@ def _move_and_tell(node: Node, to: NodeState, kind: EventKind, *, reason: str, a
     if not node_move(node, to):
         return False
     event_publish(
-        kind=kind, node=node.name, changes=[node_change(node, only=("state",))], actor=actor, reason=reason
+        kind=kind, node=node.name, changes=[node_change(node, only=STANDING)], actor=actor, reason=reason
     )
     return True
 

@@ -13,21 +13,21 @@ from django.db import transaction
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.permitted import checkpoint_refusals
 from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import Door, EventKind, OperationKind
 from controlplane.events.models import Operation
-from controlplane.events.operations import operation_find, operation_request, operation_succeed
+from controlplane.events.operations import Permission, operation_request
 from controlplane.events.representation import Change, removal
 from controlplane.events.services import event_publish
 from controlplane.events.tasks import TOPOLOGY_PUBLISH, task_send_on_commit
 from controlplane.lifecycle.deployment import deploy_plan_create
 from controlplane.topologies.choices import (
-    TOPOLOGY_LIVE,
     Desired,
     TopologyStatus,
 )
 from controlplane.topologies.models import Problem, Topology
-from controlplane.topologies.permitted import at_rest_require
+from controlplane.topologies.permitted import permit
 from controlplane.topologies.representation import topology_change
 from controlplane.topologies.selectors import topology_get
 from controlplane.topologies.validation import inputs_require, spec_validate
@@ -42,47 +42,48 @@ def topology_deploy(
     The operation succeeds when the driver reports the plan running.
     Raises `Missing`, `Invalid` (the specification no longer validates here) or `Conflict`.
     """
-    kind = OperationKind.TOPOLOGY_DEPLOY
     topology = topology_get(name, lock=True)
-    earlier = operation_find(kind=kind, target=name, actor=actor, idempotency_key=idempotency_key)
-    if earlier is not None:
-        return earlier
-    at_rest_require(topology, "deploy")
-    before = _standing(topology)
-    now = timezone.now()
-    version = topology.versions.order_by("-number").first()
-    spec = version.spec if version is not None else topology.spec
-    graph = spec_validate(_origin_fix(spec, now))
-    inputs_require(spec)
-    topology.spec = graph.to_data()
-    topology.status = TopologyStatus.DEPLOYING
-    topology.desired = Desired.RUNNING
-    topology.error = ""
-    topology.head_epoch = topology.committed_epoch = topology.checkpoint_epoch = 0
-    topology.input_rate = 0.0
-    topology.deployed_at = now
-    topology.save()
-    removed = _previous_run_clear(topology)
-    plan, changes = deploy_plan_create(topology=topology, reason=reason)
-    operation, _ = operation_request(
-        kind=kind,
+
+    def deploy() -> Permission:
+        permit(topology, "deploy")
+        before = _standing(topology)
+        now = timezone.now()
+        version = topology.versions.order_by("-number").first()
+        spec = version.spec if version is not None else topology.spec
+        graph = spec_validate(_origin_fix(spec, now))
+        inputs_require(spec)
+        topology.spec = graph.to_data()
+        topology.status = TopologyStatus.DEPLOYING
+        topology.desired = Desired.RUNNING
+        topology.error = ""
+        topology.head_epoch = topology.committed_epoch = topology.checkpoint_epoch = 0
+        topology.input_rate = 0.0
+        topology.deployed_at = now
+        topology.save()
+        removed = _previous_run_clear(topology)
+        plan, changes = deploy_plan_create(topology=topology, reason=reason)
+        return Permission(
+            before=before,
+            after=_standing(topology),
+            parameters={"version": topology.version, "generation": plan.generation if plan else None},
+            announce=lambda: event_publish(
+                kind=EventKind.TOPOLOGY_DEPLOYED,
+                topology=name,
+                changes=[topology_change(topology, graph=True), *removed, *changes],
+                actor=actor,
+                reason=reason,
+            ),
+        )
+
+    return operation_request(
+        kind=OperationKind.TOPOLOGY_DEPLOY,
         target=name,
         actor=actor,
         reason=reason,
         door=door,
         idempotency_key=idempotency_key,
-        before=before,
-        after=_standing(topology),
-        parameters={"version": topology.version, "generation": plan.generation if plan else None},
+        permit=deploy,
     )
-    event_publish(
-        kind=EventKind.TOPOLOGY_DEPLOYED,
-        topology=name,
-        changes=[topology_change(topology, graph=True), *removed, *changes],
-        actor=actor,
-        reason=reason,
-    )
-    return operation
 
 
 @transaction.atomic
@@ -90,60 +91,39 @@ def topology_undeploy(
     *, name: str, actor: str, reason: str, door: Door, idempotency_key: str = ""
 ) -> Operation:
     """Stop at the next epoch boundary and stay stopped. Raises `Missing` or `Conflict`."""
-    kind = OperationKind.TOPOLOGY_UNDEPLOY
     topology = topology_get(name, lock=True)
-    earlier = operation_find(kind=kind, target=name, actor=actor, idempotency_key=idempotency_key)
-    if earlier is not None:
-        return earlier
-    if topology.desired == Desired.STOPPED:
-        raise Conflict(f"topology {name!r} is not deployed (it is {topology.status})")
-    before = _standing(topology)
-    ended = topology.status == TopologyStatus.COMPLETED
-    topology.desired = Desired.STOPPED
-    topology.status = TopologyStatus.STOPPED if ended else TopologyStatus.STOPPING
-    topology.save(update_fields=["desired", "status", "updated_at"])
-    operation, _ = operation_request(
-        kind=kind,
+
+    def undeploy() -> Permission:
+        permit(topology, "undeploy")
+        before = _standing(topology)
+        ended = topology.status == TopologyStatus.COMPLETED
+        topology.desired = Desired.STOPPED
+        topology.status = TopologyStatus.STOPPED if ended else TopologyStatus.STOPPING
+        topology.save(update_fields=["desired", "status", "updated_at"])
+        if ended:
+            task_send_on_commit(TOPOLOGY_PUBLISH, name)
+        return Permission(
+            before=before,
+            after=_standing(topology),
+            done=ended,  # a completed run has no driver left to wait for
+            announce=lambda: event_publish(
+                kind=EventKind.TOPOLOGY_UNDEPLOYED,
+                topology=name,
+                changes=[topology_change(topology)],
+                actor=actor,
+                reason=reason,
+            ),
+        )
+
+    return operation_request(
+        kind=OperationKind.TOPOLOGY_UNDEPLOY,
         target=name,
         actor=actor,
         reason=reason,
         door=door,
         idempotency_key=idempotency_key,
-        before=before,
-        after=_standing(topology),
-        run=not ended,
+        permit=undeploy,
     )
-    if ended:
-        task_send_on_commit(TOPOLOGY_PUBLISH, name)
-    event_publish(
-        kind=EventKind.TOPOLOGY_UNDEPLOYED,
-        topology=name,
-        changes=[topology_change(topology)],
-        actor=actor,
-        reason=reason,
-    )
-    # A completed run has no driver left to wait for.
-    return operation_succeed(operation=operation) if ended else operation
-
-
-_ACTIONS: dict[OperationKind, tuple[frozenset[str], str]] = {
-    OperationKind.TOPOLOGY_CHECKPOINT: (
-        frozenset({TopologyStatus.RUNNING, TopologyStatus.DEGRADED}),
-        "only a running topology can take a checkpoint",
-    ),
-    OperationKind.TOPOLOGY_RECOVER: (
-        frozenset({*TOPOLOGY_LIVE, TopologyStatus.FAILED}),
-        "only a deployed topology can be recovered",
-    ),
-    OperationKind.TOPOLOGY_PAUSE: (
-        frozenset({TopologyStatus.RUNNING, TopologyStatus.DEGRADED}),
-        "only a running topology can be paused",
-    ),
-    OperationKind.TOPOLOGY_RESUME: (
-        frozenset({TopologyStatus.PAUSED}),
-        "only a paused topology can be resumed",
-    ),
-}
 
 
 @transaction.atomic
@@ -158,22 +138,20 @@ def topology_action(
 ) -> Operation:
     """Ask for a checkpoint, a recovery, a pause or a resume. Raises `Missing` or `Conflict`."""
     topology = topology_get(name, lock=True)
-    earlier = operation_find(kind=kind, target=name, actor=actor, idempotency_key=idempotency_key)
-    if earlier is not None:
-        return earlier
-    permitted, rule = _ACTIONS[kind]
-    if topology.status not in permitted or topology.desired != Desired.RUNNING:
-        raise Conflict(f"topology {name!r} is {topology.status}: {rule}")
-    operation, _ = operation_request(
+
+    def act() -> Permission:
+        permit(topology, kind.partition(".")[2])
+        return Permission(before=_standing(topology))
+
+    return operation_request(
         kind=kind,
         target=name,
         actor=actor,
         reason=reason,
         door=door,
         idempotency_key=idempotency_key,
-        before=_standing(topology),
+        permit=act,
     )
-    return operation
 
 
 @transaction.atomic
@@ -184,37 +162,29 @@ def topology_restore(
 
     Raises `Missing` (no such checkpoint) or `Conflict` (not running, or the checkpoint cannot be restored).
     """
-    kind = OperationKind.TOPOLOGY_RESTORE
     topology = topology_get(name, lock=True)
-    earlier = operation_find(kind=kind, target=name, actor=actor, idempotency_key=idempotency_key)
-    if earlier is not None:
-        return earlier
-    if topology.status != TopologyStatus.RUNNING or topology.desired != Desired.RUNNING:
-        raise Conflict(
-            f"topology {name!r} is {topology.status}: only a running one can be put back to a checkpoint"
-        )
-    row = Checkpoint.objects.filter(topology=topology, epoch=checkpoint).first()
-    stored = list(
-        Checkpoint.objects.filter(topology=topology, stored=True)
-        .order_by("epoch")
-        .values_list("epoch", flat=True)
-    )
-    if row is None:
-        raise Missing(f"topology {name!r} has no checkpoint {checkpoint}")
-    if not row.stored:
-        choice = ", ".join(map(str, stored)) or "none yet"
-        raise Conflict(f"checkpoint {checkpoint} is not in storage; those that are: {choice}")
-    operation, _ = operation_request(
-        kind=kind,
+
+    def restore() -> Permission:
+        permit(topology, "restore")
+        row = Checkpoint.objects.filter(topology=topology, epoch=checkpoint).first()
+        stored = Checkpoint.objects.filter(topology=topology, stored=True).order_by("epoch")
+        epochs = list(stored.values_list("epoch", flat=True))
+        if row is None:
+            raise Missing(f"topology {name!r} has no checkpoint {checkpoint}")
+        if refusals := checkpoint_refusals(row):
+            choice = ", ".join(map(str, epochs)) or "none yet"
+            raise Conflict(f"{refusals['restore']}; those that are: {choice}")
+        return Permission(before=_standing(topology), parameters={"checkpoint": checkpoint})
+
+    return operation_request(
+        kind=OperationKind.TOPOLOGY_RESTORE,
         target=name,
         actor=actor,
         reason=reason,
         door=door,
         idempotency_key=idempotency_key,
-        before=_standing(topology),
-        parameters={"checkpoint": checkpoint},
+        permit=restore,
     )
-    return operation
 
 
 def _standing(topology: Topology) -> dict[str, Any]:

@@ -7,15 +7,9 @@ from django.db import transaction
 from controlplane.errors import Conflict
 from controlplane.events.choices import Door, OperationKind
 from controlplane.events.models import Operation
-from controlplane.events.operations import operation_find, operation_request
-from controlplane.nodes.choices import NODE_PRESENT, NodeState
+from controlplane.events.operations import Permission, operation_request
+from controlplane.nodes.permitted import node_refusal
 from controlplane.nodes.selectors import node_get
-
-_PERMITTED: dict[OperationKind, frozenset[str]] = {
-    OperationKind.NODE_DRAIN: frozenset({NodeState.ALIVE, NodeState.SUSPECT}),
-    OperationKind.NODE_ACTIVATE: frozenset({NodeState.DRAINING}),
-    OperationKind.NODE_FAIL: frozenset({*NODE_PRESENT, NodeState.JOINING}),
-}
 
 
 @transaction.atomic
@@ -29,20 +23,19 @@ def node_action(
     idempotency_key: str = "",
 ) -> Operation:
     """Ask for a node to be drained, activated or (an experiment) failed. Raises `Missing` or `Conflict`."""
-    earlier = operation_find(kind=kind, target=name, actor=actor, idempotency_key=idempotency_key)
-    if earlier is not None:
-        return earlier
-    node = node_get(name)
-    if node.state not in _PERMITTED[kind]:
-        wanted = ", ".join(sorted(_PERMITTED[kind]))
-        raise Conflict(f"node {name!r} is {node.state}; {kind.label.lower()} needs it to be {wanted}")
-    operation, _ = operation_request(
+
+    def permit() -> Permission:
+        node = node_get(name)
+        if refusal := node_refusal(kind, name=name, state=node.state):
+            raise Conflict(refusal)
+        return Permission(before={"state": node.state})
+
+    return operation_request(
         kind=kind,
         target=name,
         actor=actor,
         reason=reason,
         door=door,
         idempotency_key=idempotency_key,
-        before={"state": node.state},
+        permit=permit,
     )
-    return operation

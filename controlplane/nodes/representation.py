@@ -6,9 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from controlplane.events.representation import Change, change, iso, rounded
+from controlplane.nodes.permitted import node_refusals
 
 if TYPE_CHECKING:
     from controlplane.nodes.models import Node
+
+STANDING = ("state", "refusals")
+"""What changes with a node's state."""
 
 
 def node_change(node: Node, *, only: Iterable[str] | None = None) -> Change:
@@ -29,6 +33,7 @@ def node_change(node: Node, *, only: Iterable[str] | None = None) -> Change:
             "memory_bytes": node.memory_bytes,
             "disk_free_bytes": node.disk_free_bytes,
             "provider": node.provider,
+            "refusals": node_refusals(name=node.name, state=node.state),
         },
         only,
     )

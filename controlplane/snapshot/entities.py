@@ -108,7 +108,7 @@ def _incidents() -> Iterator[Change]:
         *("first_query_at", "half_queries_at", "all_queries_at", "wanted_nodes", "paused"),
         "availability_area",
     )
-    read = dict.fromkeys(("checkpoints", "proposals", "summary"), RAW)
+    read = {"checkpoints": RAW, "proposals": PARTS, "summary": RAW}
     rows = [*tuple_rows(Incident.objects.order_by("-number")[:INCIDENTS], *names, json=read)]
     shown = [row.number for row in rows]
     nodes, topologies = incident_names(shown)

@@ -1,16 +1,80 @@
-"""What a topology permits in the state it is in."""
+"""What a topology permits in the state it is in, and why not the rest.
+
+The services refuse by these rules, and snapshot, events and REST tell what they refuse: pages and the command
+line have no rules of their own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+
 from controlplane.errors import Conflict
-from controlplane.topologies.choices import TOPOLOGY_AT_REST, Desired, TopologyStatus
+from controlplane.topologies.choices import TOPOLOGY_AT_REST, TOPOLOGY_LIVE, Desired, TopologyStatus
 from controlplane.topologies.models import Topology
 
+Rule = Callable[[str, str, str], str]
+"""Name, status and what is desired, to why not; "" where it is permitted."""
 
-def at_rest_require(topology: Topology, action: str) -> None:
-    """Raise `Conflict` unless no driver runs or is wanted."""
-    at_rest = topology.status in TOPOLOGY_AT_REST
-    if topology.status == TopologyStatus.FAILED and topology.desired == Desired.RUNNING:
-        at_rest = False  # the launcher goes on trying
-    if not at_rest:
-        raise Conflict(f"topology {topology.name!r} is {topology.status}; undeploy it before you {action} it")
+
+def _at_rest(action: str) -> Rule:
+    """No driver may run, or be wanted: a failed one is started again for as long as it is."""
+
+    def refusal(name: str, status: str, desired: str) -> str:
+        retried = status == TopologyStatus.FAILED and desired == Desired.RUNNING
+        if status in TOPOLOGY_AT_REST and not retried:
+            return ""
+        return f"topology {name!r} is {status}; undeploy it before you {action} it"
+
+    return refusal
+
+
+def _deployed(permitted: frozenset[str], words: str) -> Rule:
+    """It must be wanted, and in one of these states."""
+
+    def refusal(name: str, status: str, desired: str) -> str:
+        if status in permitted and desired == Desired.RUNNING:
+            return ""
+        return f"topology {name!r} is {status}: {words}"
+
+    return refusal
+
+
+def _undeploy(name: str, status: str, desired: str) -> str:
+    return "" if desired != Desired.STOPPED else f"topology {name!r} is not deployed (it is {status})"
+
+
+_RUNNING = frozenset({TopologyStatus.RUNNING, TopologyStatus.DEGRADED})
+
+RULES: dict[str, Rule] = {
+    "deploy": _at_rest("deploy"),
+    "update": _at_rest("update"),
+    "delete": _at_rest("delete"),
+    "undeploy": _undeploy,
+    "checkpoint": _deployed(_RUNNING, "only a running topology can take a checkpoint"),
+    "recover": _deployed(
+        TOPOLOGY_LIVE | {TopologyStatus.FAILED}, "only a deployed topology can be recovered"
+    ),
+    "pause": _deployed(_RUNNING, "only a running topology can be paused"),
+    "resume": _deployed(frozenset({TopologyStatus.PAUSED}), "only a paused topology can be resumed"),
+    "restore": _deployed(
+        frozenset({TopologyStatus.RUNNING}), "only a running one can be put back to a checkpoint"
+    ),
+}
+
+
+def permit(topology: Topology, action: str) -> None:
+    """Raise `Conflict`, in words for an operator, where the topology refuses this action now."""
+    if refusal := RULES[action](topology.name, topology.status, topology.desired):
+        raise Conflict(refusal)
+
+
+def topology_refusals(topology: Topology) -> dict[str, str]:
+    """Action to why it is refused now; an action that is not named is permitted."""
+    return dict(_refusals(topology.name, str(topology.status), str(topology.desired)))
+
+
+@lru_cache(maxsize=1024)
+def _refusals(name: str, status: str, desired: str) -> tuple[tuple[str, str], ...]:
+    found = ((action, rule(name, status, desired)) for action, rule in RULES.items())
+    return tuple((action, why) for action, why in found if why)

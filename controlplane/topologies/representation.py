@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from controlplane.events.representation import Change, Fields, change, iso, rounded
 from controlplane.topologies.drawing import topology_graph
+from controlplane.topologies.permitted import topology_refusals
 from domain.topology import partition_id
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def topology_fields(topology: Topology) -> Fields:
         "input_rate": round(topology.input_rate, 1),
         "deployed_at": iso(topology.deployed_at),
         "created_at": iso(topology.created_at),
+        "refusals": topology_refusals(topology),
     }
 
 

@@ -23,7 +23,7 @@ from controlplane.topologies.models import (
     Topology,
     TopologyVersion,
 )
-from controlplane.topologies.permitted import at_rest_require
+from controlplane.topologies.permitted import permit
 from controlplane.topologies.representation import topology_change
 from controlplane.topologies.rows import Rows, rows_create, rows_removed
 from controlplane.topologies.selectors import topology_get
@@ -69,7 +69,7 @@ def topology_update(
     reason_require(reason)
     topology = topology_get(name, lock=True)
     expected.require(specification_tag(topology), f"the specification of {name}")
-    at_rest_require(topology, "update")
+    permit(topology, "update")
     graph = spec_validate(spec)
     if graph.name != topology.name:
         raise Invalid("name", f"a topology keeps its name: {topology.name!r}, not {graph.name!r}")
@@ -110,7 +110,7 @@ def topology_delete(*, name: str, actor: str, reason: str, door: Door, expected:
     reason_require(reason)
     topology = topology_get(name, lock=True)
     expected.require(specification_tag(topology), f"the specification of {name}")
-    at_rest_require(topology, "delete")
+    permit(topology, "delete")
     rows = Rows.load(topology).changes()
     checkpoints = topology.checkpoints.values_list("epoch", flat=True)
     plans = topology.plans.values_list("generation", flat=True)

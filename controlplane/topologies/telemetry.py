@@ -105,7 +105,8 @@ def topology_metrics_apply(*, report: EpochReport, health: Mapping[str, QueryHea
     at = topology.metrics_at or now
     whole = round_begins(rows=len(rows.partitions), last=last, now=at, offset=topology.pk)
     moved = rows.metrics_changes(before[1], all_partitions=whole)
-    changes: list[Change] = [topology_change(topology, only=TOPOLOGY_METRICS), *moved]
+    told = TOPOLOGY_METRICS if topology.status == before[0] else (*TOPOLOGY_METRICS, "refusals")
+    changes: list[Change] = [topology_change(topology, only=told), *moved]
     if rows.queries:
         sample = sample_create(topology, rows, at=now)
         changes.append(sample_change(sample, topology=topology.name))

@@ -5,7 +5,9 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from controlplane.api.fields import RefusalsField
 from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.permitted import checkpoint_refusals
 from controlplane.checkpoints.selectors import checkpoint_missing
 
 
@@ -49,10 +51,11 @@ class CheckpointDetailSerializer(CheckpointSerializer):
     """With every partition's part, once it has ended; older checkpoints keep the totals only."""
 
     acknowledgements = AcknowledgementSerializer(many=True, read_only=True)
+    refusals = RefusalsField(checkpoint_refusals)
     missing = serializers.SerializerMethodField(help_text="partitions that did not acknowledge a failed one")
 
     class Meta(CheckpointSerializer.Meta):
-        fields = (*CheckpointSerializer.Meta.fields, "acknowledgements", "missing")
+        fields = (*CheckpointSerializer.Meta.fields, "acknowledgements", "missing", "refusals")
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_missing(self, checkpoint: Checkpoint) -> Any:

@@ -7,10 +7,11 @@ from typing import Any
 from django.db.models import QuerySet
 from rest_framework import serializers
 
-from controlplane.api.fields import TextField
+from controlplane.api.fields import RefusalsField, TextField
 from controlplane.api.listing import Rows, rows_shown
 from controlplane.api.requests import ReasonSerializer
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.incidents.permitted import incident_refusals
 from controlplane.incidents.selectors import incident_names
 
 
@@ -103,9 +104,10 @@ class IncidentDetailSerializer(IncidentSerializer):
     """With its story."""
 
     entries = IncidentEntrySerializer(many=True, read_only=True)
+    refusals = RefusalsField(incident_refusals)
 
     class Meta(IncidentSerializer.Meta):
-        fields = (*IncidentSerializer.Meta.fields, "entries")
+        fields = (*IncidentSerializer.Meta.fields, "entries", "refusals")
         read_only_fields = fields
 
 

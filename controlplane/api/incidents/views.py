@@ -29,6 +29,7 @@ from controlplane.api.topologies.parts import OfTopology
 from controlplane.events.choices import OperationKind
 from controlplane.incidents.actions import incident_action
 from controlplane.incidents.models import Incident, RecoveryPlan
+from controlplane.incidents.permitted import incident_refusals
 from controlplane.incidents.record import incident_record
 from controlplane.incidents.report.html import POLICY
 from controlplane.incidents.selectors import entry_list, incident_get, incident_list, plan_list
@@ -64,7 +65,8 @@ class IncidentViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, v
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         incident = self.get_object()
         story = rows_shown(entry_list(incident.number), IncidentEntrySerializer)
-        return Response({**IncidentSerializer(incident).data, "entries": story})
+        shown = IncidentSerializer(incident).data
+        return Response({**shown, "entries": story, "refusals": incident_refusals(incident)})
 
     @extend_schema(responses=RecoveryPlanSerializer(many=True), filters=False)
     @action(detail=True, methods=["get"])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
+from controlplane.api.fields import RefusalsField
 from controlplane.api.topologies.serializers import PartitionSerializer
 from controlplane.nodes.models import Node, NodeRequest
+from controlplane.nodes.permitted import node_refusals
 
 
 class NodeSerializer(serializers.ModelSerializer):
@@ -38,9 +40,10 @@ class NodeSerializer(serializers.ModelSerializer):
 
 class NodeDetailSerializer(NodeSerializer):
     partitions = PartitionSerializer(many=True, read_only=True)
+    refusals = RefusalsField(lambda node: node_refusals(name=node.name, state=node.state))
 
     class Meta(NodeSerializer.Meta):
-        fields = (*NodeSerializer.Meta.fields, "partitions")
+        fields = (*NodeSerializer.Meta.fields, "partitions", "refusals")
         read_only_fields = fields
 
 

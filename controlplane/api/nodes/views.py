@@ -21,6 +21,7 @@ from controlplane.events.choices import OperationKind
 from controlplane.incidents.selectors import INCIDENT_AT_LENGTH
 from controlplane.nodes.actions import node_action
 from controlplane.nodes.models import Node, NodeRequest
+from controlplane.nodes.permitted import NO_FAULTS
 from controlplane.topologies.models import Partition
 from controlplane.topologies.selectors import SPEC_OF_TOPOLOGY
 
@@ -70,9 +71,7 @@ class NodeViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, views
     def fail(self, request: Request, name: str) -> Response:
         """Kill it without warning: an experiment, only where fault injection is enabled."""
         if not settings.RESURGE.fault_injection:
-            raise PermissionDenied(
-                "fault injection is off here; start Resurge with RESURGE_FAULT_INJECTION=1 to use it"
-            )
+            raise PermissionDenied(NO_FAULTS)
         return self.act(request, node_action, kind=OperationKind.NODE_FAIL, name=name)
 
 

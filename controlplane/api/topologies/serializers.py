@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from controlplane.api.fields import StrictSerializer, TextField
+from controlplane.api.fields import RefusalsField, StrictSerializer, TextField
 from controlplane.api.requests import ErrorItemSerializer, ReasonSerializer
 from controlplane.topologies.choices import (
     PLANNER_CHOICES,
@@ -27,6 +27,7 @@ from controlplane.topologies.models import (
     Topology,
     TopologyVersion,
 )
+from controlplane.topologies.permitted import topology_refusals
 from controlplane.topologies.policies import HIGHEST_THRESHOLD
 from controlplane.topologies.representation import POLICY_FIELDS
 from controlplane.tuple_rows import RAW
@@ -51,6 +52,7 @@ class TopologySerializer(serializers.ModelSerializer):
     queries_total = serializers.IntegerField(read_only=True)
     queries_available = serializers.IntegerField(read_only=True)
     worst_relative_latency = serializers.FloatField(read_only=True, allow_null=True)
+    refusals = RefusalsField(topology_refusals)
 
     class Meta:
         model = Topology
@@ -74,6 +76,7 @@ class TopologySerializer(serializers.ModelSerializer):
             "deployed_at",
             "created_at",
             "updated_at",
+            "refusals",
         )
         read_only_fields: tuple[str, ...] = fields
 

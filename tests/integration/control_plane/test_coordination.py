@@ -257,10 +257,7 @@ def test_undeploying_ends_the_recovery(coordination: WorkerSession, deployed: To
 
 def ask(kind: OperationKind, target: str) -> Operation:
     with transaction.atomic():
-        operation, _ = operation_request(
-            kind=kind, target=target, actor="kim", reason="a test", door=Door.CLI, before={}, run=False
-        )
-    return operation
+        return operation_request(kind=kind, target=target, actor="kim", reason="a test", door=Door.CLI)
 
 
 def run(coordination: WorkerSession, operation: Operation) -> Operation:

@@ -1,16 +1,17 @@
-// Everything the palette offers: places first, then deeds.
+// Everything the palette offers: places first, then actions.
 
 import { byName } from "./format";
-import { deployTopology, pauseTopology, recoverTopology, resumeTopology, takeCheckpoint, whyNoCheckpoint, whyNoDeployment, whyNoPause, whyNoRecovery } from "./deeds";
-import { abort, pauseRecovery, replan, resumeRecovery } from "./incidentDeeds";
+import { abort, pauseRecovery, replan, resumeRecovery } from "./incidentActions";
 import { mayAct } from "./boot";
-import { activateNode, drainNode, failNodes, whyNoActivation, whyNoDrain, whyNoFailure } from "./nodeDeeds";
+import { activateNode, drainNode, failNodes } from "./nodeActions";
 import { places } from "./places";
+import { refusal } from "./refusals";
 import { paths, router } from "./router.svelte";
 import { incidentIsOpen, status } from "./status";
 import { store } from "./store.svelte";
 import { theme } from "./theme.svelte";
-import type { Node, Topology } from "./types";
+import { deployTopology, pauseTopology, recoverTopology, resumeTopology, takeCheckpoint } from "./topologyActions";
+import type { Incident, Node, Topology } from "./types";
 
 export interface Command {
   group: string;
@@ -21,26 +22,30 @@ export interface Command {
   run: () => void;
 }
 
-const deed = (label: string, run: () => void): Command => ({ group: "Do", label, run });
+/** Only what the server permits now: the palette has no place to say why not. */
+const permitted = <T extends { refusals: Record<string, string> }>(row: T, action: string, label: string, run: (row: T) => void): Command[] =>
+  refusal(row, action) ? [] : [{ group: "Do", label, run: () => run(row) }];
 
-/** Only what is possible now: the palette has no place to say why not. */
-function topologyDeeds(row: Topology): Command[] {
-  return [
-    ...(whyNoCheckpoint(row) ? [] : [deed(`Take a checkpoint of ${row.name}`, () => takeCheckpoint(row))]),
-    ...(whyNoRecovery(row) ? [] : [deed(`Recover ${row.name} now`, () => recoverTopology(row))]),
-    ...(whyNoPause(row) ? [] : [deed(`Pause ${row.name}`, () => pauseTopology(row))]),
-    ...(row.status === "paused" ? [deed(`Resume ${row.name}`, () => resumeTopology(row))] : []),
-    ...(whyNoDeployment(row) ? [] : [deed(`Deploy ${row.name}`, () => deployTopology(row))]),
-  ];
-}
+const topologyCommands = (row: Topology): Command[] => [
+  ...permitted(row, "checkpoint", `Take a checkpoint of ${row.name}`, takeCheckpoint),
+  ...permitted(row, "recover", `Recover ${row.name} now`, recoverTopology),
+  ...permitted(row, "pause", `Pause ${row.name}`, pauseTopology),
+  ...permitted(row, "resume", `Resume ${row.name}`, resumeTopology),
+  ...permitted(row, "deploy", `Deploy ${row.name}`, deployTopology),
+];
 
-function nodeCommands(row: Node): Command[] {
-  return [
-    ...(whyNoDrain(row) ? [] : [deed(`Drain ${row.name}`, () => drainNode(row))]),
-    ...(whyNoActivation(row) ? [] : [deed(`Activate ${row.name}`, () => activateNode(row))]),
-    ...(whyNoFailure(row) ? [] : [deed(`Fail ${row.name}`, () => failNodes([row]))]),
-  ];
-}
+const nodeCommands = (row: Node): Command[] => [
+  ...permitted(row, "drain", `Drain ${row.name}`, drainNode),
+  ...permitted(row, "activate", `Activate ${row.name}`, activateNode),
+  ...permitted(row, "fail", `Fail ${row.name}`, (one) => failNodes([one])),
+];
+
+const incidentCommands = (row: Incident): Command[] => [
+  ...permitted(row, "resume", `Resume the recovery of incident ${row.number}`, resumeRecovery),
+  ...permitted(row, "pause", `Pause the recovery of incident ${row.number}`, pauseRecovery),
+  ...permitted(row, "replan", `Plan incident ${row.number} anew`, replan),
+  ...permitted(row, "abort", `Abort incident ${row.number}`, abort),
+];
 
 export function commands(help: () => void): Command[] {
   const { topology, query, node, incident } = store.entities;
@@ -67,13 +72,9 @@ export function commands(help: () => void): Command[] {
     { group: "Do", label: "Theme: light", run: () => theme.set("light") },
     { group: "Do", label: "Theme: dark", run: () => theme.set("dark") },
     { group: "Do", label: "Theme: as the system says", run: () => theme.set("system") },
-    ...(mayAct ? topologies.flatMap(topologyDeeds) : []),
+    ...(mayAct ? topologies.flatMap(topologyCommands) : []),
     ...(mayAct ? nodes.flatMap(nodeCommands) : []),
-    ...(mayAct ? [...incident.values()].filter((row) => incidentIsOpen(row.state)).flatMap((row): Command[] => [
-      row.paused ? { group: "Do", label: `Resume the recovery of incident ${row.number}`, run: () => resumeRecovery(row) } : { group: "Do", label: `Pause the recovery of incident ${row.number}`, run: () => pauseRecovery(row) },
-      { group: "Do", label: `Plan incident ${row.number} anew`, run: () => replan(row) },
-      { group: "Do", label: `Abort incident ${row.number}`, run: () => abort(row) },
-    ]) : []),
+    ...(mayAct ? [...incident.values()].flatMap(incidentCommands) : []),
     { group: "Do", label: "Keyboard help", note: "?", run: help },
   ];
 }

@@ -38,6 +38,8 @@ export interface Topology {
   deployed_at: Iso | null;
   created_at: Iso | null;
   graph?: { operators: OperatorNode[] };
+  /** Action to why the server refuses it now; an action that is not named is permitted. */
+  refusals: Record<string, string>;
 }
 
 /** How a topology is to be recovered; null numbers are those of the installation. */
@@ -92,6 +94,9 @@ export interface Node {
   cpu_percent: number | null;
   memory_bytes: number | null;
   disk_free_bytes: number | null;
+  provider: string;
+  /** Action to why the server refuses it now; an action that is not named is permitted. */
+  refusals: Record<string, string>;
 }
 
 export interface Incident {
@@ -115,6 +120,8 @@ export interface Incident {
   proposals: Record<string, Proposal>;
   availability_area: number | null;
   summary: { failed_queries?: Record<string, string[]>; returned?: Record<string, string> };
+  /** Action to why the server refuses it now; an action that is not named is permitted. */
+  refusals: Record<string, string>;
 }
 
 export interface Proposal {
@@ -173,6 +180,8 @@ export interface Checkpoint {
   restored_at: Iso | null;
   cause: string;
   requested_by: string;
+  /** Action to why the server refuses it now; an action that is not named is permitted. */
+  refusals: Record<string, string>;
 }
 
 export interface Problem {

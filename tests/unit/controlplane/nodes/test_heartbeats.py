@@ -32,9 +32,8 @@ def statistics(nodes: list[Node], at: datetime, cpu: float = 40.0) -> list[NodeS
 
 
 def test_heartbeats_are_stored_and_told(nodes: list[Node]) -> None:
-    follower = Follower()
     Node.objects.filter(name="node-4").update(state=NodeState.LOST)
-    follower.entities["node"]["node-4"]["state"] = "lost"
+    follower = Follower()
     nodes_heartbeat(stats=statistics(nodes, AT), at=AT + timedelta(seconds=1))
     stored = Node.objects.get(name="node-1")
     assert (stored.last_heartbeat, stored.cpu_percent) == (AT, 40.0)

@@ -2,30 +2,10 @@
 
 import { actions } from "./actions.svelte";
 import { byName, count, plural } from "./format";
-import { incidentIsOpen } from "./status";
+import { openIncidents } from "./incidents";
+import { refusal } from "./refusals";
 import { store } from "./store.svelte";
-import type { Checkpoint, Incident, Topology } from "./types";
-
-const AT_REST = new Set(["draft", "completed", "failed", "stopped", "stopping"]);
-
-export function openIncidents(topology?: string): Incident[] {
-  return [...store.entities.incident.values()]
-    .filter((incident) => incidentIsOpen(incident.state) && (topology === undefined || incident.topologies.includes(topology)))
-    .sort((a, b) => b.number - a.number);
-}
-
-export function whyNoCheckpoint(topology: Topology): string {
-  if (AT_REST.has(topology.status)) return `${topology.name} is ${topology.status}: a checkpoint needs a running topology.`;
-  if (topology.status === "recovering") return "It is recovering; the recovery ends with a checkpoint of its own.";
-  return "";
-}
-
-export function whyNoRecovery(topology: Topology): string {
-  if (AT_REST.has(topology.status)) return `${topology.name} is ${topology.status}: there is nothing to recover.`;
-  const incident = openIncidents(topology.name)[0];
-  if (incident) return `Incident ${incident.number} is already recovering it.`;
-  return "";
-}
+import type { Checkpoint, Topology } from "./types";
 
 export function takeCheckpoint(topology: Topology): void {
   actions.ask({
@@ -39,6 +19,7 @@ export function takeCheckpoint(topology: Topology): void {
 
 export function recoverTopology(topology: Topology): void {
   const partitions = [...store.entities.partition.values()].filter((row) => row.topology === topology.name);
+  const incident = openIncidents(topology.name)[0];
   const down = partitions.filter((row) => row.state === "failed" || row.state === "stalled").map((row) => row.partition).sort(byName);
   actions.ask({
     title: `Recover ${topology.name} now`,
@@ -46,6 +27,7 @@ export function recoverTopology(topology: Topology): void {
     path: `topologies/${encodeURIComponent(topology.name)}/recover/`,
     explain: `Opens an incident, replaces what has failed, and rolls back to the checkpoint at epoch ${topology.checkpoint_epoch}. What was computed since is replayed; outputs stay exact.`,
     consequences: [
+      ...(incident ? [{ title: `Incident ${incident.number} is recovering it already; what is asked for now becomes part of it.` }] : []),
       down.length ? { title: `${plural(down.length, "partition")} to restore`, items: down, tone: "warn" } : { title: "No partition has failed: the topology restarts from its checkpoint and pauses while it catches up.", tone: "warn" },
       { title: `${plural(Math.max(0, topology.head_epoch - topology.checkpoint_epoch), "epoch")} to replay.` },
     ],
@@ -53,11 +35,7 @@ export function recoverTopology(topology: Topology): void {
 }
 
 export function whyNoRestore(topology: Topology | undefined, checkpoint: Checkpoint): string {
-  if (!topology) return "Its topology has been deleted.";
-  if (topology.status !== "running") return `${topology.name} is ${topology.status}: only a running topology can be put back to a checkpoint.`;
-  if (checkpoint.state !== "completed") return "Only a complete checkpoint can be restored.";
-  if (!checkpoint.stored) return "It is not in storage any more: only the newest complete ones are kept.";
-  return "";
+  return topology ? refusal(topology, "restore") || refusal(checkpoint, "restore") : "Its topology has been deleted.";
 }
 
 export function restoreCheckpoint(topology: Topology, checkpoint: Checkpoint): void {
@@ -76,16 +54,6 @@ export function restoreCheckpoint(topology: Topology, checkpoint: Checkpoint): v
     ],
     danger: true,
   });
-}
-
-export function whyNoPause(topology: Topology): string {
-  if (topology.status === "running" || topology.status === "degraded") return "";
-  return `${topology.name} is ${topology.status}; only a running topology can be paused.`;
-}
-
-export function whyNoDeployment(topology: Topology): string {
-  if (topology.status === "stopping") return `${topology.name} is still stopping.`;
-  return AT_REST.has(topology.status) && !(topology.status === "failed" && topology.desired === "running") ? "" : `${topology.name} is ${topology.status}: it is deployed.`;
 }
 
 export function pauseTopology(topology: Topology): void {

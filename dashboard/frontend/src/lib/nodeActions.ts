@@ -1,4 +1,4 @@
-// What can be done to nodes, each with what will move or be lost, and why it may not be possible now.
+// What can be done to nodes, each with what will move or be lost.
 
 import { actions, type Consequence } from "./actions.svelte";
 import { boot } from "./boot";
@@ -9,21 +9,6 @@ import { store } from "./store.svelte";
 import type { Node, Partition, Query } from "./types";
 
 const path = (node: Node, verb: string): string => `nodes/${encodeURIComponent(node.name)}/${verb}/`;
-const PRESENT = new Set(["alive", "suspect", "draining"]);
-
-export function whyNoDrain(node: Node): string {
-  if (node.state === "draining") return `${node.name} is being drained already.`;
-  if (node.state !== "alive" && node.state !== "suspect") return `${node.name} is ${node.state}; only a node that is alive can be drained.`;
-  return "";
-}
-
-export const whyNoActivation = (node: Node): string => (node.state === "draining" ? "" : `${node.name} is ${node.state}; only a node that is being drained can be activated.`);
-
-export function whyNoFailure(node: Node): string {
-  if (!boot.faultInjection) return "Fault injection is switched off (RESURGE_FAULT_INJECTION).";
-  if (!PRESENT.has(node.state)) return `${node.name} is ${node.state}; only a node that is alive can be made to fail.`;
-  return "";
-}
 
 /** Partitions by topology, each topology's in the order of their names. */
 function byTopology(partitions: readonly Partition[]): [string, string[]][] {

@@ -1,25 +1,12 @@
-// What an operator can do about an incident, each with what it will do and why it may not be possible now.
+// What an operator can do about an incident, each with what it will do.
 
 import { actions, type Consequence } from "./actions.svelte";
 import { cores, coresNumber, count, percent, plural } from "./format";
-import { incidentIsOpen, status } from "./status";
 import { store } from "./store.svelte";
 import type { Incident } from "./types";
 import type { Wave } from "./waves";
 
 const path = (incident: Incident, verb: string): string => `incidents/${incident.number}/${verb}/`;
-
-export function whyOver(incident: Incident): string {
-  return incidentIsOpen(incident.state) ? "" : `Incident ${incident.number} is over (${status("incident", incident.state).label.toLowerCase()}); nothing more can be done about it.`;
-}
-
-export const whyNoPause = (incident: Incident): string => whyOver(incident) || (incident.paused ? "It is paused already." : "");
-export const whyNoResume = (incident: Incident): string => whyOver(incident) || (incident.paused ? "" : "It is not paused.");
-
-export function whyNoApproval(incident: Incident): string {
-  if (whyOver(incident)) return whyOver(incident);
-  return incident.paused ? "The recovery is paused: resume it first, then the plan is proposed anew." : "";
-}
 
 export function loadWords(wave: Wave): string {
   const { cost, capacity } = wave.explanation;

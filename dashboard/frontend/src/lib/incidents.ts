@@ -1,0 +1,11 @@
+// Which incidents are open.
+
+import { incidentIsOpen } from "./status";
+import { store } from "./store.svelte";
+import type { Incident } from "./types";
+
+export function openIncidents(topology?: string): Incident[] {
+  return [...store.entities.incident.values()]
+    .filter((incident) => incidentIsOpen(incident.state) && (topology === undefined || incident.topologies.includes(topology)))
+    .sort((a, b) => b.number - a.number);
+}
