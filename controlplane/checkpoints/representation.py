@@ -5,30 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controlplane.checkpoints.permitted import checkpoint_refusals
-from controlplane.events.representation import Change, change, iso
+from controlplane.events.representation import Change, change, shown
 
 if TYPE_CHECKING:
     from controlplane.checkpoints.models import Checkpoint
+
+CHECKPOINT_STORED = (
+    *("epoch", "generation", "state", "stored", "acknowledged", "total", "size_bytes", "started_at"),
+    *("ended_at", "restored_at", "cause", "requested_by"),
+)
+CHECKPOINT_FIELDS = ("topology", *CHECKPOINT_STORED)
+"""What is shown of a checkpoint, apart from what it permits: by the snapshot, by events and by REST."""
 
 
 def checkpoint_change(checkpoint: Checkpoint, *, topology: str) -> Change:
     return change(
         "checkpoint",
         f"{topology}/{checkpoint.epoch}",
-        {
-            "topology": topology,
-            "epoch": checkpoint.epoch,
-            "generation": checkpoint.generation,
-            "state": checkpoint.state,
-            "stored": checkpoint.stored,
-            "acknowledged": checkpoint.acknowledged,
-            "total": checkpoint.total,
-            "size_bytes": checkpoint.size_bytes,
-            "started_at": iso(checkpoint.started_at),
-            "ended_at": iso(checkpoint.ended_at),
-            "restored_at": iso(checkpoint.restored_at),
-            "cause": checkpoint.cause,
-            "requested_by": checkpoint.requested_by,
-            "refusals": checkpoint_refusals(checkpoint),
-        },
+        shown(checkpoint, CHECKPOINT_FIELDS, topology=topology, refusals=checkpoint_refusals(checkpoint)),
     )

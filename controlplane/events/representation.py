@@ -54,6 +54,17 @@ def change(entity: EntityKind, key: str | int, fields: Fields, only: Iterable[st
     return {"entity": entity, "key": str(key), "fields": chosen}
 
 
+def shown(row: Any, names: Iterable[str], **worked_out: Any) -> Fields:
+    """The fields `names` of a row (a model or a tuple), times as text; those `worked_out` are not read."""
+    return {
+        name: worked_out[name] if name in worked_out else _plain(getattr(row, name)) for name in names
+    } | worked_out
+
+
+def _plain(value: Any) -> Any:
+    return iso(value) if isinstance(value, datetime) else value
+
+
 def removal(entity: EntityKind, key: str | int) -> Change:
     return {"entity": entity, "key": str(key), "fields": None}
 

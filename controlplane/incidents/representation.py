@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from controlplane.events.representation import Change, Fields, change, iso, rounded
+from controlplane.events.representation import Change, Fields, change, iso, rounded, shown
 from controlplane.incidents.permitted import incident_refusals
 
 if TYPE_CHECKING:
     from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+
+INCIDENT_RELATED = ("failed_nodes", "topologies")
+"""Names of related rows."""
+
+INCIDENT_FIELDS = (
+    *("number", "state", "method", "trigger", "reason", "detected_at", "opened_at", "closed_at"),
+    *("first_query_at", "half_queries_at", "all_queries_at", *INCIDENT_RELATED, "checkpoints"),
+    *("wanted_nodes", "paused", "proposals", "availability_area", "summary"),
+)
+"""What is shown of an incident, apart from what it permits: by the snapshot, by events and by REST."""
+
+PLAN_FIELDS = (
+    *("topology", "incident", "generation", "wave", "kind", "method", "rollback", "buffering"),
+    *("checkpoint", "assignment", "restore", "state", "reason", "explanation", "created_at"),
+    *("published_at", "applied_at", "caught_up_at", "verified_at"),
+)
+"""Likewise of a plan; a large one is told without what outgrows everything else (`plan_change`)."""
 
 
 def incident_change(
@@ -23,28 +40,14 @@ def incident_change(
     return change(
         "incident",
         incident.number,
-        {
-            "number": incident.number,
-            "state": incident.state,
-            "method": incident.method,
-            "trigger": incident.trigger,
-            "reason": incident.reason,
-            "detected_at": iso(incident.detected_at),
-            "opened_at": iso(incident.opened_at),
-            "closed_at": iso(incident.closed_at),
-            "first_query_at": iso(incident.first_query_at),
-            "half_queries_at": iso(incident.half_queries_at),
-            "all_queries_at": iso(incident.all_queries_at),
-            "failed_nodes": sorted(nodes),
-            "topologies": sorted(topologies),
-            "checkpoints": incident.checkpoints,
-            "wanted_nodes": incident.wanted_nodes,
-            "paused": incident.paused,
-            "proposals": incident.proposals,
-            "availability_area": rounded(incident.availability_area),
-            "summary": incident.summary,
-            "refusals": incident_refusals(incident),
-        },
+        shown(
+            incident,
+            INCIDENT_FIELDS,
+            failed_nodes=sorted(nodes),
+            topologies=sorted(topologies),
+            availability_area=rounded(incident.availability_area),
+            refusals=incident_refusals(incident),
+        ),
     )
 
 
@@ -83,25 +86,12 @@ def plan_change(plan: RecoveryPlan, *, topology: str, incident: int | None) -> C
     return change(
         "plan",
         f"{topology}/{plan.generation}",
-        {
-            "topology": topology,
-            "incident": incident,
-            "generation": plan.generation,
-            "wave": plan.wave,
-            "kind": plan.kind,
-            "method": plan.method,
-            "rollback": plan.rollback,
-            "buffering": plan.buffering,
-            "checkpoint": plan.checkpoint,
-            "assignment": assignment,
-            "restore": plan.restore,
-            "state": plan.state,
-            "reason": plan.reason,
-            "created_at": iso(plan.created_at),
-            "published_at": iso(plan.published_at),
-            "applied_at": iso(plan.applied_at),
-            "caught_up_at": iso(plan.caught_up_at),
-            "verified_at": iso(plan.verified_at),
-            "explanation": explanation,
-        },
+        shown(
+            plan,
+            PLAN_FIELDS,
+            topology=topology,
+            incident=incident,
+            assignment=assignment,
+            explanation=explanation,
+        ),
     )

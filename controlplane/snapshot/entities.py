@@ -18,15 +18,22 @@ from django.db.models.functions import Cast, Concat, JSONObject
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.checkpoints.representation import checkpoint_change
+from controlplane.checkpoints.representation import CHECKPOINT_STORED, checkpoint_change
 from controlplane.events.choices import OPERATION_OPEN
 from controlplane.events.models import Operation
 from controlplane.events.representation import Change, operation_change
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
-from controlplane.incidents.representation import entry_change, incident_change, plan_change
+from controlplane.incidents.representation import (
+    INCIDENT_FIELDS,
+    INCIDENT_RELATED,
+    PLAN_FIELDS,
+    entry_change,
+    incident_change,
+    plan_change,
+)
 from controlplane.incidents.selectors import incident_names
 from controlplane.nodes.models import Node
-from controlplane.nodes.representation import node_change
+from controlplane.nodes.representation import NODE_FIELDS, node_change
 from controlplane.topologies.drawing import graph_drawn
 from controlplane.topologies.models import (
     AvailabilitySample,
@@ -95,20 +102,12 @@ def _queries() -> Iterator[Change]:
 
 
 def _nodes() -> Iterator[Change]:
-    names = (
-        *("name", "address", "rack", "slots", "capacity", "standby", "state", "registered_at"),
-        *("last_heartbeat", "cpu_percent", "memory_bytes", "disk_free_bytes", "provider"),
-    )
-    return map(node_change, tuple_rows(Node.objects.order_by("pk"), *names))
+    return map(node_change, tuple_rows(Node.objects.order_by("pk"), *NODE_FIELDS))
 
 
 def _incidents() -> Iterator[Change]:
-    names = (
-        *("number", "state", "method", "trigger", "reason", "detected_at", "opened_at", "closed_at"),
-        *("first_query_at", "half_queries_at", "all_queries_at", "wanted_nodes", "paused"),
-        "availability_area",
-    )
     read = {"checkpoints": RAW, "proposals": PARTS, "summary": RAW}
+    names = [name for name in INCIDENT_FIELDS if name not in read and name not in INCIDENT_RELATED]
     rows = [*tuple_rows(Incident.objects.order_by("-number")[:INCIDENTS], *names, json=read)]
     shown = [row.number for row in rows]
     nodes, topologies = incident_names(shown)
@@ -144,36 +143,22 @@ def _plans() -> Iterator[Change]:
 
 
 def _plans_read(keys: Keys) -> dict[Key, Change]:
-    names = (
-        *("pk", "generation", "wave", "kind", "method", "rollback", "buffering", "checkpoint", "state"),
-        *("reason", "created_at", "published_at", "applied_at", "caught_up_at", "verified_at"),
-    )
+    read = {"assignment": LABELS, "restore": NAMES, "explanation": PARTS}
+    lookups = {"topology": "topology__name", "incident": "incident__number"}
+    names = [name for name in PLAN_FIELDS if name not in read and name not in lookups]
     found = tuple_rows(
         RecoveryPlan.objects.filter(pk__in=[key[0] for key in keys]),
+        "pk",
         *names,
-        json={"assignment": LABELS, "restore": NAMES, "explanation": PARTS},
-        topology="topology__name",
-        incident="incident__number",
+        json=read,
+        **lookups,
     )
     by_pk = {row.pk: _fixed(plan_change(row, topology=row.topology, incident=row.incident)) for row in found}
     return {key: by_pk[key[0]] for key in keys}
 
 
 def _checkpoints() -> Iterator[Change]:
-    names = (
-        *(
-            "pk",
-            "epoch",
-            "generation",
-            "state",
-            "stored",
-            "acknowledged",
-            "total",
-            "size_bytes",
-            "started_at",
-        ),
-        *("ended_at", "restored_at", "cause", "requested_by"),
-    )
+    names = ("pk", *CHECKPOINT_STORED)
     rows = Checkpoint.objects.all()
     parts = (
         rows.order_by("-started_at")[:HISTORY],

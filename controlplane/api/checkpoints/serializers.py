@@ -8,6 +8,7 @@ from rest_framework import serializers
 from controlplane.api.fields import RefusalsField
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.permitted import checkpoint_refusals
+from controlplane.checkpoints.representation import CHECKPOINT_FIELDS
 from controlplane.checkpoints.selectors import checkpoint_missing
 
 
@@ -18,21 +19,7 @@ class CheckpointSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Checkpoint
-        fields: tuple[str, ...] = (
-            "topology",
-            "epoch",
-            "generation",
-            "state",
-            "stored",
-            "acknowledged",
-            "total",
-            "size_bytes",
-            "started_at",
-            "ended_at",
-            "restored_at",
-            "cause",
-            "requested_by",
-        )
+        fields: tuple[str, ...] = CHECKPOINT_FIELDS
 
 
 class AcknowledgementSerializer(serializers.Serializer):

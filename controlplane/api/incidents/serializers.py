@@ -12,6 +12,7 @@ from controlplane.api.listing import Rows, rows_shown
 from controlplane.api.requests import ReasonSerializer
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.incidents.permitted import incident_refusals
+from controlplane.incidents.representation import INCIDENT_FIELDS, INCIDENT_RELATED, PLAN_FIELDS
 from controlplane.incidents.selectors import incident_names
 
 
@@ -57,37 +58,16 @@ class IncidentSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Incident
-        fields: tuple[str, ...] = (
-            "number",
-            "state",
-            "method",
-            "trigger",
-            "reason",
-            "detected_at",
-            "opened_at",
-            "closed_at",
-            "first_query_at",
-            "half_queries_at",
-            "all_queries_at",
-            "failed_nodes",
-            "topologies",
-            "checkpoints",
-            "wanted_nodes",
-            "paused",
-            "proposals",
-            "availability_area",
-            "summary",
-        )
+        fields: tuple[str, ...] = INCIDENT_FIELDS
         read_only_fields: tuple[str, ...] = fields
 
 
 def incidents_shown(rows: QuerySet[Incident]) -> Rows:
     """Incidents as `IncidentSerializer` shows them."""
-    related = ("failed_nodes", "topologies")
-    found = rows_shown(rows.prefetch_related(None), IncidentSerializer, without=related)
+    found = rows_shown(rows.prefetch_related(None), IncidentSerializer, without=INCIDENT_RELATED)
     names = incident_names([incident["number"] for incident in found])
     for incident in found:
-        for field, of in zip(related, names, strict=True):
+        for field, of in zip(INCIDENT_RELATED, names, strict=True):
             incident[field] = sorted(of[incident["number"]])
     return [{field: incident[field] for field in IncidentSerializer.Meta.fields} for incident in found]
 
@@ -122,24 +102,4 @@ class RecoveryPlanSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = RecoveryPlan
-        fields = (
-            "topology",
-            "incident",
-            "generation",
-            "wave",
-            "kind",
-            "method",
-            "rollback",
-            "buffering",
-            "checkpoint",
-            "assignment",
-            "restore",
-            "state",
-            "reason",
-            "explanation",
-            "created_at",
-            "published_at",
-            "applied_at",
-            "caught_up_at",
-            "verified_at",
-        )
+        fields = PLAN_FIELDS

@@ -8,6 +8,7 @@ from controlplane.api.fields import RefusalsField
 from controlplane.api.topologies.serializers import PartitionSerializer
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.permitted import node_refusals
+from controlplane.nodes.representation import NODE_FIELDS
 
 
 class NodeSerializer(serializers.ModelSerializer):
@@ -19,19 +20,7 @@ class NodeSerializer(serializers.ModelSerializer):
     class Meta:
         model = Node
         fields: tuple[str, ...] = (
-            "name",
-            "address",
-            "rack",
-            "slots",
-            "capacity",
-            "standby",
-            "state",
-            "registered_at",
-            "last_heartbeat",
-            "cpu_percent",
-            "memory_bytes",
-            "disk_free_bytes",
-            "provider",
+            *NODE_FIELDS,
             "partitions_total",
             "planned_percent",
         )
