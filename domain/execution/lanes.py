@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from domain.execution.reach import links_of, reaches
 from domain.topology import Topology
 
 Channel = tuple[str, str]
@@ -43,50 +44,33 @@ class Lane:
 
 @dataclass(slots=True)
 class Coverage:
-    """Which epochs of which channels are buffered at the source partition, as runs in ascending order. The
-    present fills one end while forks fill the other."""
+    """Which epochs of which channels are buffered at the source partition: source -> target -> runs of epochs
+    in ascending order. The present fills one end while forks fill the other."""
 
-    runs: dict[Channel, list[tuple[int, int]]] = field(default_factory=dict)
+    runs: dict[str, dict[str, list[tuple[int, int]]]] = field(default_factory=dict)
 
     def add(self, channel: Channel, first: int, last: int) -> None:
         """Epochs first..last are buffered now."""
         if first > last:
             return
+        source, target = channel
+        targets = self.runs.setdefault(source, {})
         apart: list[tuple[int, int]] = []
-        for low, high in self.runs.get(channel, ()):
+        for low, high in targets.get(target, ()):
             if high + 1 < first or last + 1 < low:
                 apart.append((low, high))
             else:
                 first, last = min(first, low), max(last, high)
-        self.runs[channel] = sorted([*apart, (first, last)])
+        targets[target] = sorted([*apart, (first, last)])
 
     def covers(self, channel: Channel, first: int, last: int) -> bool:
-        return any(low <= first and last <= high for low, high in self.runs.get(channel, ()))
+        runs = self.runs.get(channel[0], {}).get(channel[1], ())
+        return any(low <= first and last <= high for low, high in runs)
 
-    def forget(self, partitions: Collection[str]) -> None:
+    def forget(self, partitions: Iterable[str]) -> None:
         """The buffers of these partitions are gone or void."""
-        gone = [channel for channel in self.runs if channel[0] in partitions]
-        for channel in gone:
-            del self.runs[channel]
-
-
-def blocked_partitions(topology: Topology, absent: Collection[str]) -> set[str]:
-    """Absent partitions and everything downstream of them: they cannot advance."""
-    blocked = set(absent)
-    for partition in topology.partitions:
-        if any(source in blocked for source in topology.upstream(partition)):
-            blocked.add(partition)
-    return blocked
-
-
-def reaches(topology: Topology, progress: Mapping[str, int], blocked: Collection[str]) -> dict[str, int]:
-    """The reach of every partition that is not blocked."""
-    reach: dict[str, int] = {}
-    for partition in topology.partitions:
-        if partition not in blocked:
-            above = [reach[source] for source in topology.upstream(partition)]
-            reach[partition] = min([progress[partition], *above])
-    return reach
+        for partition in partitions:
+            self.runs.pop(partition, None)
 
 
 def lane_between(
@@ -103,22 +87,35 @@ def lane_between(
     Goes against the streams: who advances needs, of each input, every epoch from its own start on. An input
     that has passed them serves them from its buffer where that holds all of them, else it starts there too.
     """
+    links = links_of(topology)
     starts: dict[str, int] = {}
     serves: dict[str, list[str]] = {}
-    for partition in reversed(topology.partitions):
-        own = progress[partition]
-        start = own if reach.get(partition) in levels and own < last else None
-        for target in topology.downstream(partition):
-            wanted = starts.get(target)
+    started: dict[str, dict[int, int]] = {}
+    least: dict[str, int] = {}
+    for operator, partitions in reversed(links.partitions.items()):
+        begun = started[operator] = {}
+        for index, partition in enumerate(partitions):
+            own = progress[partition]
             passed = min(own, last)
-            if wanted is None or wanted >= passed:
-                continue
-            if coverage.covers((partition, target), wanted + 1, passed):
-                serves.setdefault(partition, []).append(target)
-            else:
-                start = wanted if start is None else min(start, wanted)
-        if start is not None:
-            starts[partition] = start
+            start = own if reach.get(partition) in levels and own < last else None
+            for link in links.outputs[operator]:
+                if least[link.other] >= passed:
+                    continue  # no target needs an epoch that this partition has passed
+                if link.ranges is None and partition not in coverage.runs:
+                    start = least[link.other] if start is None else min(start, least[link.other])
+                    continue
+                names, targets = links.partitions[link.other], started[link.other]
+                for other in link.ranges[index] if link.ranges is not None else targets:
+                    wanted = targets.get(other, passed)
+                    if wanted >= passed:
+                        continue
+                    if coverage.covers((partition, names[other]), wanted + 1, passed):
+                        serves.setdefault(partition, []).append(names[other])
+                    else:
+                        start = wanted if start is None else min(start, wanted)
+            if start is not None:
+                starts[partition] = begun[index] = start
+        least[operator] = min(begun.values(), default=last)
     first = min([*starts.values(), last - 1]) + 1
     return Lane(first, last, starts, serves)
 
@@ -140,7 +137,7 @@ def next_lanes(
     do is finished first, and earlier waves are the more valuable ones. Where that reaches the first lane
     both become one, which is how those behind join it.
     """
-    reach = reaches(topology, progress, blocked_partitions(topology, absent))
+    reach = reaches(topology, progress, absent)
     standing = sorted(set(reach.values()), reverse=True)
     if not standing:
         return []

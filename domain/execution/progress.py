@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from domain.execution.lanes import (
     Coverage,
     Lane,
-    blocked_partitions,
     next_lanes,
-    reaches,
 )
+from domain.execution.reach import links_of, reaches
 from domain.messages import Plan
 from domain.topology import Topology
 
@@ -55,6 +54,7 @@ class Conductor:
         self.buffers_kept = True
         # Whether the partitions furthest ahead have reached the present since everybody was put back.
         self.caught_up = False
+        self._reached: dict[str, int] | None = None
 
     @property
     def committed(self) -> int:
@@ -113,6 +113,7 @@ class Conductor:
         """These start again from cp(P_k); what they had buffered is void."""
         for partition in partitions:
             self.progress[partition] = self.restore[partition] = checkpoint
+        self._reached = None
         self.coverage.forget(partitions)
         if len(partitions) == len(self.progress):
             self.caught_up = False
@@ -131,7 +132,7 @@ class Conductor:
         if gone == self.absent:
             return False
         self.coverage.forget(gone - self.absent)
-        self.absent = gone
+        self.absent, self._reached = gone, None
         return True
 
     def answering(self) -> bool:
@@ -193,6 +194,7 @@ class Conductor:
         for partition, epoch in reached.items():
             self.progress[partition] = max(before[partition], epoch)
             self.restore.pop(partition, None)
+        self._reached = None
         if self.buffering:
             for lane in lanes:
                 self._buffered(lane, before)
@@ -200,12 +202,26 @@ class Conductor:
             self.caught_up = True
 
     def _buffered(self, lane: Lane, before: Mapping[str, int]) -> None:
-        for source, start in lane.starts.items():
-            for target in self.topology.downstream(source):
-                if target not in lane.starts:
-                    first = max(start, before[target]) + 1
+        """The outputs for targets that do not run in this lane are in buffers now."""
+        links = links_of(self.topology)
+        for operator, partitions in links.partitions.items():
+            for link in links.outputs[operator]:
+                names = links.partitions[link.other]
+                waiting = [index for index, name in enumerate(names) if name not in lane.starts]
+                if not waiting:
+                    continue
+                for index, source in enumerate(partitions):
+                    start = lane.starts.get(source)
+                    if start is None:
+                        continue
                     last = min(lane.last, self.progress[source])
-                    self.coverage.add((source, target), first, last)
+                    for other in waiting if link.ranges is None else link.ranges[index]:
+                        target = names[other]
+                        if target not in lane.starts:
+                            self.coverage.add((source, target), max(start, before[target]) + 1, last)
 
     def _reach(self) -> dict[str, int]:
-        return reaches(self.topology, self.progress, blocked_partitions(self.topology, self.absent))
+        """Computed once after each change: several questions are asked of it in every turn."""
+        if self._reached is None:
+            self._reached = reaches(self.topology, self.progress, self.absent)
+        return self._reached

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from domain.execution.job import PartitionReport, TaskReport
-from domain.execution.lanes import Lane, blocked_partitions
+from domain.execution.lanes import Lane
+from domain.execution.reach import blocked_partitions
 from domain.messages import DriverState, EpochReport, PartitionMetrics, QueryMetrics
 from domain.topology import Topology
 from spark_jobs.driver.epoch_log import EpochLog

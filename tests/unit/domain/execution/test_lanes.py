@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.execution.lanes import Coverage, Lane, blocked_partitions, next_lanes
+from domain.execution.lanes import Coverage, Lane, next_lanes
+from domain.execution.reach import blocked_partitions
 from domain.topology import Topology, load_topology
 from spark_jobs.operators.catalogue import catalogue
 
@@ -91,7 +92,9 @@ def test_everything_that_can_advance_reaches_the_head(
 ) -> None:
     """Whatever anybody's progress is: restored partitions stand anywhere behind those they feed."""
     progress = {partition: behind.get(partition, 6) for partition in TOPOLOGY.partitions}
-    coverage = Coverage({channel: [run] for channel, run in runs.items() if run[0] <= run[1]})
+    coverage = Coverage()
+    for channel, epochs in runs.items():
+        coverage.add(channel, *epochs)
     blocked = blocked_partitions(TOPOLOGY, absent)
     for _ in range(80):
         lanes = next_lanes(
@@ -114,7 +117,9 @@ def standing(**epochs: int) -> dict[str, int]:
 
 
 def lanes(progress: dict[str, int], *, replay: int = 3, **runs: tuple[int, int]) -> list[Lane]:
-    coverage = Coverage({(f"{name[0]}[0]", f"{name[1]}[0]"): [run] for name, run in runs.items()})
+    coverage = Coverage()
+    for name, epochs in runs.items():
+        coverage.add((f"{name[0]}[0]", f"{name[1]}[0]"), *epochs)
     return next_lanes(TOPOLOGY, progress, absent=set(), coverage=coverage, head=11, limit=8, replay=replay)
 
 
@@ -167,7 +172,7 @@ def test_coverage_is_runs_of_epochs_that_grow_together() -> None:
     assert coverage.covers(channel, 9, 10)
     assert not coverage.covers(channel, 5, 9)
     coverage.add(channel, 6, 8)
-    assert coverage.runs[channel] == [(3, 10)]
+    assert coverage.runs == {"a": {"b": [(3, 10)]}}
     coverage.forget({"a"})
     assert not coverage.covers(channel, 3, 3)
 

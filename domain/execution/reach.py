@@ -1,0 +1,94 @@
+"""How far each partition can go on, in time linear in partitions: channels are ranges of indices. Pure.
+
+A full shuffle between two operators of 5,000 partitions has 25 million channels. What they have in common is
+computed once for the operator, so that no channel is ever looked at by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from domain.topology import InputSpec, Topology, partition_id
+
+BLOCKED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A stream seen from one of its ends. ranges: for each partition at this end, the indices of those at the
+    other end; None: all of them."""
+
+    other: str
+    ranges: tuple[range, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The streams of a topology. By operator: `partitions` are its ids, `inputs` and `outputs` its streams;
+    operators are in topological order."""
+
+    partitions: dict[str, list[str]]
+    inputs: dict[str, list[Link]]
+    outputs: dict[str, list[Link]]
+
+
+@lru_cache(maxsize=8)
+def links_of(topology: Topology) -> Links:
+    """Computed once for a topology, which never changes."""
+    operators = topology.operators
+    partitions = {o.name: [partition_id(o.name, index) for index in range(o.parallelism)] for o in operators}
+    inputs: dict[str, list[Link]] = {operator.name: [] for operator in operators}
+    outputs: dict[str, list[Link]] = {operator.name: [] for operator in operators}
+    for target in operators:
+        for stream in target.inputs:
+            forward, back = _ranges(topology, stream, target.name)
+            outputs[stream.source].append(Link(target.name, forward))
+            inputs[target.name].append(Link(stream.source, back))
+    return Links(partitions, inputs, outputs)
+
+
+def _ranges(
+    topology: Topology, stream: InputSpec, target: str
+) -> tuple[tuple[range, ...] | None, tuple[range, ...] | None]:
+    if stream.partitioning == "full":
+        return None, None
+    operator = topology.by_name[target]
+    count = topology.by_name[stream.source].parallelism
+    forward = tuple(topology.targets(stream, operator, index) for index in range(count))
+    first, after = [count] * operator.parallelism, [0] * operator.parallelism
+    for source, targets in enumerate(forward):
+        for index in targets:
+            first[index], after[index] = min(first[index], source), source + 1
+    return forward, tuple(range(low, high) for low, high in zip(first, after, strict=True))
+
+
+def reaches(topology: Topology, progress: Mapping[str, int], absent: Collection[str]) -> dict[str, int]:
+    """The reach of every partition that can go on: the least progress among itself and everything upstream of
+    it. Absent partitions and those downstream of them are left out."""
+    links = links_of(topology)
+    found: dict[str, list[int]] = {}
+    least: dict[str, int] = {}
+    reach: dict[str, int] = {}
+    for operator, partitions in links.partitions.items():
+        values = [BLOCKED if p in absent else progress[p] for p in partitions]
+        for link in links.inputs[operator]:
+            if link.ranges is None:
+                above = least[link.other]
+                values = [min(above, value) for value in values]
+            else:
+                source = found[link.other]
+                values = [
+                    min(value, min(source[one.start : one.stop], default=value))
+                    for value, one in zip(values, link.ranges, strict=True)
+                ]
+        found[operator], least[operator] = values, min(values)
+        reach.update((p, value) for p, value in zip(partitions, values, strict=True) if value != BLOCKED)
+    return reach
+
+
+def blocked_partitions(topology: Topology, absent: Collection[str]) -> set[str]:
+    """Absent partitions and everything downstream of them: they cannot advance."""
+    going_on = reaches(topology, dict.fromkeys(topology.partitions, 0), absent)
+    return {partition for partition in topology.partitions if partition not in going_on}

@@ -1,0 +1,76 @@
+"""Reach and lanes by index ranges are what going over every channel gives, for every kind of stream."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.execution.lanes import Coverage, lane_between
+from domain.execution.reach import blocked_partitions, reaches
+from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
+
+
+def topology(rng: random.Random) -> Topology:
+    """Operators of one, two or four partitions; each reads one or two of those before it."""
+    operators: list[OperatorSpec] = []
+    for index in range(rng.randint(2, 7)):
+        parallelism = rng.choice([1, 2, 4])
+        chosen = rng.sample(operators, min(len(operators), rng.randint(0, 2)))
+        inputs = tuple(_stream(rng, source, parallelism) for source in chosen)
+        operators.append(OperatorSpec(name=f"o{index}", kind="k", parallelism=parallelism, inputs=inputs))
+    return Topology(TopologySpec(name="t", operators=tuple(operators)))
+
+
+def _stream(rng: random.Random, source: OperatorSpec, parallelism: int) -> InputSpec:
+    if rng.random() < 0.5:
+        return InputSpec(source=source.name, partitioning="full")
+    if source.parallelism == parallelism:
+        return InputSpec(source=source.name, partitioning="one_to_one")
+    return InputSpec(
+        source=source.name, partitioning="split" if source.parallelism < parallelism else "merge"
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32))
+def test_ranges_give_what_channels_give(seed: int) -> None:
+    rng = random.Random(seed)
+    graph = topology(rng)
+    progress = {partition: rng.randint(0, 6) for partition in graph.partitions}
+    absent = {partition for partition in graph.partitions if rng.random() < 0.15}
+    blocked = set(absent)
+    reach: dict[str, int] = {}
+    for partition in graph.partitions:
+        if any(source in blocked for source in graph.upstream(partition)):
+            blocked.add(partition)
+        if partition not in blocked:
+            reach[partition] = min(
+                [progress[partition], *(reach[source] for source in graph.upstream(partition))]
+            )
+    assert blocked_partitions(graph, absent) == blocked
+    assert reaches(graph, progress, absent) == reach
+    coverage = Coverage()
+    for source in graph.partitions:
+        for target in graph.downstream(source):
+            if rng.random() < 0.3:
+                coverage.add((source, target), rng.randint(1, 3), rng.randint(2, 7))
+    levels = set(rng.sample(range(7), 2))
+    last = rng.randint(1, 8)
+    lane = lane_between(graph, progress, reach, coverage, levels=levels, last=last)
+    starts: dict[str, int] = {}
+    serves: dict[str, list[str]] = {}
+    for partition in reversed(graph.partitions):
+        own = progress[partition]
+        wanted = [own] if reach.get(partition) in levels and own < last else []
+        for target in graph.downstream(partition):
+            if target not in starts or starts[target] >= min(own, last):
+                continue
+            if coverage.covers((partition, target), starts[target] + 1, min(own, last)):
+                serves.setdefault(partition, []).append(target)
+            else:
+                wanted.append(starts[target])
+        if wanted:
+            starts[partition] = min(wanted)
+    assert (lane.starts, lane.serves) == (starts, serves)
