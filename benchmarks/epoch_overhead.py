@@ -32,8 +32,8 @@ def measure(session: Session) -> Report:
     seconds: dict[str, list[float]] = {"epoch": [], "empty job": []}
     with running(topology) as loop, session.progress("epochs", repeats) as step:
         advance(loop, 15)
-        assert loop.placing.layout is not None  # noqa: S101 - the loop runs
-        stages = [EmptyStage()] * loop.placing.layout.level_count
+        assert loop.placement.layout is not None  # noqa: S101 - the loop runs
+        stages = [EmptyStage()] * loop.placement.layout.level_count
         for _ in range(10):
             loop.cluster.exchange(stages)
         for _ in range(repeats):
@@ -44,7 +44,7 @@ def measure(session: Session) -> Report:
             seconds["epoch"].append(middle - started)
             seconds["empty job"].append(time.perf_counter() - middle)
             step()
-        levels = loop.placing.layout.level_count
+        levels = loop.placement.layout.level_count
     ratio = ratio_of_medians(seconds["epoch"], seconds["empty job"])
     table = Table(title=f"{levels} stages, {NODES} nodes, {RATE} tweets an epoch", title_justify="left")
     for column in ("", "median ms", "p90 ms"):

@@ -104,7 +104,7 @@ class Switch:
         """As `engine.advance`, one epoch after the other; returns the tuples in them."""
         tuples = 0
         for _ in range(epochs):
-            self.loop.conductor.buffering = self.on
+            self.loop.machine.tracker.buffering = self.on
             tuples += advance(self.loop, 1)
         return tuples
 

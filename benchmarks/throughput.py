@@ -29,7 +29,7 @@ def measure(session: Session) -> Report:
         advance(loop, 30 if not session.quick else 10)
         for _ in range(blocks):
             for name, interval in (("checkpoints on", INTERVAL), ("checkpoints off", NEVER)):
-                loop.checkpoints.set_interval(interval)
+                loop.machine.checkpoints.set_interval(interval, loop.clock())
                 started = time.perf_counter()
                 tuples = advance(loop, epochs)
                 rates[name].append(tuples / (time.perf_counter() - started))

@@ -32,7 +32,7 @@ class Position:
     checkpoint: int = 0
 
 
-class Conductor:
+class ProgressTracker:
     """`progress`: last epoch each partition applied. `restore`: partition -> checkpoint to install before it
     runs. `absent`: partitions that do not run, because their node is lost or no plan places them.
     `buffering`: outputs for partitions that do not follow are kept. `homes`: the assignment applied last."""

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from domain.execution.checkpoints import Checkpoints, complete_checkpoints
 from domain.messages import Telemetry
 from domain.topology import Topology
 from host.environment import Environment
-from spark_jobs.driver.checkpoints import Checkpoints, complete_checkpoints
 from spark_jobs.driver.cluster import Cluster
 from spark_jobs.driver.epoch_log import EpochLog
+from spark_jobs.driver.epoch_planner import EpochPlanner, monotonic_clock
 from spark_jobs.driver.fresh_start import clear_earlier_deployment, deployed_origin
-from spark_jobs.driver.intake import Intake, monotonic_clock
 from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.driver.retention import Retention
 from spark_jobs.driver.topology_channel import TopologyChannel
@@ -39,8 +39,8 @@ def epoch_loop(
     with ExitStack() as closing:
         log = open_log(settings, topology, coordination)
         closing.callback(log.close)
-        intake = Intake(topology=topology, log=log, home=settings.home, modules=modules, clock=clock)
-        intake.prepare(send)
+        planner = EpochPlanner(topology=topology, log=log, home=settings.home, modules=modules, clock=clock)
+        planner.prepare(send)
         local = settings.home / "spark" / topology.name
         local.mkdir(parents=True, exist_ok=True)
         retention = Retention(url=settings.checkpoints, topology=topology.name)
@@ -58,19 +58,17 @@ def epoch_loop(
             topology=topology.name,
             partitions=topology.partitions,
             interval=topology.spec.checkpoint_interval or settings.checkpoint_interval,
-            store=coordination,
-            report=send,
+            since=clock(),
             kept=complete_checkpoints(newest),
             highest=newest.highest if newest else 0,
-            clock=clock,
         )
         checkpoints.served(coordination.control.checkpoint_request)
-        loop = EpochLoop(
+        yield EpochLoop(
             topology=topology,
             coordination=coordination,
             cluster=cluster,
             epoch_log=log,
-            intake=intake,
+            planner=planner,
             send=send,
             checkpoints=checkpoints,
             retention=retention,
@@ -80,8 +78,6 @@ def epoch_loop(
             clock=clock,
             stop=stop,
         )
-        checkpoints.report = loop.report_checkpoint
-        yield loop
 
 
 def open_log(settings: Environment, topology: Topology, coordination: TopologyChannel) -> EpochLog:

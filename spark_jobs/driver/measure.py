@@ -30,7 +30,7 @@ class Measure:
         self,
         *,
         lanes: Sequence[Lane],
-        reports: list[TaskReport],
+        reports: Sequence[TaskReport],
         log: EpochLog,
         generation: int,
         before: Mapping[str, int],

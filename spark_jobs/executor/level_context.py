@@ -11,6 +11,7 @@ from domain.execution.job import Job, decode_job, decode_layout
 from domain.execution.partition import Batch
 from domain.topology import split_partition
 from spark_jobs.executor.exchange import decode_table, encode_table, route
+from spark_jobs.executor.storage import NodeStorage, PartitionStorage
 from spark_jobs.operators.base import Operator
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.state.buffers import OutputBuffers
@@ -41,6 +42,10 @@ class LevelContext:
             for operator in self.topology.operators
             if operator.inputs
         }
+
+    def storage(self, partition: str) -> PartitionStorage:
+        """Of a partition on this node."""
+        return NodeStorage(self.home, self.layout, partition, self.job.attempt)
 
     def deliver(self, message: Message) -> None:
         _, lane, targets, source, epoch, payload = message

@@ -16,14 +16,10 @@ from domain.execution.partition import (
     SnapshotRequest,
     inputs_in_order,
 )
-from domain.topology import partition_directory, split_partition
+from domain.topology import split_partition
 from spark_jobs.executor.level_context import LevelContext
-from spark_jobs.executor.restore import restore_partition
 from spark_jobs.operators.base import EpochContext
-from spark_jobs.sinks.parquet import write_epoch
-from spark_jobs.sources.registry import reader_create
-from spark_jobs.state.snapshot import leave_snapshot
-from spark_jobs.state.store import Manifest, StateMissingError, StateStore
+from spark_jobs.state.store import Manifest, StateMissingError
 from spark_jobs.state.tables import PartitionState
 
 
@@ -37,10 +33,10 @@ class PartitionRun:
         self.layout: Layout = level.layout
         self.job = level.job
         self.partition = partition
-        self.name, self.index = split_partition(partition)
+        self.name, _ = split_partition(partition)
         self.operator = level.topology.by_name[self.name]
-        state = level.home / "state" / self.layout.spec.name / partition_directory(partition)
-        self.store = StateStore(state, self.job.attempt)
+        self.storage = level.storage(partition)
+        self.store = self.storage.store
         self.applied = self.job.progress[partition]
         work = self.job.lanes[lane] if lane is not None else None
         start = work.starts[partition] if work is not None else self.applied
@@ -107,7 +103,7 @@ class PartitionRun:
 
     def _restore(self) -> None:
         if self.partition in self.job.restore:
-            restore_partition(self.store, self.layout, self.partition, self.job.restore[self.partition])
+            self.storage.restore(self.job.restore[self.partition])
             self.level.buffers.clear(self.partition)
 
     def _carry_out(self, instructions: list[Any]) -> None:
@@ -116,13 +112,7 @@ class PartitionRun:
                 self._process(instruction)
             elif isinstance(instruction, Acknowledge):
                 assert self.manifest is not None  # noqa: S101 - read before anything was handled
-                leave_snapshot(
-                    self.level.home,
-                    self.layout.spec.name,
-                    self.partition,
-                    self.layout.generation,
-                    self.manifest,
-                )
+                self.storage.snapshot(self.manifest)
 
     def _process(self, instruction: Process[pa.Table | None]) -> None:
         plan = self.epochs[instruction.epoch]
@@ -132,8 +122,7 @@ class PartitionRun:
         if is_new:
             self.rows_out += output.num_rows if output is not None else 0
             if self.operator.output:
-                where = (self.layout.outputs, self.layout.spec.name, self.name, self.index)
-                write_epoch(*where, plan.epoch, output, attempt=self.job.attempt)
+                self.storage.write(plan.epoch, output)
             self.manifest = self.store.commit(
                 state,
                 epoch=plan.epoch,
@@ -158,7 +147,7 @@ class PartitionRun:
         self, plan: EpochPlan, instruction: Process[pa.Table | None], state: PartitionState
     ) -> pa.Table | None:
         if not self.runtime.inputs:
-            output = self._read_slice(plan)
+            output = self.storage.read(plan)
             self.rows_in += output.num_rows if output is not None else 0
             return output
         tables = {
@@ -168,18 +157,6 @@ class PartitionRun:
         self.rows_in += sum(table.num_rows for group in tables.values() for table in group)
         context = EpochContext(plan.epoch, plan.watermark, plan.previous_watermark, plan.final)
         return self.level.operators[self.name].process(context, tables, state)
-
-    def _read_slice(self, plan: EpochPlan) -> pa.Table | None:
-        start, end = plan.slices[self.name]
-        reader: Any = reader_create(
-            self.operator.params, self.layout.readers[self.name], self.layout.operator_modules
-        )
-        slices = reader.partitions(start, end)
-        if not slices:
-            return None
-        batches = [batch for batch in reader.read(slices[self.index]) if batch.num_rows]
-        table: pa.Table | None = pa.Table.from_batches(batches) if batches else None
-        return table
 
 
 def _described(problem: Exception) -> tuple[str, str]:

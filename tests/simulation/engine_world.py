@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import HealthCheck, Phase, settings
 
+from domain.execution.checkpoints import Checkpoints, complete_checkpoints
 from domain.execution.job import Job, Layout, TaskReport
 from domain.messages import (
     CheckpointAck,
@@ -31,10 +32,9 @@ from domain.messages import (
     Telemetry,
 )
 from domain.topology import Topology, load_topology
-from spark_jobs.driver.checkpoints import Checkpoints, complete_checkpoints
 from spark_jobs.driver.cluster import Executor
 from spark_jobs.driver.epoch_log import EpochLog
-from spark_jobs.driver.intake import Intake
+from spark_jobs.driver.epoch_planner import EpochPlanner
 from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.driver.retention import Retention
 from spark_jobs.driver.watch import JobCancelledError
@@ -339,8 +339,10 @@ def drive(world: World, *, steps: int) -> str:
             stop.set()
         return world.now
 
-    intake = Intake(topology=world.topology, log=log, home=world.root, modules=world.modules, clock=clock)
-    intake.prepare(world.messages.append)
+    planner = EpochPlanner(
+        topology=world.topology, log=log, home=world.root, modules=world.modules, clock=clock
+    )
+    planner.prepare(world.messages.append)
     url = f"file://{world.root}/checkpoints"
     retention = Retention(url=url, topology="t")
     cluster: Any = PlayedCluster(world)
@@ -348,18 +350,16 @@ def drive(world: World, *, steps: int) -> str:
         topology="t",
         partitions=world.topology.partitions,
         interval=1.5,
-        store=coordination,
-        report=world.messages.append,
+        since=clock(),
         kept=complete_checkpoints(world.latest),
         highest=world.latest.highest if world.latest else 0,
-        clock=clock,
     )
     loop = EpochLoop(
         topology=world.topology,
         coordination=coordination,
         cluster=cluster,
         epoch_log=log,
-        intake=intake,
+        planner=planner,
         send=world.messages.append,
         checkpoints=checkpoints,
         retention=retention,

@@ -1,4 +1,4 @@
-"""The incident world with a data plane that is real tuple for tuple: coordinator, planners, conductor and
+"""The incident world with a data plane that is real tuple for tuple: coordinator, planners, tracker and
 partition runtimes are those of production; nodes, network and ZooKeeper are played.
 
     python -m tests.simulation.exact_world --count 10000
@@ -22,8 +22,8 @@ from rich.progress import track
 from domain import messages as coordination
 from domain.recovery.events import CheckpointCompleted, DriverReported
 from domain.recovery.incident import Deployment
-from domain.simulation.exact import DriverKilledError, ExactRun
-from domain.simulation.symbolic import Disk
+from tests.simulation.exact_disk import Disk
+from tests.simulation.exact_run import DriverKilledError, ExactRun
 from tests.simulation.incident_rows import Plan
 from tests.simulation.incident_schedules import run_schedule
 from tests.simulation.incident_world import World
@@ -60,15 +60,15 @@ class ExactWorld(World):
         self.follow_runs()
 
     def interrupt(self) -> None:
-        """Between two tasks: a node dies, or the driver."""
+        """Between two steps: a node dies, or the driver."""
         if self.calm:
             return
         throw = self.dice.random()
-        if throw < 0.001 and len(self.disks) > 1:
+        if throw < 0.0003 and len(self.disks) > 1:
             node = self.dice.choice(sorted(self.disks))
             self.nodes[node] = False
             self.shelf[node] = self.disks.pop(node)
-        elif throw < 0.002:
+        elif throw < 0.0006:
             raise DriverKilledError
 
     def follow_nodes(self) -> None:
@@ -92,7 +92,7 @@ class ExactWorld(World):
             run.latest, run.latest_generation = exact.latest
             run.driver.generation = exact.generation
             run.driver.applied = exact.applied
-            run.driver.behind = set(exact.conductor.behind(exact.head))
+            run.driver.behind = set(exact.tracker.behind(exact.head))
 
     # ---- what the played drivers of the incident world do ------------------------------------------
 
@@ -138,7 +138,7 @@ class ExactWorld(World):
 
     def report(self, name: str) -> DriverReported:
         exact = self.exact[name]
-        conductor = exact.conductor
+        tracker = exact.tracker
         started = exact.in_force is not None
         return DriverReported(
             at=self.now,
@@ -146,10 +146,10 @@ class ExactWorld(World):
             generation=exact.in_force.generation if exact.in_force is not None else 0,
             state=exact.state,
             head=exact.head,
-            committed=conductor.committed,
+            committed=tracker.committed,
             checkpoint=0,
-            absent=frozenset(conductor.absent) if started else frozenset(),
-            behind=frozenset(conductor.behind(exact.head)) if started else frozenset(),
+            absent=frozenset(tracker.absent) if started else frozenset(),
+            behind=frozenset(tracker.behind(exact.head)) if started else frozenset(),
         )
 
     def settle(self, rounds: int = 200) -> None:
@@ -161,14 +161,15 @@ class ExactWorld(World):
         for name, exact in self.exact.items():
             for _ in range(60):
                 exact.turn(present=0)
-            assert exact.settled(), (name, exact.state, exact.conductor.progress, exact.head)
+            assert exact.settled(), (name, exact.state, exact.tracker.progress, exact.head)
             exact.validate()
             for _ in range(8):
                 exact.turn(present=1)
             assert not exact.buffered(), f"{name}: buffers are left after the incident"
             self.count("topologies verified")
-        self.counts["epochs verified"] = sum(len(exact.history.outputs) for exact in self.exact.values())
-        self.counts["epochs replayed in forks"] = sum(exact.replayed for exact in self.exact.values())
+        runs = self.exact.values()
+        self.counts["epochs verified"] = sum(len(exact.outside.history.outputs) for exact in runs)
+        self.counts["epochs replayed in forks"] = sum(exact.replayed for exact in runs)
 
 
 def wire_plan(plan: Plan) -> coordination.Plan:

@@ -18,6 +18,7 @@ from tests.simulation.engine_world import World, drive, pipeline, schedules, wri
 
 LIMIT = 700
 NODES = 3
+SCHEDULES = 70
 Rows = list[tuple[object, ...]]
 
 
@@ -90,7 +91,12 @@ def wave(world: World) -> None:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Rows:
-    world = new_world(tmp_path_factory.mktemp("clean"), seed=0)
+    return clean_run(tmp_path_factory.mktemp("clean"))
+
+
+def clean_run(root: Path) -> Rows:
+    """What is written when nothing fails."""
+    world = new_world(root, seed=0)
     world.failing = False
     assert drive(world, steps=100_000) == "completed"
     rows = outputs(world.root)
@@ -123,7 +129,7 @@ def survive(world: World, expected: Rows) -> None:
     assert outputs(world.root) == expected
 
 
-@schedules(70)
+@schedules(SCHEDULES)
 @given(seed=st.integers(0, 2**32), freezing=st.booleans())
 def test_every_schedule_ends_with_the_rows_of_a_clean_run(
     tmp_path_factory: pytest.TempPathFactory,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from domain.execution.checkpoints import UPLOAD_TIMEOUT
 from domain.messages import CheckpointReport, DriverStatus, ProblemReport
-from spark_jobs.driver.checkpoints import UPLOAD_TIMEOUT
 from tests.simulation.engine_world import World, drive
 from tests.simulation.test_engine import Rows, expected, new_world, outputs
 

@@ -1,4 +1,4 @@
-"""Exactly once under random failures, plans and restarts: first conductor and partition runtimes alone, with
+"""Exactly once under random failures, plans and restarts: first tracker and partition runtimes alone, with
 plans worse than any coordinator's (in any order and number, too early, too late, with and without rollback),
 then together with the coordinator."""
 
@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.messages import Plan
-from domain.simulation.exact import DriverKilledError, ExactRun
-from domain.simulation.symbolic import Disk
 from domain.topology import Topology
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
+from tests.simulation.exact_disk import Disk
+from tests.simulation.exact_run import DriverKilledError, ExactRun
 from tests.simulation.exact_world import ExactWorld
 from tests.simulation.incident_schedules import run_schedule
 
 
-def topology(deterministic: bool = True) -> Topology:
+def topology(deterministic: bool = True, catch_up_epochs: int = 8) -> Topology:
     """Two sources; a shared, a private and a joining branch; chains, shuffles and a diamond."""
 
     def operator(name: str, inputs: str, *, parallelism: int = 1, output: bool = False) -> OperatorSpec:
@@ -35,6 +35,7 @@ def topology(deterministic: bool = True) -> Topology:
     return Topology(
         TopologySpec(
             name="t",
+            catch_up_epochs=catch_up_epochs,
             operators=(
                 operator("s", "", parallelism=2),
                 operator("R", ""),
@@ -50,12 +51,17 @@ def topology(deterministic: bool = True) -> Topology:
     )
 
 
+# Schedules of each kind that the tests run by default.
+RUNS = 300
+WORLDS = 60
+
+
 class Chaos:
     """Kills, plans and restarts at random around one run."""
 
     def __init__(self, seed: int, *, deterministic: bool = True) -> None:
         self.rng = random.Random(seed)
-        self.graph = topology(deterministic)
+        self.graph = topology(deterministic, self.rng.choice([1, 2, 4, 8]))
         self.disks = {f"n{i}": Disk() for i in range(4)}
         self.count = 4
         assignment = {p: f"n{self.rng.randrange(4)}" for p in self.graph.partitions}
@@ -69,9 +75,9 @@ class Chaos:
         if self.calm:
             return
         dice = self.rng.random()
-        if dice < 0.004 and len(self.disks) > 1:
+        if dice < 0.001 and len(self.disks) > 1:
             del self.disks[self.rng.choice(sorted(self.disks))]
-        elif dice < 0.006:
+        elif dice < 0.0016:
             raise DriverKilledError
 
     def join(self) -> str:
@@ -117,11 +123,11 @@ class Chaos:
             if self.run.settled():
                 break
             self.run.turn(present=0)
-        assert self.run.settled(), (self.run.state, self.run.conductor.progress, self.run.head)
+        assert self.run.settled(), (self.run.state, self.run.tracker.progress, self.run.head)
         self.run.validate()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=RUNS, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_every_query_has_every_epoch_once(seed: int, deterministic: bool) -> None:
     Chaos(seed, deterministic=deterministic).go()
@@ -154,8 +160,8 @@ def test_schedules_that_once_failed(seed: int) -> None:
     run_schedule(seed, kind=ExactWorld)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=WORLDS, deadline=None)
 @given(st.integers(0, 2**32))
 def test_coordinator_and_data_plane_together(seed: int) -> None:
-    """Real coordinator, planners, conductor and runtimes; played nodes, network and ZooKeeper."""
+    """Real coordinator, planners, tracker and runtimes; played nodes, network and ZooKeeper."""
     run_schedule(seed, kind=ExactWorld)

@@ -14,7 +14,7 @@ from spark_jobs.driver.topology_channel import TopologyChannel
 SMOOTHING = 0.3
 
 
-class Placing:
+class TaskPlacement:
     """`layout` is where the partitions are now, None while no node of the plan can be reached.
     `pin_seconds` is about how long it takes to pin tasks to other nodes."""
 

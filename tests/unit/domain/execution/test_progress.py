@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from domain.execution.progress import Conductor, Position
+from domain.execution.progress import Position, ProgressTracker
 from domain.messages import Plan
 from domain.topology import Topology
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
@@ -38,47 +38,47 @@ def plan(generation: int, **changes: Any) -> Plan:
 
 
 @pytest.fixture
-def run() -> Conductor:
+def run() -> ProgressTracker:
     """Everybody at epoch 20, checkpoint 10 complete, V lost."""
-    conductor = Conductor(chain(), Position(20, checkpoint=10), dict.fromkeys(chain().partitions, "n1"))
-    conductor.set_absent([])
-    conductor.take([], {}, head=20)
-    conductor.set_absent({"V[0]"})
-    return conductor
+    tracker = ProgressTracker(chain(), Position(20, checkpoint=10), dict.fromkeys(chain().partitions, "n1"))
+    tracker.set_absent([])
+    tracker.take([], {}, head=20)
+    tracker.set_absent({"V[0]"})
+    return tracker
 
 
-def test_only_what_a_plan_restores_goes_back(run: Conductor) -> None:
+def test_only_what_a_plan_restores_goes_back(run: ProgressTracker) -> None:
     run.adopt(plan(2, restore=["V[0]"], checkpoint=10))
     run.set_absent([])
     assert run.position == Position(10, {"S[0]": 20, "A[0]": 20, "W[0]": 20}, {"V[0]": 10}, 10)
     assert run.behind(20) == ["V[0]"]
 
 
-def test_a_partition_starts_at_the_newest_checkpoint_whatever_the_plan_says(run: Conductor) -> None:
+def test_a_partition_starts_at_the_newest_checkpoint_whatever_the_plan_says(run: ProgressTracker) -> None:
     run.adopt(plan(2, restore=["V[0]"], checkpoint=5))
     assert run.restore == {"V[0]": 10}
 
 
-def test_who_moves_starts_from_the_checkpoint_whatever_the_plan_says(run: Conductor) -> None:
+def test_who_moves_starts_from_the_checkpoint_whatever_the_plan_says(run: ProgressTracker) -> None:
     """The plan that moved A may have been superseded before anybody applied it."""
     run.adopt(plan(3, restore=["V[0]"], assignment={**dict.fromkeys(chain().partitions, "n1"), "A[0]": "n2"}))
     assert run.restore == {"V[0]": 10, "A[0]": 10}
 
 
 def test_the_first_plan_finds_nothing_on_the_nodes() -> None:
-    conductor = Conductor(chain(), Position())
-    conductor.adopt(plan(1))
-    assert conductor.restore == dict.fromkeys(chain().partitions, 0)
+    tracker = ProgressTracker(chain(), Position())
+    tracker.adopt(plan(1))
+    assert tracker.restore == dict.fromkeys(chain().partitions, 0)
 
 
-def test_with_rollback_everybody_goes_back(run: Conductor) -> None:
+def test_with_rollback_everybody_goes_back(run: ProgressTracker) -> None:
     run.adopt(plan(2, restore=["V[0]"], checkpoint=10, rollback=True))
     run.set_absent([])
     assert set(run.progress.values()) == {10}
     assert run.behind(20) == chain().partitions
 
 
-def test_after_going_back_further_later_checkpoints_do_not_count(run: Conductor) -> None:
+def test_after_going_back_further_later_checkpoints_do_not_count(run: ProgressTracker) -> None:
     run.adopt(plan(2, checkpoint=3, rollback=True))
     run.adopt(plan(3, restore=["V[0]"], checkpoint=10))
     assert run.progress["V[0]"] == 3
@@ -87,38 +87,38 @@ def test_after_going_back_further_later_checkpoints_do_not_count(run: Conductor)
     assert run.progress["V[0]"] == 12
 
 
-def test_a_plan_applied_before_a_restart_is_not_applied_again(run: Conductor) -> None:
+def test_a_plan_applied_before_a_restart_is_not_applied_again(run: ProgressTracker) -> None:
     run.adopt(plan(2, restore=["V[0]"], checkpoint=10))
-    again = Conductor(chain(), run.position)
+    again = ProgressTracker(chain(), run.position)
     again.adopt(plan(2, restore=["V[0]"], checkpoint=10), refresh=False)
     assert again.position == run.position
 
 
 def test_state_that_is_not_there_is_restored_alone_or_with_all() -> None:
     for deterministic, expected in ((True, {"A[0]": 10}), (False, dict.fromkeys(chain().partitions, 10))):
-        conductor = Conductor(chain(deterministic), Position(20, checkpoint=10))
-        conductor.lost_state({"A[0]"})
-        assert conductor.restore == expected
+        tracker = ProgressTracker(chain(deterministic), Position(20, checkpoint=10))
+        tracker.lost_state({"A[0]"})
+        assert tracker.restore == expected
 
 
 def test_a_fork_would_contradict_what_was_sent_before_unless_operators_are_deterministic() -> None:
     for deterministic in (True, False):
-        conductor = Conductor(chain(deterministic), Position(10, {"S[0]": 20, "A[0]": 20}, checkpoint=5))
-        conductor.set_absent(())
-        lanes = conductor.lanes(head=20, held=(), limit=20, replay=20)
-        assert conductor.contradicts(lanes) is not deterministic
-        conductor.start_again()
-        assert set(conductor.progress.values()) == {5}
-        assert not conductor.contradicts(conductor.lanes(head=20, held=(), limit=20, replay=20))
+        tracker = ProgressTracker(chain(deterministic), Position(10, {"S[0]": 20, "A[0]": 20}, checkpoint=5))
+        tracker.set_absent(())
+        lanes = tracker.lanes(head=20, held=(), limit=20, replay=20)
+        assert tracker.contradicts(lanes) is not deterministic
+        tracker.start_again()
+        assert set(tracker.progress.values()) == {5}
+        assert not tracker.contradicts(tracker.lanes(head=20, held=(), limit=20, replay=20))
 
 
-def test_a_checkpoint_of_an_undone_history_is_not_gone_back_to(run: Conductor) -> None:
+def test_a_checkpoint_of_an_undone_history_is_not_gone_back_to(run: ProgressTracker) -> None:
     run.adopt(plan(2, rollback=True, checkpoint=3))
     run.adopt(plan(3, rollback=True, checkpoint=10))
     assert (run.checkpoint, set(run.progress.values())) == (3, {3})
 
 
-def test_buffers_fill_for_those_who_do_not_follow(run: Conductor) -> None:
+def test_buffers_fill_for_those_who_do_not_follow(run: ProgressTracker) -> None:
     run.adopt(plan(2, assignment={p: "n1" for p in chain().partitions if p != "V[0]"}, buffering=True))
     lanes = run.lanes(head=22, held=(), limit=8, replay=4)
     run.take(lanes, {"S[0]": 22, "A[0]": 22, "W[0]": 22}, head=22)
@@ -129,13 +129,13 @@ def test_buffers_fill_for_those_who_do_not_follow(run: Conductor) -> None:
     assert not run.coverage.covers(("A[0]", "V[0]"), 21, 22)
 
 
-def test_buffers_of_a_lost_node_do_not_count(run: Conductor) -> None:
+def test_buffers_of_a_lost_node_do_not_count(run: ProgressTracker) -> None:
     run.coverage.add(("A[0]", "V[0]"), 11, 20)
     run.set_absent({"A[0]", "V[0]"})
     assert not run.coverage.covers(("A[0]", "V[0]"), 11, 20)
 
 
-def test_a_checkpoint_needs_everybody_at_the_same_epoch(run: Conductor) -> None:
+def test_a_checkpoint_needs_everybody_at_the_same_epoch(run: ProgressTracker) -> None:
     lanes = run.lanes(head=21, held=(), limit=8, replay=4)
     assert not run.whole(lanes, 21)
     run.set_absent([])

@@ -19,7 +19,7 @@ from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.registry import reader_create
 
 
-class Intake:
+class EpochPlanner:
     """Plans epochs: with `pace: realtime` one per epoch interval with the tuples due by then, so that what
     arrives while the engine is away waits in the log; with `pace: fast` as fast as epochs are asked for."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from domain.execution.checkpoints import UPLOAD_TIMEOUT, Checkpoints, complete_checkpoints
+from domain.execution.instructions import PointTo, TellCheckpoint
 from domain.messages import CheckpointAck, CheckpointReport, LatestCheckpoint
-from spark_jobs.driver.checkpoints import UPLOAD_TIMEOUT, Checkpoints, complete_checkpoints
 
 
 class Store:
@@ -46,31 +48,62 @@ def ack(partition: str, *, checkpoint: int = 7, generation: int = 2, error: str 
     )
 
 
-World = tuple[Checkpoints, Store, Clock, list[CheckpointReport]]
+class Coordinator:
+    """Carries out what the checkpoints say, and hands them what the store answers."""
+
+    def __init__(self, checkpoints: Checkpoints, store: Store, clock: Clock) -> None:
+        self.checkpoints, self.store, self.clock = checkpoints, store, clock
+        self.reports: list[CheckpointReport] = []
+
+    def carry_out(self, instructions: Sequence[TellCheckpoint | PointTo]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, TellCheckpoint):
+                self.reports.append(instruction.report)
+            else:
+                accepted = self.store.complete(instruction.latest)
+                self.carry_out(self.checkpoints.pointed(accepted=accepted, at=self.clock()))
+
+    def started(self, *, checkpoint: int, generation: int, request: int) -> None:
+        at = self.clock()
+        self.carry_out(
+            self.checkpoints.started(checkpoint=checkpoint, generation=generation, request=request, at=at)
+        )
+
+    def poll(self) -> None:
+        pending = self.checkpoints.pending
+        found = self.store.acknowledgements(pending.checkpoint) if pending is not None else []
+        self.carry_out(self.checkpoints.acknowledged(found, self.clock()))
+
+    def gone_back(self, *, checkpoint: int, generation: int) -> None:
+        at = self.clock()
+        self.carry_out(self.checkpoints.gone_back(checkpoint=checkpoint, generation=generation, at=at))
+
+    def fail(self, cause: str) -> None:
+        self.carry_out(self.checkpoints.fail(cause, self.clock()))
+
+    def wanted(self, request: int) -> bool:
+        return self.checkpoints.wanted(request, self.clock())
+
+
+World = tuple[Checkpoints, Coordinator, Store, Clock, list[CheckpointReport]]
 
 
 @pytest.fixture
 def world() -> World:
-    store, clock, reports = Store(), Clock(), list[CheckpointReport]()
-    checkpoints = Checkpoints(
-        topology="t",
-        partitions=["A[0]", "A[1]"],
-        interval=10.0,
-        store=store,
-        report=reports.append,
-        clock=clock,
-    )
-    return checkpoints, store, clock, reports
+    store, clock = Store(), Clock()
+    checkpoints = Checkpoints(topology="t", partitions=["A[0]", "A[1]"], interval=10.0, since=clock())
+    coordinator = Coordinator(checkpoints, store, clock)
+    return checkpoints, coordinator, store, clock, coordinator.reports
 
 
 def test_complete_when_every_partition_acknowledged(world: World) -> None:
-    checkpoints, store, _, reports = world
-    checkpoints.started(checkpoint=7, generation=2, request=0)
+    checkpoints, coordinator, store, _, reports = world
+    coordinator.started(checkpoint=7, generation=2, request=0)
     store.acks = [ack("A[0]")]
-    checkpoints.poll()
+    coordinator.poll()
     assert checkpoints.latest == 0
     store.acks.append(ack("A[1]"))
-    checkpoints.poll()
+    coordinator.poll()
     assert (checkpoints.latest, checkpoints.ended) == (7, True)
     assert store.latest is not None
     assert (store.latest.checkpoint, store.latest.size_bytes) == (7, 20)
@@ -80,19 +113,19 @@ def test_complete_when_every_partition_acknowledged(world: World) -> None:
 
 
 def test_acknowledgements_of_an_older_generation_do_not_count(world: World) -> None:
-    checkpoints, store, _, _ = world
-    checkpoints.started(checkpoint=7, generation=2, request=0)
+    checkpoints, coordinator, store, _, _ = world
+    coordinator.started(checkpoint=7, generation=2, request=0)
     store.acks = [ack("A[0]"), ack("A[1]", generation=1)]
-    checkpoints.poll()
+    coordinator.poll()
     assert checkpoints.pending is not None
     assert checkpoints.latest == 0
 
 
 def test_a_failed_upload_fails_the_checkpoint_with_its_cause(world: World) -> None:
-    checkpoints, store, _, reports = world
-    checkpoints.started(checkpoint=7, generation=2, request=0)
+    checkpoints, coordinator, store, _, reports = world
+    coordinator.started(checkpoint=7, generation=2, request=0)
     store.acks = [ack("A[1]", error="no space left on /checkpoints")]
-    checkpoints.poll()
+    coordinator.poll()
     assert checkpoints.pending is None
     assert checkpoints.latest == 0
     assert reports[-1].state == "failed"
@@ -101,53 +134,53 @@ def test_a_failed_upload_fails_the_checkpoint_with_its_cause(world: World) -> No
 
 
 def test_silence_fails_it_too_and_names_who_was_silent(world: World) -> None:
-    checkpoints, store, clock, reports = world
-    checkpoints.started(checkpoint=7, generation=2, request=0)
+    _, coordinator, store, clock, reports = world
+    coordinator.started(checkpoint=7, generation=2, request=0)
     store.acks = [ack("A[0]")]
     clock.now += UPLOAD_TIMEOUT + 1
-    checkpoints.poll()
+    coordinator.poll()
     assert reports[-1].state == "failed"
     assert "A[1]" in reports[-1].cause
     assert "A[0]" not in reports[-1].cause
 
 
 def test_zookeeper_away_at_the_last_moment_is_tried_again(world: World) -> None:
-    checkpoints, store, _, _ = world
-    checkpoints.started(checkpoint=7, generation=2, request=0)
+    checkpoints, coordinator, store, _, _ = world
+    coordinator.started(checkpoint=7, generation=2, request=0)
     store.acks, store.away = [ack("A[0]"), ack("A[1]")], True
-    checkpoints.poll()
+    coordinator.poll()
     assert (checkpoints.latest, checkpoints.ended) == (0, False)
     store.away = False
-    checkpoints.poll()
+    coordinator.poll()
     assert checkpoints.latest == 7
 
 
 def test_wanted_by_time_or_request_but_one_at_a_time(world: World) -> None:
-    checkpoints, _, clock, _ = world
-    assert not checkpoints.wanted(0)
-    assert checkpoints.wanted(1)
+    _, coordinator, _, clock, _ = world
+    assert not coordinator.wanted(0)
+    assert coordinator.wanted(1)
     clock.now += 10.0
-    assert checkpoints.wanted(0)
-    checkpoints.started(checkpoint=7, generation=2, request=1)
-    assert not checkpoints.wanted(2)
-    checkpoints.fail("x")
-    assert checkpoints.wanted(2)
-    assert not checkpoints.wanted(1)
+    assert coordinator.wanted(0)
+    coordinator.started(checkpoint=7, generation=2, request=1)
+    assert not coordinator.wanted(2)
+    coordinator.fail("x")
+    assert coordinator.wanted(2)
+    assert not coordinator.wanted(1)
 
 
 def test_what_is_newer_than_the_checkpoint_gone_back_to_is_undone(world: World) -> None:
-    checkpoints, store, _, _ = world
+    checkpoints, coordinator, store, _, _ = world
     for number in (7, 9, 12, 15):
-        checkpoints.started(checkpoint=number, generation=2, request=0)
+        coordinator.started(checkpoint=number, generation=2, request=0)
         store.acks = [ack(partition, checkpoint=number) for partition in checkpoints.partitions]
-        checkpoints.poll()
+        coordinator.poll()
     assert checkpoints.kept == [9, 12, 15]
-    checkpoints.gone_back(checkpoint=12, generation=3)
+    coordinator.gone_back(checkpoint=12, generation=3)
     assert (checkpoints.kept, checkpoints.latest, checkpoints.highest) == ([9, 12], 12, 15)
     newest = store.latest
     assert newest is not None
     assert (newest.checkpoint, newest.generation, newest.kept, newest.highest) == (12, 3, [9, 12], 15)
     again = replace(checkpoints, kept=complete_checkpoints(newest), highest=newest.highest)
     assert (again.latest, again.highest) == (12, 15), "a driver started anew"
-    checkpoints.gone_back(checkpoint=12, generation=4)
+    coordinator.gone_back(checkpoint=12, generation=4)
     assert store.latest is newest, "nothing newer was left"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.driver.pace import LEAST, SHARE, ReplayPace
+from domain.execution.pace import LEAST, SHARE, ReplayPace
 
 
 def learnt(*, base: float, each: float, most: int = 64) -> ReplayPace:

@@ -1,0 +1,55 @@
+"""Which plan the driver should go over to, and when. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from domain.execution.instructions import TurnBegun
+from domain.messages import Plan
+
+# How long to wait for the executors of a plan before running without those that are missing, in seconds.
+START_PATIENCE = 45.0
+PLAN_PATIENCE = 60.0
+# How long a plan that could be adopted may wait for a moment between two epochs.
+CONVENIENCE = 3.0
+
+
+@dataclass(slots=True)
+class PlanAdoption:
+    """Waits until the nodes of the newest plan can work, and for a moment at which no query is delayed.
+
+    waiting_since: when the plan that is waited for was first seen.
+    """
+
+    waiting_since: float
+    _waited_for: int = 0
+    _ready_since: float = 0.0
+
+    def due(self, news: TurnBegun, current: Plan | None, *, hurried: bool, next_due: float) -> Plan | None:
+        """The plan to adopt now, if there is one newer than `current`. hurried: queries give output in real
+        time, so that pinning tasks should fit before the next epoch, which is due at `next_due`."""
+        plan = news.plan
+        if plan is None or (current is not None and plan.generation <= current.generation):
+            return None
+        if self._waited_for != plan.generation:
+            self._waited_for, self.waiting_since = plan.generation, news.at
+        if not self._nodes_ready(news, current):
+            return None
+        if current is not None and hurried and not self._convenient(news, next_due):
+            return None
+        return plan
+
+    def adopted(self) -> None:
+        self._ready_since = 0.0
+
+    def _nodes_ready(self, news: TurnBegun, current: Plan | None) -> bool:
+        """All nodes of the plan have an executor, or enough patience went by for those that have."""
+        patience = START_PATIENCE if current is None else PLAN_PATIENCE
+        return news.ready > 0 and (news.ready == news.nodes or news.at - self.waiting_since > patience)
+
+    def _convenient(self, news: TurnBegun, next_due: float) -> bool:
+        """Whether tokens can be placed before the next epoch is due, so that no query is delayed by a plan
+        that does not concern it; after a while it is done anyway."""
+        waited = news.at - self._ready_since if self._ready_since else 0.0
+        self._ready_since = self._ready_since or news.at
+        return next_due - news.at > news.pin_seconds or waited > CONVENIENCE

@@ -1,0 +1,180 @@
+"""The coordinator of global checkpoints: asks for P_k, counts acknowledgements, declares cp(P_k) or failure.
+Pure.
+
+Incremental recovery, section 4.1: a checkpoint is global once every partition acknowledged it. The epoch
+boundary is the barrier, so the partitions' states are aligned by construction; uploading goes on in the
+background on the nodes while later epochs run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from domain.execution.instructions import PointTo, TellCheckpoint
+from domain.messages import (
+    CheckpointAck,
+    CheckpointReport,
+    CheckpointState,
+    LatestCheckpoint,
+)
+
+UPLOAD_TIMEOUT = 60.0
+KEEP = 3
+"""So many complete checkpoints stay in storage."""
+
+
+@dataclass(slots=True)
+class Pending:
+    checkpoint: int
+    generation: int
+    started_at: float
+    request: int
+    acknowledged: int = 0
+    acknowledgements: list[CheckpointAck] = field(default_factory=list)
+
+
+def complete_checkpoints(newest: LatestCheckpoint | None) -> list[int]:
+    """Those in storage, ascending, as the driver before this one left them."""
+    if newest is None:
+        return []
+    return newest.kept or [newest.checkpoint] * (newest.checkpoint > 0)
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """At most one checkpoint is under way. `interval` is seconds between two starts, the first one after
+    `since`. kept: the complete ones of the present history that stay in storage, ascending. highest: of those
+    ever completed. ended: the pending one completed or failed, and what follows from that is still to do."""
+
+    topology: str
+    partitions: list[str]
+    interval: float
+    since: float
+    kept: list[int] = field(default_factory=list)
+    highest: int = 0
+    pending: Pending | None = None
+    ended: bool = False
+    _next_at: float = 0.0
+    _served: int = 0
+
+    def __post_init__(self) -> None:
+        self.highest = max(self.highest, self.latest)
+        self._next_at = self.since + self.interval
+
+    @property
+    def latest(self) -> int:
+        """The newest complete checkpoint, 0 if none."""
+        return self.kept[-1] if self.kept else 0
+
+    def set_interval(self, seconds: float, at: float) -> None:
+        """From now on, a checkpoint every so many seconds."""
+        self.interval = seconds
+        self._next_at = at + seconds
+
+    def wanted(self, request: int, at: float) -> bool:
+        """Whether the next job should end with punctuation: it is time, or an operator asked."""
+        if self.pending is not None:
+            return False
+        return request > self._served or at >= self._next_at
+
+    def started(self, *, checkpoint: int, generation: int, request: int, at: float) -> list[TellCheckpoint]:
+        self._next_at = at + self.interval
+        self._served = max(self._served, request)
+        self.pending = Pending(checkpoint, generation, at, request)
+        return [self._report(self.pending, "started", at)]
+
+    def gone_back(self, *, checkpoint: int, generation: int, at: float) -> list[PointTo]:
+        """All partitions start again from an older checkpoint than the newest: later ones belong to an undone
+        history."""
+        if checkpoint >= self.latest:
+            return []
+        self.highest = max(self.highest, self.latest)
+        self.kept = [number for number in self.kept if number <= checkpoint]
+        return [self._point(self.kept, generation, 0, at)]
+
+    def served(self, request: int) -> None:
+        """Requests up to this one were answered before this driver started."""
+        self._served = request
+
+    def acknowledged(self, found: Sequence[CheckpointAck], at: float) -> list[TellCheckpoint | PointTo]:
+        """What agents acknowledged so far of the pending checkpoint, which then completes (once ZooKeeper
+        names it as the newest), fails or waits."""
+        pending = self.pending
+        if pending is None:
+            return []
+        acks = {ack.partition: ack for ack in found if ack.generation == pending.generation}
+        pending.acknowledgements = list(acks.values())
+        size = sum(ack.size_bytes for ack in acks.values())
+        errors = [ack for ack in acks.values() if ack.error]
+        if errors:
+            first = errors[0]
+            return [*self.fail(f"{first.partition} on {first.node}: {first.error}", at)]
+        if all(partition in acks for partition in self.partitions):
+            self.highest = max(self.highest, pending.checkpoint)
+            return [self._point(self._with(pending), pending.generation, size, at)]
+        if at - pending.started_at > UPLOAD_TIMEOUT:
+            missing = [partition for partition in self.partitions if partition not in acks]
+            cause = f"not acknowledged in {UPLOAD_TIMEOUT:.0f} s by {', '.join(missing[:5])}"
+            return [*self.fail(cause, at)]
+        if len(acks) != pending.acknowledged:
+            pending.acknowledged = len(acks)
+            return [self._report(pending, "acknowledged", at, size)]
+        return []
+
+    def pointed(self, *, accepted: bool, at: float) -> list[TellCheckpoint]:
+        """Whether ZooKeeper took the pending checkpoint as the newest. If not, the next look at the
+        acknowledgements tries again."""
+        pending = self.pending
+        if pending is None or not accepted:
+            return []
+        self.kept = self._with(pending)
+        pending.acknowledged = len(pending.acknowledgements)
+        size = sum(ack.size_bytes for ack in pending.acknowledgements)
+        self.pending, self.ended = None, True
+        return [self._report(pending, "completed", at, size)]
+
+    def fail(self, cause: str, at: float) -> list[TellCheckpoint]:
+        """Give up the pending checkpoint; the newest complete one stays in force."""
+        pending, self.pending = self.pending, None
+        if pending is None:
+            return []
+        self.ended = True
+        return [self._report(pending, "failed", at, cause=cause)]
+
+    def _with(self, pending: Pending) -> list[int]:
+        return [*self.kept, pending.checkpoint][-KEEP:]
+
+    def _point(self, kept: list[int], generation: int, size: int, at: float) -> PointTo:
+        return PointTo(
+            LatestCheckpoint(
+                checkpoint=kept[-1] if kept else 0,
+                generation=generation,
+                completed_at=at,
+                size_bytes=size,
+                kept=kept,
+                highest=self.highest,
+            )
+        )
+
+    def _report(
+        self, pending: Pending, state: CheckpointState, at: float, size: int = 0, cause: str = ""
+    ) -> TellCheckpoint:
+        ended = state in ("completed", "failed")
+        return TellCheckpoint(
+            CheckpointReport(
+                topology=self.topology,
+                checkpoint=pending.checkpoint,
+                generation=pending.generation,
+                state=state,
+                acknowledged=pending.acknowledged,
+                total=len(self.partitions),
+                size_bytes=size,
+                started_at=pending.started_at,
+                ended_at=at if ended else None,
+                cause=cause,
+                request=pending.request,
+                kept=self.kept,
+                acknowledgements=pending.acknowledgements if ended else [],
+            )
+        )

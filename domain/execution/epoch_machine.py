@@ -1,0 +1,479 @@
+"""The decisions of the epoch loop: events in, instructions out. Pure.
+
+A turn begins with `TurnBegun`. Each instruction that has an answer is the last of its list, and its answer
+leads to the next list, until one ends with `AwaitNews`, nothing, or the end of the run. Between any two
+instructions the driver may die; a new machine then starts from what was recorded.
+
+The driver carries the instructions out with Spark, ZooKeeper and files, the exact simulation with
+dictionaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from domain.execution.adoption import PlanAdoption
+from domain.execution.checkpoints import Checkpoints
+from domain.execution.faults import Faults
+from domain.execution.instructions import (
+    AcknowledgementsRead,
+    AwaitNews,
+    CheckpointPointed,
+    End,
+    EpochsPlanned,
+    Event,
+    GiveUp,
+    Instruction,
+    JobEnded,
+    JobFailed,
+    LookAgain,
+    Measured,
+    Note,
+    PlaceTasks,
+    PlanEpochs,
+    PointTo,
+    Publish,
+    ReadAcknowledgements,
+    RecordPlan,
+    RecordPosition,
+    Retire,
+    RunJob,
+    Sleep,
+    StartInput,
+    TasksPlaced,
+    TellProblem,
+    TurnBegun,
+)
+from domain.execution.job import PartitionReport, TaskReport
+from domain.execution.lanes import Lane
+from domain.execution.pace import ReplayPace
+from domain.execution.progress import Position, ProgressTracker
+from domain.messages import DriverState, Plan
+from domain.topology import Topology
+
+REPORT_INTERVAL = 1.0
+# Replay from buffers is cheap: a job may replay this many times `catch_up_epochs`.
+BESIDE = 4
+# Where one executor is lost others may be: pinning to one that Spark misses only later costs seconds.
+SETTLE = 0.3
+MAX_FAILURES = 5
+# More Spark jobs than one driver runs in its life.
+JOBS_A_LIFE = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the epoch log says when a driver starts. It names the epochs `oldest` to `head`; final: no epoch
+    follows. life: how many drivers have begun, this one included. generation: of the plan applied last, which
+    put the partitions on the nodes in `homes`."""
+
+    head: int = 0
+    oldest: int = 1
+    final: bool = False
+    life: int = 1
+    position: Position = field(default_factory=Position)
+    generation: int = 0
+    homes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The job under way. `punctuated`: its epoch is a checkpoint, in answer to requests up to `request`."""
+
+    job: RunJob
+    started: float
+    last: int
+    punctuated: bool
+    request: int
+
+
+class EpochMachine:
+    """`tracker` knows how far each partition is and what to run next. plan: the one in force. reachable:
+    whether any of its nodes is. realtime: epochs fall due by the clock."""
+
+    def __init__(
+        self, topology: Topology, recorded: Recorded, checkpoints: Checkpoints, *, realtime: bool, at: float
+    ) -> None:
+        self.topology = topology
+        self.checkpoints = checkpoints
+        self.tracker = ProgressTracker(topology, recorded.position, recorded.homes)
+        self.pace = ReplayPace(
+            topology.spec.epoch_interval,
+            topology.spec.catch_up_epochs,
+            BESIDE * topology.spec.catch_up_epochs,
+        )
+        self.faults = Faults()
+        self.plan: Plan | None = None
+        self.reachable = False
+        self.head, self.final = recorded.head, recorded.final
+        self.recorded = recorded.position
+        self.generation = recorded.generation
+        self._realtime = realtime
+        self._adoption = PlanAdoption(at)
+        self._oldest = recorded.oldest
+        self._life = recorded.life
+        self._next_due = float("inf")
+        # Snapshots under numbers up to this one may be of another history.
+        self._barred = 0 if topology.deterministic else recorded.head
+        # Files of a driver that died may be there.
+        self._drop_buffers = True
+        self._trim = False
+        self._jobs = self._failures = self._refused = 0
+        self._reported_at = 0.0
+        self._news = TurnBegun(at=at, plan=None)
+        self._running: Running | None = None
+        self._worked = False
+        self._handlers: dict[type, Callable[[Any], list[Instruction]]] = {
+            TurnBegun: self._turn,
+            TasksPlaced: self._placed,
+            EpochsPlanned: self._planned,
+            JobEnded: self._job_ended,
+            JobFailed: self._job_failed,
+            AcknowledgementsRead: self._acknowledged,
+            CheckpointPointed: self._pointed,
+        }
+
+    def handle(self, event: Event) -> list[Instruction]:
+        """What is to be done now, in this order."""
+        return self._handlers[type(event)](event)
+
+    # ---- plans and nodes -------------------------------------------------------------------------
+
+    def _turn(self, news: TurnBegun) -> list[Instruction]:
+        self._news = news
+        if news.stopped:
+            return [End("stopped")]
+        answering = self.plan is not None and self.tracker.answering()
+        hurried = self._realtime and not self.final and answering
+        plan = self._adoption.due(news, self.plan, hurried=hurried, next_due=self._next_due)
+        done = self._adopt(plan, news) if plan is not None else []
+        return (
+            [*done, PlaceTasks(self.plan)] if self.plan is not None else [*done, *self._plan_epochs(news.at)]
+        )
+
+    def _adopt(self, plan: Plan, news: TurnBegun) -> list[Instruction]:
+        known = plan.generation <= self.generation
+        origin = self.tracker.origin(plan)
+        if not known and origin < self.head and origin + 1 < self._oldest:
+            return self._refuse(plan)
+        self._adoption.adopted()
+        self.plan = plan
+        self.tracker.adopt(plan, refresh=not known)
+        done: list[Instruction] = []
+        if not known:
+            self.generation, self.recorded = plan.generation, self.tracker.position
+            done += self.checkpoints.gone_back(
+                checkpoint=self.tracker.checkpoint, generation=plan.generation, at=news.at
+            )
+            done.append(RecordPlan(plan.generation, self.recorded, self.tracker.homes))
+        elif news.latest_generation >= plan.generation:
+            self.tracker.stop_buffering()
+        self.faults.clear()
+        fields = {"generation": plan.generation, "plan_kind": plan.kind, "rollback": plan.rollback}
+        return [
+            *done,
+            StartInput(),
+            LookAgain(),
+            *self.checkpoints.fail(f"superseded by plan {plan.generation}", news.at),
+            Note("plan adopted", fields),
+        ]
+
+    def _refuse(self, plan: Plan) -> list[Instruction]:
+        if self._refused == plan.generation:
+            return []
+        self._refused = plan.generation
+        return [
+            TellProblem(
+                f"plan {plan.generation}",
+                f"checkpoint {plan.checkpoint} is older than the epoch log, which begins after it",
+                f"Restore checkpoint {self.tracker.checkpoint} or a later one instead.",
+            )
+        ]
+
+    def _placed(self, event: TasksPlaced) -> list[Instruction]:
+        self.reachable = event.reachable
+        done: list[Instruction] = []
+        if event.absent is not None and self.tracker.set_absent(event.absent) and event.absent:
+            cause = "nodes were lost before every partition acknowledged"
+            done += self.checkpoints.fail(cause, event.at)
+            fields = {"count": len(event.absent), "partitions": sorted(event.absent)[:10]}
+            done.append(Note("partitions absent", fields, warning=True))
+        return [*done, *self._plan_epochs(event.at)]
+
+    def _plan_epochs(self, at: float) -> list[Instruction]:
+        return self._work(at) if self._news.paused else [PlanEpochs(self.tracker.front())]
+
+    def _planned(self, event: EpochsPlanned) -> list[Instruction]:
+        self.head, self.final, self._next_due = event.head, event.final, event.next_due
+        return self._work(event.at)
+
+    # ---- one Spark job ---------------------------------------------------------------------------
+
+    def _work(self, at: float) -> list[Instruction]:
+        """Run the next lanes, if there are any."""
+        if self.plan is None or not self.reachable:
+            return self._worked_off(at, worked=False)
+        lanes, done = self._lanes(at)
+        finishing = self.final and self.checkpoints.latest < self.recorded.committed == self.head
+        if not lanes and not (finishing and self.checkpoints.pending is None):
+            return [*done, *self._worked_off(at, worked=False)]
+        request = self._news.request
+        last = lanes[0].last if lanes else self.head
+        wanted = (finishing or self.checkpoints.wanted(request, at)) and not self.faults.errors
+        # What is computed anew must not be taken for what was under this number before. At the end of a
+        # bounded input there is no later number.
+        used = self.checkpoints.latest if finishing else max(self.checkpoints.highest, self._barred)
+        punctuated = wanted and last > used and self.tracker.whole(lanes, last)
+        job = self._job(lanes, checkpoint=last if punctuated else 0)
+        self._running = Running(job, at, last, punctuated, request)
+        return [*done, job]
+
+    def _lanes(self, at: float) -> tuple[list[Lane], list[Instruction]]:
+        """What is due, and beside it what those behind have missed; in idle time only the latter."""
+        tracker, limit = self.tracker, self.pace.at_once
+        if self.faults.replay_held(at):
+            replay = 0
+        elif not tracker.answering():
+            replay = limit  # no query gives output that could be late
+        elif tracker.front() < self.head:
+            replay = self.pace.beside()
+        else:
+            idle = self.final or not self._realtime or self._news.paused
+            replay = self.pace.alone(float("inf") if idle else self._next_due - at)
+        held = self.faults.held(at)
+        lanes = tracker.lanes(head=self.head, held=held, limit=limit, replay=replay)
+        if not tracker.contradicts(lanes):
+            return lanes, []
+        done = self._start_again("partitions have fallen behind inputs that are not deterministic", at)
+        return tracker.lanes(head=self.head, held=held, limit=limit, replay=replay), done
+
+    def _start_again(self, cause: str, at: float) -> list[Instruction]:
+        self.tracker.start_again()
+        self._barred = self.head
+        self.recorded = self.tracker.position
+        return [
+            Note("all partitions start again from the checkpoint", {"cause": cause}, warning=True),
+            *self.checkpoints.fail(cause, at),
+            # On disk before anything is computed again: the old position belongs to the history undone here.
+            RecordPosition(self.recorded, durable=True),
+        ]
+
+    def _job(self, lanes: list[Lane], *, checkpoint: int) -> RunJob:
+        """The job that runs these lanes. checkpoint: the epoch at which they leave snapshots, 0 for none."""
+        tracker = self.tracker
+        self._jobs += 1
+        running = {partition for lane in lanes for partition in lane.starts}
+        # Forks and restores start at the newest checkpoint or later, and need the epochs since.
+        keep = min(tracker.committed, tracker.checkpoint)
+        return RunJob(
+            lanes=lanes,
+            progress=dict(tracker.progress),
+            restore={p: k for p, k in tracker.restore.items() if p in running or checkpoint},
+            checkpoint=checkpoint,
+            trim_below=keep if self._trim else 0,
+            keep=[self.checkpoints.latest] if self._trim else [],
+            buffering=tracker.buffering,
+            drop_buffers=self._drop_buffers,
+            attempt=0 if self.topology.deterministic else self._life * JOBS_A_LIFE + self._jobs,
+        )
+
+    def _job_failed(self, event: JobFailed) -> list[Instruction]:
+        """A job is repeatable, so it is tried again, after a pause that grows."""
+        done: list[Instruction] = []
+        if event.cancelled:
+            done += [Sleep(SETTLE), LookAgain()]
+            if not event.placing and not self.topology.deterministic:
+                done += self._start_again(
+                    "a node went away during a job, and operators are not deterministic", event.at
+                )
+        else:
+            self._failures += 1
+            if not event.placing and self._running is not None and not self.topology.deterministic:
+                # Snapshots of this attempt may have been left under this number.
+                self._barred = max(self._barred, self._running.last)
+            hint = "It is repeated; see the driver's log if it goes on failing."
+            done.append(TellProblem("Spark job", event.error, hint))
+            if self._failures >= MAX_FAILURES:
+                cause = f"{MAX_FAILURES} Spark jobs in a row failed; the last one: {event.error}"
+                return [*done, GiveUp(cause)]
+            done += [LookAgain(), Sleep(min(0.2 * 2**self._failures, 3.0))]
+        return done if event.placing else [*done, *self._worked_off(event.at, worked=True)]
+
+    def _job_ended(self, event: JobEnded) -> list[Instruction]:
+        running = self._running
+        assert running is not None  # noqa: S101 - one was told to run
+        self._failures = 0
+        if event.disturbed and not self.topology.deterministic:
+            # What Spark ran a second time came out otherwise than what others had already received.
+            cause = "an executor was lost during a job, and operators are not deterministic"
+            return [*self._start_again(cause, event.at), *self._worked_off(event.at, worked=True)]
+        if running.job.drop_buffers:
+            self._drop_buffers = False
+            self.tracker.dropped()
+        self._trim = self._trim and not running.job.trim_below
+        done = self._take(running, event)
+        if running.punctuated:
+            done += self._punctuated(running, event)
+        return [*done, *self._worked_off(event.at, worked=True)]
+
+    def _take(self, running: Running, event: JobEnded) -> list[Instruction]:
+        tracker, lanes, before = self.tracker, list(running.job.lanes), running.job.progress
+        front, seconds = tracker.front(), event.at - running.started
+        done: list[Instruction] = []
+        results: dict[str, PartitionReport] = {}
+        for report in event.reports:
+            if report.misplaced:
+                fields = {"slot": report.slot, "stage": report.level, "ran_on": report.node}
+                done += [Note("task misplaced", fields, warning=True), LookAgain()]
+            results.update(report.partitions)
+            done += self.faults.forks(report.forks, event.at)
+            tracker.coverage.forget(report.unbuffered)
+        reached = {p: r.epoch for p, r in results.items() if not r.error or r.epoch > before[p]}
+        tracker.take(lanes, reached, head=self.head)
+        done += self.faults.take(results, event.at)
+        missing = {p for p, r in results.items() if r.missing}
+        if missing:
+            tracker.lost_state(missing)
+            names = ", ".join(sorted(missing)[:5])
+            done += self.checkpoints.fail(f"{names} had to be restored", event.at)
+        position = tracker.position
+        if position != self.recorded:
+            self.recorded = position
+            done.append(RecordPosition(position, durable=bool(missing)))
+        if lanes:
+            # A lane may reach back for a fork; what counts is how much further it has come.
+            self.pace.advanced(epochs=tracker.front() - front, seconds=seconds)
+        if len(lanes) == 2 or (lanes and lanes[0].epochs == 1):
+            replayed = sum(lane.epochs for lane in lanes[1:])
+            self.pace.observe(seconds=seconds, replaying=_longest(event), replayed=replayed)
+        return [*done, self._publish(), self._measured(event.at, running, event.reports)]
+
+    # ---- checkpoints -----------------------------------------------------------------------------
+
+    def _punctuated(self, running: Running, event: JobEnded) -> list[Instruction]:
+        assert self.plan is not None  # noqa: S101 - the job ran under it
+        epoch, at = running.last, event.at
+        done: list[Instruction] = [
+            *self.checkpoints.started(
+                checkpoint=epoch, generation=self.plan.generation, request=running.request, at=at
+            )
+        ]
+        behind = [partition for partition, reached in self.tracker.progress.items() if reached < epoch]
+        # Some may have reached the epoch and been unable to leave their snapshot.
+        failed = {p: r.error for report in event.reports for p, r in report.partitions.items() if r.error}
+        if behind:
+            done += self.checkpoints.fail(f"{', '.join(sorted(behind)[:5])} did not reach epoch {epoch}", at)
+        elif failed:
+            partition, error = min(failed.items())
+            done += self.checkpoints.fail(f"no snapshot of {partition}: {error}", at)
+        return done
+
+    def _worked_off(self, at: float, *, worked: bool) -> list[Instruction]:
+        """No job runs now: what is said about the wait, and the checkpoint under way."""
+        self._worked = worked
+        done: list[Instruction] = []
+        waiting = self.plan is not None and self.recorded.committed < self.head
+        if not worked and waiting and at - self._reported_at >= REPORT_INTERVAL:
+            done.append(self._measured(at, None, []))
+        if self.checkpoints.pending is not None:
+            return [*done, ReadAcknowledgements(self.checkpoints.pending.checkpoint)]
+        return [*done, *self._turn_ended(at, completed=False)]
+
+    def _acknowledged(self, event: AcknowledgementsRead) -> list[Instruction]:
+        done: list[Instruction] = [*self.checkpoints.acknowledged(event.acks, event.at)]
+        if done and self.checkpoints.pending is not None and _asks_to_point(done):
+            return done
+        return [*done, *self._turn_ended(event.at, completed=False)]
+
+    def _pointed(self, event: CheckpointPointed) -> list[Instruction]:
+        if self.checkpoints.pending is None:
+            return []  # it was moved back while a plan was adopted; the turn goes on by itself
+        done = self.checkpoints.pointed(accepted=event.accepted, at=event.at)
+        return [*done, *self._turn_ended(event.at, completed=event.accepted)]
+
+    def _checkpoint_ended(self, *, completed: bool) -> list[Instruction]:
+        self.checkpoints.ended = False
+        self._trim = True
+        done: list[Instruction] = []
+        if completed:
+            self._drop_buffers = self._drop_buffers or self.tracker.buffers_kept
+            self.tracker.completed(self.checkpoints.latest)
+            self.recorded = self.tracker.position
+            # On disk before the manifests of older checkpoints go.
+            done.append(RecordPosition(self.recorded, durable=True))
+        kept = list(self.checkpoints.kept)
+        below = min(kept[0] if kept else 0, self.recorded.committed)
+        self._oldest = max(self._oldest, min(below, self.head))
+        return [*done, Retire(kept, below, self.checkpoints.latest)]
+
+    # ---- what others see -------------------------------------------------------------------------
+
+    def _turn_ended(self, at: float, *, completed: bool) -> list[Instruction]:
+        done = self._checkpoint_ended(completed=completed) if self.checkpoints.ended else []
+        at_the_end = self.final and self.recorded.committed == self.head == self.checkpoints.latest
+        if at_the_end and self.checkpoints.pending is None:
+            return [*done, End("completed")]
+        done.append(self._publish())
+        if not self._worked:
+            done.append(AwaitNews(self._idle(at)))
+        return done
+
+    def _idle(self, at: float) -> float:
+        """Until the next epoch is due; less while something else may happen."""
+        wait = self._next_due - at
+        if self.checkpoints.pending is not None or self.tracker.absent or self.final:
+            wait = min(wait, 0.1) if wait > 0 else 0.1
+        return min(max(wait, 0.005), 0.5)
+
+    def state(self) -> DriverState:
+        if self.plan is None or (not self.reachable and not self.tracker.absent):
+            return "waiting_for_nodes"
+        if self._news.paused:
+            return "paused"
+        if self.tracker.absent or self.faults.errors:
+            return "degraded"
+        if self.tracker.restore and self.plan.kind != "deploy":
+            return "restoring"
+        return "replaying" if self.tracker.behind(self.head) else "running"
+
+    def publish(self, state: DriverState) -> Publish:
+        """What the driver says of itself in a state."""
+        planned = self.plan is not None
+        return Publish(
+            state=state,
+            generation=self.plan.generation if self.plan is not None else 0,
+            checkpoint=self.checkpoints.latest,
+            absent=sorted(self.tracker.absent) if planned else [],
+            behind=self.tracker.behind(self.head) if planned else [],
+            error=self.faults.first,
+        )
+
+    def _publish(self) -> Publish:
+        return self.publish(self.state())
+
+    def _measured(self, at: float, running: Running | None, reports: Sequence[TaskReport]) -> Measured:
+        self._reported_at = at
+        return Measured(
+            lanes=running.job.lanes if running is not None else [],
+            reports=reports,
+            before=running.job.progress if running is not None else self.tracker.progress,
+            progress=self.tracker.progress,
+            started=running.started if running is not None else at,
+            generation=self.plan.generation if self.plan is not None else 0,
+            absent=self.tracker.absent,
+            failing=set(self.faults.errors),
+        )
+
+
+def _asks_to_point(done: list[Instruction]) -> bool:
+    return isinstance(done[-1], PointTo)
+
+
+def _longest(event: JobEnded) -> float:
+    """Seconds that replay added to a job: in each stage, those of the task that spent most on it."""
+    stages: dict[int, float] = {}
+    for report in event.reports:
+        stages[report.level] = max(stages.get(report.level, 0.0), report.replaying)
+    return sum(stages.values())

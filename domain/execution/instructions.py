@@ -1,0 +1,284 @@
+"""What the epoch machine is told and what it has done: its events and its instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from domain.execution.job import TaskReport
+from domain.execution.lanes import Lane
+from domain.execution.progress import Position
+from domain.messages import CheckpointAck, CheckpointReport, DriverState, LatestCheckpoint, Plan
+
+# ---- events: what has become true; `at` is the time in Unix seconds ---------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnBegun:
+    """A turn of the loop begins with what ZooKeeper and Spark say now.
+
+    plan: the newest plan. nodes: how many it has; ready: how many of those can work without delay.
+    request: the newest request for a checkpoint. latest_generation: the plan under which the newest complete
+    checkpoint was taken. pin_seconds: about how long it takes to pin tasks to other nodes.
+    """
+
+    at: float
+    plan: Plan | None
+    nodes: int = 0
+    ready: int = 0
+    stopped: bool = False
+    paused: bool = False
+    request: int = 0
+    latest_generation: int = 0
+    pin_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TasksPlaced:
+    """Tasks are pinned to those nodes of the plan that can be reached. absent: the partitions without one,
+    None if they are as before. reachable: whether there is any node at all."""
+
+    at: float
+    absent: set[str] | None
+    reachable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochsPlanned:
+    """The epoch log names the epochs up to `head`; final: no epoch follows. next_due: when one does."""
+
+    at: float
+    head: int
+    final: bool
+    next_due: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEnded:
+    """A Spark job ran to its end. disturbed: an executor was lost meanwhile, so Spark may have run tasks a
+    second time."""
+
+    at: float
+    reports: Sequence[TaskReport]
+    disturbed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFailed:
+    """Spark gave a job up. cancelled: the driver ended it, because executors were lost."""
+
+    at: float
+    error: str
+    cancelled: bool
+    placing: bool = False
+    """It was the job that pins tasks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcknowledgementsRead:
+    """What agents have acknowledged of the pending checkpoint, in any generation."""
+
+    at: float
+    acks: Sequence[CheckpointAck]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPointed:
+    """Whether ZooKeeper has taken the pointer to the newest checkpoint."""
+
+    at: float
+    accepted: bool
+
+
+Event = (
+    TurnBegun | TasksPlaced | EpochsPlanned | JobEnded | JobFailed | AcknowledgementsRead | CheckpointPointed
+)
+
+
+# ---- instructions: carried out in order, each before the next ----------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StartInput:
+    """The first epoch begins now, unless the input has been started before."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlan:
+    """Force to disk which plan is applied, and where it put every partition."""
+
+    generation: int
+    position: Position
+    homes: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPosition:
+    """Write the position to the epoch log; `durable`: it is on disk before the next instruction."""
+
+    position: Position
+    durable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PointTo:
+    """Make this the checkpoint to recover from. Answered by `CheckpointPointed`."""
+
+    latest: LatestCheckpoint
+
+
+@dataclass(frozen=True, slots=True)
+class LookAgain:
+    """What is known of the executors may be wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceTasks:
+    """Pin tasks to the nodes of the plan. Answered by `TasksPlaced` or `JobFailed`."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEpochs:
+    """Write the epochs that are due to the log. reached: where the partitions furthest ahead are. Answered by
+    `EpochsPlanned`."""
+
+    reached: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunJob:
+    """Run `lanes` as one Spark job; the fields are those of `domain.execution.job.Job`. Answered by
+    `JobEnded` or `JobFailed`."""
+
+    lanes: Sequence[Lane]
+    progress: Mapping[str, int]
+    restore: Mapping[str, int]
+    checkpoint: int
+    trim_below: int
+    keep: Sequence[int]
+    buffering: bool
+    drop_buffers: bool
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAcknowledgements:
+    """Answered by `AcknowledgementsRead`."""
+
+    checkpoint: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """Nothing older than these is needed any more: the checkpoints `kept` (ascending) and newer ones stay in
+    storage, the epochs from `log_below` on in the log, acknowledgements from checkpoint `latest` on."""
+
+    kept: Sequence[int]
+    log_below: int
+    latest: int
+
+
+@dataclass(frozen=True, slots=True)
+class TellCheckpoint:
+    """What became of a checkpoint, for operators."""
+
+    report: CheckpointReport
+
+
+@dataclass(frozen=True, slots=True)
+class TellProblem:
+    """A problem, for operators."""
+
+    where: str
+    what: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A line for the driver's own log."""
+
+    event: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """The state of the driver, and which partitions are absent or behind."""
+
+    state: DriverState
+    generation: int
+    checkpoint: int
+    absent: list[str]
+    behind: list[str]
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Telemetry of a job, or of a wait when there are no lanes. before, progress: the last epoch of each
+    partition before and after it."""
+
+    lanes: Sequence[Lane]
+    reports: Sequence[TaskReport]
+    before: Mapping[str, int]
+    progress: Mapping[str, int]
+    started: float
+    generation: int
+    absent: set[str]
+    failing: set[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Do nothing for so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitNews:
+    """Wait at most so many seconds, less if ZooKeeper has news."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The driver's work is done."""
+
+    state: DriverState
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The driver cannot go on; the launcher starts another."""
+
+    cause: str
+
+
+Instruction = (
+    StartInput
+    | RecordPlan
+    | RecordPosition
+    | PointTo
+    | LookAgain
+    | PlaceTasks
+    | PlanEpochs
+    | RunJob
+    | ReadAcknowledgements
+    | Retire
+    | TellCheckpoint
+    | TellProblem
+    | Note
+    | Publish
+    | Measured
+    | Sleep
+    | AwaitNews
+    | End
+    | GiveUp
+)

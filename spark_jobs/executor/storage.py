@@ -1,0 +1,90 @@
+"""What a partition's run reads and writes: its state, its output, its snapshot, its slice of the input.
+
+Each call is one step: a process or a machine may die between any two. The simulation implements the protocols
+in memory; `NodeStorage` is the node's disk, the outputs and the checkpoint storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from domain.execution.job import EpochPlan, Layout
+from domain.topology import partition_directory, split_partition
+from spark_jobs.executor.restore import restore_partition
+from spark_jobs.sinks.parquet import write_epoch
+from spark_jobs.sources.registry import reader_create
+from spark_jobs.state.snapshot import leave_snapshot
+from spark_jobs.state.store import Manifest, StateStore
+from spark_jobs.state.tables import PartitionState
+
+
+class PartitionStore(Protocol):
+    """The versions of one partition's state."""
+
+    def manifest(self, epoch: int) -> Manifest: ...
+
+    def open(self, manifest: Manifest) -> PartitionState: ...
+
+    def commit(self, state: PartitionState, *, epoch: int, generation: int) -> Manifest: ...
+
+    def trim(self, *, below: int, keep: Iterable[int] = ()) -> None: ...
+
+
+class PartitionStorage(Protocol):
+    """Everything one partition reads and writes outside its task."""
+
+    @property
+    def store(self) -> PartitionStore: ...
+
+    def restore(self, checkpoint: int) -> None: ...
+
+    def read(self, plan: EpochPlan) -> pa.Table | None: ...
+
+    def write(self, epoch: int, table: pa.Table | None) -> None: ...
+
+    def snapshot(self, manifest: Manifest) -> None: ...
+
+
+class NodeStorage:
+    """Of a partition in a job with this `attempt`, on the node whose files are in `home`."""
+
+    def __init__(self, home: Path, layout: Layout, partition: str, attempt: int) -> None:
+        self.store = StateStore(home / "state" / layout.spec.name / partition_directory(partition), attempt)
+        self._home = home
+        self._layout = layout
+        self._partition = partition
+        self._attempt = attempt
+        self._operator, self._index = split_partition(partition)
+
+    def restore(self, checkpoint: int) -> None:
+        """Put the state back to a global checkpoint (0: empty)."""
+        restore_partition(self.store, self._layout, self._partition, checkpoint)
+
+    def read(self, plan: EpochPlan) -> pa.Table | None:
+        """This partition's part of the slice that an epoch reads."""
+        start, end = plan.slices[self._operator]
+        params = next(o.params for o in self._layout.spec.operators if o.name == self._operator)
+        options, modules = self._layout.readers[self._operator], self._layout.operator_modules
+        reader: Any = reader_create(params, options, modules)
+        slices = reader.partitions(start, end)
+        if not slices:
+            return None
+        batches = [batch for batch in reader.read(slices[self._index]) if batch.num_rows]
+        table: pa.Table | None = pa.Table.from_batches(batches) if batches else None
+        return table
+
+    def write(self, epoch: int, table: pa.Table | None) -> None:
+        """The output of an epoch, in the place of what was there."""
+        name = self._layout.spec.name
+        write_epoch(
+            self._layout.outputs, name, self._operator, self._index, epoch, table, attempt=self._attempt
+        )
+
+    def snapshot(self, manifest: Manifest) -> None:
+        """Leave the state for the node's agent to upload."""
+        layout = self._layout
+        leave_snapshot(self._home, layout.spec.name, self._partition, layout.generation, manifest)

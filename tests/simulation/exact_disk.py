@@ -1,0 +1,262 @@
+"""What survives a crash, in memory: the disks of nodes, the epoch log, ZooKeeper and the checkpoint storage.
+
+They take the place of files behind the interfaces the product uses. `step` is called before every operation
+on them, and may raise: what was done so far stays, what was to follow never happens.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from domain.execution.epoch_machine import Recorded
+from domain.execution.job import EpochPlan
+from domain.execution.lanes import Channel
+from domain.execution.progress import Position
+from domain.messages import CheckpointAck, LatestCheckpoint
+from domain.topology import Topology, split_partition
+from spark_jobs.state.store import StateMissingError
+from tests.simulation.exact_symbols import (
+    Applied,
+    ContradictionError,
+    Digest,
+    History,
+    Sent,
+    SymbolicState,
+    epoch_plan,
+    slice_read,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The manifest of a partition, left for upload."""
+
+    checkpoint: int
+    generation: int
+    partition: str
+    digest: Digest
+
+
+@dataclass(slots=True)
+class Kept:
+    """What a node keeps of a topology: partition -> epoch -> attempt -> state; channel -> epoch -> what was
+    sent; and snapshots to upload."""
+
+    states: dict[str, dict[int, dict[int, Digest]]] = field(default_factory=dict)
+    buffers: dict[Channel, dict[int, Sent]] = field(default_factory=dict)
+    snapshots: list[Snapshot] = field(default_factory=list)
+
+
+class Disk(defaultdict[str, Kept]):
+    """What a node keeps, by topology."""
+
+    def __init__(self) -> None:
+        super().__init__(Kept)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryManifest:
+    epoch: int
+    digest: Digest
+    bytes: int = 0
+
+
+class MemoryStore:
+    """`spark_jobs.state.store.StateStore` of one partition without files."""
+
+    def __init__(
+        self, partition: str, kept: Kept, attempt: int, history: History, step: Callable[[], None]
+    ) -> None:
+        self.partition, self.attempt, self.history, self.step = partition, attempt, history, step
+        self.versions = kept.states.setdefault(partition, {})
+        # What a source partition read in each epoch.
+        self.reads: dict[int, Applied] = {}
+
+    def manifest(self, epoch: int) -> MemoryManifest:
+        if epoch == 0:
+            return MemoryManifest(0, 0)
+        attempts = self.versions.get(epoch)
+        newest = max(attempts, default=0) if attempts and self.attempt else self.attempt
+        if not attempts or newest not in attempts:
+            raise StateMissingError(f"no state of epoch {epoch} of {self.partition}")
+        return MemoryManifest(epoch, attempts[newest])
+
+    def open(self, manifest: MemoryManifest) -> SymbolicState:
+        return SymbolicState(manifest.digest)
+
+    def commit(self, state: SymbolicState, *, epoch: int, generation: int) -> MemoryManifest:
+        self.step()
+        self.install(epoch, state.digest)
+        done = state.applied or self.reads.get(epoch)
+        if done is not None:
+            self.history.record(self.partition, epoch, done)
+        return MemoryManifest(epoch, state.digest)
+
+    def install(self, epoch: int, digest: Digest) -> None:
+        attempts = self.versions.setdefault(epoch, {})
+        attempts[self.attempt] = digest
+        for older in [one for one in attempts if one < self.attempt]:
+            del attempts[older]
+
+    def rollback(self, epoch: int) -> None:
+        for later in [e for e in self.versions if e > epoch]:
+            attempts = self.versions[later]
+            for one in [one for one in attempts if not self.attempt or one <= self.attempt]:
+                del attempts[one]
+            if not attempts:
+                del self.versions[later]
+
+    def trim(self, *, below: int, keep: Iterable[int] = ()) -> None:
+        self.step()
+        kept = set(keep)
+        for epoch in [e for e in self.versions if e < below and e not in kept]:
+            del self.versions[epoch]
+
+
+class MemoryLog:
+    """`spark_jobs.driver.epoch_log.EpochLog` without a file: what was not forced to disk may be lost."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.plans: dict[int, EpochPlan] = {}
+        self.head = 0
+        self.life = 0
+        self.generation = 0
+        self.homes: dict[str, str] = {}
+        # The last one on disk, and those after it.
+        self._positions = [Position()]
+
+    @property
+    def position(self) -> Position:
+        return self._positions[-1]
+
+    @property
+    def forced(self) -> Position:
+        """What is on disk whatever happens."""
+        return self._positions[0]
+
+    def applied(self, generation: int, position: Position, homes: dict[str, str]) -> None:
+        self.generation, self.homes = generation, dict(homes)
+        self._positions = [position]
+
+    def commit(self, position: Position, *, durable: bool) -> None:
+        self._positions.append(position)
+        if durable:
+            self._force()
+
+    def plan(self, count: int) -> None:
+        """So many more epochs are due."""
+        for _ in range(count):
+            self.head += 1
+            self.plans[self.head] = epoch_plan(self.topology, self.head)
+        if count:
+            self._force()
+
+    def _force(self) -> None:
+        del self._positions[:-1]
+
+    def trim(self, below: int) -> None:
+        kept = {epoch: plan for epoch, plan in self.plans.items() if epoch >= min(below, self.head)}
+        if len(kept) < len(self.plans):
+            self.plans = kept
+            self._force()
+
+    def crash(self, rng: random.Random) -> None:
+        """The driver dies: only a part of what was not forced has reached the disk."""
+        del self._positions[rng.randrange(len(self._positions)) + 1 :]
+
+    def begin_life(self) -> Recorded:
+        self.life += 1
+        return Recorded(
+            head=self.head,
+            oldest=min(self.plans, default=self.head + 1),
+            life=self.life,
+            position=self.position,
+            generation=self.generation,
+            homes=dict(self.homes),
+        )
+
+
+class Outside:
+    """What no process of a topology takes with it: its log, its outputs, ZooKeeper's values and the storage.
+    acks: checkpoint -> partition -> acknowledgement. stored: checkpoint -> partition -> state."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.history = History(topology)
+        self.log = MemoryLog(topology)
+        self.latest = LatestCheckpoint(checkpoint=0, generation=0, completed_at=0.0, size_bytes=0)
+        self.acks: dict[int, dict[str, CheckpointAck]] = {}
+        self.stored: dict[int, dict[str, Digest]] = {}
+
+    def upload(self, node: str, snapshot: Snapshot, kept: Kept, step: Callable[[], None]) -> None:
+        """What an agent does with a snapshot it finds: the state first, then the acknowledgement."""
+        versions = kept.states.get(snapshot.partition, {}).get(snapshot.checkpoint, {})
+        error = "" if snapshot.digest in versions.values() else "its files are gone"
+        if not error:
+            step()
+            self.stored.setdefault(snapshot.checkpoint, {})[snapshot.partition] = snapshot.digest
+        step()
+        self.acks.setdefault(snapshot.checkpoint, {})[snapshot.partition] = CheckpointAck(
+            partition=snapshot.partition,
+            checkpoint=snapshot.checkpoint,
+            generation=snapshot.generation,
+            node=node,
+            size_bytes=1,
+            uploaded_bytes=1,
+            files=1,
+            duration=0.0,
+            error=error,
+        )
+        kept.snapshots.remove(snapshot)
+
+    def retire(self, kept: list[int], below: int, latest: int) -> None:
+        """Checkpoints below those kept go, and acknowledgements below `latest`."""
+        self.stored = {k: one for k, one in self.stored.items() if not kept or k >= kept[0]}
+        self.log.trim(below)
+        self.acks = {k: one for k, one in self.acks.items() if k >= latest}
+
+
+class MemoryStorage:
+    """`spark_jobs.executor.storage.PartitionStorage` without files."""
+
+    def __init__(
+        self,
+        outside: Outside,
+        kept: Kept,
+        partition: str,
+        *,
+        attempt: int,
+        generation: int,
+        step: Callable[[], None],
+    ) -> None:
+        self.outside, self.kept, self.partition = outside, kept, partition
+        self.generation, self.step = generation, step
+        self.store = MemoryStore(partition, kept, attempt, outside.history, step)
+
+    def restore(self, checkpoint: int) -> None:
+        self.step()
+        if checkpoint:
+            stored = self.outside.stored.get(checkpoint, {}).get(self.partition)
+            if stored is None:
+                raise ContradictionError(f"checkpoint {checkpoint} of {self.partition} is not in storage")
+            self.store.install(checkpoint, stored)
+        self.step()
+        self.store.rollback(checkpoint)
+
+    def read(self, plan: EpochPlan) -> Sent:
+        start, end = plan.slices[split_partition(self.partition)[0]]
+        output = slice_read(self.partition, start["tuple"], end["tuple"])
+        self.store.reads[plan.epoch] = Applied(0, (), 0, output)
+        return Sent(self.partition, output)
+
+    def write(self, epoch: int, table: Sent) -> None:
+        self.step()
+        self.outside.history.write(self.partition, epoch, table.digest)
+
+    def snapshot(self, manifest: MemoryManifest) -> None:
+        self.step()
+        self.kept.snapshots.append(Snapshot(manifest.epoch, self.generation, self.partition, manifest.digest))

@@ -1,0 +1,199 @@
+"""One Spark job of the exact simulation: the product's partition runs, with messages passed in memory."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from domain.execution.instructions import RunJob
+from domain.execution.job import PartitionReport, TaskReport
+from domain.execution.lanes import Lane
+from domain.execution.partition import Batch
+from domain.messages import Plan
+from domain.topology import split_partition
+from spark_jobs.executor.partition_run import PartitionRun
+from tests.simulation.exact_disk import Kept, MemoryStorage
+from tests.simulation.exact_symbols import Sent, SymbolicOperator
+
+if TYPE_CHECKING:
+    from tests.simulation.exact_run import ExactRun
+
+
+class TaskDiedError(BaseException):
+    """The executor that runs the task dies here, perhaps with its node."""
+
+
+class MemoryJob:
+    """To a `PartitionRun` it is what `spark_jobs.executor.task.Level` is, for all partitions at once."""
+
+    def __init__(self, run: ExactRun, told: RunJob, plan: Plan) -> None:
+        self.outer, self.plan = run, plan
+        self.topology, self.rng = run.topology, run.rng
+        plans = run.outside.log.plans
+        wanted = {epoch for lane in told.lanes for epoch in range(lane.first, lane.last + 1)}
+        self.job: Any = SimpleNamespace(
+            **{name: getattr(told, name) for name in RunJob.__slots__},
+            epochs=[plans[epoch] for epoch in sorted(wanted)],
+        )
+        self.layout = SimpleNamespace(spec=run.topology.spec, generation=plan.generation)
+        self.arrived: dict[tuple[int, str], list[Batch[Sent]]] = {}
+        self.buffers = SimpleNamespace(clear=self._clear_buffers)
+        self.operators: dict[str, Any] = {}
+        self.replayed = 0
+        self.disturbed = False
+        # Nodes without the executor that the job began with.
+        self._gone: set[str] = set()
+        self._reports: dict[str, PartitionReport] = {}
+        self._forks: dict[str, str] = {}
+        self._unbuffered: set[str] = set()
+
+    def run(self) -> tuple[list[TaskReport], bool]:
+        """What the tasks report, and whether an executor was lost."""
+        before = set(self.outer.disks)
+        if self.job.drop_buffers:
+            for disk in self.outer.disks.values():
+                disk[self.topology.name].buffers.clear()
+        for number, lane in enumerate(self.job.lanes):
+            ran: list[str] = []
+            for partition in self.topology.partitions:
+                if partition in lane.starts or partition in lane.serves:
+                    self.outer.interrupt()
+                    self._executor_replaced(number, lane, ran)
+                    self._task(number, lane, partition)
+                    ran.append(partition)
+        for partition in self.topology.partitions:
+            self._keep_house(partition)
+        self.disturbed = self.disturbed or not before <= self.outer.disks.keys()
+        self._gone |= before - self.outer.disks.keys()
+        lost = {node for node in sorted(self._gone) if self.rng.random() < 0.5}
+        reports = {p: one for p, one in self._reports.items() if self.plan.assignment[p] not in lost}
+        told = TaskReport(
+            slot=0,
+            level=0,
+            node="",
+            partitions=reports,
+            forks=self._forks,
+            unbuffered=sorted(self._unbuffered),
+        )
+        return [told], self.disturbed
+
+    # ---- tasks -----------------------------------------------------------------------------------
+
+    def _task(self, number: int, lane: Lane, partition: str) -> None:
+        """Spark repeats a task whose result was lost. That of an operator that is not deterministic comes out
+        otherwise then: see `_executor_replaced`."""
+        repeated = self.topology.deterministic and self.outer.flaws and self.rng.random() < 0.05
+        for _ in range(1 + repeated):
+            kept = self._kept(partition)
+            if kept is None:
+                return  # Spark ran the task elsewhere; it found itself misplaced
+            if partition in lane.serves and not self._serve(kept, number, lane, partition):
+                self._unbuffered.add(partition)
+            if partition in lane.starts:
+                with suppress(TaskDiedError):
+                    self._apply(number, partition)
+
+    def _apply(self, number: int, partition: str) -> None:
+        random = None if self.topology.deterministic else self.rng
+        self.operators[split_partition(partition)[0]] = SymbolicOperator(partition, random)
+        run = PartitionRun(self, number, partition)  # type: ignore[arg-type]  # has what it reads of a Level
+        report = run.execute()
+        if run.advances:
+            self._reports[partition] = report
+        elif report.error:
+            self._forks[partition] = report.error
+
+    def _executor_replaced(self, number: int, lane: Lane, ran: list[str]) -> None:
+        """The executor of a node dies and another takes its place: what the tasks there sent is lost, except
+        to those that have it already, and they run again."""
+        if not ran or not self.outer.flaws or self.rng.random() > 0.003:
+            return
+        node = self.plan.assignment.get(self.rng.choice(ran))
+        self.disturbed = True
+        for partition in ran:
+            if self.plan.assignment.get(partition) == node:
+                for target in self.topology.downstream(partition):
+                    batches = self.arrived.get((number, target), [])
+                    batches[:] = [batch for batch in batches if batch.source != partition]
+                self._task(number, lane, partition)
+
+    def _keep_house(self, partition: str) -> None:
+        idle = partition not in self._reports
+        if not (self.job.trim_below or (idle and self.job.checkpoint)) or self._kept(partition) is None:
+            return
+        with suppress(TaskDiedError):
+            run = PartitionRun(self, None, partition)  # type: ignore[arg-type]  # has what it reads of a Level
+            problem = run.keep_house(acknowledge=idle)
+            if problem is not None:
+                self._reports[partition] = problem
+
+    # ---- what a partition run asks for -----------------------------------------------------------
+
+    def storage(self, partition: str) -> MemoryStorage:
+        kept = self._kept(partition)
+        if kept is None:
+            raise TaskDiedError
+        return MemoryStorage(
+            self.outer.outside,
+            kept,
+            partition,
+            attempt=self.job.attempt,
+            generation=self.plan.generation,
+            step=lambda: self._step(self.plan.assignment[partition]),
+        )
+
+    def emit(self, number: int, partition: str, epoch: int, output: Sent) -> None:
+        lane, progress = self.job.lanes[number], self.job.progress
+        if epoch <= progress[partition]:
+            self.replayed += 1
+        for target in self.topology.downstream(partition):
+            if epoch > lane.starts.get(target, epoch):
+                self.arrived.setdefault((number, target), []).append(Batch(partition, epoch, output))
+            elif self.job.buffering and target not in lane.starts and epoch > progress[target]:
+                self._buffer(partition, target)[epoch] = output
+
+    def _serve(self, kept: Kept, number: int, lane: Lane, partition: str) -> bool:
+        for target in lane.serves[partition]:
+            sent = kept.buffers.get((partition, target), {})
+            for epoch in range(lane.starts[target] + 1, min(self.job.progress[partition], lane.last) + 1):
+                if epoch not in sent:
+                    return False
+                batch = Batch(partition, epoch, sent[epoch])
+                self.arrived.setdefault((number, target), []).append(batch)
+        return True
+
+    def _buffer(self, partition: str, target: str) -> dict[int, Sent]:
+        kept = self._kept(partition)
+        if kept is None:
+            raise TaskDiedError
+        return kept.buffers.setdefault((partition, target), {})
+
+    def _clear_buffers(self, partition: str) -> None:
+        kept = self._kept(partition)
+        if kept is not None:
+            kept.buffers = {c: sent for c, sent in kept.buffers.items() if c[0] != partition}
+
+    # ---- nodes -----------------------------------------------------------------------------------
+
+    def _kept(self, partition: str) -> Kept | None:
+        """What the node has on which the partition runs; None if it has lost its executor, or no plan places
+        the partition."""
+        node = self.plan.assignment.get(partition, "")
+        disk = self.outer.disks.get(node) if node not in self._gone else None
+        return None if disk is None else disk[self.topology.name]
+
+    def _step(self, node: str) -> None:
+        """Between any two steps the driver, the node or only the executor may die; or a step fails."""
+        self.outer.interrupt()
+        if node not in self.outer.disks:
+            raise TaskDiedError
+        if not self.outer.flaws:
+            return
+        dice = self.rng.random()
+        if dice < 0.0005:
+            self._gone.add(node)
+            self.disturbed = True
+            raise TaskDiedError
+        if dice < 0.001:
+            raise OSError("no space left on device")

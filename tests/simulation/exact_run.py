@@ -1,0 +1,272 @@
+"""A topology run tuple for tuple without Spark or files: the epoch machine of the driver and the partition
+runs of its Spark tasks, over what `exact_disk` keeps in memory.
+
+Operators are symbolic (see `exact_symbols`). Nodes and the driver die between any two steps, jobs are given
+up, tasks run twice, and the driver forgets what had not yet reached its disk.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from domain.execution.checkpoints import Checkpoints, complete_checkpoints
+from domain.execution.epoch_machine import EpochMachine
+from domain.execution.instructions import (
+    AcknowledgementsRead,
+    CheckpointPointed,
+    End,
+    EpochsPlanned,
+    Event,
+    GiveUp,
+    Instruction,
+    JobEnded,
+    JobFailed,
+    PlaceTasks,
+    PlanEpochs,
+    PointTo,
+    Publish,
+    ReadAcknowledgements,
+    RecordPlan,
+    RecordPosition,
+    Retire,
+    RunJob,
+    TasksPlaced,
+    TurnBegun,
+)
+from domain.execution.progress import ProgressTracker
+from domain.messages import DriverState, LatestCheckpoint, Plan
+from domain.topology import Topology
+from tests.simulation.exact_disk import Disk, Kept, Outside
+from tests.simulation.exact_job import MemoryJob
+from tests.simulation.exact_symbols import ContradictionError
+
+
+class DriverKilledError(BaseException):
+    """The driver dies here; nothing after it happens."""
+
+
+class ExactRun:
+    """One topology. `disks` holds the nodes alive, and is shared between runs. `interrupt` is called between
+    any two steps: it may take nodes out of `disks` or raise `DriverKilledError`. plan: the one in ZooKeeper.
+    flaws: whether things go wrong that are no failures of nodes or the driver.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        disks: dict[str, Disk],
+        plan: Plan,
+        rng: random.Random,
+        interrupt: Callable[[], None] = lambda: None,
+        flaws: bool = True,
+    ) -> None:
+        self.topology, self.disks, self.plan, self.rng = topology, disks, plan, rng
+        self.interrupt, self.flaws = interrupt, flaws
+        self.outside = Outside(topology)
+        self.applied: list[int] = []
+        self.replayed = 0
+        self.now = 1000.0
+        self.interval = rng.choice([1.0, 3.0])
+        self._present = 0
+        self._carriers: Mapping[type, Callable[[Any], Event | None]] = {
+            RecordPlan: self._record_plan,
+            RecordPosition: self._record_position,
+            PointTo: self._point_to,
+            PlaceTasks: self._place_tasks,
+            PlanEpochs: self._plan_epochs,
+            RunJob: self._run_job,
+            ReadAcknowledgements: self._read_acknowledgements,
+            Retire: self._retire,
+            Publish: self._publish,
+        }
+        self._start_driver()
+
+    # ---- the driver ------------------------------------------------------------------------------
+
+    def _start_driver(self) -> None:
+        latest = self.outside.latest
+        checkpoints = Checkpoints(
+            topology=self.topology.name,
+            partitions=self.topology.partitions,
+            interval=self.interval,
+            since=self.now,
+            kept=complete_checkpoints(latest),
+            highest=latest.highest,
+        )
+        recorded = self.outside.log.begin_life()
+        self.machine = EpochMachine(self.topology, recorded, checkpoints, realtime=True, at=self.now)
+        self.state: DriverState = "starting"
+
+    def kill_driver(self) -> None:
+        """SIGKILL. What was not forced to the disk may not have reached it."""
+        self.outside.log.crash(self.rng)
+        self._start_driver()
+
+    def turn(self, *, present: int = 1) -> None:
+        """One turn of the epoch loop; `present` new epochs fall due."""
+        self._present += present
+        self._pass(self.rng.choice([0.3, 1.0, 1.0, 3.0]) if self.flaws else 1.0)
+        if self.flaws and self.rng.random() < 0.01:
+            self._pass(70.0)  # every patience ends
+        try:
+            self._upload()
+            self._carry_out(self.machine.handle(self._news()))
+        except DriverKilledError:
+            self.kill_driver()
+        except ContradictionError as error:
+            raise AssertionError(str(error)) from error
+
+    def _carry_out(self, instructions: Sequence[Instruction]) -> None:
+        for instruction in instructions:
+            self.interrupt()
+            assert not isinstance(instruction, GiveUp | End), instruction
+            carrier = self._carriers.get(type(instruction))
+            answer = carrier(instruction) if carrier is not None else None
+            if answer is not None:
+                self._carry_out(self.machine.handle(answer))
+
+    def _pass(self, seconds: float) -> float:
+        self.now += seconds
+        return self.now
+
+    def _news(self) -> TurnBegun:
+        nodes = set(self.plan.assignment.values())
+        return TurnBegun(
+            at=self.now,
+            plan=self.plan,
+            nodes=len(nodes),
+            ready=len(nodes & self.disks.keys()),
+            latest_generation=self.outside.latest.generation,
+        )
+
+    # ---- instructions ----------------------------------------------------------------------------
+
+    def _record_plan(self, instruction: RecordPlan) -> None:
+        generation = instruction.generation
+        assert generation not in self.applied, f"plan {generation} was applied twice"
+        self.applied.append(generation)
+        self.outside.log.applied(generation, instruction.position, instruction.homes)
+
+    def _record_position(self, instruction: RecordPosition) -> None:
+        self.outside.log.commit(instruction.position, durable=instruction.durable)
+
+    def _point_to(self, instruction: PointTo) -> CheckpointPointed:
+        accepted = not (self.flaws and self.machine.checkpoints.pending and self.rng.random() < 0.1)
+        if self.machine.checkpoints.pending is not None:
+            self._validate_checkpoint(instruction.latest)
+        if accepted:
+            self.outside.latest = instruction.latest
+        return CheckpointPointed(at=self.now, accepted=accepted)
+
+    def _place_tasks(self, instruction: PlaceTasks) -> Event:
+        if self.flaws and self.rng.random() < 0.01:
+            return JobFailed(at=self.now, error="a node went away", cancelled=True, placing=True)
+        assignment = instruction.plan.assignment
+        absent = {p for p in self.topology.partitions if assignment.get(p) not in self.disks}
+        return TasksPlaced(
+            at=self._pass(0.1), absent=absent, reachable=len(absent) < len(self.topology.partitions)
+        )
+
+    def _plan_epochs(self, instruction: PlanEpochs) -> EpochsPlanned:
+        log = self.outside.log
+        log.plan(self._present)
+        self._present = 0
+        next_due = self.now + (self.rng.uniform(0.0, 2.0) if self.flaws else 1.0)
+        return EpochsPlanned(at=self.now, head=log.head, final=False, next_due=next_due)
+
+    def _run_job(self, instruction: RunJob) -> Event:
+        assert self.machine.plan is not None
+        on_disk = self.outside.log.forced.checkpoint
+        assert instruction.trim_below <= on_disk, "state is trimmed that the log on disk may ask for"
+        job = MemoryJob(self, instruction, self.machine.plan)
+        reports, disturbed = job.run()
+        self.replayed += job.replayed
+        seconds = self.rng.choice([0.1, 0.5, 2.0]) if self.flaws else 0.2
+        if self.flaws and self.rng.random() < 0.02:
+            error = "Job aborted due to stage failure"  # its effects stay
+            return JobFailed(at=self._pass(seconds), error=error, cancelled=self.rng.random() < 0.5)
+        if disturbed and self.rng.random() < 0.5:
+            return JobFailed(at=self._pass(seconds), error="executors are gone", cancelled=True)
+        return JobEnded(at=self._pass(seconds), reports=reports, disturbed=disturbed)
+
+    def _read_acknowledgements(self, instruction: ReadAcknowledgements) -> AcknowledgementsRead:
+        acks = self.outside.acks.get(instruction.checkpoint, {})
+        return AcknowledgementsRead(at=self.now, acks=list(acks.values()))
+
+    def _retire(self, instruction: Retire) -> None:
+        self.outside.retire(list(instruction.kept), instruction.log_below, instruction.latest)
+
+    def _publish(self, instruction: Publish) -> None:
+        self.state = instruction.state
+
+    # ---- the agents ------------------------------------------------------------------------------
+
+    def _upload(self) -> None:
+        """The agents get on with their uploads, in order; some are slow, and some not to be reached."""
+        for node, kept in self._kept().items():
+            waiting = list(kept.snapshots)
+            if self.flaws:
+                slow = self.rng.random() < 0.4
+                waiting = waiting[: self.rng.randint(0, len(waiting))] if slow else waiting
+            for snapshot in waiting:
+                if node in self.disks:
+                    self.outside.upload(node, snapshot, kept, self.interrupt)
+
+    # ---- what must hold --------------------------------------------------------------------------
+
+    def _kept(self) -> dict[str, Kept]:
+        return {node: disk[self.topology.name] for node, disk in self.disks.items()}
+
+    @property
+    def tracker(self) -> ProgressTracker:
+        return self.machine.tracker
+
+    @property
+    def in_force(self) -> Plan | None:
+        return self.machine.plan
+
+    @property
+    def head(self) -> int:
+        return self.outside.log.head
+
+    @property
+    def generation(self) -> int:
+        return self.outside.log.generation
+
+    @property
+    def latest(self) -> tuple[int, int]:
+        """Epoch and generation of the newest complete checkpoint."""
+        return self.outside.latest.checkpoint, self.outside.latest.generation
+
+    @property
+    def kept(self) -> list[int]:
+        """The complete checkpoints of the present history, ascending."""
+        return list(self.outside.latest.kept)
+
+    def settled(self) -> bool:
+        return self.state == "running" and self.tracker.committed == self.head
+
+    def validate(self) -> None:
+        """Raises AssertionError if any output is not what it has to be."""
+        self.outside.history.validate(self.tracker.committed)
+        assert self.topology.deterministic or not self.replayed, "something was computed twice in a fork"
+
+    def _validate_checkpoint(self, latest: LatestCheckpoint) -> None:
+        """One that is complete consists of what every partition left under its own generation, and is of the
+        present history."""
+        acks = self.outside.acks.get(latest.checkpoint, {})
+        stored = self.outside.stored.get(latest.checkpoint, {})
+        for partition in self.topology.partitions:
+            where = f"checkpoint {latest.checkpoint} of {partition}"
+            ack = acks.get(partition)
+            assert ack is not None, f"{where} was never acknowledged"
+            assert ack.generation == latest.generation, f"{where} is of another generation"
+            state = self.outside.history.applied[partition, latest.checkpoint].state
+            assert stored[partition] == state, f"{where} is of another history"
+
+    def buffered(self) -> int:
+        """Epochs of channels that are buffered anywhere."""
+        return sum(len(sent) for kept in self._kept().values() for sent in kept.buffers.values())

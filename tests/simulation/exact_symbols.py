@@ -1,0 +1,147 @@
+"""Symbolic operators, and the record of what they did.
+
+The state of a partition after an epoch is a digest of its state before and of all its inputs, and so is its
+output; hence a single batch that is missing, doubled, reordered or of another epoch makes every later output
+differ from that of a clean run, which is known.
+
+Where operators are not deterministic, every digest has a random number in it. No clean run is known then;
+what must hold is that there was one history: each partition consumed exactly what its inputs last sent.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from domain.execution.job import EpochPlan
+from domain.topology import Topology
+from spark_jobs.operators.base import EpochContext
+
+Digest = int
+TUPLES = 10
+"""In each slice of a source."""
+
+
+class ContradictionError(BaseException):
+    """Something was written that no run may write. Not an `Exception`, because tasks report those."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a partition sent in an epoch; stands for a table."""
+
+    source: str
+    digest: Digest
+    num_rows: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """One epoch of one partition: the state before it, what it consumed, and what came of it."""
+
+    before: Digest
+    inputs: tuple[tuple[str, Digest], ...]
+    state: Digest
+    output: Digest
+
+
+@dataclass(slots=True)
+class SymbolicState:
+    """The state an operator works on: its digest, and what it did last."""
+
+    digest: Digest
+    applied: Applied | None = None
+
+
+def epoch_apply(
+    partition: str, epoch: int, state: Digest, consumed: tuple[tuple[str, Digest], ...], chance: int = 0
+) -> Applied:
+    """One epoch; stable within a process but for `chance`, and that is all that is compared."""
+    after = hash((partition, epoch, state, consumed, chance))
+    return Applied(state, consumed, after, hash((after, "output")))
+
+
+def slice_read(partition: str, start: int, end: int, chance: int = 0) -> Digest:
+    """What a source partition reads between two offsets."""
+    return hash((partition, start, end, chance))
+
+
+def epoch_plan(topology: Topology, epoch: int) -> EpochPlan:
+    ends = ({"tuple": TUPLES * (epoch - 1)}, {"tuple": TUPLES * epoch})
+    slices = {source.name: ends for source in topology.sources}
+    return EpochPlan(epoch=epoch, slices=slices, watermark=epoch, previous_watermark=epoch - 1, at=0.0)
+
+
+class SymbolicOperator:
+    """Of one partition."""
+
+    def __init__(self, partition: str, rng: random.Random | None) -> None:
+        self.partition, self.rng = partition, rng
+
+    def process(
+        self, context: EpochContext, inputs: Mapping[str, Sequence[Sent]], state: SymbolicState
+    ) -> Sent:
+        consumed = tuple((one.source, one.digest) for group in inputs.values() for one in group)
+        chance = self.rng.getrandbits(60) if self.rng is not None else 0
+        state.applied = epoch_apply(self.partition, context.epoch, state.digest, consumed, chance)
+        state.digest = state.applied.state
+        return Sent(self.partition, state.applied.output)
+
+
+class History:
+    """What each partition did last in each epoch, and the outputs of the queries."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.applied: dict[tuple[str, int], Applied] = {}
+        self.outputs: dict[tuple[str, int], Digest] = {}
+        self._inputs = {p: sorted(topology.upstream(p)) for p in topology.partitions}
+        self._clean = [dict.fromkeys(topology.partitions, Applied(0, (), 0, 0))]
+
+    def expected(self, partition: str, epoch: int) -> Applied:
+        """What a partition does in an epoch of a clean run."""
+        while len(self._clean) <= epoch:
+            self._clean.append(self._next_clean(len(self._clean), self._clean[-1]))
+        return self._clean[epoch][partition]
+
+    def _next_clean(self, epoch: int, before: dict[str, Applied]) -> dict[str, Applied]:
+        done: dict[str, Applied] = {}
+        for partition, sources in self._inputs.items():
+            if sources:
+                inputs = tuple((source, done[source].output) for source in sources)
+                done[partition] = epoch_apply(partition, epoch, before[partition].state, inputs)
+            else:
+                read = slice_read(partition, TUPLES * (epoch - 1), TUPLES * epoch)
+                done[partition] = Applied(0, (), 0, read)
+        return done
+
+    def record(self, partition: str, epoch: int, done: Applied) -> None:
+        """The state after an epoch was committed, for the first time or again."""
+        self.applied[partition, epoch] = done
+
+    def write(self, query: str, epoch: int, output: Digest) -> None:
+        """The output of a query was written."""
+        if self.topology.deterministic and output != self.expected(query, epoch).output:
+            raise ContradictionError(f"{query} wrote something else for epoch {epoch}")
+        self.outputs[query, epoch] = output
+
+    def validate(self, committed: int) -> None:
+        """Every query has one output, the right one, for every epoch up to `committed`, and all of them are
+        of one history; raises AssertionError."""
+        for partition in self.topology.partitions:
+            state = 0
+            for epoch in range(1, committed + 1):
+                done = self.applied.get((partition, epoch))
+                assert done is not None, f"{partition} lacks epoch {epoch}"
+                assert done.before == state, f"{partition} had another state before epoch {epoch}"
+                sources = [source for source, _ in done.inputs]
+                assert sources == self._inputs[partition], f"{partition} lacks an input of epoch {epoch}"
+                for source, payload in done.inputs:
+                    sent = self.applied[source, epoch].output
+                    assert payload == sent, f"{partition} consumed another epoch {epoch} of {source}"
+                state = done.state
+        for query in self.topology.queries:
+            for epoch in range(1, committed + 1):
+                sent = self.applied[query, epoch].output
+                assert self.outputs.get((query, epoch)) == sent, f"{query} lacks epoch {epoch}"
