@@ -99,6 +99,7 @@ class MemoryJob:
         self.operators[split_partition(partition)[0]] = SymbolicOperator(partition, random)
         run = PartitionRun(self, number, partition)  # type: ignore[arg-type]  # has what it reads of a Level
         report = run.execute()
+        run.runtime.validate_state()
         if run.advances:
             self._reports[partition] = report
         elif report.error:

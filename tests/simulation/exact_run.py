@@ -179,8 +179,7 @@ class ExactRun:
 
     def _run_job(self, instruction: RunJob) -> Event:
         assert self.machine.plan is not None
-        on_disk = self.outside.log.forced.checkpoint
-        assert instruction.trim_below <= on_disk, "state is trimmed that the log on disk may ask for"
+        self._validate_log(instruction)
         job = MemoryJob(self, instruction, self.machine.plan)
         reports, disturbed = job.run()
         self.replayed += job.replayed
@@ -253,6 +252,15 @@ class ExactRun:
         """Raises AssertionError if any output is not what it has to be."""
         self.outside.history.validate(self.tracker.committed)
         assert self.topology.deterministic or not self.replayed, "something was computed twice in a fork"
+
+    def _validate_log(self, job: RunJob) -> None:
+        """A driver that dies now is followed by one that knows what was forced to disk: it must not believe
+        in epochs that this job computes again, nor ask for state that this job removes."""
+        on_disk = self.outside.log.forced
+        assert job.trim_below <= on_disk.checkpoint, "state is trimmed that the log on disk may ask for"
+        for partition, reached in job.progress.items():
+            believed = on_disk.ahead.get(partition, on_disk.committed)
+            assert believed <= reached, f"the log on disk has {partition} at {believed}, not at {reached}"
 
     def _validate_checkpoint(self, latest: LatestCheckpoint) -> None:
         """One that is complete consists of what every partition left under its own generation, and is of the

@@ -1,4 +1,4 @@
-"""Exactly once under random failures, plans and restarts: first tracker and partition runtimes alone, with
+"""Exactly once under random failures, plans and restarts: first epoch machine and partition runs alone, with
 plans worse than any coordinator's (in any order and number, too early, too late, with and without rollback),
 then together with the coordinator."""
 
@@ -142,9 +142,10 @@ def test_nothing_stays_buffered(seed: int) -> None:
     assert chaos.run.buffered() == 0
 
 
-@pytest.mark.parametrize("seed", [700091, 700170])
-def test_one_history_although_operators_throw_dice(seed: int) -> None:
-    """The driver died after it had put everybody back, and its log did not say so yet."""
+@pytest.mark.parametrize("seed", [15, 22, 700091, 700170])
+def test_one_history_although_operators_are_not_deterministic(seed: int) -> None:
+    """15, 22: snapshots of two attempts made up one checkpoint, after Spark had given up the first. The
+    others: the driver died after it had put all partitions back, and its log did not say so yet."""
     Chaos(seed, deterministic=False).go()
 
 
@@ -152,9 +153,9 @@ def test_one_history_although_operators_throw_dice(seed: int) -> None:
 # 1103: a node kept buffers of a partition that had left it. 1954: a disk was exchanged during a checkpoint.
 # 4583: a topology was to go back although nothing of it was down, and nodes were asked for without end.
 # 30576: the node asked for was as large as one topology needed, and another one needed a larger.
-# 174: a plan named a checkpoint newer than the one everybody had been put back to meanwhile.
-# 12055: a plan moved a partition that an earlier plan, which nobody had applied, was to restore there.
-# 104392: a plan that nobody had adopted yet named a node that died; an operator had aborted the incident.
+# 174: a plan named a checkpoint newer than the one all partitions had been put back to meanwhile.
+# 12055: a plan moved a partition that an earlier plan, which no driver had applied, was to restore there.
+# 104392: a plan that no driver had adopted yet named a node that died; an operator had aborted the incident.
 @pytest.mark.parametrize("seed", [103, 174, 1103, 1954, 4583, 12055, 30576, 104392])
 def test_schedules_that_once_failed(seed: int) -> None:
     run_schedule(seed, kind=ExactWorld)

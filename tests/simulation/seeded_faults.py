@@ -1,0 +1,233 @@
+"""Faults that the simulation must find: each is a change to the product that would lose, repeat or mix rows,
+or break a bound. They are applied to a method for the time of a test; the product knows nothing of them.
+"""
+
+from __future__ import annotations
+import __future__
+
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+
+from domain.execution.checkpoints import Checkpoints
+from domain.execution.epoch_machine import EpochMachine
+from domain.execution.lanes import Coverage
+from domain.execution.partition import PartitionRuntime
+from domain.execution.progress import ProgressTracker
+from domain.planning.placement import Placer
+from spark_jobs.driver.epoch_planner import EpochPlanner
+from spark_jobs.executor.partition_run import PartitionRun
+
+Where = Literal["runs", "incidents", "engine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """In `method` of `owner`, `right` is replaced by `wrong`. where: the kind of schedule that finds it."""
+
+    name: str
+    owner: type
+    method: str
+    right: str
+    wrong: str
+    where: Where = "runs"
+
+    def seed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The product has the fault until the monkeypatch is undone."""
+        changed = rewritten(getattr(self.owner, self.method), self.right, self.wrong)
+        monkeypatch.setattr(self.owner, self.method, changed)
+
+
+def rewritten(function: Callable[..., Any], right: str, wrong: str) -> Callable[..., Any]:
+    """The function with a part of its source replaced."""
+    source = textwrap.dedent(inspect.getsource(function))
+    assert source.count(right) == 1, (
+        f"{right!r} is not once in {function.__qualname__}: the fault is out of date"
+    )
+    module = sys.modules[function.__module__]
+    names: dict[str, Any] = {}
+    flags = __future__.annotations.compiler_flag
+    code = compile(source.replace(right, wrong), f"<{function.__qualname__}, with a fault>", "exec", flags)
+    exec(code, vars(module), names)  # noqa: S102 - our own source, changed in a test
+    changed: Callable[..., Any] = names[function.__name__]
+    return changed
+
+
+SINK_FIRST = """\
+        if self.operator.output:
+            self.storage.write(plan.epoch, output)
+        self.manifest = self.store.commit("""
+STATE_FIRST = """\
+        try:
+            exists = self.store.manifest(plan.epoch) is not None
+        except LookupError:
+            exists = False
+        self.store.commit(state, epoch=plan.epoch, generation=self.layout.generation)
+        if self.operator.output and not exists:
+            self.storage.write(plan.epoch, output)
+        self.manifest = self.store.commit("""
+
+FAULTS = (
+    Fault(
+        "state is written before the sink, and the sink skipped where state exists",
+        PartitionRun,
+        "_process",
+        SINK_FIRST,
+        STATE_FIRST,
+    ),
+    Fault(
+        "no restart after a disturbed job of a topology that is not deterministic",
+        EpochMachine,
+        "_job_ended",
+        "if event.disturbed and not self.topology.deterministic:",
+        "if False:",
+    ),
+    Fault(
+        "the generation of an acknowledgement is ignored",
+        Checkpoints,
+        "acknowledged",
+        " if ack.generation == pending.generation}",
+        "}",
+    ),
+    Fault(
+        "the durable commit of a complete checkpoint is dropped",
+        EpochMachine,
+        "_checkpoint_ended",
+        "done.append(RecordPosition(self.recorded, durable=True))",
+        "done.append(RecordPosition(self.recorded, durable=False))",
+    ),
+    Fault(
+        "the durable commit of a start from the checkpoint is dropped",
+        EpochMachine,
+        "_start_again",
+        "RecordPosition(self.recorded, durable=True)",
+        "RecordPosition(self.recorded, durable=False)",
+    ),
+    Fault(
+        "duplicates are not dropped",
+        PartitionRuntime,
+        "_batch",
+        "if batch.epoch <= last or batch.epoch == self._processing or batch.source in arrived:",
+        "if batch.epoch == self._processing:",
+    ),
+    Fault(
+        "progress is advanced an epoch too far",
+        ProgressTracker,
+        "take",
+        "max(before[partition], epoch)",
+        "max(before[partition], epoch + 1)",
+    ),
+    Fault(
+        "a node's bound is exceeded by one percent",
+        Placer,
+        "__init__",
+        "self.capacity * max_utilisation - load",
+        "self.capacity * max_utilisation * 1.01 - load",
+        "incidents",
+    ),
+    Fault(
+        "any acknowledgement completes a checkpoint",
+        Checkpoints,
+        "acknowledged",
+        "if all(partition in acks",
+        "if any(partition in acks",
+    ),
+    Fault(
+        "a source reads three tuples again",
+        EpochPlanner,
+        "_plan",
+        "start = before.slices[source.name][1] if before",
+        'start = {"tuple": max(0, before.slices[source.name][1]["tuple"] - 3)} if before',
+        "engine",
+    ),
+    Fault(
+        "a partition that was to be restored goes on with what its node has",
+        PartitionRun,
+        "_restore",
+        "if self.partition in self.job.restore:",
+        "if False:",
+    ),
+    Fault(
+        "a plan is applied without a word of it in the log",
+        EpochMachine,
+        "_adopt",
+        "done.append(RecordPlan(plan.generation, self.recorded, self.tracker.homes))",
+        "pass",
+    ),
+    Fault(
+        "state is trimmed up to the committed epoch, whatever the checkpoint",
+        EpochMachine,
+        "_job",
+        "keep = min(tracker.committed, tracker.checkpoint)",
+        "keep = tracker.committed",
+    ),
+    Fault(
+        "the log is trimmed up to the committed epoch",
+        EpochMachine,
+        "_checkpoint_ended",
+        "below = min(kept[0] if kept else 0, self.recorded.committed)",
+        "below = self.recorded.committed",
+    ),
+    Fault(
+        "buffers are believed in after their partition was put back",
+        Coverage,
+        "forget",
+        "self.runs.pop(partition, None)",
+        "pass",
+    ),
+    Fault(
+        "operators that are not deterministic compute old epochs again in forks",
+        ProgressTracker,
+        "contradicts",
+        "return not self.topology.deterministic and any(",
+        "return False and any(",
+    ),
+    Fault(
+        "a plan is applied again by a driver started anew",
+        EpochMachine,
+        "_adopt",
+        "known = plan.generation <= self.generation",
+        "known = False",
+    ),
+    Fault(
+        "an epoch is processed without those inputs that have not arrived",
+        PartitionRuntime,
+        "missing",
+        "return [source for source in self.inputs if source not in arrived]",
+        "return [] if arrived else list(self.inputs)",
+    ),
+    Fault(
+        "inputs are processed as they arrive, not in the order of their partitions",
+        PartitionRuntime,
+        "_next",
+        "tuple(arrived[source] for source in self.inputs)",
+        "tuple(arrived.values())",
+    ),
+    Fault(
+        "the number of a checkpoint of an undone history is used again",
+        EpochMachine,
+        "_work",
+        "max(self.checkpoints.highest, self._barred)",
+        "self.checkpoints.latest",
+    ),
+    Fault(
+        "the number of a checkpoint is used again after Spark gave up the job that took it",
+        EpochMachine,
+        "_job_failed",
+        "self._barred = max(self._barred, self._running.last)",
+        "pass",
+    ),
+    Fault(
+        "buffers are kept after the checkpoint that makes them superfluous",
+        EpochMachine,
+        "_checkpoint_ended",
+        "self._drop_buffers = self._drop_buffers or self.tracker.buffers_kept",
+        "pass",
+        "incidents",
+    ),
+)

@@ -1,0 +1,79 @@
+"""The simulation finds faults: each of `seeded_faults` fails a schedule, of the kind and within the number
+that the tests run by default. The table in docs/simulation.md is what
+`python -m tests.simulation.test_seeded_faults` prints.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+import structlog
+
+from tests.simulation import test_engine
+from tests.simulation.exact_world import ExactWorld
+from tests.simulation.incident_schedules import run_schedule
+from tests.simulation.seeded_faults import FAULTS, Fault, Where
+from tests.simulation.test_exact import RUNS, WORLDS, Chaos
+
+SCHEDULES: dict[Where, int] = {"runs": RUNS, "incidents": WORLDS, "engine": test_engine.SCHEDULES}
+KINDS: dict[Where, str] = {
+    "runs": "a run of a topology",
+    "incidents": "with the coordinator",
+    "engine": "the engine",
+}
+
+
+@cache
+def clean_rows() -> test_engine.Rows:
+    """What the engine writes when nothing fails and nothing is wrong."""
+    with tempfile.TemporaryDirectory() as name:
+        return test_engine.clean_run(Path(name))
+
+
+def run(where: Where, seed: int) -> None:
+    """One schedule; raises if something is wrong."""
+    if where == "runs":
+        Chaos(seed // 2, deterministic=seed % 2 == 0).go()
+    elif where == "incidents":
+        run_schedule(seed, kind=ExactWorld)
+    else:
+        with tempfile.TemporaryDirectory() as name:
+            test_engine.survive(test_engine.new_world(Path(name), seed), clean_rows())
+
+
+def found_after(fault: Fault) -> int | None:
+    """How many schedules, from seed 0 on, it takes until one fails; None if that is more than the default."""
+    for seed in range(SCHEDULES[fault.where]):
+        try:
+            run(fault.where, seed)
+        except Exception:  # an assertion of the simulation, or the product's own code at its wits' end
+            return seed + 1
+    return None
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.replace(" ", "-"))
+def test_the_simulation_finds(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    clean_rows()
+    fault.seed(monkeypatch)
+    assert found_after(fault) is not None
+
+
+def main() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    for fault in FAULTS:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(time, "sleep", lambda seconds: None)
+            clean_rows()
+            fault.seed(monkeypatch)
+            number = found_after(fault)
+            print(f"| {fault.name} | {KINDS[fault.where]} | {number} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""What the epoch machine says, and in which order: what must be on disk comes before what relies on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from domain.execution.checkpoints import Checkpoints
+from domain.execution.epoch_machine import MAX_FAILURES, EpochMachine, Recorded
+from domain.execution.instructions import (
+    AcknowledgementsRead,
+    CheckpointPointed,
+    End,
+    EpochsPlanned,
+    GiveUp,
+    Instruction,
+    JobEnded,
+    JobFailed,
+    PlaceTasks,
+    PlanEpochs,
+    PointTo,
+    Publish,
+    ReadAcknowledgements,
+    RecordPlan,
+    RecordPosition,
+    Retire,
+    RunJob,
+    TasksPlaced,
+    TurnBegun,
+)
+from domain.execution.job import PartitionReport, TaskReport
+from domain.execution.progress import Position
+from domain.messages import CheckpointAck, Plan
+from domain.topology import Topology
+from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
+
+
+def chain(deterministic: bool = True) -> Topology:
+    """S -> A."""
+    source = OperatorSpec(name="S", kind="k", deterministic=deterministic)
+    output = OperatorSpec(name="A", kind="k", inputs=(InputSpec(source="S"),), output=True)
+    return Topology(TopologySpec(name="t", operators=(source, output)))
+
+
+class Shell:
+    """Plays the driver: answers what it has to, and keeps what it was told. `fail`: jobs fail."""
+
+    def __init__(self, topology: Topology, recorded: Recorded, kept: tuple[int, ...] = ()) -> None:
+        checkpoints = Checkpoints("t", topology.partitions, interval=10.0, since=0.0, kept=list(kept))
+        self.machine = EpochMachine(topology, recorded, checkpoints, realtime=False, at=0.0)
+        self.topology = topology
+        self.plan = plan(1)
+        self.head = recorded.head
+        self.told: list[Instruction] = []
+        self.fail = self.disturbed = False
+
+    def turn(self, at: float = 1.0, **news: Any) -> list[Instruction]:
+        """What was told in a turn; there is one more epoch in each."""
+        self.told, self.head = [], self.head + 1
+        self.carry_out(self.machine.handle(TurnBegun(at=at, plan=self.plan, nodes=1, ready=1, **news)), at)
+        return self.told
+
+    def carry_out(self, instructions: list[Instruction], at: float) -> None:
+        for instruction in instructions:
+            self.told.append(instruction)
+            answer = self.answer(instruction, at)
+            if answer is not None:
+                self.carry_out(self.machine.handle(answer), at)
+
+    def answer(self, instruction: Instruction, at: float) -> Any:
+        if isinstance(instruction, PlaceTasks):
+            return TasksPlaced(at=at, absent=set(), reachable=True)
+        if isinstance(instruction, PlanEpochs):
+            return EpochsPlanned(at=at, head=self.head, final=False, next_due=at)
+        if isinstance(instruction, RunJob):
+            if self.fail:
+                return JobFailed(at=at, error="stage failure", cancelled=False)
+            done = {p: PartitionReport(epoch=lane.last) for lane in instruction.lanes for p in lane.starts}
+            report = TaskReport(slot=0, level=0, node="n1", partitions=done)
+            return JobEnded(at=at, reports=[report], disturbed=self.disturbed)
+        if isinstance(instruction, ReadAcknowledgements):
+            acks = [ack(p, instruction.checkpoint) for p in self.topology.partitions]
+            return AcknowledgementsRead(at=at, acks=acks)
+        return CheckpointPointed(at=at, accepted=True) if isinstance(instruction, PointTo) else None
+
+
+def plan(generation: int, **changes: Any) -> Plan:
+    return Plan(generation=generation, kind="deploy", assignment={"S[0]": "n1", "A[0]": "n1"}, **changes)
+
+
+def ack(partition: str, checkpoint: int) -> CheckpointAck:
+    return CheckpointAck(
+        partition=partition, checkpoint=checkpoint, generation=1, node="n1", size_bytes=1, uploaded_bytes=1,
+        files=1, duration=0.1,
+    )  # fmt: skip
+
+
+def kinds(told: list[Instruction]) -> list[type]:
+    return [type(instruction) for instruction in told]
+
+
+def test_a_plan_is_on_disk_before_anything_runs_under_it() -> None:
+    told = kinds(Shell(chain(), Recorded()).turn())
+    assert told.index(RecordPlan) < told.index(PlaceTasks) < told.index(PlanEpochs) < told.index(RunJob)
+    assert told.index(RunJob) < told.index(RecordPosition) < told.index(Publish)
+
+
+def test_an_older_checkpoint_is_pointed_to_before_the_plan_that_goes_back_to_it_is_recorded() -> None:
+    """A driver that dies in between does so again; one that had recorded the plan would not."""
+    shell = Shell(chain(), Recorded(head=20, position=Position(20, checkpoint=15)), kept=(10, 15))
+    shell.plan = plan(1, rollback=True, checkpoint=10)
+    told = kinds(shell.turn())
+    assert told.index(PointTo) < told.index(RecordPlan)
+
+
+def test_a_complete_checkpoint_is_on_disk_before_older_ones_go() -> None:
+    shell = Shell(chain(), Recorded())
+    told = shell.turn(at=20.0)
+    recorded = [one for one in told if isinstance(one, RecordPosition) and one.durable]
+    assert [one.position.checkpoint for one in recorded] == [1]
+    assert kinds(told).index(PointTo) < told.index(recorded[0]) < kinds(told).index(Retire)
+    trimming = [one.trim_below for one in shell.turn(at=21.0) if isinstance(one, RunJob)]
+    assert trimming == [1]
+
+
+def test_all_start_again_after_a_disturbed_job_unless_operators_are_deterministic() -> None:
+    for deterministic in (True, False):
+        shell = Shell(chain(deterministic), Recorded())
+        shell.disturbed = True
+        shell.turn()
+        assert set(shell.machine.tracker.progress.values()) == {1 if deterministic else 0}
+
+
+def test_the_number_of_a_checkpoint_is_not_used_again_after_its_job_was_given_up() -> None:
+    """Snapshots of that attempt may have been left, and operators are not deterministic."""
+    for deterministic, expected in ((True, [1, 1]), (False, [1, 0])):
+        shell = Shell(chain(deterministic), Recorded())
+        asked: list[int] = []
+        for fail in (True, False):
+            shell.fail = fail
+            asked += [one.checkpoint for one in shell.turn(at=20.0) if isinstance(one, RunJob)]
+            shell.head = 0
+        assert asked == expected
+
+
+def test_it_gives_up_when_job_after_job_fails() -> None:
+    shell = Shell(chain(), Recorded())
+    shell.fail = True
+    ends = [any(isinstance(one, GiveUp) for one in shell.turn()) for _ in range(MAX_FAILURES)]
+    assert ends == [False] * (MAX_FAILURES - 1) + [True]
+
+
+def test_it_stops_when_told() -> None:
+    assert Shell(chain(), Recorded()).turn(stopped=True) == [End("stopped")]
