@@ -2,14 +2,14 @@
 
 After a correlated failure the partitions of a topology stand at different epochs: those the failure did not
 touch go on, those restored start at the checkpoint. The *reach* of a partition is the least progress among
-itself and everything upstream of it, because nobody can go on from more than that. Partitions of equal reach
-advance together, in a *lane*.
+itself and everything upstream of it, because a partition cannot go on from more than that. Partitions of
+equal reach advance together, in a *lane*.
 
 A partition behind its inputs needs what they sent in epochs they have long passed. They still have it in
 their buffers (adaptive buffering, incremental recovery section 4.2), or they compute it again in a *fork*:
 their state is versioned, so they start from the manifest of an older epoch, in memory, and change nothing.
-That is what replaces the paper's global rollback: only ancestors of failed partitions work twice, and nobody
-waits for them.
+That is what replaces the paper's global rollback: only ancestors of failed partitions work twice, and no
+partition waits for them.
 """
 
 from __future__ import annotations
@@ -82,10 +82,11 @@ def lane_between(
     levels: Collection[int],
     last: int,
 ) -> Lane:
-    """The lane that brings everybody whose reach is one of `levels` to epoch `last`.
+    """The lane that brings all partitions whose reach is one of `levels` to epoch `last`.
 
-    Goes against the streams: who advances needs, of each input, every epoch from its own start on. An input
-    that has passed them serves them from its buffer where that holds all of them, else it starts there too.
+    Goes against the streams: a partition that advances needs, of each input, every epoch from its start on.
+    An input that has passed them serves them from its buffer where that holds all of them, else it starts
+    there, too.
     """
     links = links_of(topology)
     starts: dict[str, int] = {}
@@ -130,11 +131,11 @@ def next_lanes(
     limit: int,
     replay: int,
 ) -> list[Lane]:
-    """What the next job runs; empty if nobody can advance.
+    """What the next job runs; empty if no partition can advance.
 
     The first lane is that of the partitions furthest ahead, up to `limit` epochs towards `head`. The second,
-    if anybody is behind, brings those next to them up to `replay` epochs further: whoever has least left to
-    do is finished first, and earlier waves are the more valuable ones. Where that reaches the first lane
+    if any are behind, brings those next to them up to `replay` epochs further: what has least left to do
+    is finished first, and earlier waves are the more valuable ones. Where that reaches the first lane
     both become one, which is how those behind join it.
     """
     reach = reaches(topology, progress, absent)

@@ -13,7 +13,7 @@ LEAST = 2
 CAUTION = 0.9
 QUICKEST = 0.0005
 ENOUGH = 2.0
-"""Seconds of epochs worked off in a second: at this speed everybody arrives soon."""
+"""Seconds of epochs worked off in a second: at this speed all partitions arrive soon."""
 WORTHWHILE = 1.2
 """Times faster that larger jobs must be to be worth their memory."""
 
@@ -21,7 +21,7 @@ WORTHWHILE = 1.2
 @dataclass(slots=True)
 class ReplayPace:
     """Learns what an epoch costs. `interval`: seconds between epochs; `together`: epochs of a job while
-    nobody gives output; `most`: epochs a job may replay.
+    no query gives output; `most`: epochs a job may replay.
 
     base: seconds of a job without replay. each: seconds that one replayed epoch adds. at_once: `together`, or
     more where what a job costs by itself would eat up the time.
@@ -57,8 +57,8 @@ class ReplayPace:
             self.each += SMOOTHING * (max(replaying / replayed, QUICKEST) - self.each)
 
     def advanced(self, *, epochs: int, seconds: float) -> None:
-        """A job took everybody furthest ahead `epochs` further. On a machine so busy that this is slower than
-        epochs fall due, jobs grow as long as that helps; otherwise nobody would ever arrive."""
+        """A job took the partitions furthest ahead `epochs` further. On a machine so busy that this is slower
+        than epochs fall due, jobs grow as long as that helps; otherwise they would never arrive."""
         if epochs < self.at_once:
             self.at_once, self._speed = self.together, 0.0
             return

@@ -52,7 +52,7 @@ class ProgressTracker:
         self.buffering = False
         # Whether there may be buffers on any node, of partitions that have left it, too.
         self.buffers_kept = True
-        # Whether the partitions furthest ahead have reached the present since everybody was put back.
+        # Whether the partitions furthest ahead have reached the present since all were put back.
         self.caught_up = False
         self._reached: dict[str, int] | None = None
 
@@ -68,13 +68,13 @@ class ProgressTracker:
         return Position(committed, ahead, dict(self.restore), self.checkpoint)
 
     def front(self) -> int:
-        """The epoch of the partitions furthest ahead that can go on; if nobody can, of those that were."""
+        """The epoch of the partitions furthest ahead that can go on; if none can, of those that were."""
         reach = self._reach()
         return max(reach.values(), default=max(self.progress.values()))
 
     def behind(self, head: int) -> list[str]:
         """Partitions that run and have not caught up with those furthest ahead, in topological order. While
-        these are themselves replaying, everybody is behind who has not reached the present."""
+        these are themselves replaying, all are behind that have not reached the present."""
         reach = self._reach()
         front = max(reach.values(), default=0) if self.caught_up else head - 1
         return [
@@ -97,7 +97,7 @@ class ProgressTracker:
         self.buffers_kept = self.buffers_kept or plan.buffering
         if not refresh:
             return
-        # Who moves has nothing on the new node that could be trusted, whether the plan says so or not: an
+        # A partition that moves has no state to trust on the new node, whether the plan says so or not: an
         # earlier plan that moved it may have been superseded before anybody applied it.
         moved = {p for p, node in plan.assignment.items() if self.homes.get(p) != node}
         self.homes = dict(plan.assignment)
@@ -105,7 +105,7 @@ class ProgressTracker:
             self.checkpoint = self.origin(plan)
             self.put_back(self.topology.partitions, self.checkpoint)
         else:
-            # Who is left out will start there, too: what it will need is buffered from now on.
+            # A partition that is left out will start there, too: what it will need is buffered from now on.
             left_out = {p for p in self.topology.partitions if p not in plan.assignment}
             self.put_back(moved.union(plan.restore, left_out), self.checkpoint)
 
@@ -142,7 +142,7 @@ class ProgressTracker:
         return any(reach.get(query) == front for query in self.topology.queries)
 
     def completed(self, checkpoint: int) -> None:
-        """A global checkpoint is complete: nobody needs what was buffered any more (section 4.2.2)."""
+        """A global checkpoint is complete: what was buffered is not needed any more (section 4.2.2)."""
         self.checkpoint = checkpoint
         self.stop_buffering()
 
@@ -170,7 +170,7 @@ class ProgressTracker:
 
     def contradicts(self, lanes: Sequence[Lane]) -> bool:
         """Whether these lanes would compute again, in a fork, what need not come out as it did before. Then
-        everybody has to start again from the checkpoint."""
+        all have to start again from the checkpoint."""
         return not self.topology.deterministic and any(
             start < self.progress[partition] for lane in lanes for partition, start in lane.starts.items()
         )

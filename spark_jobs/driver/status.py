@@ -44,7 +44,7 @@ class Status:
         behind: list[str],
         error: str,
     ) -> DriverState:
-        """Be in a state; tells the world if that, or who is absent or behind, is news."""
+        """Be in a state; publishes it if that, or what is absent or behind, is news."""
         said = (state, generation, absent, behind)
         changed, now = said != self._said, self._clock()
         entered, self.state = state != self.state, state

@@ -1,8 +1,8 @@
 """A job that waits for executors which are gone is ended at once.
 
 Spark would repeat what ran there: wait for the lost host as long as locality asks for, at every stage, and
-compute shuffle files again on nodes that then find themselves misplaced. Ten seconds and more in which nobody
-gets output, for a job that the driver has to run again anyway.
+compute shuffle files again on nodes that then find themselves misplaced. Ten seconds and more in which no
+query gets output, for a job that the driver has to run again anyway.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class JobCancelledError(RuntimeError):
 
 class JobWatch:
     """Looks several times a second, in a thread of its own, whether the job under way still makes sense.
-    `cancel()` ends it, so that whoever waits for it gets an exception."""
+    `cancel()` ends it, so that the thread that waits for it gets an exception."""
 
     def __init__(self, cancel: Callable[[], None]) -> None:
         self._cancel = cancel
