@@ -25,6 +25,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from coordination.paths import Paths
+from harness.eventually import eventually
 from host.detached import DetachedProcess, DetachedProcesses
 from host.processes import kill_session, processes_with_environment, send, session_members
 from supervision.access import Access, manage
@@ -37,6 +38,7 @@ from supervision.supervisor import Supervisor
 
 T = TypeVar("T")
 
+NOT_YET = (RestError, OSError, LookupError)
 # Failures are to be found and mended within the patience of a test.
 QUICK = {
     "RESURGE_SESSION_TIMEOUT": "4",
@@ -148,18 +150,7 @@ class Stack:
     ) -> T:
         """Wait until `predicate()` is true and return its value. An unreachable server counts as not
         yet; so does a row that is not there yet. Raises `AssertionError` naming `what`."""
-        deadline = time.monotonic() + timeout
-        last: object = None
-        while True:
-            try:
-                last = value = predicate()
-                if value:
-                    return value
-            except (RestError, OSError, LookupError) as error:
-                last = error
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{what}: not within {timeout:g} s (last: {last!r})")
-            time.sleep(pause)
+        return eventually(predicate, what, timeout, pause=pause, not_yet=NOT_YET)
 
     def wait_for_status(self, status: str, name: str = "hashtags", *, timeout: float = 120.0) -> None:
         self.wait_for(

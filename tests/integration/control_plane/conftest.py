@@ -11,7 +11,7 @@ import redis
 from kazoo.client import KazooClient
 
 from coordination.paths import ROOT
-from supervision.readiness import wait_until
+from harness.eventually import eventually
 from tests.integration.control_plane.stack import Stack
 from tests.unit.controlplane.conftest import sent_tasks  # noqa: F401  (fixture)
 from tests.unit.controlplane.incidents.conftest import deployed  # noqa: F401  (fixture)
@@ -55,13 +55,7 @@ def stream(servers: Stack, settings: Any) -> redis.Redis:
     url = f"redis://127.0.0.1:{servers.ports['redis']}/0"
     connection = redis.Redis.from_url(url)
 
-    def answers() -> bool:
-        try:
-            return bool(connection.ping())
-        except redis.RedisError:
-            return False
-
-    wait_until(answers, what="redis", timeout=20)
+    eventually(connection.ping, "redis", 20, not_yet=(redis.RedisError,))
     connection.flushall()
     settings.RESURGE = type("Settings", (), {**_slots(settings.RESURGE), "redis_url": url})()
     return connection

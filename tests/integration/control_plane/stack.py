@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from harness.eventually import eventually
 from host.environment import ROOT
 from supervision.ports import choose
 from supervision.redis_server import redis_program
@@ -172,11 +173,9 @@ class Stack:
     def wait(self, what: str, condition: Callable[[], object], limit: float = 30.0) -> float:
         """Wait until `condition()` holds; returns the seconds it took; fails with the story."""
         started = time.monotonic()
-        while not condition():
-            if time.monotonic() - started > limit:
-                raise AssertionError(
-                    f"not within {limit:.0f} s: {what}\nnodes: {self.node_states()}\n"
-                    f"incidents: {[tuple(row) for row in self.incidents()]}\n" + "\n".join(self.story())
-                )
-            time.sleep(0.05)
+        eventually(condition, what, limit, story=self._told)
         return time.monotonic() - started
+
+    def _told(self) -> str:
+        incidents = [tuple(row) for row in self.incidents()]
+        return "\n".join([f"nodes: {self.node_states()}", f"incidents: {incidents}", *self.story()])

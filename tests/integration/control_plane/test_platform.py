@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ from domain.messages import (
     decode,
     encode,
 )
+from harness.eventually import eventually
 from harness.stack import Stack, free_port, settings_of_the_shell_replaced
 from host.environment import ROOT
 from host.processes import session_members
@@ -65,13 +66,6 @@ def read(client: KazooClient, path: str) -> bytes | None:
 def registration(client: KazooClient, node: str) -> NodeRegistration | None:
     data = read(client, Paths.node(node))
     return decode(data, NodeRegistration) if data else None
-
-
-def eventually(condition: Callable[[], object], what: str, timeout: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
 
 
 def test_nodes_register_work_and_survive_zookeeper(plane: DataPlane, client: KazooClient) -> None:

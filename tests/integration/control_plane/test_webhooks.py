@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from supervision.readiness import wait_until
+from harness.eventually import eventually
 from tests.integration.control_plane.stack import Stack
 from tests.unit.controlplane.webhooks.receiver import Handler, Receiver, hang
 
@@ -55,7 +55,7 @@ def test_nothing_is_lost_when_worker_and_redis_die(stack: Stack) -> None:
         stack.start("webhooks")
         stack.python(SET_UP.format(url=receiver.url))
         stack.python(PUBLISH.format(node="node-1"))
-        wait_until(lambda: states() == {1: "succeeded"}, what="500, then 200", timeout=PATIENCE)
+        eventually(lambda: states() == {1: "succeeded"}, "500, then 200", PATIENCE)
         assert nodes_heard() == ["node-1", "node-1"]
         assert receiver.got[0].id == receiver.got[1].id
 
@@ -66,7 +66,7 @@ def test_nothing_is_lost_when_worker_and_redis_die(stack: Stack) -> None:
 
         receiver.answers = [kill, 200]
         stack.python(PUBLISH.format(node="node-2"))
-        wait_until(lambda: "webhooks" not in stack.processes, what="the worker's end", timeout=PATIENCE)
+        eventually(lambda: "webhooks" not in stack.processes, "the worker's end", PATIENCE)
         stack.kill("redis")
         stack.python(PUBLISH.format(node="node-3"))
         assert states() == {1: "succeeded", 2: "pending", 3: "pending"}
@@ -74,7 +74,7 @@ def test_nothing_is_lost_when_worker_and_redis_die(stack: Stack) -> None:
         # What comes back knows of no message: the sweep finds the work in the database.
         for name in ("redis", "webhooks", "beat"):
             stack.start(name)
-        wait_until(lambda: set(states().values()) == {"succeeded"}, what="the sweep", timeout=PATIENCE)
+        eventually(lambda: set(states().values()) == {"succeeded"}, "the sweep", PATIENCE)
         assert nodes_heard()[2:] == ["node-2", "node-2", "node-3"]
         assert receiver.got[2].id == receiver.got[3].id, "a receiver can drop what it has had"
         attempts = stack.rows(

@@ -21,6 +21,7 @@ from cli.live.lines import Changes, document, summary
 from cli.live.state import State
 from cli.live.stream import Events, EventStream, Gap, Lost, Opened, Signal
 from cli.session import Session
+from harness.eventually import eventually
 from tests.browser.servers import free_port
 from tests.unit.cli.conftest import Resurge
 from tests.unit.cli.running import Wire, newest
@@ -100,9 +101,12 @@ def test_a_snapshot_and_its_events_are_a_fresh_snapshot(target: Target, rest: ht
         for verb in ("pause", "resume"):
             asked = rest.post(f"incidents/2/{verb}/", json={"reason": "a test"})
             assert asked.status_code == 202
-            while (state := rest.get(f"operations/{asked.json()['id']}/").json()["state"]) == "pending":
-                time.sleep(0.1)
-            assert state in ("running", "succeeded")
+            path = f"operations/{asked.json()['id']}/"
+            eventually(
+                lambda path=path: rest.get(path).json()["state"] in ("running", "succeeded"),  # type: ignore[misc]
+                f"{verb} is carried out",
+                pause=0.1,
+            )
         last = change(rest, 2)
         for signal in signals(stream):
             assert isinstance(signal, Events)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import httpx
 import pytest
 
 from cli import client
+from harness.eventually import eventually
 from tests.unit.cli.conftest import Resurge
 from tests.unit.cli.running import Answer, Wire
 
@@ -179,8 +179,7 @@ def test_a_test_is_followed_to_its_end(
 
     def deliver() -> None:
         # Nobody sends it; what the worker would write is written here.
-        while not rest.get(path).json()["results"]:
-            time.sleep(0.05)
+        eventually(lambda: rest.get(path).json()["results"], "a delivery")
         database(
             "UPDATE webhooks_delivery SET state = ?, status = ?, error = ?, ended_at = created_at",
             state,

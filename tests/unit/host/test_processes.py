@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from harness.eventually import eventually
 from host.detached import DetachedProcesses
 from host.processes import (
     end_session,
@@ -33,19 +34,10 @@ time.sleep(60)
 """
 
 
-def eventually(condition: Callable[[], bool], timeout: float = 10.0) -> bool:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 @pytest.fixture
 def family() -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen([sys.executable, "-c", FAMILY], start_new_session=True)
-    assert eventually(lambda: len(session_members(process.pid)) == 2)
+    eventually(lambda: len(session_members(process.pid)) == 2, "a family of two", 10)
     yield process
     kill_session(process.pid)
     process.wait()
@@ -78,7 +70,7 @@ def test_a_dead_process_that_was_not_reaped_does_not_run() -> None:
     assert is_running(process.pid, started)
     assert not is_running(process.pid, started + 1), "another process with the same number"
     process.kill()
-    assert eventually(lambda: start_time(process.pid) is None)
+    eventually(lambda: start_time(process.pid) is None, "its end", 10)
     process.wait()
 
 
@@ -87,7 +79,7 @@ def test_processes_are_found_by_their_environment() -> None:
     name, _, value = entry.partition("=")
     process = subprocess.Popen(["sleep", "60"], env={**os.environ, name: value})
     try:
-        assert eventually(lambda: processes_with_environment(entry) == [process.pid])
+        eventually(lambda: processes_with_environment(entry) == [process.pid], "the marked process", 10)
         assert processes_with_environment(entry + "0") == []
     finally:
         process.kill()

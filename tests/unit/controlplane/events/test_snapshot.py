@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -29,6 +28,7 @@ from controlplane.snapshot import entities
 from controlplane.snapshot.document import snapshot_read
 from controlplane.topologies.models import AvailabilitySample, Problem, Topology
 from controlplane.tuple_rows import Unchanging
+from harness.eventually import eventually
 from tests.unit.controlplane.following import Follower
 
 BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
@@ -59,8 +59,7 @@ def test_those_who_ask_during_a_reading_share_the_next_one() -> None:
         assert reading.begun.wait(10)
         others = [threads.submit(shared.get, 1) for _ in range(19)]
         waiting: Any = shared._turn
-        while len(waiting._waiters) < 19:
-            time.sleep(0.005)
+        eventually(lambda: len(waiting._waiters) >= 19, "19 that wait", pause=0.005)
         reading.go.set()
         with pytest.raises(ConnectionError):
             first.result(10)

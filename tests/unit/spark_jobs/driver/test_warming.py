@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 
+from harness.eventually import eventually
 from spark_jobs.driver.warming import Warming
 
 A, B = ("1", "127.0.1.1"), ("2", "127.0.1.2")
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    for _ in range(200):
-        if holds():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it never came to hold")
 
 
 def unexpected() -> None:

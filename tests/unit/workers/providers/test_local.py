@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.eventually import eventually
 from host.environment import Delay
 from host.processes import session_members
 from workers.providers.base import NodeDescription, NodeWanted, ProviderError
@@ -104,9 +105,7 @@ def test_a_node_lives_is_found_again_and_dies_as_a_whole(provider: LocalNodeProv
 def test_a_release_keeps_the_disk_or_clears_it(provider: LocalNodeProvider, tmp_path: Path) -> None:
     provider.launch(NODE)
     disk = tmp_path / "nodes" / "node-1"
-    deadline = time.monotonic() + 20
-    while not (disk / "agent.lock").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    eventually((disk / "agent.lock").exists, "the agent's lock", 20)
     (disk / "state").mkdir(exist_ok=True)
     (disk / "state" / "kept").touch()
     provider.release("node-1", keep_disk=True)
