@@ -6,6 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+from controlplane.events.choices import Door
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
 from domain.messages import (
@@ -17,6 +18,9 @@ from domain.messages import (
     PartitionMetrics,
     QueryMetrics,
 )
+
+BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
+"""Who asks for a change, why and through what, for every service that records it."""
 
 _SPEC: dict[str, Any] = {
     "name": "counts",

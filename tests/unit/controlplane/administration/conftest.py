@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from controlplane.accounts.services import token_create
 from controlplane.checkpoints.services import checkpoint_apply
-from controlplane.events.choices import Door, OperationKind
+from controlplane.events.choices import OperationKind
 from controlplane.events.operations import operation_request
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.nodes.models import NodeRequest
@@ -22,9 +22,8 @@ from controlplane.webhooks.deliveries import webhook_test
 from controlplane.webhooks.models import DeliveryAttempt
 from controlplane.webhooks.services import webhook_create
 from tests.unit.controlplane.conftest import user_of
-from tests.unit.controlplane.specs import checkpoint_report
+from tests.unit.controlplane.specs import BY, checkpoint_report
 
-BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
 ROLES = ("viewer", "operator", "administrator")
 
 

@@ -19,7 +19,8 @@ from controlplane.accounts.roles import role_held
 from controlplane.accounts.users import user_create, user_update
 from controlplane.errors import Conflict, Invalid
 from controlplane.events.models import AuditEntry
-from tests.unit.controlplane.administration.conftest import BY, errors_of
+from tests.unit.controlplane.administration.conftest import errors_of
+from tests.unit.controlplane.specs import BY
 
 WHY = {"reason": "because"}
 USERS = "/admin/accounts/user/"

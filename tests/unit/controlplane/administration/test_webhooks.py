@@ -14,7 +14,8 @@ from controlplane.events.models import AuditEntry, Event
 from controlplane.topologies.models import Topology
 from controlplane.webhooks.models import Delivery, Webhook
 from controlplane.webhooks.services import webhook_create
-from tests.unit.controlplane.administration.conftest import BY, errors_of
+from tests.unit.controlplane.administration.conftest import errors_of
+from tests.unit.controlplane.specs import BY
 
 WHY = {"reason": "because"}
 WEBHOOKS = "/admin/webhooks/webhook/"

@@ -14,7 +14,7 @@ from knox.models import AuthToken
 from rest_framework.test import APIClient
 
 from controlplane.checkpoints.services import checkpoint_apply
-from controlplane.events.choices import Door, EventKind
+from controlplane.events.choices import EventKind
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.lifecycle.topologies import topology_deploy
@@ -26,9 +26,8 @@ from controlplane.webhooks.models import Webhook
 from controlplane.webhooks.services import webhook_create
 from host.environment import ROOT
 from tests.unit.controlplane.conftest import client_of
-from tests.unit.controlplane.specs import checkpoint_report, spec_of
+from tests.unit.controlplane.specs import BY, checkpoint_report, spec_of
 
-BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
 READABLE = re.findall(
     r"^  (/api/v1/\S*):\n    get:", (ROOT / "docs" / "openapi.yaml").read_text(encoding="utf-8"), re.MULTILINE
 )

@@ -11,7 +11,6 @@ from rest_framework.test import APIClient
 
 from controlplane.api.idempotency import answers_trim
 from controlplane.api.models import KeptAnswer
-from controlplane.events.choices import Door
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.lifecycle.topologies import topology_deploy
@@ -19,11 +18,10 @@ from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
 from controlplane.topologies.models import AvailabilitySample, Topology
 from controlplane.topologies.services import topology_delete
-from tests.unit.controlplane.specs import spec_of
+from tests.unit.controlplane.specs import BY, spec_of
 
 API = "/api/v1"
 WHY = {"reason": "because"}
-BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
 
 
 def errors(response: Any) -> dict[str, str]:

@@ -18,7 +18,6 @@ from controlplane.api.events import documents
 from controlplane.api.events.documents import Document
 from controlplane.api.events.sharing import LONGEST, Shared
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.events.choices import Door
 from controlplane.events.representation import iso
 from controlplane.incidents import representation
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
@@ -30,8 +29,7 @@ from controlplane.topologies.models import AvailabilitySample, Problem, Topology
 from controlplane.tuple_rows import Unchanging
 from harness.eventually import eventually
 from tests.unit.controlplane.following import Follower
-
-BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
+from tests.unit.controlplane.specs import BY
 
 
 class Reading:

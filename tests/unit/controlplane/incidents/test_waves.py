@@ -22,13 +22,14 @@ from controlplane.lifecycle.recovery_terms import query_priorities_set, topology
 from controlplane.topologies.models import AvailabilitySample, Partition, Query, Topology
 from controlplane.topologies.policies import policy_of
 from controlplane.topologies.telemetry import driver_status_apply
-from domain.messages import Control, DriverStatus
+from domain.messages import DriverStatus
 from domain.recovery.events import (
     CheckpointCompleted,
     DriverReported,
     Looked,
     PlanPublished,
 )
+from tests.browser.coordinating import Alone
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.incidents.places import newest, now, registration
 from workers.operations import operation_run
@@ -184,7 +185,7 @@ def test_approval_through_operations(measured: Topology) -> None:
     assert early.parameters == {"proposals": [waiting["proposal"]]}
     node_register(registration=registration("node-6"), at=now())
     look(*seen("degraded"))  # another node, another proposal: the approval is overtaken
-    coordination: Any = NoZooKeeper()
+    coordination: Any = Alone()
     operation_run(coordination, str(early.pk))
     early.refresh_from_db()
     assert (early.state, newest().generation) == ("failed", 1)
@@ -214,7 +215,7 @@ def test_what_changed_while_a_plan_was_confirmed(measured: Topology) -> None:
     (before,) = incident_get(1).proposals.values()
     operation = incident_action(kind=OperationKind.INCIDENT_APPROVE, number=1, **BY)
     node_register(registration=registration("node-6"), at=now())
-    coordination: Any = NoZooKeeper()
+    coordination: Any = Alone()
     operation_run(coordination, str(operation.pk))
     operation.refresh_from_db()
     assert operation.state == "failed"
@@ -232,7 +233,7 @@ def test_what_is_confirmed_during_a_pause_waits_for_its_end(measured: Topology) 
     lose("node-1", "node-2", "node-3")
     node_register(registration=registration("node-5"), at=now())
     look(*seen("degraded"))
-    coordination: Any = NoZooKeeper()
+    coordination: Any = Alone()
     for kind, generation in (("pause", 1), ("approve", 1), ("resume", 2)):
         operation = incident_action(kind=OperationKind(f"incident.{kind}"), number=1, **BY)
         operation_run(coordination, str(operation.pk))
@@ -241,7 +242,7 @@ def test_what_is_confirmed_during_a_pause_waits_for_its_end(measured: Topology) 
 
 
 def test_pause_resume_replan_and_abort_through_operations(measured: Topology) -> None:
-    coordination: Any = NoZooKeeper()
+    coordination: Any = Alone()
     lose("node-1", "node-2", "node-3")
 
     def ask(kind: OperationKind) -> Operation:
@@ -272,21 +273,6 @@ def test_pause_resume_replan_and_abort_through_operations(measured: Topology) ->
         incident_action(kind=OperationKind.INCIDENT_REPLAN, number=1, **BY)
     with pytest.raises(Conflict, match="aborted already"):
         incident_order(kind=OperationKind.INCIDENT_PAUSE, number=1, actor="kim", reason="late")
-
-
-class NoZooKeeper:
-    """A ZooKeeper in which nothing is known: no driver, no checkpoint, no plan, and every plan is taken."""
-
-    def topology_facts(self, names: Any) -> dict[str, TopologyFacts]:
-        return {
-            name: TopologyFacts(name=name, spec=None, driver=None, latest=None, plan=None) for name in names
-        }
-
-    def plan_publish(self, name: str, plan: Any) -> Any:
-        return plan
-
-    def control_change(self, name: str, change: Any) -> Any:
-        return change(Control())
 
 
 def test_edits_have_the_open_incident_looked_at(

@@ -13,7 +13,7 @@ from msgspec import structs
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.services import checkpoint_apply, checkpoint_restored
 from controlplane.events import pace
-from controlplane.events.choices import Door, EventKind, OperationKind, OperationState
+from controlplane.events.choices import EventKind, OperationKind, OperationState
 from controlplane.events.models import Event
 from controlplane.events.operations import operation_start
 from controlplane.events.services import event_publish
@@ -31,9 +31,7 @@ from controlplane.topologies.telemetry import (
 )
 from domain.messages import ProblemReport
 from tests.unit.controlplane.following import Follower
-from tests.unit.controlplane.specs import checkpoint_report, driver_status, epoch_report, spec_of
-
-BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
+from tests.unit.controlplane.specs import BY, checkpoint_report, driver_status, epoch_report, spec_of
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,7 @@ from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
 from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
 from tests.unit.controlplane.following import Follower
-from tests.unit.controlplane.specs import driver_status, spec_of
-
-BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
+from tests.unit.controlplane.specs import BY, driver_status, spec_of
 
 
 def deploy(name: str = "counts") -> Topology:

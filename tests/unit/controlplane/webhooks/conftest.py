@@ -12,15 +12,14 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from controlplane.events.choices import Door, EventKind
+from controlplane.events.choices import EventKind
 from controlplane.events.models import Event
 from controlplane.events.services import event_publish
 from controlplane.webhooks.choices import KINDS, DeliveryState
 from controlplane.webhooks.models import Delivery, Webhook
 from controlplane.webhooks.services import webhook_create
+from tests.unit.controlplane.specs import BY
 from tests.unit.controlplane.webhooks.receiver import LOOPBACK, Receiver
-
-BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
 
 
 @dataclasses.dataclass(frozen=True)

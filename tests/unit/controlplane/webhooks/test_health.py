@@ -28,7 +28,8 @@ from controlplane.webhooks.services import (
     webhook_update,
 )
 from tests.unit.controlplane.following import Follower
-from tests.unit.controlplane.webhooks.conftest import BY, Made, due_now
+from tests.unit.controlplane.specs import BY
+from tests.unit.controlplane.webhooks.conftest import Made, due_now
 from tests.unit.controlplane.webhooks.receiver import Receiver
 
 Publish = Callable[..., Event]

@@ -17,8 +17,8 @@ from controlplane.incidents.models import Incident
 from controlplane.topologies.models import Topology
 from controlplane.webhooks.models import Delivery, Webhook
 from controlplane.webhooks.services import webhook_create, webhook_update
-from tests.unit.controlplane.specs import spec_of
-from tests.unit.controlplane.webhooks.conftest import BY, Made
+from tests.unit.controlplane.specs import BY, spec_of
+from tests.unit.controlplane.webhooks.conftest import Made
 
 Publish = Callable[..., Event]
 

@@ -23,7 +23,8 @@ from controlplane.webhooks.sending import LEASE, NO_OUTCOME, webhook_send
 from controlplane.webhooks.services import (
     webhook_create,
 )
-from tests.unit.controlplane.webhooks.conftest import BY, Made, due_now, log_of
+from tests.unit.controlplane.specs import BY
+from tests.unit.controlplane.webhooks.conftest import Made, due_now, log_of
 from tests.unit.controlplane.webhooks.receiver import Receiver
 
 Publish = Callable[..., Event]

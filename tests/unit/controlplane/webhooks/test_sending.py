@@ -24,7 +24,8 @@ from controlplane.webhooks.posting import webhook_post
 from controlplane.webhooks.schedule import MOST_TRIES
 from controlplane.webhooks.selectors import webhooks_due
 from controlplane.webhooks.sending import LONGEST_PAUSE, webhook_send
-from tests.unit.controlplane.webhooks.conftest import BY, Made, due_now, log_of
+from tests.unit.controlplane.specs import BY
+from tests.unit.controlplane.webhooks.conftest import Made, due_now, log_of
 from tests.unit.controlplane.webhooks.receiver import Receiver, hang, with_headers
 
 Publish = Callable[..., Event]
