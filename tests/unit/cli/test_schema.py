@@ -13,9 +13,13 @@ from cli.commands import queries
 from cli.status import TONES
 
 ROOT = Path(__file__).resolve().parents[3]
-SCHEMAS: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text())["components"][
-    "schemas"
-]
+
+
+@pytest.fixture(scope="module")
+def schemas() -> dict[str, Any]:
+    document = yaml.load((ROOT / "docs" / "openapi.yaml").read_text(), Loader=yaml.CSafeLoader)
+    found: dict[str, Any] = document["components"]["schemas"]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -40,11 +44,11 @@ SCHEMAS: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_t
         (kinds.EVENT_KINDS, "EventKindEnum"),
     ],
 )
-def test_words(known: Any, schema: str) -> None:
-    assert set(known) == set(SCHEMAS[schema]["enum"])
+def test_words(known: Any, schema: str, schemas: dict[str, Any]) -> None:
+    assert set(known) == set(schemas[schema]["enum"])
 
 
-def test_some_states_are_shown_under_another_name() -> None:
+def test_some_states_are_shown_under_another_name(schemas: dict[str, Any]) -> None:
     shown = {"proposed", "replaying", "caught up"}
-    assert set(TONES["wave"]) - shown == set(SCHEMAS["PlanStateEnum"]["enum"]) - {"applied"}
-    assert set(TONES["query"]) >= set(SCHEMAS["QueryStatusEnum"]["enum"])
+    assert set(TONES["wave"]) - shown == set(schemas["PlanStateEnum"]["enum"]) - {"applied"}
+    assert set(TONES["query"]) >= set(schemas["QueryStatusEnum"]["enum"])
