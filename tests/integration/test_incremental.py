@@ -16,7 +16,7 @@ import pytest
 from harness.stack import Stack
 from supervision.rest import RestError
 from tests.data import shared_data
-from tests.integration.test_exactly_once import alive, exact, healthy, incidents
+from tests.integration.test_exactly_once import alive, exact, healthy, incidents, lose
 
 pytestmark = pytest.mark.integration
 
@@ -42,8 +42,7 @@ def ready(stack: Stack) -> None:
     policy(stack)
     healthy(stack)
     spare = set(alive(stack)) - set(stack.plan()["assignment"].values())
-    stack.kill_nodes(*spare)
-    stack.wait_for(lambda: not spare & set(alive(stack)), "the loss of spare nodes", timeout=30)
+    lose(stack, *spare)
     healthy(stack)
     stack.wait_for(lambda: measured(stack), "measured costs", timeout=60)
     return
@@ -161,7 +160,8 @@ def test_the_coordinator_is_killed_at_every_step(stack: Stack) -> None:
     """The worker that recovers gets SIGKILL whenever the story has got on, the one that detects every third
     time as well, and a restored node dies in the middle."""
     number = lose_three(stack)
-    seen, kills, again = 0, 0, False
+    seen, kills = 0, 0
+    last = ""
     deadline = time.monotonic() + 300
     while stack.incidents()[-1]["state"] != "closed":
         assert time.monotonic() < deadline, stack.incidents()[-1]
@@ -169,12 +169,13 @@ def test_the_coordinator_is_killed_at_every_step(stack: Stack) -> None:
         if entries > seen and kills < 15:
             seen, kills = entries, kills + 1
             stack.kill_at_once("recovery", *(["detection"] if kills % 3 == 1 else []))
-        if not again and any(plan["state"] == "applied" for plan in plans(stack, number)):
-            again = True
-            stack.kill_nodes(sorted(set(stack.plan()["assignment"].values()))[-1])
+        if not last and any(plan["state"] == "applied" for plan in plans(stack, number)):
+            last = sorted(set(stack.plan()["assignment"].values()))[-1]
+            stack.kill_nodes(last)
         time.sleep(0.1)
     assert kills >= 3
-    time.sleep(6)  # a node that died at the very end is another incident
+    # A node that died at the very end is another incident.
+    stack.wait_for(lambda: last not in alive(stack), "the loss of the last node", timeout=30)
     healthy(stack)
     exact(stack)
     waves = plans(stack, number)
