@@ -29,7 +29,7 @@ DEPLOY = """
 import django; django.setup()
 from domain.topology.load import load_yaml
 from controlplane.topologies.services import topology_create
-from controlplane.topologies.lifecycle import topology_deploy
+from controlplane.lifecycle.topologies import topology_deploy
 spec = {spec!r}
 topology_create(spec=spec, actor="test", reason="a test", door="system")
 topology_deploy(name=spec["name"], actor="test", reason="a test", door="system")
