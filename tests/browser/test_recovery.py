@@ -87,7 +87,11 @@ def test_an_incident_long_ago_has_its_curve(recovered: Server, page: Any) -> Non
         assert label in strip
     assert waves_shown(page)[-1] == ("4", "Verified")
     for name in ("Pause", "Replan", "Abort"):
-        refuses(page, page.locator(f"main button:text-is('{name}')"), "Incident 2 is over (recovered)")
+        refuses(
+            page,
+            page.locator(f"main button:text-is('{name}')"),
+            "incident 2 is closed; nothing more can be done about it",
+        )
     assert "Every query is available" not in page.locator("section[aria-label='Still down']").inner_text()
 
 
@@ -168,7 +172,7 @@ def test_a_recovery_is_paused_resumed_planned_anew_and_aborted(proposed: Server,
     page.wait_for_selector(".banner:has-text('Aborted')")
     assert page.locator("section.proposal").count() == 0
     page.locator("main button:text-is('Replan')").hover()
-    page.wait_for_selector(".why.shown:has-text('Incident 2 is over (aborted)')")
+    page.wait_for_selector(".why.shown:has-text('incident 2 is aborted; nothing more can be done about it')")
     assert [one[1] for action in ("pause", "resume", "replan", "abort")
             for one in audited(page, proposed, f"incident.{action}")] == [
         "the new rack is being cabled", "cabled", "priorities were wrong", "we fail over to the other site",
