@@ -20,7 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -94,22 +94,6 @@ class Session:
 
     def note(self, text: str) -> None:
         self.console.print(text)
-
-
-def interleaved(
-    actions: Mapping[str, Callable[[], object]],
-    *,
-    repeats: int,
-    clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, list[float]]:
-    """Seconds of each action, measured in turn, so that a slow moment of the machine hits all of them."""
-    seconds: dict[str, list[float]] = {name: [] for name in actions}
-    for _ in range(repeats):
-        for name, action in actions.items():
-            started = clock()
-            action()
-            seconds[name].append(clock() - started)
-    return seconds
 
 
 def ratio_of_medians(measured: Sequence[float], baseline: Sequence[float]) -> float:

@@ -26,6 +26,7 @@ CHECKS: dict[str, list[list[str]]] = {
     "lint": [
         [str(BIN / "ruff"), "check", "."],
         [str(BIN / "lint-imports")],
+        [str(BIN / "vulture")],
     ],
     "types": [[str(BIN / "mypy")]],
     "django": [

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from controlplane.choices import ColouredChoices
+from controlplane.choices import Choices
 
 
-class CheckpointState(ColouredChoices):
-    STARTED = "started", "blue", "Started"
-    COMPLETED = "completed", "green", "Completed"
-    FAILED = "failed", "red", "Failed"
-    UNDONE = "undone", "grey", "Undone"
+class CheckpointState(Choices):
+    STARTED = "started", "Started"
+    COMPLETED = "completed", "Completed"
+    FAILED = "failed", "Failed"
+    UNDONE = "undone", "Undone"

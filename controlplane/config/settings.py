@@ -13,7 +13,6 @@ from host.logs import logging_configuration
 
 RESURGE = environment.read()
 
-BASE_DIR = environment.ROOT
 SECRET_KEY = RESURGE.secret_key
 DEBUG = RESURGE.debug
 ALLOWED_HOSTS = [*RESURGE.allowed_hosts]

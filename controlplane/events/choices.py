@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.choices import Choices, ColouredChoices
+from controlplane.choices import Choices
 
 
 class EventKind(Choices):
@@ -58,11 +58,11 @@ class OperationKind(Choices):
     INCIDENT_REPLAN = "incident.replan", "Plan again"
 
 
-class OperationState(ColouredChoices):
-    PENDING = "pending", "grey", "Pending"
-    RUNNING = "running", "blue", "Running"
-    SUCCEEDED = "succeeded", "green", "Succeeded"
-    FAILED = "failed", "red", "Failed"
+class OperationState(Choices):
+    PENDING = "pending", "Pending"
+    RUNNING = "running", "Running"
+    SUCCEEDED = "succeeded", "Succeeded"
+    FAILED = "failed", "Failed"
 
 
 OPERATION_ENDED = frozenset({OperationState.SUCCEEDED, OperationState.FAILED})

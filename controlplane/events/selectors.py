@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from controlplane.errors import Missing
 from controlplane.events.choices import Door
 from controlplane.events.models import AuditEntry, Event, EventCounter, Operation
 
@@ -27,13 +25,6 @@ def event_position() -> tuple[int, int]:
 
 def operation_list() -> QuerySet[Operation]:
     return Operation.objects.order_by("-created_at")
-
-
-def operation_get(identifier: UUID | str) -> Operation:
-    operation = Operation.objects.filter(pk=identifier).first()
-    if operation is None:
-        raise Missing(f"there is no operation {identifier}")
-    return operation
 
 
 def audit_list() -> QuerySet[AuditEntry]:

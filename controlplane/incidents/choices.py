@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from controlplane.choices import Choices, ColouredChoices
+from controlplane.choices import Choices
 
 
-class IncidentState(ColouredChoices):
-    OPEN = "open", "red", "Open"
-    ACQUIRING = "acquiring", "orange", "Acquiring nodes"
-    RESTORING = "restoring", "orange", "Restoring"
-    REPLAYING = "replaying", "yellow", "Replaying"
-    VERIFYING = "verifying", "blue", "Verifying"
-    CLOSED = "closed", "green", "Closed"
-    ABORTED = "aborted", "grey", "Aborted"
+class IncidentState(Choices):
+    OPEN = "open", "Open"
+    ACQUIRING = "acquiring", "Acquiring nodes"
+    RESTORING = "restoring", "Restoring"
+    REPLAYING = "replaying", "Replaying"
+    VERIFYING = "verifying", "Verifying"
+    CLOSED = "closed", "Closed"
+    ABORTED = "aborted", "Aborted"
 
 
 INCIDENT_ENDED = frozenset({IncidentState.CLOSED, IncidentState.ABORTED})
@@ -24,12 +24,12 @@ class IncidentTrigger(Choices):
     MANUAL = "manual", "Manual"
 
 
-class EntryKind(ColouredChoices):
-    STIMULUS = "stimulus", "red", "Stimulus"
-    EVIDENCE = "evidence", "orange", "Evidence"
-    DECISION = "decision", "blue", "Decision"
-    STEP = "step", "grey", "Step"
-    OUTCOME = "outcome", "green", "Outcome"
+class EntryKind(Choices):
+    STIMULUS = "stimulus", "Stimulus"
+    EVIDENCE = "evidence", "Evidence"
+    DECISION = "decision", "Decision"
+    STEP = "step", "Step"
+    OUTCOME = "outcome", "Outcome"
 
 
 class PlanKind(Choices):
@@ -38,12 +38,12 @@ class PlanKind(Choices):
     RESTORE = "restore", "Restore"
 
 
-class PlanState(ColouredChoices):
-    PLANNED = "planned", "grey", "Planned"
-    PUBLISHED = "published", "blue", "Published"
-    APPLIED = "applied", "teal", "Applied"
-    VERIFIED = "verified", "green", "Verified"
-    SUPERSEDED = "superseded", "grey", "Superseded"
+class PlanState(Choices):
+    PLANNED = "planned", "Planned"
+    PUBLISHED = "published", "Published"
+    APPLIED = "applied", "Applied"
+    VERIFIED = "verified", "Verified"
+    SUPERSEDED = "superseded", "Superseded"
 
 
 PLAN_CURRENT = frozenset({PlanState.PLANNED, PlanState.PUBLISHED, PlanState.APPLIED})

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from controlplane.choices import ColouredChoices
+from controlplane.choices import Choices
 
 
-class NodeState(ColouredChoices):
-    REQUESTED = "requested", "grey", "Requested"
-    JOINING = "joining", "blue", "Joining"
-    ALIVE = "alive", "green", "Alive"
-    SUSPECT = "suspect", "yellow", "Suspect"
-    LOST = "lost", "red", "Lost"
-    DRAINING = "draining", "orange", "Draining"
-    LEFT = "left", "grey", "Left"
+class NodeState(Choices):
+    REQUESTED = "requested", "Requested"
+    JOINING = "joining", "Joining"
+    ALIVE = "alive", "Alive"
+    SUSPECT = "suspect", "Suspect"
+    LOST = "lost", "Lost"
+    DRAINING = "draining", "Draining"
+    LEFT = "left", "Left"
 
 
 NODE_USABLE = frozenset({NodeState.ALIVE})
@@ -27,11 +27,11 @@ NODE_AWAITED = frozenset({NodeState.REQUESTED, NodeState.JOINING})
 NODE_GONE = frozenset({NodeState.LOST, NodeState.LEFT})
 
 
-class NodeRequestState(ColouredChoices):
-    PENDING = "pending", "grey", "Pending"
-    STARTED = "started", "blue", "Started"
-    JOINED = "joined", "green", "Joined"
-    FAILED = "failed", "red", "Failed"
+class NodeRequestState(Choices):
+    PENDING = "pending", "Pending"
+    STARTED = "started", "Started"
+    JOINED = "joined", "Joined"
+    FAILED = "failed", "Failed"
 
 
 NODE_REQUEST_OPEN = frozenset({NodeRequestState.PENDING, NodeRequestState.STARTED})

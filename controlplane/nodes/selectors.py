@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from django.db.models import Count, QuerySet, Sum
-
 from controlplane.errors import Missing
-from controlplane.nodes.choices import NODE_REQUEST_OPEN
 from controlplane.nodes.models import Node, NodeRequest
 
 _NUMBERED = re.compile(r"^node-(\d+)$")
@@ -21,18 +18,6 @@ def node_get(name: str, *, lock: bool = False) -> Node:
     if node is None:
         raise Missing(f"there is no node {name!r}")
     return node
-
-
-def node_list() -> QuerySet[Node]:
-    """All nodes with the number of partitions they host and the CPU seconds per second those take."""
-    return Node.objects.annotate(
-        partitions_hosted=Count("partitions"), cpu_used=Sum("partitions__cpu")
-    ).order_by("name")
-
-
-def node_requests_open() -> QuerySet[NodeRequest]:
-    """Nodes asked of the provider that have neither come nor failed."""
-    return NodeRequest.objects.filter(state__in=NODE_REQUEST_OPEN).select_related("incident")
 
 
 def node_name_next(taken: Iterable[str] = ()) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import msgspec
 from django.db import connection, transaction
@@ -38,12 +37,6 @@ def snapshot_parts() -> Iterator[bytes]:
 def snapshot_end() -> bytes:
     """``"server_time"}``: when it is handed out. Nothing has changed since it was read."""
     return b'"server_time":"%b"}' % str(iso(timezone.now())).encode()
-
-
-def snapshot_read() -> dict[str, Any]:
-    """The snapshot, decoded."""
-    snapshot: dict[str, Any] = msgspec.json.decode(b"".join((*snapshot_parts(), snapshot_end())))
-    return snapshot
 
 
 def _written(head: bytes, changes: Iterable[Change]) -> Iterator[bytes]:

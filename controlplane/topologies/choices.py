@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from controlplane.choices import Choices, ColouredChoices
+from controlplane.choices import Choices
 from domain.planning import PLANNERS
 from domain.replication import REPLICATION_PLANNERS
 
 
-class TopologyStatus(ColouredChoices):
-    DRAFT = "draft", "grey", "Draft"
-    DEPLOYING = "deploying", "blue", "Deploying"
-    RUNNING = "running", "green", "Running"
-    DEGRADED = "degraded", "orange", "Degraded"
-    RECOVERING = "recovering", "orange", "Recovering"
-    PAUSED = "paused", "grey", "Paused"
-    COMPLETED = "completed", "teal", "Completed"
-    FAILED = "failed", "red", "Failed"
-    STOPPING = "stopping", "blue", "Stopping"
-    STOPPED = "stopped", "grey", "Stopped"
+class TopologyStatus(Choices):
+    DRAFT = "draft", "Draft"
+    DEPLOYING = "deploying", "Deploying"
+    RUNNING = "running", "Running"
+    DEGRADED = "degraded", "Degraded"
+    RECOVERING = "recovering", "Recovering"
+    PAUSED = "paused", "Paused"
+    COMPLETED = "completed", "Completed"
+    FAILED = "failed", "Failed"
+    STOPPING = "stopping", "Stopping"
+    STOPPED = "stopped", "Stopped"
 
 
 TOPOLOGY_AT_REST = frozenset(
@@ -75,22 +75,22 @@ REPLICATION_PLANNER_CHOICES = [(name, name.replace("_", " ").capitalize()) for n
 """Who chooses what is worth a replica."""
 
 
-class PartitionState(ColouredChoices):
-    STARTING = "starting", "blue", "Starting"
-    RUNNING = "running", "green", "Running"
-    STALLED = "stalled", "orange", "Stalled"
-    FAILED = "failed", "red", "Failed"
-    RESTORING = "restoring", "orange", "Restoring"
-    REPLAYING = "replaying", "yellow", "Replaying"
+class PartitionState(Choices):
+    STARTING = "starting", "Starting"
+    RUNNING = "running", "Running"
+    STALLED = "stalled", "Stalled"
+    FAILED = "failed", "Failed"
+    RESTORING = "restoring", "Restoring"
+    REPLAYING = "replaying", "Replaying"
 
 
-class QueryStatus(ColouredChoices):
-    STARTING = "starting", "blue", "Starting"
-    AVAILABLE = "available", "green", "Available"
-    FAILED = "failed", "red", "Failed"
-    RECOVERING = "recovering", "orange", "Recovering"
+class QueryStatus(Choices):
+    STARTING = "starting", "Starting"
+    AVAILABLE = "available", "Available"
+    FAILED = "failed", "Failed"
+    RECOVERING = "recovering", "Recovering"
 
 
-class Severity(ColouredChoices):
-    WARNING = "warning", "orange", "Warning"
-    ERROR = "error", "red", "Error"
+class Severity(Choices):
+    WARNING = "warning", "Warning"
+    ERROR = "error", "Error"

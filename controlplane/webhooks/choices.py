@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from controlplane.choices import ColouredChoices
+from controlplane.choices import Choices
 from controlplane.events.choices import EVENT_TRIMMED, EventKind
 
 
-class DeliveryState(ColouredChoices):
-    PENDING = "pending", "blue", "Pending"
-    SUCCEEDED = "succeeded", "green", "Succeeded"
-    GIVEN_UP = "given_up", "red", "Given up"
+class DeliveryState(Choices):
+    PENDING = "pending", "Pending"
+    SUCCEEDED = "succeeded", "Succeeded"
+    GIVEN_UP = "given_up", "Given up"
 
-
-DELIVERY_ENDED = frozenset({DeliveryState.SUCCEEDED, DeliveryState.GIVEN_UP})
 
 TEST_KIND = "webhook.test"
 """Kind of a delivery that somebody asked for to try the webhook; it belongs to no event."""

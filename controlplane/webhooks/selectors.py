@@ -11,7 +11,7 @@ from django.db.models.functions import Coalesce
 from controlplane.errors import Missing
 from controlplane.webhooks.choices import DeliveryState
 from controlplane.webhooks.keys import StoredSecret
-from controlplane.webhooks.models import Delivery, DeliveryAttempt, Webhook
+from controlplane.webhooks.models import Delivery, Webhook
 
 
 def webhook_get(webhook_id: int, *, lock: bool = False) -> Webhook:
@@ -63,10 +63,6 @@ def delivery_get(delivery_id: UUID | str, *, webhook_id: int | None = None, lock
     if delivery is None:
         raise Missing(f"there is no delivery {delivery_id}")
     return delivery
-
-
-def attempt_list(delivery: Delivery) -> QuerySet[DeliveryAttempt]:
-    return delivery.log.order_by("number")
 
 
 def deliveries_due(webhook_id: int, *, at: datetime) -> QuerySet[Delivery]:

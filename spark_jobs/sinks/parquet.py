@@ -29,11 +29,6 @@ _ATTEMPT: Final = re.compile(r"part(?:-(\d+))?\.(parquet|empty)")
 INSTANT: Final = pa.timestamp("us", tz="UTC")
 INSTANTS: Final = ("ts", "window_start", "window_end")
 """Columns that hold microseconds since the Unix epoch inside the engine and instants in the files."""
-WINDOW_OUTPUT: Final = pa.schema(
-    [("window_start", INSTANT), ("window_end", INSTANT), ("key", pa.string()), ("count", pa.int64()),
-     ("status", pa.string())]
-)  # fmt: skip
-"""What `sliding_window`, `tumbling_window`, `top_k` and `latest` leave in the files."""
 FINAL: Final = "final"
 _REPETITIVE: Final = (*INSTANTS, "count", "status")
 """Columns of few distinct values. A dictionary shrinks them; for keys it takes longer than all the rest."""
@@ -143,62 +138,3 @@ def _replace(directory: Path, table: pa.Table, name: str) -> Written:
         temporary.unlink(missing_ok=True)
         raise
     return Written(table.num_rows, size)
-
-
-def epochs_present(root: str | Path, topology: str, operator: str, partition: int) -> list[int]:
-    """The epochs that have a file, in order."""
-    return [epoch for epoch, _ in _files(partition_path(root, topology, operator, partition))]
-
-
-def read_outputs(
-    root: str | Path,
-    topology: str,
-    operator: str | None = None,
-    partition: int | None = None,
-    *,
-    last_epoch: int | None = None,
-) -> pa.Table:
-    """Stored rows in order of operator, partition and epoch, with these three as further columns.
-
-    Operators with different columns can only be read one at a time. Empty (no columns) when nothing matches.
-    """
-    base = Path(root) / topology
-    names = [operator] if operator else sorted(path.name for path in base.glob("*") if path.is_dir())
-    tables: list[pa.Table] = []
-    for name in names:
-        found = sorted(int(path.name.partition("=")[2]) for path in (base / name).glob("partition=*"))
-        for index in found if partition is None else [partition]:
-            for epoch, file in _files(partition_path(root, topology, name, index)):
-                if last_epoch is None or epoch <= last_epoch:
-                    tables.append(_labelled(file, name, index, epoch))
-    try:
-        return pa.concat_tables(tables) if tables else pa.table({})
-    except pa.ArrowInvalid as error:
-        raise SinkError(
-            str(base), f"the outputs differ in their columns: {error}", "Name one operator."
-        ) from error
-
-
-def _files(partition: Path) -> Iterator[tuple[int, Path]]:
-    epochs = sorted(int(path.name.partition("=")[2]) for path in partition.glob("epoch=*"))
-    for epoch in epochs:
-        newest = max(_attempts(partition / f"epoch={epoch}"), default=None)
-        if newest is not None and newest[1].suffix == ".parquet":
-            yield epoch, newest[1]
-
-
-def _labelled(file: Path, operator: str, partition: int, epoch: int) -> pa.Table:
-    try:
-        table = pq.ParquetFile(file).read(use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        raise SinkError(
-            str(file),
-            f"the file cannot be read: {error}",
-            "Remove it; a replay of the epoch writes it again.",
-        ) from error
-    size = table.num_rows
-    return (
-        table.append_column("operator", pa.repeat(pa.scalar(operator), size))
-        .append_column("partition", pa.repeat(pa.scalar(partition, pa.int32()), size))
-        .append_column("epoch", pa.repeat(pa.scalar(epoch, pa.int64()), size))
-    )

@@ -37,7 +37,6 @@ class Spool:
         self.reasons: dict[str, int] = {}
         self.listed: list[tuple[int, str]] = []
         self._times: list[pa.Array] = []
-        self._timed: bool | None = None
         self._pending: list[pa.Array] = []
         self._pending_bytes = 0
         self._schema = pa.schema([("text", pa.string())])

@@ -8,8 +8,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-MAX_VALUES_BYTES = 1 << 20
-
 
 class ChunkEntry(msgspec.Struct, frozen=True):
     """An immutable Arrow file of a table: name, rows, bytes, and what its writer noted about it."""

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.messages import Plan
-from spark_jobs.sinks.parquet import read_outputs
+from tests.outputs import read_outputs
 from tests.simulation.engine_world import World, drive, pipeline, schedules, write_input
 
 LIMIT = 700

@@ -24,8 +24,8 @@ from domain.messages import Plan
 from domain.topology import Topology, load_topology
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.catalogue import OperatorCatalogue
-from spark_jobs.sinks.parquet import read_outputs
 from spark_jobs.state.tables import PartitionState
+from tests.outputs import read_outputs
 from tests.simulation.engine_world import World, drive, schedules, sources, write_input
 from tests.simulation.test_engine import LIMIT, NODES, live
 

@@ -14,7 +14,6 @@ from benchmarks.runner import (
     at_least,
     at_most,
     figure,
-    interleaved,
     ratio_of_medians,
     run,
 )
@@ -60,14 +59,5 @@ def test_criteria_read_like_what_was_asked_for() -> None:
     assert at_most("seconds", 1.0, 1.0).bound == "<= 1"
 
 
-def test_actions_are_measured_in_turn() -> None:
-    ticks = iter(range(100))
-    order: list[str] = []
-    seconds = interleaved(
-        {"a": lambda: order.append("a"), "b": lambda: order.append("b")},
-        repeats=3,
-        clock=lambda: float(next(ticks)),
-    )
-    assert order == ["a", "b"] * 3
-    assert seconds == {"a": [1.0] * 3, "b": [1.0] * 3}
+def test_ratio_of_medians() -> None:
     assert ratio_of_medians([2.0, 8.0, 4.0], [2.0, 2.0, 9.0]) == 2.0

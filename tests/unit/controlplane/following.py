@@ -9,7 +9,7 @@ from typing import Any
 from django.core.serializers.json import DjangoJSONEncoder
 
 from controlplane.events.models import Event
-from controlplane.snapshot.document import snapshot_read
+from controlplane.snapshot.document import snapshot_end, snapshot_parts
 
 
 class Follower:
@@ -37,6 +37,11 @@ class Follower:
         assert self.sequence == fresh["sequence"]
         for kind, rows in fresh["entities"].items():
             assert self.entities[kind] == rows, f"{kind} differs from a fresh snapshot"
+
+
+def snapshot_read() -> dict[str, Any]:
+    """The snapshot, decoded."""
+    return dict(json.loads(b"".join((*snapshot_parts(), snapshot_end()))))
 
 
 def plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -11,7 +12,27 @@ from django.contrib.auth.models import Group, User
 from django.contrib.staticfiles import finders
 from django.test import Client
 
-from dashboard.assets import BUILT, FRONTEND, built_hash, sources_hash
+from dashboard.assets import BUILT, built_hash
+
+FRONTEND = BUILT.parents[1] / "frontend"
+CONFIGURATION = (
+    "package-lock.json",
+    "package.json",
+    "svelte.config.js",
+    "vite.config.ts",
+    "scripts/stamp.mjs",
+)
+
+
+def sources_hash(frontend: Path = FRONTEND) -> str:
+    """Hash over names and contents of everything a build reads; scripts/stamp.mjs computes the same."""
+    paths = [path for path in (frontend / "src").rglob("*") if path.is_file()]
+    paths += [frontend / name for name in CONFIGURATION]
+    digest = hashlib.sha256()
+    for path in sorted(paths, key=lambda path: path.relative_to(frontend).as_posix()):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(frontend).as_posix()}\0{content}\n".encode())
+    return digest.hexdigest()
 
 
 def test_the_built_assets_are_current() -> None:

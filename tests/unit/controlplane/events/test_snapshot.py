@@ -24,11 +24,10 @@ from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.models import Node
 from controlplane.snapshot import entities
-from controlplane.snapshot.document import snapshot_read
 from controlplane.topologies.models import AvailabilitySample, Problem, Topology
 from controlplane.tuple_rows import Unchanging
 from harness.eventually import eventually
-from tests.unit.controlplane.following import Follower
+from tests.unit.controlplane.following import Follower, snapshot_read
 from tests.unit.controlplane.specs import BY
 
 

@@ -12,7 +12,7 @@ from controlplane.events.models import AuditEntry, Event
 from controlplane.incidents import loading
 from controlplane.incidents.actions import incident_order
 from controlplane.incidents.applying import StalePlan
-from controlplane.incidents.models import Incident, IncidentEntry
+from controlplane.incidents.models import Incident
 from controlplane.incidents.selectors import (
     entry_list,
     incident_get,
@@ -26,7 +26,6 @@ from controlplane.incidents.services import (
     incident_queries_note,
     partitions_lost,
     recover_now,
-    story_add,
 )
 from controlplane.lifecycle.nodes import (
     node_activate,
@@ -36,8 +35,9 @@ from controlplane.lifecycle.nodes import (
     node_trust,
     nodes_lost,
 )
+from controlplane.nodes.choices import NODE_REQUEST_OPEN
 from controlplane.nodes.models import Node, NodeRequest
-from controlplane.nodes.selectors import node_get, node_list, node_name_next, node_requests_open
+from controlplane.nodes.selectors import node_get, node_name_next
 from controlplane.topologies.models import Query, Topology
 from domain.recovery.events import Looked, PartitionsLost, PlanPublished
 from tests.unit.controlplane.following import Follower
@@ -63,7 +63,8 @@ def test_whole_recovery_is_told_and_followed(deployed: Topology) -> None:
     follower.check()
     assert incident.number == 1
     assert node_get("node-1").state == "lost"
-    assert {r.key for r in node_requests_open()} == {"incident-1/node-1/1", "incident-1/node-2/1"}
+    asked = NodeRequest.objects.filter(state__in=NODE_REQUEST_OPEN)
+    assert {request.key for request in asked} == {"incident-1/node-1/1", "incident-1/node-2/1"}
     assert [n.name for n in Node.objects.filter(state="requested")] == ["node-5", "node-6"]
     assert not Query.objects.filter(available=True).exists()
 
@@ -270,18 +271,8 @@ def test_abort(deployed: Topology) -> None:
     assert "node-1" not in newest().assignment.values()
 
 
-def test_story_entry_with_a_key_is_written_once(deployed: Topology) -> None:
-    lose("node-1")
-    assert story_add(number=1, kind="step", text="Told once.", key="once")
-    assert not story_add(number=1, kind="step", text="Told once.", key="once")
-    assert IncidentEntry.objects.filter(key="once").count() == 1
-
-
 def test_selectors(deployed: Topology, django_assert_max_num_queries: Any) -> None:
     lose("node-1")
-    with django_assert_max_num_queries(1):
-        hosted = {node.name: node.partitions_hosted for node in node_list()}
-    assert sum(hosted.values()) == len(newest().assignment)
     with django_assert_max_num_queries(3):
         list(incident_list())
     assert [plan.generation for plan in plan_list(topology="counts")] == [1]

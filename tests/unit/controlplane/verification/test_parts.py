@@ -16,9 +16,10 @@ from controlplane.topologies.models import Topology
 from controlplane.verification.extent import extent_read
 from controlplane.verification.original import original_read
 from controlplane.verification.problems import VerificationError
-from spark_jobs.sinks.parquet import epochs_present, partition_path
+from spark_jobs.sinks.parquet import partition_path
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.sample import sample_write
+from tests.outputs import epochs_present
 from tests.unit.controlplane.verification.small_engine import run
 from tests.unit.controlplane.verification.test_verifying import pipeline
 

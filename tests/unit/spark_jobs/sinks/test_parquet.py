@@ -11,13 +11,17 @@ import pytest
 
 from spark_jobs.operators.window import ROWS
 from spark_jobs.sinks.parquet import (
-    WINDOW_OUTPUT,
     SinkError,
-    epochs_present,
     partition_path,
-    read_outputs,
     write_epoch,
 )
+from tests.outputs import epochs_present, read_outputs
+
+INSTANT = pa.timestamp("us", tz="UTC")
+WINDOW_OUTPUT = pa.schema(
+    [("window_start", INSTANT), ("window_end", INSTANT), ("key", pa.string()), ("count", pa.int64()),
+     ("status", pa.string())]
+)  # fmt: skip
 
 
 def rows(*keys: str, start: int = 0) -> pa.Table:
@@ -138,10 +142,3 @@ def test_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.undo()
     assert read_outputs(tmp_path, "t").column("key").to_pylist() == ["a"]
     assert os.listdir(file_of(tmp_path, 1).parent) == ["part.parquet"]
-
-
-def test_damaged_file_is_named(tmp_path: Path) -> None:
-    write_epoch(tmp_path, "t", "O0", 0, 1, rows("a"))
-    file_of(tmp_path, 1).write_bytes(b"PAR1")
-    with pytest.raises(SinkError, match="the file cannot be read"):
-        read_outputs(tmp_path, "t")
