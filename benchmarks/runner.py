@@ -6,14 +6,14 @@ results to a matplotlib figure:
     if __name__ == "__main__":
         sys.exit(run(name="planning", about=__doc__, measure=measure, draw=draw))
 
-The JSON holds `machine`, `parameters`, `results` and `criteria`, a list of {name, value, bound, holds}.
+The JSON holds `machine`, `parameters`, `results` and `criteria`, a list of {name, value, bound, holds};
+`results` keeps medians and what the plot needs, not every measurement.
 The exit code is 1 if a criterion does not hold.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import statistics
@@ -31,6 +31,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from benchmarks.compact import compact
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -171,7 +173,7 @@ def run(
     }
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        options.json.write_text(compact(document) + "\n", encoding="utf-8")
         console.print(f"report: {options.json}")
     if draw is not None and options.plot is not None:
         save(draw(report.results), options.plot)

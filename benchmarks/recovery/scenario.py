@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -233,11 +234,7 @@ def described(topology: Topology, outcome: Outcome, *, horizon: float) -> dict[s
         "failed_partitions": outcome.failed_partitions,
         "failed_queries": list(course.failed),
         "priorities": course.priorities,
-        "baseline_seconds": {query: round(value, 3) for query, value in sorted(course.baselines.items())},
-        "homes": outcome.homes,
-        "measured_percent": {name: round(cost, 4) for name, cost in outcome.measured.items()},
-        "counted_percent": {name: round(cost, 4) for name, cost in outcome.costs.items()},
-        "capacities": outcome.capacities,
+        "baseline_seconds": round(statistics.median(course.baselines.values()), 3),
         "failed_percent": round(sum(outcome.costs[name] for name in outcome.failed_partitions), 4),
         "replacement_percent": round(room, 4),
         "detected": round(outcome.detected, 2),
@@ -246,7 +243,6 @@ def described(topology: Topology, outcome: Outcome, *, horizon: float) -> dict[s
         "first": reached.first,
         "half": reached.half,
         "all": reached.all,
-        "returned": {query: round(at, 2) for query, at in sorted(course.returned.items())},
         "waves": [
             {
                 "wave": wave.wave,
@@ -264,9 +260,6 @@ def described(topology: Topology, outcome: Outcome, *, horizon: float) -> dict[s
         "mean_weighted_availability": round(area(curve, 0.0, horizon), 5),
         "clairvoyant_mean": round(schedule.share, 5),
         "clairvoyant_proven": schedule.proven,
-        "clairvoyant_waves": [
-            {"at": round(wave.at, 2), "queries": list(wave.queries)} for wave in schedule.waves
-        ],
         "share_of_clairvoyant": round(reached_share(curve, schedule), 5),
         "planned_share_of_clairvoyant": round(reached_share(planned, schedule), 5),
         "shortest_lag": round(lag, 2),
@@ -282,8 +275,8 @@ def described(topology: Topology, outcome: Outcome, *, horizon: float) -> dict[s
 
 
 def curves(outcome: Outcome, *, step: float = 1.0) -> dict[str, list[float | None]]:
-    """Second by second from ten seconds before the failure: available queries, weighted availability, mean
-    relative latency of the failed queries and of the untouched ones."""
+    """Second by second from ten seconds before the failure: available queries, and the mean relative latency
+    of the failed queries and of the untouched ones."""
     course = outcome.course
     # Events report about once a second; the curves hold the last report.
     end = outcome.horizon + AFTERWARDS
@@ -299,7 +292,6 @@ def curves(outcome: Outcome, *, step: float = 1.0) -> dict[str, list[float | Non
     return {
         "at": list(moments),
         "available": [level.available for level in levels],
-        "weighted": [round(level.weighted, 4) for level in levels],
         "failed_relative": [rounded(course.relative(course.failed, at)) for at in moments],
         "untouched_relative": [rounded(course.relative(course.untouched, at)) for at in moments],
     }

@@ -74,6 +74,8 @@ def measure(session: Session, report: Report) -> None:
                     }
                 )
                 advance()
+    for row in rows[: -len(ALGORITHMS)]:
+        del row["curve"]  # the plot shows the largest size only
     report.results["scale"] = rows
     report.criteria += _criteria(rows)
     report.tables.append(_table(rows))
