@@ -104,7 +104,7 @@ def test_a_topology_is_paused_and_undeployed_with_a_reason(spare: Server, page: 
     enter(page, spare, "/topologies/hashtags/")
     sent = requests_of(page, "POST")
     page.click("main button:text-is('Pause')")
-    assert "Takes no new input" in page.locator("dialog[open]").inner_text()
+    assert "Reads no new input" in page.locator("dialog[open]").inner_text()
     confirm(page, "the source moves")
     page.wait_for_selector(".notice:has-text('Pause hashtags')")
     page.click("main button:text-is('Undeploy')")

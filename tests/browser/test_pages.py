@@ -99,7 +99,7 @@ def test_a_token_is_shown_once_works_and_is_revoked(healthy: Server, page: Any) 
     rows.first.wait_for()
     assert token not in page.content()
     rows.first.locator("button:text-is('Revoke')").click()
-    assert "It cannot be brought back" in page.locator("dialog[open]").inner_text()
+    assert "It cannot be restored" in page.locator("dialog[open]").inner_text()
     confirm(page, "the test is over")
     page.wait_for_selector("text=You have no token")
     assert stranger.request.get(me).status == 401

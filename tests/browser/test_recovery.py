@@ -104,7 +104,7 @@ def test_a_proposal_is_approved(proposed: Server, page: Any) -> None:
     assert "Wave 2 of hashtags waits for approval" in text
     assert waiting["proposal"] in text
     assert f"{len(waiting['queries'])} queries" in text
-    assert "is not touched" in text
+    assert "are not affected" in text
     card.locator("text=Why this plan").click()
     page.wait_for_selector("section.details:has-text('in, taken 1.')")
     assert waves_shown(page)[-1] == ("2", "Waits for approval")
@@ -113,7 +113,7 @@ def test_a_proposal_is_approved(proposed: Server, page: Any) -> None:
     dialog = page.locator("dialog[open]")
     told = dialog.inner_text()
     assert "queries return" in told
-    assert "stay down until further nodes come" in told
+    assert "stay down until further nodes join" in told
     for query in waiting["queries"]:
         assert query in told
     sent = requests_of(page, "POST")
@@ -151,14 +151,14 @@ def test_a_recovery_is_paused_resumed_planned_anew_and_aborted(proposed: Server,
     enter(page, proposed, INCIDENT)
     request = act(page, "Pause", "the new rack is being cabled")
     assert request.url.endswith("/api/v1/incidents/2/pause/")
-    page.wait_for_selector("text=paused: nothing new is planned")
+    page.wait_for_selector("text=paused: no further wave is planned")
     assert page.locator("main button:text-is('Pause')").count() == 0
     act(page, "Resume", "cabled")
-    page.wait_for_selector("text=paused: nothing new is planned", state="detached")
+    page.wait_for_selector("text=paused: no further wave is planned", state="detached")
     page.wait_for_selector("section.proposal")
     before = page.locator("section[aria-label=Story] li").count()
     page.click(".banner button:text-is('Replan')")
-    assert "is withdrawn and made anew" in page.locator("dialog[open]").inner_text()
+    assert "is withdrawn and made again" in page.locator("dialog[open]").inner_text()
     confirm(page, "priorities were wrong")
     page.wait_for_selector(".notice:has-text('Succeeded')")
     page.click(".notice button")
@@ -183,12 +183,12 @@ def test_a_viewer_sees_everything_and_changes_nothing(broken: Server, page: Any)
     enter(page, broken, INCIDENT, user="viewer")
     assert len(waves_shown(page)) == 3
     for name in ("Pause", "Replan", "Abort"):
-        refuses(page, page.locator(f"main button:text-is('{name}')"), "acting needs the operator role")
+        refuses(page, page.locator(f"main button:text-is('{name}')"), "this action needs the operator role")
     visit(page, Stop("policy", RECOVERY, ready="form.policy"))
     assert page.locator("form.policy select:not(:disabled), form.policy input:not(:disabled)").count() == 0
     visit(page, Stop("queries", "/topologies/hashtags/"))
     field = page.locator("tr:has-text('O4[0]') button:has(.priority)")
-    assert "acting needs the operator role" in field.get_attribute("title")
+    assert "this action needs the operator role" in field.get_attribute("title")
     field.click(force=True)
     assert page.locator("tr input").count() == 0
 

@@ -32,7 +32,7 @@ def test_a_plan_is_asked_for_explained_and_linked(healthy: Server, page: Any) ->
     page.wait_for_selector(ROWS)
     # While the app was being loaded, and not again by the app.
     assert asked.count("topologies/hashtags/replication-plan/") == 1, asked
-    assert "Active replicas are not run in this version" in page.locator("main").inner_text()
+    assert "This version does not run active replicas" in page.locator("main").inner_text()
     plan = read(page, healthy, "topologies/hashtags/replication-plan/")
     assert page.locator(ROWS).count() == plan["total"]
     page.fill("input[aria-label='Budget, partitions']", "4")
@@ -60,7 +60,7 @@ def test_budgets_that_buy_nothing_and_planners_that_do_not_exist(healthy: Server
     page.wait_for_selector(".empty:has-text('1 replica would give no output')")
     page.fill("input[aria-label='Budget, partitions']", "0")
     page.keyboard.press("Tab")
-    page.wait_for_selector(".empty:has-text('Nothing is replicated with a budget of none')")
+    page.wait_for_selector(".empty:has-text('A budget of 0 replicates nothing')")
     enter(page, healthy, f"{PATH}&planner=magic")
     page.wait_for_selector(".empty.bad:has-text('magic')")
     page.click("button:text-is('Ask structure aware')")

@@ -29,7 +29,7 @@ def test_a_question_is_put_together_and_answered(healthy: Server, page: Any) -> 
     page.keyboard.press("g")
     page.keyboard.press("w")
     page.wait_for_url("**/what-if/")
-    page.wait_for_selector("text=Nothing is lost yet")
+    page.wait_for_selector("text=No nodes chosen")
     button = page.locator("button:text-is('Predict')")
     assert button.get_attribute("aria-disabled") == "true"
     assert button.get_attribute("title") == "Choose nodes or racks to lose."
@@ -85,7 +85,7 @@ def test_it_changes_nothing(healthy: Server, page: Any) -> None:
 def test_errors_are_in_the_servers_words(healthy: Server, broken: Server, page: Any) -> None:
     enter(page, healthy, "/what-if/?nodes=node-77")
     page.wait_for_selector(".empty.bad:has-text(\"there is no node 'node-77'\")")
-    page.wait_for_selector("text=Not known here: node-77")
+    page.wait_for_selector("text=Unknown: node-77")
     page.click("button:text-is('Leave out')")
     assert "node-77" not in page.url
     page.goto(f"{healthy.url}/what-if/?nodes=node-1")
@@ -96,4 +96,4 @@ def test_errors_are_in_the_servers_words(healthy: Server, broken: Server, page: 
     page.wait_for_selector("[role=alert]:has-text('The first must not be later than the second.')")
     enter(page, broken, "/what-if/?racks=rack-a")
     page.wait_for_selector(".empty.bad:has-text('partitions of hashtags are down now')")
-    page.wait_for_selector(".note:has-text('Something is being recovered now')")
+    page.wait_for_selector(".note:has-text('A recovery is under way')")

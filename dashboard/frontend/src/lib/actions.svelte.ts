@@ -155,9 +155,9 @@ function resultText(operation: Operation): string {
 
 export const actions = new Actions();
 
-/** Why nobody may act now, or the empty string. Every action button shows it. `own`: about one's own things. */
+/** Why the user may not act now, or the empty string. Every action button shows it. `own`: about the user's own tokens. */
 export function whyNot(own = false): string {
-  if (!mayAct && !(own && boot.role)) return `You are signed in as ${boot.role ?? "nobody"}; acting needs the operator role.`;
-  if (store.link === "lost") return "Not connected: the page may be out of date. It acts again once it has reconnected.";
+  if (!mayAct && !(own && boot.role)) return `${boot.role ? `Your role is ${boot.role}` : "You have no role"}; this action needs the operator role.`;
+  if (store.link === "lost") return "Not connected: the page may be out of date. Actions are possible again after it has reconnected.";
   return "";
 }

@@ -7,7 +7,7 @@ describe("errorText", () => {
     expect(errorText(body, 400)).toBe("reason: say why. It is stopped.");
   });
   it("has a sentence for an answer that says nothing", () => {
-    expect(errorText(null, 404)).toContain("does not know");
+    expect(errorText(null, 404)).toContain("no longer exists");
     expect(errorText("<html>", 502)).toBe("The server answered 502.");
   });
 });

@@ -20,14 +20,14 @@ function csrfToken(): string {
   return /(?:^|; )csrftoken=([^;]+)/.exec(document.cookie)?.[1] ?? boot.csrfToken;
 }
 
-/** What an error answer says: `{"errors": [{"path", "message"}]}`, or a sentence for its status. */
+/** The text of an error answer: `{"errors": [{"path", "message"}]}`, or a sentence for its status. */
 export function errorText(body: unknown, status: number): string {
   const errors = body && typeof body === "object" ? (body as { errors?: unknown }).errors : undefined;
   if (Array.isArray(errors) && errors.length) {
     return errors.map((error: { path?: string; message?: string }) => (error.path ? `${error.path}: ${error.message}` : String(error.message))).join(" ");
   }
   if (status === 403) return "Your role does not permit this, or you signed out in another tab. Reload the page.";
-  if (status === 404) return "The server does not know this any more.";
+  if (status === 404) return "This no longer exists on the server.";
   return `The server answered ${status}.`;
 }
 

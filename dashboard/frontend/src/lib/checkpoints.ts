@@ -1,4 +1,4 @@
-// What the checkpoints page tells of each topology: how often it works, what is complete, what failed and why.
+// The checkpoints page for each topology: the share of successes, the newest complete one, failures and their causes.
 
 import { seconds } from "./format";
 import type { Checkpoint } from "./types";

@@ -1,5 +1,5 @@
 // What a graph draws: one box for each operator, or, where there are too many to read, one for each group of operators
-// of the same kind on the same level. A group is unfolded when somebody asks, or when one of its operators is selected.
+// of the same kind on the same level. A group is unfolded on a click, or when one of its operators is selected.
 
 import type { OperatorNode, StreamInput } from "./types";
 

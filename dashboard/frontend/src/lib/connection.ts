@@ -22,7 +22,7 @@ export interface Handlers {
 
 const FIRST_DELAY = 500;
 const LONGEST_DELAY = 10_000;
-/** The server pings each 5 s; three silent periods mean that the path is dead although nobody said so. */
+/** The server pings each 5 s; after three silent periods the connection counts as lost. */
 const SILENCE = 15_000;
 
 export function backOff(attempt: number, random: () => number = Math.random): number {

@@ -55,7 +55,7 @@ export function duration(seconds: Maybe<number>): string {
   return `${Math.floor(value / 86_400)} d ${Math.floor((value % 86_400) / 3600)} h`;
 }
 
-/** A duration that somebody has set: 4 s, 0.5 s, 2 min, 1 min 30 s, without digits nobody wrote. */
+/** A duration from a setting: 4 s, 0.5 s, 2 min, 1 min 30 s, with the digits of the setting. */
 export function spell(seconds: Maybe<number>): string {
   if (!known(seconds)) return DASH;
   if (seconds < 60) return `${Number(seconds.toFixed(3))} s`;
@@ -78,7 +78,7 @@ export function age(seconds: Maybe<number>): string {
   return `${duration(seconds)} ago`;
 }
 
-/** CPU percent as somebody thinks of it: 0.34, 1.8, 12 cores. As domain/planning/cores.py says it. */
+/** CPU percent in cores: 0.34, 1.8, 12. The same as domain/planning/cores.py. */
 export function coresNumber(percentOfOne: Maybe<number>): string {
   if (!known(percentOfOne)) return DASH;
   const value = percentOfOne / 100;

@@ -1,4 +1,4 @@
-// What an operator can do about an incident, each with what it will do.
+// Actions on incidents, each with its effects.
 
 import { actions, type Consequence } from "./actions.svelte";
 import { cores, coresNumber, count, percent, plural } from "./format";
@@ -22,10 +22,10 @@ export function effects(wave: Wave): Consequence[] {
       : { title: "No query returns with this wave; it prepares for the next one." },
     { title: `${plural(wave.restore.length, "partition")} restored on ${wave.nodes.join(", ") || "the nodes there are"}${loadWords(wave) ? `, taking ${loadWords(wave)}` : ""}`, items: wave.restore },
     wave.rollback
-      ? { title: `Everything of ${wave.topology} that runs goes back to ${wave.checkpoint === null ? "its checkpoint" : `the checkpoint at epoch ${count(wave.checkpoint)}`} and is replayed.`, tone: "warn" }
-      : { title: "What runs is not touched." },
+      ? { title: `All running partitions of ${wave.topology} go back to ${wave.checkpoint === null ? "its checkpoint" : `the checkpoint at epoch ${count(wave.checkpoint)}`} and is replayed.`, tone: "warn" }
+      : { title: "Running partitions are not affected." },
   ];
-  if (left.length) found.push({ title: `${plural(left.length, "partition")} stay down until further nodes come`, items: left, tone: "warn" });
+  if (left.length) found.push({ title: `${plural(left.length, "partition")} stay down until further nodes join`, items: left, tone: "warn" });
   return found;
 }
 
@@ -35,7 +35,7 @@ export function approve(incident: Incident, wave: Wave): void {
     verb: "Approve",
     path: path(incident, "approve"),
     body: { proposal: wave.proposal },
-    explain: `Proposal ${wave.proposal} is carried out as it is. If a node comes or dies first, that is another proposal, and this one is refused.`,
+    explain: `Proposal ${wave.proposal} is carried out unchanged. If a node joins or fails first, there is a new proposal, and this one is refused.`,
     consequences: effects(wave),
   });
 }
@@ -45,8 +45,8 @@ export function pauseRecovery(incident: Incident): void {
     title: `Pause the recovery of incident ${incident.number}`,
     verb: "Pause",
     path: path(incident, "pause"),
-    explain: "Nothing new is planned and no node is asked for until somebody resumes it. What is under way goes on.",
-    consequences: [...downNow(incident, "stay down meanwhile"), ...underWay(incident)],
+    explain: "No further wave is planned and no node is requested until it is resumed. Waves under way continue.",
+    consequences: [...downNow(incident, "stay down during the pause"), ...underWay(incident)],
   });
 }
 
@@ -55,7 +55,7 @@ export function resumeRecovery(incident: Incident): void {
     title: `Resume the recovery of incident ${incident.number}`,
     verb: "Resume",
     path: path(incident, "resume"),
-    explain: "The recovery looks at the nodes there are now and plans the next wave; missing nodes are asked for again.",
+    explain: "The recovery plans the next wave with the present nodes and requests missing nodes again.",
     consequences: downNow(incident, "can be planned again"),
   });
 }
@@ -65,7 +65,7 @@ export function replan(incident: Incident): void {
     title: `Plan incident ${incident.number} anew`,
     verb: "Replan",
     path: path(incident, "replan"),
-    explain: "Throws away what is planned and not applied yet, ends a wait for replacements, and looks again with the nodes and priorities of now.",
+    explain: "Discards plans that are not applied yet, ends a wait for replacements, and plans again with the present nodes and priorities.",
     consequences: [...thrownAway(incident), ...downNow(incident, "are planned again")],
   });
 }
@@ -75,7 +75,7 @@ export function abort(incident: Incident): void {
     title: `Abort incident ${incident.number}`,
     verb: "Abort the recovery",
     path: path(incident, "abort"),
-    explain: "Ends the incident as it is. It cannot be opened again; whoever wants the rest back asks for a recovery of the topology.",
+    explain: "Ends the incident as it is. It cannot be opened again; a recovery of the topology restores the rest.",
     consequences: [...downNow(incident, "stay down"), ...underWay(incident)],
     danger: true,
   });
@@ -94,14 +94,14 @@ function downNow(incident: Incident, what: string): Consequence[] {
 
 function underWay(incident: Incident): Consequence[] {
   const plans = [...store.entities.plan.values()].filter((plan) => plan.incident === incident.number && ["published", "applied"].includes(plan.state) && !plan.caught_up_at);
-  return plans.map((plan) => ({ title: `Wave ${plan.wave} of ${plan.topology} (generation ${plan.generation}) goes on: ${plural(plan.restore.length, "partition")}.` }));
+  return plans.map((plan) => ({ title: `Wave ${plan.wave} of ${plan.topology} (generation ${plan.generation}) continues: ${plural(plan.restore.length, "partition")}.` }));
 }
 
 function thrownAway(incident: Incident): Consequence[] {
   const plans = [...store.entities.plan.values()].filter((plan) => plan.incident === incident.number && ["planned", "published"].includes(plan.state));
   const proposals = Object.values(incident.proposals ?? {});
   return [
-    ...plans.map((plan): Consequence => ({ title: `Wave ${plan.wave} of ${plan.topology} (generation ${plan.generation}) is thrown away`, items: plan.restore, tone: "warn" })),
-    ...proposals.map((one): Consequence => ({ title: `Proposal ${one.proposal} is withdrawn and made anew.` })),
+    ...plans.map((plan): Consequence => ({ title: `Wave ${plan.wave} of ${plan.topology} (generation ${plan.generation}) is discarded`, items: plan.restore, tone: "warn" })),
+    ...proposals.map((one): Consequence => ({ title: `Proposal ${one.proposal} is withdrawn and made again.` })),
   ];
 }

@@ -13,7 +13,7 @@ export function stops(): string[] {
   return [paths.fleet(), ...open, ...live.map((name) => paths.topology(name))];
 }
 
-/** Goes on every so many seconds; what it gives back ends it. Nothing happens for 0. */
+/** Changes the page every `seconds`; the returned function stops it. With 0 nothing happens. */
 export function roundTrip(seconds: number): (() => void) | undefined {
   if (!seconds) return undefined;
   const timer = setInterval(() => {

@@ -19,7 +19,7 @@ export function boxOf(drawn: readonly Drawn[]): Box {
   return { width: Math.round(Math.min(WIDEST, Math.max(NARROWEST, 25 + 7.3 * longest + 6 + 40 + 10))), height: HEIGHT };
 }
 
-/** How many letters of a name fit beside a rate of so many. */
+/** How many letters of a name fit beside a rate of a given length. */
 export const lettersOf = (box: Box, rate: number): number => Math.floor((box.width - 25 - 5 - 6 * rate - 10) / 7);
 
 export interface Placed {

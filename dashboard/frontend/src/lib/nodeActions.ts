@@ -1,4 +1,4 @@
-// What can be done to nodes, each with what will move or be lost.
+// Actions on nodes, each with the partitions that move or are lost.
 
 import { actions, type Consequence } from "./actions.svelte";
 import { boot } from "./boot";
@@ -41,12 +41,12 @@ export function drainNode(node: Node): void {
     const epoch = store.entities.topology.get(name)?.checkpoint_epoch ?? 0;
     return { title: `${plural(partitions.length, "partition")} of ${name} ${partitions.length === 1 ? "moves" : "move"}, restored from the checkpoint at epoch ${count(epoch)}`, items: partitions };
   });
-  if (!own.length) consequences.push({ title: "Nothing runs there: it only takes no partitions any more." });
+  if (!own.length) consequences.push({ title: "No partition runs there: the node only takes no new partitions." });
   else {
     const where = room.nodes === 1 ? "the other node has" : `the other ${room.nodes} nodes have`;
     const fits = needed <= room.free;
     consequences.push({
-      title: `They need ${cores(needed)}; ${room.nodes ? `${where} ${coresNumber(room.free)} free` : "no other node is alive"}, within the ${percent(boot.maxUtilisation)} that may be planned.${fits ? "" : " What does not fit stays until a further node comes."}`,
+      title: `They need ${cores(needed)}; ${room.nodes ? `${where} ${coresNumber(room.free)} free` : "no other node is alive"}, within the ${percent(boot.maxUtilisation)} that may be planned.${fits ? "" : " Partitions that do not fit stay until a further node joins."}`,
       tone: fits ? "idle" : "warn",
     });
   }
@@ -56,8 +56,8 @@ export function drainNode(node: Node): void {
     verb: "Drain",
     path: path(node, "drain"),
     explain: own.length
-      ? "Nothing new is planned there, and an incident moves away what runs there. When it is empty it may be stopped; until then it can be activated again."
-      : "Nothing new is planned there until it is activated again.",
+      ? "No partition is planned there any more, and an incident moves its partitions away. The empty node can be stopped; until then it can be activated again."
+      : "No partition is planned there until it is activated again.",
     consequences,
   });
 }
@@ -69,10 +69,10 @@ export function activateNode(node: Node): void {
     title: `Activate ${node.name}`,
     verb: "Activate",
     path: path(node, "activate"),
-    explain: "It may take partitions again. What has moved away stays where it is now; plans that are made from now on can use it.",
+    explain: "It can take partitions again. Partitions that have moved stay where they are; later plans can use the node.",
     consequences: [
       { title: `${cores(room.free)} of it can be planned` },
-      hosted.length ? { title: `${plural(hosted.length, "partition")} still there ${hosted.length === 1 ? "stays" : "stay"}`, items: hosted.map(named(byTopology(hosted))).sort(byName) } : { title: "Nothing runs there now." },
+      hosted.length ? { title: `${plural(hosted.length, "partition")} still there ${hosted.length === 1 ? "stays" : "stay"}`, items: hosted.map(named(byTopology(hosted))).sort(byName) } : { title: "No partition runs there now." },
     ],
   });
 }

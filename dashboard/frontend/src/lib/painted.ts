@@ -1,4 +1,4 @@
-// What can wait until the reader sees something.
+// Work that can wait until the page is visible.
 
-/** Resolves once what is in the document has been drawn; in a tab that nobody looks at, when somebody does. */
+/** Resolves once the document has been drawn; in a hidden tab, when it becomes visible. */
 export const painted = (): Promise<void> => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));

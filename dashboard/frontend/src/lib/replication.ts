@@ -1,4 +1,4 @@
-// A replication plan: what is asked, its address, and what the topology page makes of the answer.
+// A replication plan: the request, its address, and the rows of the topology page.
 
 import { humanise } from "./format";
 import type { CheckpointDetail } from "./checkpoints";
@@ -50,9 +50,9 @@ export const USUAL_PLANNER = "structure_aware";
 
 /** Planners with what is particular about each, the usual one first. */
 export const REPLICATION_PLANNERS: [string, string][] = [
-  [USUAL_PLANNER, "adds what gains most fidelity per partition, always with all that it needs"],
-  ["dynamic_programming", "exact; refuses what is too large for it"],
-  ["greedy", "takes what would hurt most if it failed alone; for comparison"],
+  [USUAL_PLANNER, "adds the partitions with the most fidelity per partition, always with all they need"],
+  ["dynamic_programming", "exact; refuses large topologies"],
+  ["greedy", "takes the partitions whose single failure costs most; for comparison"],
 ];
 
 export const replicationPlannerLabel = (name: string): string => humanise(name);
@@ -73,7 +73,7 @@ export function requestOf(topology: string, question: ReplicationQuestion): stri
   return `topologies/${encodeURIComponent(topology)}/replication-plan/${query.size ? `?${query}` : ""}`;
 }
 
-/** What protects one partition today, and what the plan makes of it. */
+/** The present protection of a partition, and the plan's choice. */
 export interface Protection {
   partition: Partition;
   /** Bytes of it in the newest checkpoint in storage; null where that is not known. */

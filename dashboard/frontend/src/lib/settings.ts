@@ -1,4 +1,4 @@
-// The thresholds of the installation: what each decides, and what a larger or smaller one does.
+// The thresholds of the installation: the effect of each, and of a larger or smaller value.
 
 import { spell } from "./format";
 
@@ -42,42 +42,42 @@ export const GROUPS: { title: string; note: string; thresholds: Threshold[] }[] 
     thresholds: [
       {
         name: "session_timeout", label: "Session timeout", variable: "RESURGE_SESSION_TIMEOUT", shown: (one) => spell(one.session_timeout),
-        effect: (one) => `A node that dies without a word is known to be lost after about ${spell(one.session_timeout)}: so long ZooKeeper keeps its registration.`,
-        larger: "Fewer false alarms where the network stutters; everything is recovered later.", smaller: "Sooner noticed; a long garbage collection may look like a death.",
+        effect: (one) => `A silent node counts as lost after about ${spell(one.session_timeout)}, when its ZooKeeper session ends.`,
+        larger: "Fewer false alarms on an unstable network; recovery starts later.", smaller: "Failures are noticed sooner; a long garbage collection may look like a failure.",
       },
       {
         name: "heartbeat_interval", label: "Heartbeat interval", variable: "RESURGE_HEARTBEAT_INTERVAL", shown: (one) => spell(one.heartbeat_interval),
-        effect: (one) => `Each node says every ${spell(one.heartbeat_interval)} that it is alive. Silence of ${spell(2 * one.heartbeat_interval)} confirms a registration that is gone, and ${spell(3 * one.heartbeat_interval)} confirms partitions that the driver misses.`,
+        effect: (one) => `Each node sends a heartbeat every ${spell(one.heartbeat_interval)}. Silence of ${spell(2 * one.heartbeat_interval)} confirms the end of its registration, and ${spell(3 * one.heartbeat_interval)} confirms that partitions are missing in the driver.`,
         larger: "Less traffic with very many nodes.", smaller: "Sooner confirmed.",
       },
       {
         name: "correlation_window", label: "Correlation window", variable: "RESURGE_CORRELATION_WINDOW", shown: (one) => spell(one.correlation_window),
         effect: (one) => `Nodes lost at most ${spell(one.correlation_window)} one after the other count as lost together.`,
-        larger: "A slow cascade counts as one correlated failure.", smaller: "Only what falls at the same moment counts together.",
+        larger: "A slow cascade counts as one correlated failure.", smaller: "Only simultaneous failures count together.",
       },
       {
         name: "correlation_threshold", label: "Correlation threshold", variable: "RESURGE_CORRELATION_THRESHOLD", shown: (one) => many(one.correlation_threshold, "node"),
-        effect: (one) => `From ${many(one.correlation_threshold, "node")} lost together on, queries return in waves, the most valuable first; below that everything returns at once when the replacements are there.`,
-        larger: "Small failures wait for replacements, in one step.", smaller: "Waves already after small failures.",
+        effect: (one) => `From ${many(one.correlation_threshold, "node")} lost together on, queries return in waves, the most valuable first; below that all return at once when the replacements have joined.`,
+        larger: "Small failures wait for replacements, in one step.", smaller: "Small failures are recovered in waves, too.",
       },
     ],
   },
   {
-    title: "Planning a recovery", note: "what fits where, and what counts as back",
+    title: "Planning a recovery", note: "node capacity, and when a query counts as back",
     thresholds: [
       {
-        name: "max_utilisation", label: "Most that is planned on a node", variable: "RESURGE_MAX_UTILISATION", shown: (one) => `${Math.round(one.max_utilisation * 100)} %`,
+        name: "max_utilisation", label: "Most CPU planned on a node", variable: "RESURGE_MAX_UTILISATION", shown: (one) => `${Math.round(one.max_utilisation * 100)} %`,
         effect: (one) => `No plan puts more than ${Math.round(one.max_utilisation * 100)} % of its capacity on a node; the rest is for catching up and for peaks.`,
-        larger: "More queries return on the nodes that are left; they catch up more slowly.", smaller: "More room to catch up; more waits for replacements.",
+        larger: "More queries return on the remaining nodes, but they catch up more slowly.", smaller: "More CPU to catch up, but more queries wait for replacements.",
       },
       {
         name: "theta", label: "Limit of relative latency (θ)", variable: "RESURGE_THETA", shown: (one) => `${one.theta.toFixed(2)}×`,
         effect: (one) => `A query is available while its mean latency is below ${one.theta.toFixed(2)} times what it was before the failure.`,
-        larger: "Queries count as back while they still catch up.", smaller: "Only what is quite normal again counts as back.",
+        larger: "Queries count as back while they still catch up.", smaller: "Queries count as back only at nearly normal latency.",
       },
       {
-        name: "replacement_delay", label: "Time until a replacement comes", variable: "RESURGE_REPLACEMENT_DELAY", shown: (one) => delayWords(one.replacement_delay),
-        effect: (one) => `The provider brings a new node ${delayWords(one.replacement_delay)} after it was asked. What-if and the look-ahead planner expect the same.`,
+        name: "replacement_delay", label: "Time until a replacement joins", variable: "RESURGE_REPLACEMENT_DELAY", shown: (one) => delayWords(one.replacement_delay),
+        effect: (one) => `The provider starts a new node ${delayWords(one.replacement_delay)} after the request. What-if and the look-ahead planner use this time.`,
       },
     ],
   },
@@ -86,12 +86,12 @@ export const GROUPS: { title: string; note: string; thresholds: Threshold[] }[] 
     thresholds: [
       {
         name: "checkpoint_interval", label: "Checkpoint interval", variable: "RESURGE_CHECKPOINT_INTERVAL", shown: (one) => spell(one.checkpoint_interval),
-        effect: (one) => `A global checkpoint starts every ${spell(one.checkpoint_interval)}, so a recovery replays about that much and what came since. A topology may name an interval of its own.`,
+        effect: (one) => `A global checkpoint starts every ${spell(one.checkpoint_interval)}, so a recovery replays up to about that much. A topology may have its own interval.`,
         larger: "Fewer uploads; more to replay.", smaller: "Less to replay; more uploads and more files.",
       },
       {
         name: "fault_injection", label: "Fault injection", variable: "RESURGE_FAULT_INJECTION", shown: (one) => (one.fault_injection ? "on" : "off"),
-        effect: (one) => (one.fault_injection ? "Operators may kill nodes from these pages, as an experiment. Switch it off in production." : "Nobody can kill a node from these pages."),
+        effect: (one) => (one.fault_injection ? "Operators may kill nodes from these pages, as an experiment. Switch it off in production." : "Nodes cannot be killed from these pages."),
       },
     ],
   },

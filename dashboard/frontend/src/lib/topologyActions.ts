@@ -1,4 +1,4 @@
-// What can be done to a topology, each with what it will do to what is running now.
+// Actions on a topology, each with its effects on the running partitions.
 
 import { actions } from "./actions.svelte";
 import { byName, count, plural } from "./format";
@@ -25,7 +25,7 @@ export function recoverTopology(topology: Topology): void {
     title: `Recover ${topology.name} now`,
     verb: "Recover now",
     path: `topologies/${encodeURIComponent(topology.name)}/recover/`,
-    explain: `Opens an incident, replaces what has failed, and rolls back to the checkpoint at epoch ${topology.checkpoint_epoch}. What was computed since is replayed; outputs stay exact.`,
+    explain: `Opens an incident, replaces what has failed, and rolls back to the checkpoint at epoch ${topology.checkpoint_epoch}. Later epochs are replayed; outputs stay exact.`,
     consequences: [
       ...(incident ? [{ title: `Incident ${incident.number} is recovering it already; what is asked for now becomes part of it.` }] : []),
       down.length ? { title: `${plural(down.length, "partition")} to restore`, items: down, tone: "warn" } : { title: "No partition has failed: the topology restarts from its checkpoint and pauses while it catches up.", tone: "warn" },
@@ -42,15 +42,15 @@ export function restoreCheckpoint(topology: Topology, checkpoint: Checkpoint): v
   const queries = [...store.entities.query.values()].filter((row) => row.topology === topology.name).length;
   const epochs = Math.max(0, topology.head_epoch - checkpoint.epoch);
   actions.ask({
-    title: `Put ${topology.name} back to epoch ${count(checkpoint.epoch)}`,
+    title: `Roll ${topology.name} back to epoch ${count(checkpoint.epoch)}`,
     verb: "Restore",
     path: `topologies/${encodeURIComponent(topology.name)}/restore/`,
     body: { checkpoint: checkpoint.epoch },
-    explain: "All of it loads this checkpoint, and what came since is replayed. Results of the replayed epochs are written again, the same as before where operators are deterministic.",
+    explain: "All partitions load this checkpoint and replay the epochs since. Results of the replayed epochs are written again; they are the same if all operators are deterministic.",
     consequences: [
       { title: `${plural(epochs, "epoch")} to replay`, tone: "warn" },
       { title: plural(queries, "query pauses while it catches up", "queries pause while they catch up"), tone: "warn" },
-      ...(checkpoint.epoch < topology.checkpoint_epoch ? [{ title: `Newer checkpoints, up to epoch ${count(topology.checkpoint_epoch)}, are undone: nothing is restored from them any more.`, tone: "warn" as const }] : []),
+      ...(checkpoint.epoch < topology.checkpoint_epoch ? [{ title: `Newer checkpoints, up to epoch ${count(topology.checkpoint_epoch)}, are undone: they cannot be restored any more.`, tone: "warn" as const }] : []),
     ],
     danger: true,
   });
@@ -61,7 +61,7 @@ export function pauseTopology(topology: Topology): void {
     title: `Pause ${topology.name}`,
     verb: "Pause",
     path: `topologies/${encodeURIComponent(topology.name)}/pause/`,
-    explain: "Takes no new input from the next epoch on, until somebody resumes it. Sources keep what comes meanwhile, as far as they can be read again.",
+    explain: "Reads no new input from the next epoch on, until it is resumed. Input that arrives during the pause is read later, if the source keeps it.",
     consequences: [{ title: `Epoch ${topology.head_epoch} is the newest now; results stop there.`, tone: "warn" }],
   });
 }
@@ -71,7 +71,7 @@ export function resumeTopology(topology: Topology): void {
     title: `Resume ${topology.name}`,
     verb: "Resume",
     path: `topologies/${encodeURIComponent(topology.name)}/resume/`,
-    explain: "Reads on from where it was paused, and catches up with what has come since.",
+    explain: "Continues from where it was paused, and catches up with the input since then.",
     consequences: [],
   });
 }
@@ -81,8 +81,8 @@ export function deployTopology(topology: Topology): void {
     title: `Deploy ${topology.name}`,
     verb: "Deploy",
     path: `topologies/${encodeURIComponent(topology.name)}/deploy/`,
-    explain: `Starts version ${topology.version} from nothing: state, checkpoints and problems of an earlier run are dropped, and its outputs are written anew.`,
-    consequences: topology.checkpoint_epoch ? [{ title: `The checkpoint at epoch ${topology.checkpoint_epoch} of the run before is dropped.`, tone: "warn" }] : [],
+    explain: `Starts version ${topology.version} without state: state, checkpoints and problems of an earlier run are deleted, and its outputs are written again.`,
+    consequences: topology.checkpoint_epoch ? [{ title: `The checkpoint at epoch ${topology.checkpoint_epoch} of the earlier run is deleted.`, tone: "warn" }] : [],
   });
 }
 
@@ -92,7 +92,7 @@ export function undeployTopology(topology: Topology): void {
     title: `Undeploy ${topology.name}`,
     verb: "Undeploy",
     path: `topologies/${encodeURIComponent(topology.name)}/undeploy/`,
-    explain: "Stops at the next epoch boundary and stays stopped. What was written stays; a later deployment starts from nothing.",
+    explain: "Stops at the next epoch boundary and stays stopped. Written outputs stay; a later deployment starts without state.",
     consequences: [{ title: `${plural(queries.length, "query", "queries")} ${queries.length === 1 ? "stops" : "stop"}`, items: queries, tone: "bad" }],
     danger: true,
   });

@@ -42,7 +42,7 @@ export interface Topology {
   refusals: Record<string, string>;
 }
 
-/** How a topology is to be recovered; null numbers are those of the installation. */
+/** The recovery policy of a topology; null numbers are the installation's. */
 export interface Policy {
   method: string;
   planner: string;

@@ -1,4 +1,4 @@
-// The plans of an incident as waves: what each brings back, what it took, and how far it has come.
+// The plans of an incident as waves: the queries each restores, its CPU, and its progress.
 
 import { readExplanation, type Explanation } from "./explanation";
 import { byName, seconds } from "./format";
