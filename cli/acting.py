@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 ENDED = frozenset({"succeeded", "failed", "given_up"})
-"""Of operations and of deliveries."""
+"""Final states of operations and of deliveries."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 
 OPERATION = (
@@ -48,9 +48,9 @@ def act(
     effects: Effects | None = None,
     body: Mapping[str, Any] | None = None,
 ) -> None:
-    """POST an action and show how it ended. With `effects` it is destructive and is asked about first.
+    """POST an action and show how it ended. An action with `effects` is destructive and needs a confirmation.
 
-    title: what is done, to follow «to». Raises `RefusedError` for an operation that failed, and
+    title: the action in words that follow "to". Raises `RefusedError` for an operation that failed, and
     `TimedOutError` for one that has not ended in time.
     """
     order = reasoned(session, order) if effects is None else confirmed(session, order, title, effects)
@@ -62,7 +62,7 @@ def act(
 
 
 def operation_await(session: Session, operation: dict[str, Any], order: Order, title: str) -> dict[str, Any]:
-    """The operation at its end, or as it is when `order` does not wait. Raises `TimedOutError`."""
+    """The operation when it has ended, or as it is now if `order` does not wait. Raises `TimedOutError`."""
     path = resource("operations", operation["id"])
     see = f"resurge operations show {operation['id']}"
     return followed(session, operation, order, title, path=path, see=see)
@@ -71,8 +71,8 @@ def operation_await(session: Session, operation: dict[str, Any], order: Order, t
 def followed(
     session: Session, row: dict[str, Any], order: Order, title: str, *, path: str, see: str
 ) -> dict[str, Any]:
-    """What goes on at `path`, at its end or as it is when `order` does not wait. see: the command that shows
-    it later. Raises `TimedOutError`."""
+    """The object at `path` when it has ended, or as it is now if `order` does not wait. see: the command that
+    shows it later. Raises `TimedOutError`."""
     started = time.monotonic()
     pause = FIRST_PAUSE
     further = f"it goes on, see `{see}`"

@@ -1,4 +1,4 @@
-"""Before a change: why, and for a destructive one what will happen and whether that is meant."""
+"""Before a change: ask for the reason, and show the effects of a destructive one and ask for confirmation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cli.words import listed, plain
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One line of what will happen. `names` are listed after it, shortened where they are many."""
+    """One line about an effect. `names` are listed after it, shortened if there are many."""
 
     text: str
     names: Sequence[str] = ()
@@ -27,14 +27,16 @@ Effects = Callable[[], Sequence[Effect]]
 
 
 def confirmed(session: Session, order: Order, title: str, effects: Effects) -> Order:
-    """`order` with a reason, after somebody said yes. `effects` is only called where it is shown.
+    """`order` with a reason, after a confirmation. `effects` is only called if its lines are shown.
 
-    Raises `click.UsageError` where nobody can be asked, and `RefusedError` for a no.
+    Raises `click.UsageError` without a terminal to ask on, and `RefusedError` if the answer is no.
     """
     if order.yes:
         return reasoned(session, order)
     if not session.interactive:
-        raise click.UsageError(f"nobody can be asked here whether to {title}: add --yes if it is meant")
+        raise click.UsageError(
+            f"there is no terminal to confirm that you want to {title}: add --yes to confirm"
+        )
     told(session, title, effects())
     order = reasoned(session, order)
     if not click.confirm("Go on?", err=True):
@@ -51,16 +53,16 @@ def permitted(row: Mapping[str, Any], action: str) -> None:
 
 
 def reasoned(session: Session, order: Order) -> Order:
-    """`order` with a reason: the one given, or one that is asked for."""
+    """`order` with a reason: the given one, or the answer to a question."""
     if order.reason:
         return order
     if not session.interactive:
-        raise click.UsageError("say why with --reason: every change is audited with its reason")
+        raise click.UsageError("give a reason with --reason: every change is audited with its reason")
     return replace(order, reason=click.prompt("Reason", err=True, value_proc=_reason).strip())
 
 
 def told(session: Session, title: str, effects: Sequence[Effect]) -> None:
-    """What will happen, on standard error."""
+    """Show the effects on standard error."""
     from rich.text import Text
 
     session.notes.print(Text(plain(title[:1].upper() + title[1:]), style="bold"))

@@ -1,4 +1,4 @@
-"""REST calls: one method for each kind, with every way of failing turned into a sentence and an exit code."""
+"""REST calls: one method for each kind. Every failure becomes a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cli.failures import (
 from cli.words import plain
 
 USER_AGENT = f"resurge-cli/{__version__}"
-"""The server's audit trail says «Command line» for whoever calls itself this."""
+"""The audit trail shows this user agent as "Command line"."""
 
 PAGE = 1000
 ATTEMPTS = 3
@@ -47,7 +47,7 @@ class Rest:
             base_url=f"{target.url}/api/v1/",
             headers=headers,
             timeout=httpx.Timeout(timeout, connect=min(timeout, 5.0)),
-            # The system's certificates, so that an authority of one's own has to be made known only once.
+            # The system's certificates, so that a private authority has to be installed only once.
             verify=ssl.create_default_context() if target.url.startswith("https:") else False,
         )
 
@@ -58,24 +58,24 @@ class Rest:
         return self._json(self._call("GET", path, params=params, repeatable=True))
 
     def tagged(self, path: str) -> tuple[Any, str]:
-        """An object, and the entity tag with which an edit holds only for what was read here."""
+        """An object and its entity tag: with the tag, an edit applies only to this version."""
         response = self._call("GET", path, repeatable=True)
         return self._json(response), response.headers.get("ETag", "")
 
     def document(self, path: str, params: Parameters, *, media_type: str) -> bytes:
-        """What is no object of REST, as it was sent; of this media type and no other."""
+        """A document other than JSON, as it was sent; its media type must be the given one."""
         response = self._call("GET", path, params=params, headers={"Accept": "*/*"}, repeatable=True)
         if response.headers.get("Content-Type", "").partition(";")[0] != media_type:
             raise self._no_resurge(response.status_code)
         return response.content
 
     def rows(self, path: str, params: Parameters | None = None, *, most: int = 0) -> list[dict[str, Any]]:
-        """The rows of a list resource, page by page; at most `most`, 0 for all there are."""
+        """The rows of a list resource, page by page; at most `most`, 0 for all."""
         found: list[dict[str, Any]] = []
         while True:
             wanted = min(PAGE, most - len(found)) if most else PAGE
             page = self.get(path, {**(params or {}), "limit": wanted, "offset": len(found)})
-            if isinstance(page, list):  # a list that the server gives whole
+            if isinstance(page, list):  # a list without pages
                 return page[:most] if most else page
             rows = page["results"]
             found += rows
@@ -83,24 +83,24 @@ class Rest:
                 return found
 
     def post(self, path: str, body: Any, *, key: str = "", timeout: float | None = None) -> Any:
-        """With an Idempotency-Key the call may be repeated when its answer is lost, and then is."""
+        """With an Idempotency-Key the call is repeated when its answer is lost."""
         headers = {"Idempotency-Key": key} if key else {}
         return self._json(
             self._call("POST", path, body=body, headers=headers, repeatable=bool(key), timeout=timeout)
         )
 
     def patch(self, path: str, body: Any, *, tag: str = "") -> Any:
-        """With a tag only what still has it is changed. It is then not repeated when its answer is lost: the
-        repetition would be refused for the change that the first one has made."""
+        """With a tag the object is changed only if it still has that tag. Such a call is not repeated when
+        its answer is lost: the first call's change would make the server refuse the second."""
         headers = {"If-Match": tag} if tag else {}
         return self._json(self._call("PATCH", path, body=body, headers=headers, repeatable=not tag))
 
     def put(self, path: str, body: Any) -> Any:
-        """Replace the whole, whatever there is."""
+        """Replace the whole object without a check of its version."""
         return self._json(self._call("PUT", path, body=body, headers={"If-Match": "*"}))
 
     def delete(self, path: str, reason: str, *, tag: str = "") -> None:
-        """With a tag only what still has it is deleted."""
+        """With a tag the object is deleted only if it still has that tag."""
         self._call("DELETE", path, params={"reason": reason}, headers={"If-Match": tag} if tag else {})
 
     def _call(
@@ -114,7 +114,7 @@ class Rest:
         repeatable: bool = False,
         timeout: float | None = None,
     ) -> httpx.Response:
-        """An answer that is a success; any other is raised as what it means."""
+        """A successful answer; any other is raised as the fitting error."""
         request = self._http.build_request(
             method,
             path,
@@ -129,7 +129,7 @@ class Rest:
             try:
                 response = self._http.send(request)
             except httpx.TransportError as error:
-                # Nobody there at all is told at once; a connection that was cut may be a restart.
+                # A refused connection is reported at once; a broken one may be a restart of the server.
                 cut = not isinstance(error, httpx.TimeoutException | httpx.ConnectError) or sent
                 sent = sent or cut
                 if last or not (repeatable and cut):
@@ -151,7 +151,7 @@ class Rest:
         where = self.target.url
         if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
             return TimedOutError(
-                f"{where} did not answer within {timeout:g} s: try again, or give it longer with --timeout"
+                f"{where} did not answer within {timeout:g} s: try again, or wait longer with --timeout"
             )
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             return UnreachableError(
@@ -176,7 +176,7 @@ class Rest:
         problems = _problems(response)
         if 300 <= status < 400:
             elsewhere = response.headers.get("Location", "elsewhere")
-            raise UnreachableError(f"{self.target.url} sends on to {elsewhere}: use that address")
+            raise UnreachableError(f"{self.target.url} redirects to {elsewhere}: use that address")
         if status == 401:
             raise self._unauthorised()
         if status == 403:
@@ -224,7 +224,7 @@ def _sentence(problems: list[str]) -> str:
 
 
 def _retry_after(response: httpx.Response) -> float | None:
-    """How long the server asks to wait before the same call is welcome, if it does and it is not too long."""
+    """Seconds that the server asks to wait before a retry; None without such a request or for a long wait."""
     if response.status_code != 429:
         return None
     try:

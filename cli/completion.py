@@ -1,4 +1,4 @@
-"""Names from the server for the shell's completion. Where none can be had, none come."""
+"""Names from the server for the shell's completion. Without an answer of the server there are none."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def names(kind: str, field: str = "name", describe: str = "") -> Completer:
 
 
 def words(known: Iterable[str]) -> Completer:
-    """Completes with what is known without asking anybody."""
+    """Completes with names that need no request."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         taken = context.params.get(parameter.name or "") or ()
@@ -95,7 +95,7 @@ def racks(context: click.Context, parameter: click.Parameter, incomplete: str) -
 
 
 def _rows(context: click.Context, path: Callable[[dict[str, Any]], str]) -> list[dict[str, Any]]:
-    """The rows at a path that may depend on what stands before on the command line."""
+    """The rows at a path that may depend on the arguments before."""
     return _asked(context, lambda rest: rest.rows(path(context.params), most=MOST))
 
 

@@ -1,7 +1,6 @@
 """Which server, with which token: options, environment, configuration file, or this checkout's own server.
 
-A token is only ever sent to the server it belongs to: one that is stored beside an address is not used for
-another address.
+A token is sent only to its own server: a token that is stored with one address is not used for another.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def target_find(url: str = "", variables: Mapping[str, str] | None = None) -> Ta
         raise ConfigurationError(
             "no server is configured: run `resurge login <url>`, or set RESURGE_URL and RESURGE_TOKEN"
         )
-    # RESURGE_TOKEN alone is meant for the server that is configured: whoever sets it knows which one that is.
+    # RESURGE_TOKEN alone belongs to the configured server.
     return Target(stored.url, token_check(given), "the environment") if given else stored
 
 
@@ -102,7 +101,7 @@ def url_check(text: str) -> str:
     if parts.username or parts.password:
         raise ConfigurationError("the address holds a user or a password: sign in with a token instead")
     if parts.query or parts.fragment:
-        raise ConfigurationError(f"{text!r} is not a server's address: leave out what follows the path")
+        raise ConfigurationError(f"{text!r} is not a server's address: leave out the query and the fragment")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     usual = {"http": 80, "https": 443}[parts.scheme]
     address = f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, usual) else "")
@@ -131,7 +130,7 @@ def _read(path: Path) -> Target | None:
     unknown = sorted(set(found) - set(FIELDS))
     if unknown or not isinstance(found.get("url"), str) or not isinstance(found.get("token", ""), str):
         what = f"has a field {unknown[0]!r}" if unknown else "does not name a url and a token as texts"
-        raise ConfigurationError(f"{path} {what}: correct it, or write it anew with `resurge login <url>`")
+        raise ConfigurationError(f"{path} {what}: correct it, or write it again with `resurge login <url>`")
     token = found.get("token", "")
     return Target(url_check(found["url"]), token_check(token) if token else "", str(path))
 
@@ -160,8 +159,8 @@ def _load(path: Path) -> dict[str, Any] | None:
         raise ConfigurationError(f"{path} cannot be read ({error.strerror}): check its rights") from error
     except ValueError as error:
         raise ConfigurationError(
-            f"{path} is not JSON ({error}): correct it, or write it anew with `resurge login <url>`"
+            f"{path} is not JSON ({error}): correct it, or write it again with `resurge login <url>`"
         ) from None
     if not isinstance(content, dict):
-        raise ConfigurationError(f"{path} is not an object: write it anew with `resurge login <url>`")
+        raise ConfigurationError(f"{path} is not an object: write it again with `resurge login <url>`")
     return content

@@ -1,4 +1,4 @@
-"""What can go wrong, each with the exit code a script sees and a sentence that says what to do."""
+"""The kinds of failures, each with an exit code for scripts and a sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ConfigurationError(CommandError):
 
 
 class UnreachableError(CommandError):
-    """No answer, or none that can be used."""
+    """No answer, or an answer that cannot be used."""
 
     exit_code = int(Exit.UNREACHABLE)
 
@@ -71,12 +71,12 @@ class TimedOutError(CommandError):
 
 
 class MissingError(CommandError):
-    """What was named is not there."""
+    """The named object does not exist."""
 
     exit_code = int(Exit.MISSING)
 
 
 class InterruptedByUserError(CommandError):
-    """Ctrl+C while something goes on elsewhere."""
+    """Ctrl+C while an operation continues on the server."""
 
     exit_code = int(Exit.INTERRUPTED)

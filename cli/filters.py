@@ -1,4 +1,4 @@
-"""Options that cut a list down. The server does it: rows that are not asked for are never sent."""
+"""Options that filter a list. The server applies them, so other rows are never sent."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def limit_option(default: int) -> Decorator:
         default=default,
         show_default=True,
         metavar=f"N|{ALL}",
-        help="at most so many, newest first",
+        help="the number of rows at most, newest first",
     )
 
 
@@ -81,9 +81,9 @@ def kinds_option(words: Sequence[str], help: str = "only these; repeatable") -> 
 def span_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--since` and `--until`, given to the command as times that REST takes."""
     until = click.option(
-        "--until", type=Moment(), metavar="TIME", help="only what was before: 2h (ago), or 2026-01-31T08:00"
+        "--until", type=Moment(), metavar="TIME", help="only rows before: 2h (ago), or 2026-01-31T08:00"
     )
     since = click.option(
-        "--since", type=Moment(), metavar="TIME", help="only from then on: 2h (ago), or 2026-01-31T08:00"
+        "--since", type=Moment(), metavar="TIME", help="only rows since: 2h (ago), or 2026-01-31T08:00"
     )
     return since(until(function))

@@ -1,4 +1,4 @@
-"""A secret that the server shows once: into a new file for its owner only, or printed where that is asked."""
+"""A secret that the server shows once: written to a new file for its owner only, or printed on request."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def keeping_options(secret: str) -> Callable[[Callable[..., Any]], Callable[...,
 
 
 def secret_keep(session: Session, keeping: Keeping, make: Make, secret: str, columns: Columns) -> None:
-    """Have it made, put its field `secret` where it belongs, and show the rest (with the secret if asked)."""
-    # The file comes first: nothing is made whose secret would then be lost.
+    """Make the object, write its field `secret` to the file, and show the rest (with the secret if asked)."""
+    # The file comes first: without it the new secret would be lost.
     handle = _private_file(keeping.file) if keeping.file else None
     try:
         row = make()

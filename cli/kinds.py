@@ -1,4 +1,4 @@
-"""The kinds of things that the server knows, for completion: what is not in here is still sent to it."""
+"""The server's kinds and states, for completion. A value that is not listed here is still sent."""
 
 from __future__ import annotations
 

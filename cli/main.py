@@ -1,4 +1,4 @@
-"""The program: its commands, and what becomes of what they raise."""
+"""The program: its commands and the handling of their errors."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def resurge() -> None:
       resurge login https://resurge.example.com
       resurge watch
       resurge incidents list --open
-      resurge nodes drain node-3 --reason "its disk is to be replaced"
+      resurge nodes drain node-3 --reason "its disk will be replaced"
       resurge what-if --rack rack-b
 
     \b
     Exit codes:
-      0 done                      4 no token, or it does not permit this
+      0 done                      4 no token, or not permitted
       1 refused, or failed        5 timed out
-      2 wrong usage, bad file     6 what was named is not there
+      2 wrong usage, bad file     6 named object not found
       3 server not reachable      130 interrupted
     """
 
@@ -63,7 +63,7 @@ def resurge() -> None:
 @resurge.command("completion")
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 def completion(shell: str) -> None:
-    """Print what makes a shell complete commands, and names from the server.
+    """Print the script that lets a shell complete commands and names from the server.
 
     \b
     Examples:
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that knows no ● gets a ?
+            stream.reconfigure(errors="replace")  # a terminal without ● gets a ?
     try:
         code = resurge.main(arguments, prog_name=PROGRAM, standalone_mode=False, obj=Session())
         sys.stdout.flush()
@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("resurge: interrupted\n")
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has seen enough; nothing may be flushed into the closed pipe.
+        # The reader has closed the pipe, so nothing may be flushed into it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     return code if isinstance(code, int) else Exit.OK

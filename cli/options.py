@@ -19,8 +19,8 @@ WAIT = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How a change is asked for. `reason` is empty until somebody was asked for it; `wait` is in seconds,
-    0 for not at all."""
+    """How a change is requested. `reason` is empty until the user has given it; `wait` is in seconds, 0 for
+    no wait."""
 
     reason: str = ""
     yes: bool = False
@@ -28,8 +28,8 @@ class Order:
     key: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def part(self, name: str) -> Order:
-        """For one of several requests of a command: a key belongs to one request, and each of them gets its
-        own that is as repeatable."""
+        """For one of several requests of a command: each request gets its own key, derived from the given
+        one, so that it can be repeated."""
         return replace(self, key=f"{self.key[:80]}/{name}"[:LONGEST_KEY])
 
 
@@ -55,7 +55,7 @@ def common_options() -> list[click.Parameter]:
             type=click.Choice(["json", "table"]),
             callback=_set_format,
             expose_value=False,
-            help="default: table on a terminal, json elsewhere",
+            help="default: table on a terminal, else json",
         ),
         click.Option(
             ["--url"], metavar="URL", callback=_set_url, expose_value=False, help="the server's address"
@@ -105,7 +105,7 @@ def reason_option(function: Callable[..., Any]) -> Callable[..., Any]:
         default="",
         metavar="TEXT",
         callback=_reason,
-        help="why; kept in the audit trail (asked for on a terminal)",
+        help="the reason, for the audit trail (asked for on a terminal)",
     )(function)
 
 
@@ -130,7 +130,7 @@ def changes(
         decorated: Callable[..., Any] = _key_option(command) if keyed else command
         decorated = _waiting_options(decorated) if waits else decorated
         if destructive:
-            yes = click.option("-y", "--yes", is_flag=True, help="do not ask whether it is meant")
+            yes = click.option("-y", "--yes", is_flag=True, help="do not ask for confirmation")
             decorated = yes(decorated)
         return reason_option(decorated)
 
@@ -159,7 +159,7 @@ def _key_option(function: Callable[..., Any]) -> Callable[..., Any]:
         "--idempotency-key",
         metavar="KEY",
         callback=_key,
-        help="the same key again is the same change, not another one (default: a new key)",
+        help="a request with the same key is not carried out twice (default: a new key)",
     )(function)
 
 

@@ -1,4 +1,4 @@
-"""What a command answers: the objects of REST as JSON, or a table of what matters in them.
+"""The output of a command: the objects of REST as JSON, or a table of their main fields.
 
 JSON is what REST sent, unchanged: its fields are those of the OpenAPI document. Tables are for reading, and
 may change; scripts read JSON.
@@ -26,7 +26,8 @@ Cell = Callable[[Row], "str | Text | None"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`value` makes a cell of a row. Columns with a `least_width` need a terminal that is so wide."""
+    """`value` makes a cell of a row. A column with a `least_width` is shown on terminals of at least that
+    width."""
 
     title: str
     value: Cell
@@ -43,7 +44,7 @@ def field(name: str) -> Cell:
 
 
 def show_rows(session: Session, rows: Sequence[Row], columns: Columns, *, empty: str) -> None:
-    """A list: JSON array or table; `empty` is said, on standard error, where a table would have no rows."""
+    """A list: JSON array or table; for a table without rows `empty` is written to standard error."""
     if session.format == "json":
         dump(rows)
     elif rows:
@@ -65,7 +66,7 @@ def dump(value: Any) -> None:
 
 
 def dump_line(value: Any) -> None:
-    """One object a line, for what does not end."""
+    """One object per line, for endless output."""
     click.echo(json.dumps(value, separators=(",", ":")))
 
 

@@ -1,4 +1,4 @@
-"""What one call shares: the server, where output goes, and whether somebody is there to ask."""
+"""The context of one call: the server, the output, and whether there is a terminal to ask on."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Session:
 
     @property
     def format(self) -> Format:
-        """Tables are for people; whoever reads through a pipe gets JSON."""
+        """Tables are for terminals; a pipe gets JSON."""
         return self.asked_format or ("table" if sys.stdout.isatty() else "json")
 
     @property
     def interactive(self) -> bool:
-        """Whether a question would be seen and could be answered."""
+        """Whether there is a terminal for questions and answers."""
         return sys.stdin.isatty() and sys.stderr.isatty()
 
     @cached_property

@@ -1,4 +1,5 @@
-"""One vocabulary for every state: a colour, a sign for those who do not see it, and the word itself."""
+"""One vocabulary for every state: a colour, a sign for readers who cannot see the colour, and the word
+itself."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Plan = Mapping[str, Any]
 
 
 def wave_state(plan: Plan) -> str:
-    """The plan's state, as an operator sees it: what is applied replays until it has caught up."""
+    """The plan's state for the operator: an applied plan replays until its partitions have caught up."""
     shown = str(plan["state"])
     if shown in ("applied", "superseded") and plan["caught_up_at"]:
         return "caught up"
@@ -24,6 +24,6 @@ def wave_queries(plan: Plan) -> list[str]:
 
 
 def wave_nodes(plan: Plan) -> list[str]:
-    """Where it restores what it restores."""
+    """The nodes on which it restores partitions."""
     homes = {plan["assignment"].get(partition) for partition in plan["restore"]}
     return sorted((str(node) for node in homes if node), key=by_name)

@@ -1,4 +1,4 @@
-"""Numbers, times and texts as an operator reads them. What is not known is a dash, never a zero."""
+"""Numbers, times and texts for operators. An unknown value is a dash, never a zero."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def tidy(text: str) -> str:
 
 
 def sparkline(points: Sequence[tuple[float, float]], end: float, width: int = 24) -> str:
-    """A share from 0 to 1 over time, as a row of bars. points: from when on it has a value, in order."""
+    """A share from 0 to 1 over time, as a row of bars. points: (time, value from then on), in order."""
     bars = "▁▂▃▄▅▆▇█"
     drawn = ""
     for column in range(width if points else 0):

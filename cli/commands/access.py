@@ -1,4 +1,4 @@
-"""Signing in, and tokens: typed or read from a file, never an argument, and shown only when asked for."""
+"""Signing in, and tokens: they are typed or read from a file, never arguments, and shown only on request."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ TOKEN = tuple(Column(column.title.lower(), column.value) for column in TOKENS)
 )
 @with_session
 def login(session: Session, server: str | None, token_file: str | None) -> None:
-    """Keep a server's address and a token, in a file that only you can read.
+    """Store a server's address and a token in a file that only you can read.
 
     The token comes from the dashboard, from an administrator, or from `resurge tokens create`.
 
@@ -66,7 +66,7 @@ def login(session: Session, server: str | None, token_file: str | None) -> None:
     """
     url = url_check(server) if server else target_find(session.url).url
     if travels_openly(url):
-        session.say(f"! {url} is not encrypted: everybody on the way can read the token. Use https://")
+        session.say(f"! {url} is not encrypted: others on the network can read the token. Use https://")
     token = _token_ask(session, url) if token_file is None else _token_read(token_file)
     target = Target(url, token_check(token), "what you entered")
     from cli.client import Rest
@@ -76,7 +76,7 @@ def login(session: Session, server: str | None, token_file: str | None) -> None:
         me = rest.get(resource("me"))
     except UnauthorisedError:
         raise UnauthorisedError(
-            f"{url} does not accept this token: copy it again; nothing was kept"
+            f"{url} does not accept this token: copy it again; nothing was stored"
         ) from None
     finally:
         rest.close()
@@ -87,7 +87,7 @@ def login(session: Session, server: str | None, token_file: str | None) -> None:
 
 def _token_ask(session: Session, url: str) -> str:
     if not session.interactive:
-        raise click.UsageError("nobody can be asked for the token here: use --token-file")
+        raise click.UsageError("there is no terminal to ask for the token: use --token-file")
     answer: str = click.prompt(f"Token for {url}", hide_input=True, err=True)
     return answer
 
@@ -102,7 +102,7 @@ def _token_read(file: str) -> str:
 @click.command(cls=ResurgeCommand)
 @with_session
 def logout(session: Session) -> None:
-    """Forget the kept address and token. The token stays valid: `resurge tokens revoke` ends it."""
+    """Delete the stored address and token. The token stays valid: `resurge tokens revoke` ends it."""
     path = config_path()
     try:
         path.unlink()
@@ -117,7 +117,7 @@ def logout(session: Session) -> None:
 @click.command(cls=ResurgeCommand)
 @with_session
 def whoami(session: Session) -> None:
-    """Which server, as whom, with which role."""
+    """Show the server, the user and the role."""
     me = session.rest.get(resource("me"))
     show(session, {**me, "url": session.target.url, "configured_in": session.target.source}, WHO)
 
@@ -130,7 +130,7 @@ def tokens() -> None:
 @tokens.command("list")
 @with_session
 def list_(session: Session) -> None:
-    """By key, which is how a token begins. Their texts are kept nowhere."""
+    """Your tokens, by key (the beginning of a token). The server does not store their texts."""
     show_rows(session, session.rest.rows(resource("tokens")), TOKENS, empty="You have no token.")
 
 
@@ -161,7 +161,7 @@ class Lifetime(click.ParamType[float]):
 @changes(waits=False)
 @with_session
 def create(session: Session, lifetime: float, keeping: Keeping, order: Order) -> None:
-    """Make a token. The server shows it this once, so say where it goes.
+    """Make a token. The server shows it only once, so say where to write it.
 
     \b
     Examples:
@@ -183,7 +183,7 @@ def _made(session: Session, body: dict[str, Any]) -> dict[str, Any]:
 @changes(destructive=True, waits=False)
 @with_session
 def revoke(session: Session, key: str, order: Order) -> None:
-    """End a token at once. KEY is how it begins, as `resurge tokens list` shows it.
+    """Revoke a token at once. KEY is its beginning, as `resurge tokens list` shows it.
 
     \b
     Example:
@@ -193,8 +193,8 @@ def revoke(session: Session, key: str, order: Order) -> None:
     def effects() -> list[Effect]:
         own = session.target.token.startswith(key)
         return [
-            Effect(f"Whatever uses {key} is refused from now on.", warning=True),
-            *([Effect("It is the token this command uses itself.", warning=True)] if own else []),
+            Effect(f"Programs that use {key} are refused from now on.", warning=True),
+            *([Effect("This command itself uses this token.", warning=True)] if own else []),
         ]
 
     order = confirmed(session, order, f"revoke the token {key}", effects)

@@ -1,4 +1,4 @@
-"""`resurge webhooks test|deliveries|delivery|redeliver`: what was sent to whom, and what came of it."""
+"""`resurge webhooks test|deliveries|delivery|redeliver`: deliveries and their outcomes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ATTEMPTS = (
 @changes()
 @with_session
 def test(session: Session, name: str, order: Order) -> None:
-    """Send a `webhook.test`, also while it is disabled, and see what is answered. It is tried once.
+    """Send a `webhook.test`, also to a disabled webhook, and show the answer. It is tried once.
 
     \b
     Example:
@@ -79,7 +79,7 @@ def deliveries(
     limit: int,
     **given: Any,
 ) -> None:
-    """What was sent to it and what came of it, newest first; two weeks are kept.
+    """The deliveries of a webhook and their outcomes, newest first; they are kept for two weeks.
 
     \b
     Examples:
@@ -96,7 +96,7 @@ def deliveries(
 @click.argument("delivery", shell_complete=completion.deliveries)
 @with_session
 def delivery(session: Session, name: str, delivery: str) -> None:
-    """One delivery with every attempt; as JSON with the body that is sent."""
+    """One delivery with every attempt; as JSON also with its body."""
     number = webhook_id(session.rest, name)
     row = session.rest.get(resource("webhooks", number, "deliveries", delivery))
     show(session, row, DELIVERY)
@@ -111,7 +111,7 @@ def delivery(session: Session, name: str, delivery: str) -> None:
 @changes()
 @with_session
 def redeliver(session: Session, name: str, delivery: str, order: Order) -> None:
-    """Send it again, under the same id, with all its tries.
+    """Send a delivery again, under the same id, with all its tries.
 
     \b
     Example:
@@ -122,7 +122,7 @@ def redeliver(session: Session, name: str, delivery: str, order: Order) -> None:
 
 
 def _deliver(session: Session, number: int, action: tuple[str, ...], order: Order, title: str) -> None:
-    """Ask for a delivery and show how it ended. Raises `RefusedError` for one that was given up."""
+    """Request a delivery and show how it ended. Raises `RefusedError` for one that was given up."""
     order = reasoned(session, order)
     path = resource("webhooks", number, *action)
     row = session.rest.post(path, {"reason": order.reason}, key=order.key)

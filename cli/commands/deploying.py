@@ -1,4 +1,4 @@
-"""`resurge topologies create|update|deploy`: from a file, a ready-made pipeline, or what is there already."""
+"""`resurge topologies create|update|deploy`: from a file, a ready-made pipeline, or an existing topology."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILES = frozenset({".yaml", ".yml", ".json"})
 
 
 def specification_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--file` or `--pipeline` and what may be changed in it, given to the command as one dictionary: the
+    """`--file` or `--pipeline` and the options that change it, given to the command as one dictionary: the
     fields of REST's request."""
 
     @wraps(function)
@@ -37,7 +37,7 @@ def specification_options(function: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError("give either --file or --pipeline")
         asked = {field: value for field in OF_SOURCES if (value := given.pop(field)) is not None}
         if "input" in asked and "://" not in asked["input"]:
-            # The server resolves relative paths where it runs, which is not here.
+            # The server would resolve a relative path in its own directory.
             asked["input"] = str(Path(asked["input"]).expanduser().absolute())
         if pipeline:
             asked["pipeline"] = pipeline
@@ -54,10 +54,14 @@ def specification_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--pipeline", shell_complete=completion.PIPELINES, help="a ready-made one"),
         click.option(
-            "--input", type=click.Path(), help="what its sources read: a file of the server, or a URL"
+            "--input", type=click.Path(), help="the input of its sources: a file on the server, or a URL"
         ),
         click.option("--rate", type=click.IntRange(min=1), help="tuples per second"),
-        click.option("--limit", type=click.IntRange(min=1), help="complete after so many tuples"),
+        click.option(
+            "--limit",
+            type=click.IntRange(min=1),
+            help="number of tuples after which the topology is complete",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -65,7 +69,7 @@ def specification_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def specification_read(file: str) -> str:
-    """The text of a specification; what it says is the server's to judge. Raises `click.UsageError`."""
+    """The text of a specification; the server checks it. Raises `click.UsageError`."""
     try:
         text = sys.stdin.read(LARGEST + 1) if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -124,9 +128,9 @@ def update(session: Session, name: str, file: str, order: Order) -> None:
 @changes()
 @with_session
 def deploy(session: Session, name: str | None, asked: dict[str, Any], order: Order) -> None:
-    """Start a topology from nothing: one that is there, or from a file or pipeline.
+    """Start a topology without state: an existing one, or one from a file or pipeline.
 
-    With --file a topology NAME that is there already gets a new version. It must not be running.
+    With --file an existing topology NAME gets a new version. It must not be running.
 
     \b
     Examples:
@@ -139,7 +143,7 @@ def deploy(session: Session, name: str | None, asked: dict[str, Any], order: Ord
     if "spec" in asked and name is not None and _is_there(session, name):
         if len(asked) > 1:
             raise click.UsageError(
-                f"{name} is there already: its new version says itself what it reads, leave out "
+                f"{name} exists already, and its new version names its input: leave out "
                 f"{', '.join(f'--{field}' for field in OF_SOURCES)}"
             )
         _update(session, name, asked["spec"], order)

@@ -33,7 +33,7 @@ PAGE = 1000
 
 @click.group(cls=ResurgeGroup)
 def events() -> None:
-    """What happened, numbered without a hole, and what happens now."""
+    """Past and new events, numbered without gaps."""
 
 
 @events.command("list")
@@ -106,7 +106,7 @@ def follow(
     topologies: tuple[str, ...],
     metrics: bool,
 ) -> None:
-    """Events as they happen, one a line, until Ctrl+C. A lost connection comes back without losing one.
+    """Events as they happen, one per line, until Ctrl+C. After a lost connection no event is missing.
 
     \b
     Examples:
@@ -144,10 +144,10 @@ def newest_sequence(session: Session) -> int:
 
 
 def _catch_up(session: Session, after: int, write: Callable[[Row], None]) -> int:
-    """Read over REST what the websocket does not send any more; returns the number to go on from."""
+    """Read over REST the events that the websocket no longer sends; returns the number to go on from."""
     while True:
         try:
-            if newest_sequence(session) < after:  # the database is another one, and numbers began anew
+            if newest_sequence(session) < after:  # another database, whose numbers started again
                 after = 0
             for page in pages(session, after):
                 for event in page["results"]:

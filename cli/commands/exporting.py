@@ -30,7 +30,7 @@ ENDINGS = {".json": "json", ".html": "html", ".htm": "html", ".md": "md"}
 )
 @with_session
 def export(session: Session, number: int, form: str | None, file: str | None) -> None:
-    """Everything about an incident as one document, or as a report for those who were not there.
+    """Everything about an incident as one document, or as a report for readers.
 
     Samples of availability are kept for a day, so export before. FILE is replaced if it is there.
 

@@ -1,4 +1,4 @@
-"""`resurge incidents`: failures and their recoveries, and deciding about them."""
+"""`resurge incidents`: failures, their recoveries, and the operator's decisions."""
 
 from __future__ import annotations
 
@@ -146,9 +146,9 @@ def plans_(session: Session, number: int) -> None:
 @changes(destructive=True)
 @with_session
 def approve(session: Session, number: int, proposal: str | None, order: Order) -> None:
-    """Have a proposed plan carried out: the one named, or all that wait.
+    """Approve a proposed plan: the named one, or all that wait.
 
-    Exactly what is listed is approved. A plan that was overtaken meanwhile is refused.
+    Only the listed plans are approved. A plan that was replaced in the meantime is refused.
 
     \b
     Examples:
@@ -156,7 +156,7 @@ def approve(session: Session, number: int, proposal: str | None, order: Order) -
       resurge incidents approve 7 --proposal hashtags-5-1 --reason "revenue first"
     """
     path = resource("incidents", number, "approve")
-    title = f"approve what incident {number} proposes"
+    title = f"approve the plans of incident {number}"
     if proposal is not None:
         return act(session, path, order, title=f"approve {proposal}", body={"proposal": proposal})
     waiting = _proposals(session, number)
@@ -176,9 +176,9 @@ def _proposals(session: Session, number: int) -> dict[str, Row]:
 
 def _proposed(topology: str, proposal: Row) -> Effect:
     back = (
-        "everything that runs goes back to the checkpoint"
+        "all running partitions go back to the checkpoint"
         if proposal["rollback"]
-        else "what runs is not touched"
+        else "running partitions are not affected"
     )
     text = (
         f"{proposal['proposal']}, wave {proposal['wave']} of {topology}: "
@@ -193,7 +193,7 @@ def _proposed(topology: str, proposal: Row) -> Effect:
 @changes()
 @with_session
 def pause(session: Session, number: int, order: Order) -> None:
-    """Plan nothing further until resumed; what is under way goes on."""
+    """Plan no further wave until resumed; waves under way continue."""
     act(
         session,
         resource("incidents", number, "pause"),
@@ -221,7 +221,7 @@ def resume(session: Session, number: int, order: Order) -> None:
 @changes(destructive=True)
 @with_session
 def replan(session: Session, number: int, order: Order) -> None:
-    """Throw away what is not applied yet, and plan anew with the nodes there are now."""
+    """Discard waves that are not applied yet, and plan again with the present nodes."""
 
     def effects() -> Sequence[Effect]:
         row = session.rest.get(resource("incidents", number))
@@ -230,13 +230,13 @@ def replan(session: Session, number: int, order: Order) -> None:
         thrown = [one for one in plans if one["state"] in ("planned", "published")]
         return [
             *(
-                Effect(f"Wave {one['wave']} of {one['topology']} is thrown away", one["restore"], True)
+                Effect(f"Wave {one['wave']} of {one['topology']} is discarded", one["restore"], True)
                 for one in thrown
             ),
             *_down(session, row, "are planned again"),
         ]
 
-    title = f"plan incident {number} anew"
+    title = f"plan incident {number} again"
     act(session, resource("incidents", number, "replan"), order, title=title, effects=effects)
 
 
@@ -245,7 +245,7 @@ def replan(session: Session, number: int, order: Order) -> None:
 @changes(destructive=True)
 @with_session
 def abort(session: Session, number: int, order: Order) -> None:
-    """Stop recovering; what is down stays down until somebody asks for a recovery.
+    """Stop the recovery. Partitions that are down stay down until a recovery is requested.
 
     \b
     Example:
@@ -258,7 +258,7 @@ def abort(session: Session, number: int, order: Order) -> None:
         return [
             *_down(session, row, "stay down"),
             Effect(
-                "It cannot be opened again: `resurge topologies recover` brings back the rest.", warning=True
+                "It cannot be opened again: `resurge topologies recover` restores the rest.", warning=True
             ),
         ]
 
@@ -267,7 +267,7 @@ def abort(session: Session, number: int, order: Order) -> None:
 
 
 def _down(session: Session, incident: Row, what: str) -> list[Effect]:
-    """What has no plan now, and the queries that are not available."""
+    """The partitions without a plan, and the queries that are not available."""
     found: list[Effect] = []
     for topology in incident["topologies"]:
         failed = session.rest.rows(resource("topologies", topology, "partitions"), {"state": "failed"})

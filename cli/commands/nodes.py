@@ -62,7 +62,7 @@ def nodes() -> None:
 @nodes.command("list")
 @state_option("node")
 @click.option("--rack", shell_complete=completion.racks, help="only those in it")
-@click.option("--standby", is_flag=True, help="only those that wait to replace another one")
+@click.option("--standby", is_flag=True, help="only standby nodes")
 @with_session
 def list_(session: Session, wanted: tuple[str, ...], rack: str | None, standby: bool) -> None:
     """All nodes with their state, load and how long they have been silent.
@@ -100,7 +100,7 @@ def drain(session: Session, name: str, order: Order) -> None:
 
     \b
     Example:
-      resurge nodes drain node-3 --reason "its disk is to be replaced" --yes
+      resurge nodes drain node-3 --reason "its disk will be replaced" --yes
     """
 
     def effects() -> list[Effect]:
@@ -170,7 +170,7 @@ def _by_topology(partitions: Sequence[Row], one: str, many: str) -> list[Effect]
 
 
 def _predicted(session: Session, name: str, partitions: Sequence[Row]) -> list[Effect]:
-    """Which queries stop and for how long, as the simulator sees it; nothing where it cannot be asked now."""
+    """The queries that stop and for how long, as the simulator predicts; nothing if it is not available."""
     if not partitions:
         return []
     question: dict[str, Any] = {"nodes": [name], "algorithms": ["best_density"], "points": 2}

@@ -1,4 +1,4 @@
-"""`resurge queries` and `resurge policy`: what is available, what comes back first, and how."""
+"""`resurge queries` and `resurge policy`: availability, priorities, and how topologies are recovered."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ POLICY = (
 
 
 def _or_installation(value: float | None, unit: str) -> str:
-    return "that of the installation (`resurge settings show`)" if value is None else f"{value:g} {unit}"
+    return "the installation's value (`resurge settings show`)" if value is None else f"{value:g} {unit}"
 
 
 def _budget(partitions: int | None) -> str:
@@ -61,7 +61,7 @@ def _budget(partitions: int | None) -> str:
 
 
 class NumberOrDefault(click.ParamType[float | str]):
-    """A number, or the word for that of the installation."""
+    """A number, or the word for the installation's value."""
 
     name = "number"
 
@@ -76,7 +76,7 @@ class NumberOrDefault(click.ParamType[float | str]):
 
 @click.group(cls=ResurgeGroup)
 def queries() -> None:
-    """What is available, and what comes back first."""
+    """Availability and priorities of queries."""
 
 
 @queries.command("list")
@@ -109,7 +109,7 @@ def list_(session: Session, topology: str | None, down: bool) -> None:
 @changes(waits=False)
 @with_session
 def prioritise(session: Session, topology: str, priorities: tuple[str, ...], order: Order) -> None:
-    """Set what queries are worth, 1 to 10; those worth most come back first.
+    """Set priorities of queries, 1 to 10; queries with the highest priority return first.
 
     \b
     Example:
@@ -143,16 +143,18 @@ def policy() -> None:
 @click.argument("topology", shell_complete=completion.TOPOLOGIES)
 @with_session
 def show_(session: Session, topology: str) -> None:
-    """Method, planner, rollback, approval, and when failures belong together."""
+    """Method, planner, rollback, approval, and the definition of a correlated failure."""
     show(session, session.rest.get(resource("topologies", topology, "policy")), POLICY)
 
 
 @policy.command("set")
 @click.argument("topology", shell_complete=completion.TOPOLOGIES)
 @click.option("--method", type=click.Choice(METHODS), help="auto: incremental for a correlated failure")
-@click.option("--planner", type=click.Choice(PLANNERS), help="who chooses what returns first")
-@click.option("--rollback", type=click.Choice(ROLLBACKS), help="whether only what failed replays")
-@click.option("--approval", type=click.Choice(APPROVALS), help="whether somebody confirms each plan")
+@click.option(
+    "--planner", type=click.Choice(PLANNERS), help="the planner that chooses which queries return first"
+)
+@click.option("--rollback", type=click.Choice(ROLLBACKS), help="which partitions replay")
+@click.option("--approval", type=click.Choice(APPROVALS), help="whether an operator must confirm each plan")
 @click.option(
     "--correlation-threshold", type=NumberOrDefault(), metavar="NODES|default", help="nodes lost together"
 )
@@ -166,7 +168,7 @@ def show_(session: Session, topology: str) -> None:
 @changes(waits=False)
 @with_session
 def set_(session: Session, topology: str, order: Order, **given: Any) -> None:
-    """Change some of it, also in the middle of an incident.
+    """Change some fields, also during an incident.
 
     \b
     Examples:

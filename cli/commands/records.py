@@ -1,4 +1,4 @@
-"""What is kept: checkpoints, operations, problems, the audit trail, and what the installation is set to."""
+"""Records: checkpoints, operations, problems, the audit trail, and the installation's settings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PROBLEMS = (
     Column("TOPOLOGY", field("topology"), least_width=80),
     Column("TIMES", lambda row: count(row["count"]), right=True, least_width=100),
     Column("WHERE", field("where"), least_width=120),
-    Column("WHAT, AND WHAT TO DO", lambda row: plain(f"{row['what']} {row['hint']}".strip())),
+    Column("PROBLEM AND REMEDY", lambda row: plain(f"{row['what']} {row['hint']}".strip())),
 )
 AUDIT = (
     Column("WHEN", lambda row: clock(row["at"])),
@@ -77,7 +77,7 @@ PIPELINES = (Column("NAME", field("name")), Column("DESCRIPTION", field("descrip
 
 @click.group(cls=ResurgeGroup)
 def checkpoints() -> None:
-    """What a recovery can start from."""
+    """Checkpoints, from which a recovery starts."""
 
 
 @checkpoints.command("list")
@@ -102,7 +102,7 @@ def checkpoints_list(
 
 @click.group(cls=ResurgeGroup)
 def operations() -> None:
-    """Asynchronous actions, and how they ended."""
+    """Asynchronous actions and their outcomes."""
 
 
 @operations.command("list")
@@ -157,7 +157,7 @@ def operations_show(session: Session, operation: str, wait: bool, wait_timeout: 
 
 @click.group(cls=ResurgeGroup)
 def problems() -> None:
-    """What went wrong, and what to do about it."""
+    """Problems, each with its remedy."""
 
 
 @problems.command("list")
@@ -183,16 +183,16 @@ def audit() -> None:
 @audit.command("list")
 @click.option("--actor", metavar="USER", shell_complete=completion.audited("actors"), help="who did it")
 @click.option("--action", shell_complete=completion.audited("actions"), help="for instance `topology.policy`")
-@click.option("--target", help="what it was done to")
+@click.option("--target", help="the target of the action")
 @click.option(
-    "--door", "doors", multiple=True, type=click.Choice(DOORS), help="where it came through; repeatable"
+    "--door", "doors", multiple=True, type=click.Choice(DOORS), help="the interface that was used; repeatable"
 )
 @click.option("--search", metavar="TEXT", help="in target, action and reason")
 @span_options
 @limit_option(50)
 @with_session
 def audit_list(session: Session, doors: tuple[str, ...], limit: int, **given: Any) -> None:
-    """The audit trail, newest first; as JSON with what was before and after.
+    """The audit trail, newest first; as JSON with the values before and after.
 
     \b
     Examples:
@@ -206,7 +206,7 @@ def audit_list(session: Session, doors: tuple[str, ...], limit: int, **given: An
 
 @click.group(cls=ResurgeGroup)
 def settings() -> None:
-    """What this installation was started with."""
+    """The settings of this installation."""
 
 
 @settings.command("show")

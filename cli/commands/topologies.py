@@ -1,4 +1,4 @@
-"""`resurge topologies`: what runs, and changing what it does."""
+"""`resurge topologies`: show and change topologies."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ name_argument = click.argument("name", shell_complete=completion.TOPOLOGIES)
 
 @click.group(cls=ResurgeGroup)
 def topologies() -> None:
-    """What runs, and changing what it does."""
+    """Show and change topologies."""
 
 
 @topologies.command("list")
@@ -125,7 +125,7 @@ def replication_plan(session: Session, name: str, budget: int | None, planner: s
     going_on = sum(query["tentative"] for query in plan["queries"])
     session.say(
         f"If all of {name} failed at once, {percent(plan['fidelity_after'])} of its output and "
-        f"{going_on} of {plural(len(plan['queries']), 'query', 'queries')} would go on with replicas of "
+        f"{going_on} of {plural(len(plan['queries']), 'query', 'queries')} would continue with replicas of "
         f"{len(plan['chosen'])} of {plural(plan['total'], 'partition')}; {plan['note']}; "
         f"rates: {plan['rates_note']}"
     )
@@ -150,11 +150,11 @@ def undeploy(session: Session, name: str, order: Order) -> None:
         return [
             Effect(f"It is {row['status']}; it ends at the next epoch boundary."),
             Effect(
-                f"{plural(row['queries_total'], 'query', 'queries')} of it give no results any more.",
+                f"{plural(row['queries_total'], 'query', 'queries')} of it will give no more results.",
                 warning=True,
             ),
             Effect(
-                "When it is deployed again it starts from nothing, without its checkpoints.", warning=True
+                "When it is deployed again it starts without state and without its checkpoints.", warning=True
             ),
         ]
 
@@ -182,7 +182,9 @@ def recover(session: Session, name: str, order: Order) -> None:
         restored = (
             Effect(f"{plural(len(down), 'partition')} are restored", down, warning=True)
             if down
-            else Effect("No partition has failed: all of it goes back to its checkpoint.", warning=True)
+            else Effect(
+                "No partition has failed: the whole topology goes back to its checkpoint.", warning=True
+            )
         )
         return [
             restored,
@@ -199,7 +201,7 @@ def recover(session: Session, name: str, order: Order) -> None:
 @changes(destructive=True)
 @with_session
 def restore(session: Session, name: str, checkpoint: int, order: Order) -> None:
-    """Put all of it back to a checkpoint that is still in storage, and replay from there.
+    """Roll the whole topology back to a checkpoint in storage, and replay from there.
 
     CHECKPOINT is its epoch: `resurge checkpoints list NAME` says which are stored.
 
@@ -213,12 +215,12 @@ def restore(session: Session, name: str, checkpoint: int, order: Order) -> None:
         permitted(row, "restore")
         later = max(0, row["head_epoch"] - checkpoint)
         return [
-            Effect(f"All of {name} goes back to checkpoint {count(checkpoint)}.", warning=True),
+            Effect(f"The whole of {name} goes back to checkpoint {count(checkpoint)}.", warning=True),
             Effect(f"{plural(later, 'epoch is', 'epochs are')} computed and written again.", warning=True),
-            Effect("Later checkpoints are undone: nothing is restored from them any more.", warning=True),
+            Effect("Later checkpoints are undone: they cannot be restored any more.", warning=True),
         ]
 
-    title = f"put {name} back to checkpoint {checkpoint}"
+    title = f"roll {name} back to checkpoint {checkpoint}"
     path = resource("topologies", name, "restore")
     act(session, path, order, title=title, effects=effects, body={"checkpoint": checkpoint})
 
@@ -260,14 +262,14 @@ def resume(session: Session, name: str, order: Order) -> None:
 @changes(destructive=True, waits=False)
 @with_session
 def delete(session: Session, name: str, order: Order) -> None:
-    """Forget a topology that is not deployed, with its versions and checkpoints."""
+    """Delete a topology that is not deployed, with its versions and checkpoints."""
 
     def effects() -> list[Effect]:
         row = session.rest.get(resource("topologies", name))
         permitted(row, "delete")
         return [
             Effect(f"It is {row['status']}, with {plural(row['version'], 'version')}."),
-            Effect("Its specification, versions and history are gone for good.", warning=True),
+            Effect("Its specification, versions and history cannot be restored.", warning=True),
         ]
 
     order = confirmed(session, order, f"delete {name}", effects)

@@ -1,4 +1,4 @@
-"""`resurge topologies validate`: all that is wrong with a specification, before anything is changed."""
+"""`resurge topologies validate`: all faults of a specification; nothing is changed."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ PROBLEMS = (
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @with_session
 def validate(session: Session, file: str) -> None:
-    """Say everything that is wrong with the specification in FILE, each fault with its place.
+    """Show every fault of the specification in FILE, with its place.
 
-    FILE is YAML or JSON, - is standard input. Nothing is changed. It looks at shape, at meaning, and at the
-    files of the server that sources name. Ends with code 1 where anything is wrong.
+    FILE is YAML or JSON, - is standard input. Nothing is changed. The check covers structure, meaning, and
+    the server's files that sources name. Ends with code 1 if there is a fault.
 
     \b
     Examples:

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 TICK = 0.25
 STILL = 1.0
-"""Seconds after which ages are drawn anew although nothing has happened."""
+"""Seconds after which ages are drawn again without a change."""
 SHORTEST = 0.2
-"""Seconds between two drawings, however much happens; more where drawing a large fleet takes long."""
+"""Least seconds between two drawings; more if drawing a large fleet takes long."""
 
 
 @click.command(cls=ResurgeCommand)
-@click.option("--once", is_flag=True, help="show how it is now, and end")
+@click.option("--once", is_flag=True, help="show the present state, and end")
 @with_session
 def watch(session: Session, once: bool) -> None:
     """Live view of the fleet: incidents and their waves, availability, queries that are down, nodes.
 
-    It follows the server's numbered events, and comes back by itself when the connection is cut. Where
-    the output is no terminal it writes plain lines: how it is, then what happens. Ctrl+C ends it.
+    It follows the server's numbered events and reconnects by itself. If the output is not a terminal it
+    writes plain lines: the present state, then each change. Ctrl+C ends it.
 
     \b
     Examples:
@@ -90,7 +90,7 @@ def _write_lines(session: Session, shown: State, *, once: bool) -> None:
             elif isinstance(signal, Lost):
                 click.echo(f"connection lost: {signal.why}; trying again in {signal.delay:.1f} s")
             elif isinstance(signal, Gap):
-                click.echo("events were missed; how it is now:")
+                click.echo("events were missed; the present state:")
                 for line in summary(shown):
                     click.echo(line)
                 changes = Changes(shown)
@@ -132,7 +132,8 @@ def _stream(session: Session, shown: State) -> EventStream:
 
 
 def followed(session: Session, shown: State, stream: EventStream) -> Iterator[Signal | None]:
-    """What the stream tells, after the state has taken it in; a `Gap` once the snapshot was loaded anew."""
+    """The stream's next signal, after it was applied to the state; a `Gap` after the snapshot was loaded
+    again."""
     from cli.live.stream import Events, Gap, Lost
 
     while True:
@@ -143,7 +144,7 @@ def followed(session: Session, shown: State, stream: EventStream) -> Iterator[Si
             try:
                 snapshot = session.rest.get(resource("snapshot"))
             except (UnreachableError, TimedOutError) as error:
-                # What is shown is out of date, and says so; opening the stream anew leads back here.
+                # The view is out of date and says so; opening the stream again leads back here.
                 stream.close()
                 yield Lost(error.message, STILL)
                 time.sleep(STILL)

@@ -1,4 +1,4 @@
-"""`resurge webhooks`: who is told about events; what became of it is in `delivering`."""
+"""`resurge webhooks`: receivers of events; their deliveries are in `delivering`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _state(row: Row) -> Any:
 
 
 def _host(row: Row) -> str:
-    """Without the path: in it are the secrets that some receivers put into addresses."""
+    """Without the path, which may hold a secret."""
     parts = urlsplit(row["url"])
     return f"{parts.scheme}://{parts.netloc}"
 
@@ -76,7 +76,7 @@ def webhook_path(session: Session, name: str) -> str:
 
 @click.group(cls=ResurgeGroup)
 def webhooks() -> None:
-    """Who is told about events, over HTTP; for administrators. NAME may also be the number."""
+    """HTTP receivers of events; for administrators. NAME may also be the number."""
 
 
 @webhooks.command("list")
@@ -84,7 +84,7 @@ def webhooks() -> None:
 @click.option("--search", metavar="TEXT", help="in name and address")
 @with_session
 def list_(session: Session, enabled: bool | None, search: str | None) -> None:
-    """All webhooks, and how they do. The table leaves out the path of an address; there may be secrets in it.
+    """All webhooks and their health. The table leaves out the path of an address, which may hold a secret.
 
     \b
     Example:
@@ -114,16 +114,16 @@ def show_(session: Session, name: str) -> None:
     required=True,
     metavar="KIND",
     shell_complete=kind_completion,
-    help="tell it about these, for instance `node.lost`; repeatable",
+    help="send these events, for instance `node.lost`; repeatable",
 )
 @click.option(
     "--topology",
     "topologies",
     multiple=True,
     shell_complete=completion.TOPOLOGIES,
-    help="only about these (events of nodes always come); repeatable",
+    help="send only events of these (events of nodes are always sent); repeatable",
 )
-@click.option("--disabled", is_flag=True, help="tell it nothing yet")
+@click.option("--disabled", is_flag=True, help="create it disabled")
 @keeping_options("secret")
 @changes(waits=False)
 @with_session
@@ -137,9 +137,9 @@ def create(
     keeping: Keeping,
     order: Order,
 ) -> None:
-    """Have ADDRESS told about events. The server shows the secret that signs them this once.
+    """Send events to ADDRESS. The server shows the secret that signs them only once.
 
-    Addresses can be secrets themselves: with - it is read from standard input, and in no history.
+    An address can be a secret itself: with - it is read from standard input, so it is in no shell history.
 
     \b
     Examples:
@@ -160,19 +160,19 @@ def create(
 
 @webhooks.command("update")
 @name_argument
-@click.option("--address", help="where it is sent to; - reads it from standard input")
+@click.option("--address", help="the receiver's address; - reads it from standard input")
 @click.option("--add-kind", multiple=True, metavar="KIND", shell_complete=kind_completion, help="repeatable")
 @click.option(
     "--remove-kind", multiple=True, metavar="KIND", shell_complete=kind_completion, help="repeatable"
 )
 @click.option("--add-topology", multiple=True, shell_complete=completion.TOPOLOGIES, help="repeatable")
 @click.option("--remove-topology", multiple=True, shell_complete=completion.TOPOLOGIES, help="repeatable")
-@click.option("--all-topologies", is_flag=True, help="tell it about every topology")
-@click.option("--enable/--disable", "enabled", default=None, help="disabling gives up what waits to be sent")
+@click.option("--all-topologies", is_flag=True, help="send events of every topology")
+@click.option("--enable/--disable", "enabled", default=None, help="disabling gives up pending deliveries")
 @changes(waits=False)
 @with_session
 def update(session: Session, name: str, order: Order, **given: Any) -> None:
-    """Change some of it. What somebody else, or the system, changed meanwhile is not overwritten but refused.
+    """Change some fields. The change is refused if the webhook has changed since it was read.
 
     \b
     Examples:
@@ -197,7 +197,7 @@ def _changes(
     all_topologies: bool,
     enabled: bool | None,
 ) -> dict[str, Any]:
-    """What to send for a webhook that is `row` now. Raises `click.UsageError`."""
+    """The request that changes the webhook `row`. Raises `click.UsageError`."""
     asked: dict[str, Any] = {}
     if address is not None:
         asked["url"] = _address(address)
@@ -210,7 +210,7 @@ def _changes(
     elif add_topology or remove_topology:
         asked["topologies"] = _list(row["topologies"], add_topology, remove_topology)
         if not asked["topologies"]:  # to the server an empty list means every topology
-            raise click.UsageError("that leaves none: write --all-topologies, or --disable")
+            raise click.UsageError("that leaves no topology: write --all-topologies, or --disable")
     if enabled is not None:
         asked["enabled"] = enabled
     if not asked:
@@ -230,7 +230,7 @@ def _list(now: list[str], added: tuple[str, ...], removed: tuple[str, ...]) -> l
     "--overlap-hours",
     type=click.FloatRange(min=0),
     metavar="HOURS",
-    help="so long the present secret signs as well; default 24",
+    help="hours for which the present secret also signs; default 24",
 )
 @keeping_options("secret")
 @changes(waits=False)
@@ -238,7 +238,7 @@ def _list(now: list[str], added: tuple[str, ...], removed: tuple[str, ...]) -> l
 def rotate_secret(
     session: Session, name: str, overlap_hours: float | None, keeping: Keeping, order: Order
 ) -> None:
-    """Make a new secret, shown this once. The present one signs as well for a while."""
+    """Make a new secret and show it once. The present one also signs for a while."""
     body: dict[str, Any] = {"reason": reasoned(session, order).reason}
     if overlap_hours is not None:
         body["overlap_hours"] = overlap_hours
@@ -251,7 +251,8 @@ def rotate_secret(
 @changes(destructive=True, waits=False)
 @with_session
 def delete(session: Session, name: str, order: Order) -> None:
-    """Forget a webhook, its secret and its delivery log. Exactly what is listed is deleted.
+    """Delete a webhook, its secret and its delivery log. It is refused if the webhook has changed since it
+    was shown.
 
     \b
     Example:
@@ -261,9 +262,9 @@ def delete(session: Session, name: str, order: Order) -> None:
     row, tag = session.rest.tagged(path)
 
     def effects() -> list[Effect]:
-        waiting = plural(row["pending"], "delivery that waits is", "deliveries that wait are")
+        waiting = plural(row["pending"], "pending delivery is", "pending deliveries are")
         return [
-            Effect(f"{_host(row)} is told no more about", row["kinds"], warning=True),
+            Effect(f"{_host(row)} gets no more events about", row["kinds"], warning=True),
             *([Effect(f"{waiting} not sent.", warning=True)] if row["pending"] else []),
         ]
 
@@ -273,7 +274,7 @@ def delete(session: Session, name: str, order: Order) -> None:
 
 
 def _address(given: str) -> str:
-    """The address itself, or what standard input holds."""
+    """The given address, or the text of standard input."""
     address = sys.stdin.read(LONGEST_ADDRESS + 2).strip() if given == "-" else given
     if not address:
         raise click.UsageError("the address is empty")

@@ -1,4 +1,4 @@
-"""`resurge what-if`: what recovering would look like if nodes failed now. Changes nothing."""
+"""`resurge what-if`: the predicted recovery if nodes failed now. Changes nothing."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def what_if(
 
 
 def arrivals_read(text: str) -> str | list[float]:
-    """Seconds as a list; any other text is the server's to understand."""
+    """Seconds as a list; any other text is passed to the server."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:

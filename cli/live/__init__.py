@@ -1,1 +1,1 @@
-"""What happens now: the websocket of numbered events, the state they add up to, and how it is shown."""
+"""The live view: the websocket of numbered events, the state they add up to, and its display."""

@@ -1,4 +1,4 @@
-"""The live view where there is no terminal: plain lines of how it is, then of each thing that happens."""
+"""The live view without a terminal: plain lines of the present state, then of each change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def line_of(event: Mapping[str, Any]) -> str:
 
 
 def summary(shown: State) -> Iterator[str]:
-    """How everything is, most urgent first."""
+    """The present state, most urgent first."""
     for incident in shown.incidents_open():
         yield from _incident(shown, incident)
     queries = shown.queries()
@@ -70,7 +70,7 @@ def _incident(shown: State, incident: Fields) -> Iterator[str]:
 
 
 class Changes:
-    """Lines for what happens, from one state to the next."""
+    """Lines for the changes from one state to the next."""
 
     def __init__(self, shown: State) -> None:
         self._shown = shown
@@ -92,12 +92,12 @@ class Changes:
 
 
 def down(queries: Mapping[str, Iterable[Fields]]) -> list[Fields]:
-    """What is not available, topology by topology."""
+    """The queries that are not available, by topology."""
     return [row for rows in queries.values() for row in rows if not row["available"]]
 
 
 def document(shown: State) -> dict[str, Any]:
-    """How everything is as one JSON object, of the snapshot's entities: for scripts."""
+    """The present state as one JSON object of the snapshot's entities, for scripts."""
     queries = shown.queries()
     return {
         "sequence": shown.sequence,

@@ -1,7 +1,7 @@
-"""The websocket: numbered events from where one is, coming back by itself after a loss.
+"""The websocket: numbered events after a given one. It reconnects by itself.
 
-`EventStream.receive` is called in a loop and tells one thing at a time. A hole in the numbers is told as a
-`Gap`: whoever keeps a state then loads it anew and calls `restart`.
+`EventStream.receive` is called in a loop and returns one signal at a time. A gap in the numbers is a `Gap`: a
+caller that keeps a state loads it again and calls `restart`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cli.words import plain
 
 FIRST_DELAY, LONGEST_DELAY = 0.5, 10.0
 SILENCE = 15.0
-"""The server pings each 5 s: three silent periods mean that the path is dead although nobody said so."""
+"""The server pings each 5 s: after three silent periods the connection counts as lost."""
 
 OPENING = 5.0
 LARGEST_MESSAGE = 64 * 1024 * 1024
@@ -47,7 +47,7 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Events are missing that the server does not send any more: a snapshot is needed."""
+    """The server no longer sends the missing events: a snapshot is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ Signal = Opened | Events | Gap | Lost
 
 
 class EventStream:
-    """Numbered events after `sequence`. One thread; `receive` blocks no longer than it is told."""
+    """Numbered events after `sequence`. For one thread; `receive` blocks for its timeout at most."""
 
     def __init__(self, target: Target, sequence: int, *, topologies: list[str] | None = None) -> None:
         self.sequence = sequence
@@ -79,7 +79,7 @@ class EventStream:
         return self._socket is not None
 
     def receive(self, timeout: float) -> Signal | None:
-        """The next thing to know within `timeout` seconds, or None.
+        """The next signal within `timeout` seconds, or None.
 
         Raises `UnauthorisedError` once the server refuses, and `RefusedError` for a message it does not know.
         """
@@ -117,7 +117,7 @@ class EventStream:
 
     def close(self) -> None:
         self._socket = None
-        with suppress(Exception):  # whatever state the connection is in
+        with suppress(Exception):  # the connection may be in any state
             self._opened.close()
 
     def _open(self) -> Signal:
@@ -163,7 +163,7 @@ class EventStream:
             if kind == "events":
                 return self._advance(int(message["after"]), int(message["sequence"]), message["events"])
         except (ValueError, LookupError, TypeError):
-            return self._lose("the server sent something that is no message")
+            return self._lose("the server sent text that is not a message")
         if kind == "resync":
             return Gap()
         if kind == "error":

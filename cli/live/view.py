@@ -38,7 +38,7 @@ NARROW, WIDE = 70, 100
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How fresh it is. `words` says what is the matter where it is not `live`."""
+    """Whether the view is current. If it is not `live`, `words` says why."""
 
     server: str
     live: bool
@@ -46,7 +46,7 @@ class Link:
 
 
 def view(shown: State, link: Link, width: int, *, most_nodes: int = 10_000) -> Group:
-    """All there is to see; whoever draws it cuts it to the terminal's height."""
+    """The whole view; the caller cuts it to the terminal's height."""
     queries = shown.queries()
     down = [row for rows in queries.values() for row in rows if not row["available"]]
     parts: list[RenderableType] = [_header(shown, link, width)]
@@ -173,7 +173,7 @@ def _nodes(shown: State, width: int, most: int) -> Iterator[RenderableType]:
     yield Text.assemble((f"{plural(len(rows), 'node')}: ", "bold"), Text(", ").join(present))
     hosted = Counter(str(row["node"]) for row in shown.entities["partition"].values() if row["node"])
     table = _grid(6 if width >= WIDE else 5 if width >= NARROW else 4)
-    # What is not well comes first: it is what stays when the terminal is low.
+    # Unhealthy nodes come first: they stay visible on a low terminal.
     for row in sorted(rows, key=lambda row: _rank(row["state"]))[:most]:
         silent = since(row["last_heartbeat"], shown.now())
         measured = row["state"] in PRESENT and row["cpu_percent"] is not None
@@ -230,7 +230,7 @@ class Fitted:
         missing = len(lines) - self._height
         if missing > 0:
             lines = lines[: max(0, self._height - 1)]
-            note = f"{missing + 1} more lines: the terminal is too low"
+            note = f"{missing + 1} more lines: the terminal is too small"
             lines.append(list(console.render(Text(note, style="dim"), options.update(height=1)))[:1])
         yield from _joined(lines)
 

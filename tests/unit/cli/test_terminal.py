@@ -82,7 +82,7 @@ def test_watching_through_a_cut(
 
 def test_the_view_is_cut_to_a_low_terminal(variables: dict[str, str]) -> None:
     with Terminal("watch", variables=variables, columns=80, rows=12) as terminal:
-        terminal.until("more lines: the terminal is too low")
+        terminal.until("more lines: the terminal is too small")
         assert "Resurge" in terminal.screen.splitlines()[0]
         os.kill(terminal.pid, signal.SIGINT)
         terminal.end()

@@ -201,7 +201,7 @@ def test_a_test_is_followed_to_its_end(
     assert hooks("delivery", "pager", row["id"]).json == rest.get(f"{path}{row['id']}/").json()
     assert hooks("deliveries", "pager", "--state", "pending").json == []
     again = hooks("redeliver", "pager", row["id"], *WHY)
-    assert (again.code, "ask for another one" in again.err) == (1, True)
+    assert (again.code, "request a new one" in again.err) == (1, True)
 
 
 def test_a_test_whose_answer_is_lost_is_sent_once(

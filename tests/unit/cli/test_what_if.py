@@ -70,7 +70,7 @@ def test_a_replication_plan_is_read(running: dict[str, str], capsys: pytest.Capt
     assert [one["partition"] for one in answer.json["chosen"]] == ["O0[0]", "Parser[0]", "Source[0]"]
     assert main([*asked, "--planner", "dynamic_programming", "-o", "table"]) == 0
     out, err = capsys.readouterr()
-    assert "1 of 3 queries would go on with replicas of 3 of 7 partitions" in err
+    assert "1 of 3 queries would continue with replicas of 3 of 7 partitions" in err
     assert out.splitlines()[0].split()[:4] == ["STEP", "PARTITION", "FIDELITY", "GAIN"]
     assert main(["topologies", "replication-plan", "nobody"]) != 0
     assert "there is no topology 'nobody'" in capsys.readouterr().err
