@@ -20,7 +20,7 @@ class Role(Group):
 
 
 class Token(AuthToken):
-    """An API token, called by the part of it that may be read instead of by its digest."""
+    """An API token, shown by its readable prefix instead of its digest."""
 
     class Meta:
         proxy = True

@@ -12,7 +12,7 @@ _RANK = {role: rank for rank, role in enumerate(ROLES)}
 
 
 def role_of(user: Any) -> str | None:
-    """The user's highest role, or None for somebody who may not even look.
+    """The user's highest role, or None for a user who may see nothing.
 
     Superusers are administrators. The groups are read once per user object.
     """

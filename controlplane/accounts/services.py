@@ -19,7 +19,7 @@ from controlplane.events.choices import Door
 
 @transaction.atomic
 def admin_ensure(*, username: str, password: str, door: Door) -> tuple[Any, bool]:
-    """Create the administrator, or set the password of the one there is; returns (user, created)."""
+    """Create the administrator, or set the password of the existing one; returns (user, created)."""
     user, created = get_user_model().objects.get_or_create(username=username)
     before = None if created else _standing(user)
     user.is_staff = user.is_superuser = user.is_active = True
@@ -60,7 +60,7 @@ def token_create(
 ) -> tuple[AuthToken, str]:
     """Make an API token; only its hash is stored, so the text is returned this once.
 
-    made_with: the token that asks for it. Raises `Invalid` for one that would outlive that.
+    made_with: the token that asks for it. Raises `Invalid` for a token that would outlive it.
     """
     if made_with is not None and made_with.expiry is not None:
         left = made_with.expiry - timezone.now()

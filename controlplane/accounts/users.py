@@ -19,10 +19,10 @@ from controlplane.events.operations import reason_require
 from domain.topology import Problem
 
 SYSTEM = "system"
-"""Who acts where nobody does, in the audit trail; no user may have that name."""
+"""The actor of automatic changes in the audit trail; no user may have this name."""
 
 USER_FIELDS = ("role", "active")
-"""What of a user may be changed, besides the password."""
+"""Fields of a user that may be changed, besides the password."""
 
 
 @transaction.atomic
@@ -38,7 +38,7 @@ def user_create(
     _role_require(role)
     _validate("username", lambda: user.clean_fields(exclude=["password"]))
     if username.lower() == SYSTEM:
-        raise Invalid("username", f"{username!r} is what the system is called in the audit trail")
+        raise Invalid("username", f"{username!r} is reserved: the audit trail uses it for the system")
     if get_user_model().objects.filter(username__iexact=username).exists():
         raise Conflict(f"there is a user {username!r} already; choose another name")
     _validate("password", lambda: validate_password(password, user))
@@ -55,13 +55,16 @@ def user_create(
 def user_update(*, user_id: int, changes: Mapping[str, Any], actor: str, reason: str, door: Door) -> Any:
     """Change a user's `role` (or None) or whether the account is `active`.
 
-    Whoever is not active cannot sign in, and their tokens do not work. Raises `Invalid`, or `Conflict` where
+    An inactive user cannot sign in, and the user's tokens do not work. Raises `Invalid`, or `Conflict` where
     no active administrator would be left.
     """
     reason_require(reason)
     for field in changes:
         if field not in USER_FIELDS:
-            raise Invalid(field, f"a user has no field {field!r} to change; it has {', '.join(USER_FIELDS)}")
+            raise Invalid(
+                field,
+                f"a user has no field {field!r} that can be changed; the fields are {', '.join(USER_FIELDS)}",
+            )
     # All of them, so that two administrators cannot demote each other at the same moment.
     users = {
         user.pk: user
@@ -77,7 +80,7 @@ def user_update(*, user_id: int, changes: Mapping[str, Any], actor: str, reason:
     remains = after["active"] and after["role"] == ADMINISTRATOR
     if not remains and not any(role_held(one) == ADMINISTRATOR for one in others):
         raise Conflict(
-            f"{user.get_username()!r} is the only active administrator: make somebody else one first"
+            f"{user.get_username()!r} is the only active administrator: give another user that role first"
         )
     user.is_active = bool(after["active"])
     _role_set(user, after["role"])
@@ -107,7 +110,7 @@ def user_password_set(*, user_id: int, password: str, actor: str, reason: str, d
 
 
 def _role_set(user: Any, role: str | None) -> None:
-    """Exactly this role. Django's own flags would give more than it, so they follow it."""
+    """Give exactly this role. Django's own flags could give more rights, so they are set to match it."""
     if role != ADMINISTRATOR:
         user.is_superuser = user.is_staff = False
     user.save(update_fields=["is_active", "is_superuser", "is_staff"])

@@ -1,11 +1,11 @@
-"""Admin pages of users, roles and tokens, in place of Django's and knox's, which save past every service."""
+"""Admin pages of users, roles and tokens. Those of Django and knox would save without calling a service."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
 
-# Imported so that they have registered their pages before ours take their place.
+# Imported first, so that they have registered their pages before ours replace them.
 import django.contrib.auth.admin  # noqa: F401
 import knox.admin  # noqa: F401
 from django import forms
@@ -63,8 +63,10 @@ class UserAddForm(ServiceForm):
 
 class UserForm(ServiceForm):
     role = _role_field()
-    active = forms.BooleanField(required=False, help_text="Who is not cannot sign in; tokens do not work.")
-    password = _password_field(required=False, help_text="A new one; empty: it stays.")
+    active = forms.BooleanField(
+        required=False, help_text="An inactive user cannot sign in, and the user's tokens do not work."
+    )
+    password = _password_field(required=False, help_text="A new password; empty: unchanged.")
 
     class Meta:
         model = User
@@ -84,7 +86,7 @@ class UserForm(ServiceForm):
 
 @admin.register(User)
 class UserAdmin(ServiceAdmin):
-    """Users are not deleted, so that the audit trail goes on meaning somebody: they are made inactive."""
+    """Users are made inactive instead of deleted, so that the names in the audit trail keep their meaning."""
 
     read_role = write_role = ADMINISTRATOR
     add_form = UserAddForm
@@ -107,7 +109,7 @@ class UserAdmin(ServiceAdmin):
 
 @admin.register(Role)
 class RoleAdmin(SystemOwnedAdmin):
-    """The roles are fixed; who has which is on the users' pages."""
+    """The roles are fixed; users get them on their own pages."""
 
     read_role = ADMINISTRATOR
     list_display = fields = ("name", "rights", "members")
@@ -119,7 +121,7 @@ class RoleAdmin(SystemOwnedAdmin):
 
     @admin.display(description="may do")
     def rights(self, role: Role) -> str:
-        return RIGHTS.get(role.name, "nothing: it is not a role")
+        return RIGHTS.get(role.name, "none: this group is not a role")
 
     @admin.display(description="users")
     def members(self, role: Any) -> int:

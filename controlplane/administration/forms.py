@@ -37,14 +37,14 @@ def reason_field() -> forms.CharField:
 
 
 class ServiceForm(forms.ModelForm):
-    """Calls `apply` once every field is well-formed; what the service refuses become the form's errors.
+    """Calls `apply` once every field is well-formed; refusals of the service become the form's errors.
 
     The model's own validation is left out: the service is the authority, and saves.
     """
 
     reason = reason_field()
     request: HttpRequest
-    """Whose change it is; set by the admin page."""
+    """The acting user; set by the admin page."""
 
     def apply(self, given: dict[str, Any], who: By) -> Any:
         """Call the service with the cleaned fields (without the reason); returns the object as it is now.
@@ -61,7 +61,7 @@ class ServiceForm(forms.ModelForm):
         return self.instance  # the service has saved it
 
     def save_m2m(self) -> None:
-        """Nothing is left to save."""
+        """The service has saved it."""
 
     def _post_clean(self) -> None:
         if self.errors:
@@ -86,8 +86,8 @@ class ReasonForm(forms.Form):
 
 
 class ReasonedActionForm(ActionForm):
-    """The action of a list, and why it is done. Whether there is a reason, the action checks itself: Django
-    would say of a form that is not valid only that no action was chosen."""
+    """The action of a list, and its reason. The action itself checks for a reason, because Django answers an
+    invalid form only with "no action selected"."""
 
     reason = forms.CharField(
         required=False,

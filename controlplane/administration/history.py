@@ -1,4 +1,4 @@
-"""Audit entries as lines of a history: which field was what before, and what after."""
+"""Audit entries as lines of a history: each field's value before and after."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from controlplane.events.models import AuditEntry
 
 LONGEST = 300
-"""Characters of a value; specifications are longer, and have versions of their own."""
+"""Characters of a value that are shown; specifications are longer, but have their own versions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What can only be set through the environment, with its effect: for the admin site's settings page."""
+"""The settings that come from environment variables, with their effects, for the admin site."""
 
 from __future__ import annotations
 
@@ -38,18 +38,20 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
     "Failures and recovery": (
         Setting(
             "RESURGE_CORRELATION_THRESHOLD", "correlation_threshold",
-            "So many nodes lost together are a correlated failure, which is recovered incrementally. "
+            "At least this many nodes lost together are a correlated failure, which is recovered "
+            "incrementally. "
             "A topology's policy may have a number of its own.",
         ),
         Setting(
             "RESURGE_CORRELATION_WINDOW", "correlation_window",
-            "Seconds: nodes are lost together when each is lost at most so long after the one before. "
+            "Seconds: nodes are lost together when each is lost at most this long after the one before. "
             "A topology's policy may have a number of its own.",
         ),
         Setting(
             "RESURGE_SESSION_TIMEOUT", "session_timeout",
-            "Seconds after which ZooKeeper ends the session of a silent node: sooner finds failures sooner, "
-            "and takes a slow network for one.",
+            "Seconds after which ZooKeeper ends the session of a silent node: a smaller value "
+            "finds failures sooner, "
+            "but may take a slow network for a failure.",
         ),
         Setting(
             "RESURGE_HEARTBEAT_INTERVAL", "heartbeat_interval",
@@ -66,7 +68,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting(
             "RESURGE_FAULT_INJECTION", "fault_injection",
-            "Whether operators may kill nodes on purpose. Off wherever outputs matter.",
+            "Whether operators may kill nodes as an experiment. Switch it off in production.",
         ),
     ),
     "Checkpoints and outputs": (
@@ -97,7 +99,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting(
             "RESURGE_CPU_CAPS", "cpu_caps",
-            "Whether local nodes are held to their capacity, where control groups can be written.",
+            "Whether local nodes are limited to their capacity, where control groups can be written.",
         ),
         Setting(
             "RESURGE_OPERATOR_MODULES", "operator_modules",
@@ -111,7 +113,8 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
     "Servers": (
         Setting("RESURGE_HOME", "home", "Directory of everything that is written on this host.", True),
         Setting("RESURGE_DATABASE_URL", "database_url", "The database: the truth for history.", True),
-        Setting("RESURGE_REDIS_URL", "redis_url", "Redis: messages and telemetry, no truths.", True),
+        Setting("RESURGE_REDIS_URL", "redis_url", "Redis: messages and telemetry, nothing that "
+                                                  "must be kept.", True),
         Setting("RESURGE_ZOOKEEPER", "zookeeper", "ZooKeeper: the truth for coordination.", True),
         Setting("RESURGE_PORT", "port", "Port of the web server."),
         Setting(
@@ -129,29 +132,33 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting(
             "RESURGE_HTTPS", "https",
-            "Browsers come over TLS: cookies are for it alone, plain requests are sent there. 0: a demo.",
+            "Browsers must use TLS: cookies are sent over it only, and plain requests are "
+            "redirected. 0: a demo.",
         ),
-        Setting("RESURGE_HSTS", "hsts", "Seconds for which browsers insist on TLS once they have seen it."),
+        Setting("RESURGE_HSTS", "hsts", "Seconds for which browsers insist on TLS after their "
+                                        "first visit (HSTS)."),
         Setting(
             "RESURGE_RATE_LIMIT_TOKEN", "rate_limit_token",
-            "How often each API token may ask: <count>/second, /minute or /hour, or off.",
+            "How many requests each API token may send: <count>/second, /minute or /hour, or off.",
         ),
         Setting(
             "RESURGE_RATE_LIMIT_PAGE", "rate_limit_page", "The same for each user's pages.",
         ),
         Setting(
             "RESURGE_RATE_LIMIT_ANONYMOUS", "rate_limit_anonymous",
-            "The same for each address from which nobody is known: attempts to sign in, and bad tokens.",
+            "The same for each address, for requests without a known user: sign-in attempts and "
+            "invalid tokens.",
         ),
         Setting(
             "RESURGE_LOGIN_FAILURES", "login_failures",
-            "So many wrong passwords for a user from an address, and the pair has to wait.",
+            "After this many wrong passwords for a user from one address, further attempts from "
+            "there must wait.",
         ),
         Setting("RESURGE_LOGIN_LOCK", "login_lock", "So many seconds."),
         Setting("RESURGE_LOG_LEVEL", "log_level", "What is logged: DEBUG, INFO, WARNING, ERROR or CRITICAL."),
         Setting(
             "RESURGE_DEBUG", "debug",
-            "Django's debugging pages, which show what is secret. Never outside development.",
+            "Django's debugging pages, which show secrets. Only for development.",
         ),
     ),
 }  # fmt: skip
@@ -160,7 +167,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
 def groups_shown(
     environment: Environment, role: str | None, variables: Mapping[str, str] | None = None
 ) -> dict[str, list[Shown]]:
-    """The settings in force by group, as far as `role` may see them; secrets never."""
+    """The settings in force by group, without those that `role` may not see, and without secrets."""
     given = os.environ if variables is None else variables
     return {
         name: [

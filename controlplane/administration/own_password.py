@@ -11,7 +11,7 @@ from controlplane.events.choices import Door
 
 
 class OwnPasswordForm(PasswordChangeForm):
-    """Somebody changes their own password, which is audited like any other change."""
+    """Users change their own passwords, which is audited like any other change."""
 
     user: Any
 

@@ -1,6 +1,5 @@
-"""Bases of the admin pages: roles decide, services change, and the audit trail is the history.
-
-What the system owns is shown, not edited. What people may change goes through the service that REST calls.
+"""Bases of the admin pages: roles decide, services change, and the audit trail is the history. Rows that the
+system owns are shown, not edited. Changes by users go through the services that REST calls.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from controlplane.events.selectors import audit_of
 
 
 class SystemOwnedAdmin(admin.ModelAdmin):
-    """Rows that only the system writes: list, search and look, nothing else."""
+    """Rows that only the system writes: they can be listed, searched and viewed."""
 
     list_per_page = 50
     show_full_result_count = False
     read_role = VIEWER
     audit_areas: tuple[str, ...] = ()
-    """What comes before the dot of the audited actions that are about such a row."""
+    """The prefixes (before the dot) of the audited actions about such a row."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return has_role(request.user, self.read_role)
@@ -93,14 +92,14 @@ class SystemOwnedAdmin(admin.ModelAdmin):
 
 
 class ServiceAdmin(SystemOwnedAdmin):
-    """Rows that people change through services: `add_form`, `form` and `delete_with`, as far as given."""
+    """Rows that users change through services: `add_form`, `form` and `delete_with`, as far as given."""
 
     write_role = OPERATOR
     add_form: type[ServiceForm] | None = None
     change_form: type[ServiceForm] | None = None
     add_fields: tuple[str, ...] = ()
     shown_fields: tuple[str, ...] = ()
-    """Shown on the change page after what may be changed."""
+    """Shown on the change page after the fields that may be changed."""
 
     def delete_with(self, obj: Any, who: By) -> None:
         """Call the service that deletes `obj`; a page without one does not override this."""
@@ -143,7 +142,7 @@ class ServiceAdmin(SystemOwnedAdmin):
         """The service has saved it."""
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Nothing else is edited on these pages."""
+        """There are no related rows to save."""
 
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
@@ -181,7 +180,7 @@ def _reason_last(form: type[ServiceForm]) -> tuple[str, ...]:
 class ReasonedActionsMixin:
     """Runs a service for each selected row of a list and reports every refusal.
 
-    An action is marked ``permissions=["act"]``, so that it is offered to whoever may use it only.
+    An action is marked ``permissions=["act"]``, so that it is offered only to users who may use it.
     """
 
     action_form = ReasonedActionForm

@@ -1,4 +1,4 @@
-"""The admin site: roles decide who may look, one place signs in, and nothing is changed past a service."""
+"""The admin site: roles decide who may look, users sign in at one place, and services make every change."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Site(AdminSite):
 
     def __init__(self, name: str = "admin") -> None:
         super().__init__(name)
-        # Deletes rows in bulk past every service.
+        # It would delete rows in bulk without calling a service.
         self.disable_action("delete_selected")
 
     def has_permission(self, request: HttpRequest) -> bool:
         return role_of(request.user) is not None
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """There is one page where passwords are given, and it is not here."""
+        """Passwords are entered on the sign-in page only, not here."""
         if request.user.is_authenticated and not self.has_permission(request):
             raise PermissionDenied("Your account has no role; ask an administrator for one.")
         answer: HttpResponse = redirect_to_login(

@@ -24,7 +24,7 @@ class WebhookForm(ServiceForm):
     topologies = forms.MultipleChoiceField(
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text="None: all. Events about no topology, those of nodes, always come.",
+        help_text="Empty: all. Events of nodes belong to no topology and are always sent.",
     )
 
     class Meta:
@@ -33,7 +33,7 @@ class WebhookForm(ServiceForm):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        # One that is gone stays chosen until somebody takes it away.
+        # A deleted topology stays selected until a user deselects it.
         names = {*Topology.objects.values_list("name", flat=True), *self.instance.topologies}
         self.fields["topologies"].choices = [(name, name) for name in sorted(names)]
 

@@ -66,7 +66,7 @@ class WebhookAdmin(ReasonedActionsMixin, ServiceAdmin):
 
     @admin.action(description="Make a new secret", permissions=["act"])
     def rotate_secret(self, request: HttpRequest, rows: Any) -> HttpResponse | None:
-        """The present one signs as well for a day."""
+        """The present secret also signs for one more day."""
         if len(rows) != 1:
             self.message_user(request, "Choose one webhook: its new secret is shown once.", messages.ERROR)
             return None
@@ -95,12 +95,12 @@ class AttemptInline(admin.TabularInline):
         return False
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return True  # whoever sees the delivery
+        return True  # Access to the delivery is checked already.
 
 
 @admin.register(Delivery)
 class DeliveryAdmin(ReasonedActionsMixin, SystemOwnedAdmin):
-    """What was sent to whom, and what came of it."""
+    """The deliveries of all webhooks, with their outcomes."""
 
     read_role = act_role = ADMINISTRATOR
     audit_areas = ("webhook",)
@@ -113,7 +113,7 @@ class DeliveryAdmin(ReasonedActionsMixin, SystemOwnedAdmin):
     actions = ("redeliver",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
-        """Joined, so that what a deleted webhook left behind is not there."""
+        """The join leaves out deliveries of deleted webhooks."""
         rows: QuerySet[Delivery] = super().get_queryset(request).select_related("webhook")
         return rows
 

@@ -32,7 +32,7 @@ def checkpoint_get(topology: str, epoch: int) -> Checkpoint:
 
 
 def checkpoint_missing(checkpoint: Checkpoint) -> list[str]:
-    """Partitions that have not acknowledged one that failed; empty where nothing is known of them."""
+    """Partitions that did not acknowledge a failed checkpoint; empty if no acknowledgements are kept."""
     if checkpoint.state != CheckpointState.FAILED or not checkpoint.acknowledgements:
         return []
     heard = {ack["partition"] for ack in checkpoint.acknowledgements}

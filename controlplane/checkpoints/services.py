@@ -97,7 +97,7 @@ def checkpoint_apply(*, report: CheckpointReport) -> None:
 
 
 def _stored_follow(topology: Topology, newest: Checkpoint, *, kept: Collection[int]) -> list[Change]:
-    """Storage holds these checkpoints now, and no other complete ones."""
+    """Note that storage holds exactly these complete checkpoints."""
     rows = Checkpoint.objects.filter(topology=topology).exclude(pk=newest.pk)
     gone = list(rows.filter(stored=True).exclude(epoch__in=kept))
     for row in gone:
@@ -109,8 +109,9 @@ def _stored_follow(topology: Topology, newest: Checkpoint, *, kept: Collection[i
 def checkpoint_restored(
     *, topology: Topology, epoch: int, at: datetime, undone_by: int | None = None
 ) -> list[Change]:
-    """Note that cp(P_epoch) was loaded. undone_by: generation of a plan that put everybody back to it, so
-    that later checkpoints belong to an undone history. Returns the changes for the caller's event."""
+    """Note that cp(P_epoch) was loaded. undone_by: generation of a plan that rolled the whole topology back
+    to it, so that later checkpoints belong to an undone history. Returns the changes for the caller's
+    event."""
     changed: list[Checkpoint] = []
     later = Checkpoint.objects.filter(topology=topology, epoch__gt=epoch, state=CheckpointState.COMPLETED)
     for checkpoint in later.filter(generation__lt=undone_by) if undone_by is not None else ():
@@ -126,14 +127,14 @@ def checkpoint_restored(
 
 
 def _detail(ack: CheckpointAck) -> dict[str, Any]:
-    """What is kept of an acknowledgement: all but what the checkpoint itself says."""
+    """The stored part of an acknowledgement: the checkpoint itself holds the rest."""
     kept: dict[str, Any] = msgspec.to_builtins(ack)
     del kept["checkpoint"], kept["generation"]
     return kept
 
 
 def _details_trim(topology: Topology) -> None:
-    """One checkpoint more has details, so one less keeps them."""
+    """A new checkpoint has acknowledgements, so drop those of the oldest that has them."""
     newest = Checkpoint.objects.filter(topology=topology).order_by("-epoch")
     surplus = list(newest.values_list("pk", flat=True)[DETAILED : DETAILED + 1])
     Checkpoint.objects.filter(pk__in=surplus).update(acknowledgements=[])

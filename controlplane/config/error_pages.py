@@ -1,4 +1,4 @@
-"""What a developer's error pages (RESURGE_DEBUG=1) leave out: they end up in tickets."""
+"""What the error pages of RESURGE_DEBUG=1 leave out, because they are copied into tickets."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Python's garbage collector in a process that answers.
+"""Python's garbage collector in a server process.
 
-A full collection looks at every object there is and stops the whole process meanwhile, websockets included.
-Of the 160,000 objects of the web process nearly all are modules, classes and functions, which stay until it
-ends: once they are set aside, what is left to look at is what requests leave behind.
+A full collection visits every object and stops the whole process, websockets included. Nearly all of the web
+process's 160,000 objects are modules, classes and functions, which stay until it ends. Once they are frozen,
+a collection visits only what requests have left.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ alone would cause several collections, and every few pages a full one."""
 
 
 def garbage_settle() -> None:
-    """Load what the first request would, and set everything there is aside for good."""
+    """Load what the first request would load, then freeze all objects."""
     _ = get_resolver().url_patterns
     gc.collect()
     gc.freeze()

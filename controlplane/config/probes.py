@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 
 def healthz(request: HttpRequest) -> HttpResponse:
-    """The process answers; nothing else is asked."""
+    """The process answers; no other server is checked."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
@@ -57,7 +57,7 @@ CHECKS: dict[str, Callable[[], None]] = {
 
 
 REMEMBERED = 1.0
-"""Seconds. Anybody may ask, and each answer costs three servers a connection."""
+"""Seconds for which an answer is kept: requests need no sign-in, and each check opens three connections."""
 
 _lock = threading.Lock()
 _remembered: tuple[float, dict[str, str]] | None = None
@@ -94,7 +94,7 @@ class MetricsView(APIView):
     schema = None
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
-        # The one form there is, whatever a scraper says it would like best.
+        # There is only one format, so the scraper's preference is ignored.
         return super().perform_content_negotiation(request, force=True)
 
     def get(self, request: Request) -> HttpResponse:

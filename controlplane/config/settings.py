@@ -115,7 +115,7 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "login"
 
-# ---- what browsers must keep to ------------------------------------------------------------------
+# ---- rules for browsers ------------------------------------------------------------------
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = RESURGE.https
 SECURE_SSL_REDIRECT = RESURGE.https
@@ -125,7 +125,7 @@ SECURE_HSTS_SECONDS = int(RESURGE.hsts) if RESURGE.https else 0
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
 SILENCED_SYSTEM_CHECKS = [
-    # Other hosts below this one's name, and browsers' preload lists, are the domain owner's to decide.
+    # The domain's owner decides about subdomains and browsers' preload lists.
     "security.W005",
     "security.W021",
 ]
@@ -139,12 +139,12 @@ AUTHENTICATION_BACKENDS = [
 ]
 AXES_FAILURE_LIMIT = RESURGE.login_failures
 AXES_COOLOFF_TIME = timedelta(seconds=RESURGE.login_lock)
-# Somebody else's guesses lock nobody out who signs in from elsewhere.
+# Wrong passwords from one address do not lock out the user at other addresses.
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_LOCKOUT_CALLABLE = "dashboard.signing_in.locked_out"
 AXES_RESET_ON_SUCCESS = True
 AXES_DISABLE_ACCESS_LOG = True
-# Locks end by themselves; lifting one through the admin site would leave no reason.
+# Locks end by themselves; ending one through the admin site would record no reason.
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 
@@ -199,7 +199,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
-    # What a PATCH leaves out stays, but its reason cannot be left out.
+    # A PATCH keeps the fields that it leaves out, but its reason is required.
     "COMPONENT_SPLIT_PATCH": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "POSTPROCESSING_HOOKS": [
@@ -260,7 +260,7 @@ TESTING = "pytest" in sys.modules
 if TESTING:
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     CELERY_BROKER_URL = "memory://"
-    # Tests that are about it say so: the rest asks faster than anybody.
+    # Tests send requests faster than any limit; those about limits set their own.
     RESURGE = replace(RESURGE, rate_limit_token=None, rate_limit_page=None, rate_limit_anonymous=None)
     SECURE_SSL_REDIRECT = False
     PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

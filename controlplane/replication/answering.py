@@ -15,10 +15,10 @@ from domain.replication import (
 )
 
 MOST_PARTITIONS = 2_000
-"""Of a topology that a request may ask a plan for: computing one keeps a processor busy."""
+"""Partitions of the largest topology that a request may plan for: computing a plan occupies a processor."""
 
 DEFAULT_SHARE = 0.25
-"""Of the partitions, as a budget where neither the question nor the policy names one."""
+"""The budget as a share of the partitions, where neither the request nor the policy names one."""
 
 plans: Recent[tuple[tuple[int, int], str, str, int], dict[str, Any]] = Recent()
 
@@ -26,8 +26,8 @@ plans: Recent[tuple[tuple[int, int], str, str, int], dict[str, Any]] = Recent()
 def replication_plan_answer(
     name: str, *, budget: int | None = None, planner: str | None = None
 ) -> dict[str, Any]:
-    """The plan for `budget` partitions by `planner`; what is not asked for is as the topology's policy says.
-    Reads the database and writes nothing. A plan may be a few seconds old (`recent.py`).
+    """The plan for `budget` partitions by `planner`; values that are not given come from the topology's
+    policy. Reads the database and writes nothing. A plan may be a few seconds old (`recent.py`).
 
     Raises `Missing`, and `Invalid` for what cannot be computed within a request.
     """

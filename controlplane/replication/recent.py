@@ -1,4 +1,4 @@
-"""Plans that were computed a moment ago, for everybody who asks the same."""
+"""Recently computed plans, shared by all requests with the same question."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
 LONGEST = 10.0
-"""Seconds: rates move each second, and what is worth a replica does not."""
+"""Seconds for which a plan is kept: rates change each second, but the best replicas hardly do."""
 
 MOST = 32
 
 
 class Recent(Generic[Question, Answer]):
-    """Answers by question. One is computed at a time: during an outage many look at the same page, and
-    computing for each of them would take the processors from the recovery."""
+    """Answers by question. One is computed at a time: during an outage many users open the same page, and
+    computing a plan for each request would take processors from the recovery."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -26,8 +26,8 @@ class Recent(Generic[Question, Answer]):
         self._kept: dict[Question, tuple[float, Answer]] = {}
 
     def get(self, question: Question, compute: Callable[[], Answer]) -> Answer:
-        """What `compute` gave for `question` lately, or gives now. Raises what it raises, and keeps nothing
-        then."""
+        """The recent result of `compute` for `question`, or a new one. Its exceptions are passed on and not
+        kept."""
         with self._turn:
             oldest = self._clock() - LONGEST
             self._kept = {key: kept for key, kept in self._kept.items() if kept[0] > oldest}

@@ -20,9 +20,9 @@ from domain.topology import partition_id
 MEASURED = "measured"
 EQUAL = "equal"
 EXPLAINED: dict[str, str] = {
-    MEASURED: "what each partition gave in the last epoch; of queries, and where an operator gave nothing in "
-    "it, what they read",
-    EQUAL: "nothing has been measured yet, so every partition counts as much as any other",
+    MEASURED: "each partition's output in the last epoch; for queries, and for operators without output in  "
+    "it, their input",
+    EQUAL: "nothing has been measured yet, so all partitions count the same",
 }
 
 
@@ -63,7 +63,7 @@ def measured_load(name: str) -> Measured:
 def rates_of(graph: Graph, flows: Mapping[str, tuple[float, float]]) -> tuple[dict[str, float], str]:
     """Rate of each partition's output, from what it read and gave, and where they come from.
 
-    Windows give their rows in bursts: in most epochs none. So a query counts with what its partition reads,
+    Windows give their rows in bursts, in most epochs none. So a query counts with the input of its partition,
     and so do all partitions of an operator that gave nothing in the last epoch.
     """
     rates: dict[str, float] = {}

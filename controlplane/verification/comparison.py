@@ -1,4 +1,4 @@
-"""Comparing what a query should have written with what is in its files, as multisets of rows."""
+"""Comparing the rows that a query must have written with those in its files, as multisets."""
 
 # Queries are put together from names that the specification has validated and that are quoted here.
 # ruff: noqa: S608
@@ -18,7 +18,7 @@ INSTANTS = ("ts", "window_start", "window_end")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One row that is not as it should be; `expected` and `found` are its values, or how often it occurs."""
+    """A faulty row; `expected` and `found` are its values, or how often it occurs."""
 
     kind: str
     row: dict[str, Any]
@@ -132,7 +132,7 @@ def _load(
 
 
 def _differ(database: duckdb.DuckDBPyConnection, stream: Stream) -> bool:
-    """Whether the two multisets of rows differ at all, which takes a fraction of saying in what."""
+    """Whether the two multisets of rows differ at all; this is far cheaper than finding the difference."""
     names = ", ".join(quoted(name) for name in stream.columns)
     uneven = (
         f"SELECT {names} FROM (SELECT {names}, 1 AS side FROM {stream.relation}"

@@ -1,4 +1,4 @@
-"""The original input, read anew: texts and event times by row, in the plainest way there is."""
+"""The original input, read again: texts and event times by row, in the simplest way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FARTHEST_US = 2**60
 def original_read(
     path: Path, *, text: str, ts: str, ts_unit: str
 ) -> tuple[list[str | None], list[int] | None]:
-    """Texts (None where a row has none that can be used) and, if the file has the column, event times in
+    """Texts (None for an unusable row) and, if the file has the column, event times in
     microseconds since the Unix epoch. Raises `VerificationError`."""
     texts: list[str | None] = []
     times: list[Any] = []

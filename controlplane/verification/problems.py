@@ -1,10 +1,10 @@
-"""Why a verification cannot be made, or not for a query."""
+"""Reasons why a topology or a query cannot be verified."""
 
 from __future__ import annotations
 
 
 class VerificationError(Exception):
-    """Nothing can be verified: says where, what, and what to do about it."""
+    """The topology cannot be verified; the error says where, why, and what to do."""
 
     def __init__(self, *, where: str, what: str, hint: str) -> None:
         super().__init__(f"{where}: {what}. {hint}")

@@ -27,9 +27,9 @@ WINDOW_COLUMNS = ("window_start", "window_end", "key", "count")
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A relation in the database: `ordered` row streams have `_n` and `_pos`; `texts` says which columns are
-    a file's text unchanged, so that matches need to be looked for once in a row of the file, not once in
-    each of its repetitions (`_row` is then the row of the file)."""
+    """A relation in the database: `ordered` row streams have `_n` and `_pos`; `texts` names the columns that
+    hold a file's text unchanged: matches are then searched once per row of the file, not once per repetition
+    (`_row` is the row of the file)."""
 
     relation: str
     columns: tuple[str, ...]
@@ -55,7 +55,8 @@ def floor(time: str, size: int) -> str:
 
 
 def period(times: list[int]) -> int:
-    """By how much the times move from one pass over the file to the next: its span and one mean step."""
+    """By how much event times move from one pass over the file to the next: its time span plus one mean
+    step."""
     span = max(times) - min(times)
     return span + max(1, span // max(1, len(times) - 1))
 
@@ -135,7 +136,8 @@ class Relations:
         given = self.stream(self.only_input(operator))
         if not given.ordered:
             raise NotExpressibleError(
-                f"operator {operator.name} ({operator.kind}) depends on an order that its input has not"
+                f"operator {operator.name} ({operator.kind}) depends on the order of its input, which "
+                "is not defined"
             )
         return given
 
@@ -156,7 +158,7 @@ class Relations:
                 )
 
     def same_key_same_partition(self, operator: OperatorSpec, columns: list[str]) -> None:
-        """Partitions together say what one would, only if equal values always meet in the same partition."""
+        """Several partitions give the result of one only if equal values always go to the same partition."""
         for given in operator.inputs:
             alone = operator.parallelism == 1
             spread = given.partitioning == "full" or self.topology.by_name[given.source].parallelism == 1

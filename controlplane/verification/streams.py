@@ -1,6 +1,5 @@
-"""What each operator's output must be: one relation after the other, in topological order.
-
-An operator that SQL cannot say, and everything that depends on it, is remembered with the reason.
+"""The expected output of each operator, one relation after the other, in topological order. An operator that
+SQL cannot express is noted with the reason, and so is everything that depends on it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Verifying a topology: read its input again, recompute what it must have written by now, compare."""
+"""Verifying a topology: read its input again, recompute its expected output, compare."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from domain.topology.spec import OperatorSpec
 
 DEFAULT_RATE = 1_000
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how many steps are done, and how many there are."""
+"""Called with the present step's text, the number of steps done, and their total."""
 
 
 class Verification(msgspec.Struct, kw_only=True):
@@ -38,7 +38,7 @@ class Verification(msgspec.Struct, kw_only=True):
 
     @property
     def clean(self) -> bool:
-        """Something was compared, and everything that was compared is as it should be."""
+        """At least one query was compared, and all compared queries are exact."""
         return all(query.clean for query in self.queries) and not all(query.skipped for query in self.queries)
 
 
@@ -112,7 +112,9 @@ def _facts(copy: Path) -> dict[str, Any]:
         facts: dict[str, Any] = json.loads(copy.read_bytes())
     except (OSError, ValueError) as error:
         raise VerificationError(
-            where=str(copy), what=f"it is not known what was read: {error}", hint="Start the topology first."
+            where=str(copy),
+            what=f"the record of the input cannot be read: {error}",
+            hint="Start the topology first.",
         ) from error
     return facts
 

@@ -58,7 +58,7 @@ def latest(relations: Relations, operator: OperatorSpec) -> Stream:
 
 
 def _changes(relations: Relations, operator: OperatorSpec, source: str) -> str:
-    """What changes from window to window of one aggregate: a table that its subscribers share."""
+    """The changes from window to window of one aggregate, in a table that its subscribers share."""
     stream = relations.stream(source)
     relations.need(operator, stream, *WINDOW_COLUMNS)
     columns = ", ".join(WINDOW_COLUMNS)

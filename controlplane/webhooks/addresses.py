@@ -1,7 +1,7 @@
 """Where webhooks may go: public addresses, and the private ones that the installation names.
 
-Whoever may set up a webhook must not be able to reach what only this machine can reach: servers on the
-loopback interface, neighbours in the data centre, a cloud's metadata service.
+A webhook must not give access to servers that only this machine can reach: those on the loopback interface,
+neighbours in the data centre, a cloud's metadata service.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VARIABLE = "RESURGE_WEBHOOK_NETWORKS"
 
 _PLAIN = re.compile(r"[!-~]+")  # printable ASCII without the space
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
-# Not marked as private everywhere: special purposes, among them a cloud's metadata service.
+# Not private in every Python version: special purposes, among them a cloud's metadata service.
 _SPECIAL = ipaddress.ip_network("192.0.0.0/24")
 
 
@@ -32,8 +32,8 @@ class AddressRefusedError(ValueError):
 def url_require(url: str, networks: Iterable[Network]) -> None:
     """Raise `Invalid` (path ``url``) unless the URL can be used.
 
-    What a name stands for may change any time and is looked at before every attempt; an address written
-    as such is refused here already.
+    A host name is resolved and checked before every attempt, since its addresses may change. An IP address in
+    the URL is checked here.
     """
     if len(url) > URL_LENGTH:
         raise Invalid("url", f"longer than {URL_LENGTH} characters")
@@ -69,12 +69,12 @@ def address_require(address: Address, networks: Iterable[Network]) -> None:
         return
     if any(one.is_multicast or not one.is_global or _in(one, _SPECIAL) for one in reached):
         raise AddressRefusedError(
-            f"{address} is not a public address; {VARIABLE} can permit address ranges that are not"
+            f"{address} is not a public address; {VARIABLE} can permit private address ranges"
         )
 
 
 def addresses_permitted(found: Iterable[str], networks: Iterable[Network]) -> list[str]:
-    """Those of the addresses a name stands for that may be reached; raises `AddressRefusedError` if none."""
+    """The addresses of a host name that webhooks may reach; raises `AddressRefusedError` if there is none."""
     permitted: list[str] = []
     refused: AddressRefusedError | None = None
     for text in found:
@@ -108,7 +108,7 @@ def _literal(host: str) -> Address | None:
 
 
 def _reached(address: Address) -> Iterator[Address]:
-    """The address and any IPv4 address that packets to it may end up at."""
+    """The address and every IPv4 address to which packets for it may be translated."""
     yield address
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:

@@ -1,4 +1,4 @@
-"""States of deliveries, and what a webhook can be told about."""
+"""States of deliveries, and the kinds of events that a webhook can get."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class DeliveryState(Choices):
 
 
 TEST_KIND = "webhook.test"
-"""Kind of a delivery that somebody asked for to try the webhook; it belongs to no event."""
+"""Kind of a delivery that a user requested to test the webhook; it belongs to no event."""
 
 KIND_CHOICES = [(str(kind), kind.label) for kind in EventKind if kind not in EVENT_TRIMMED]
 """Metrics come every second and are soon dropped, so no webhook gets them; `/metrics` is for those."""

@@ -1,5 +1,4 @@
-"""What is done to deliveries besides sending them: tests, redelivery by hand, giving up, trimming (write
-side)."""
+"""Tests, redelivery, giving up and trimming of deliveries (write side)."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ TRIMMED_AT_ONCE = 5_000
 
 @transaction.atomic
 def webhook_test(*, webhook_id: int, actor: str, reason: str, door: Door) -> Delivery:
-    """Send something to try the webhook, also while it is disabled; it is tried once. Raises `Missing`."""
+    """Send a test, also while the webhook is disabled. It is tried once. Raises `Missing`."""
     reason_require(reason)
     webhook = webhook_get(webhook_id)
     now = timezone.now()
@@ -56,8 +55,8 @@ def webhook_test(*, webhook_id: int, actor: str, reason: str, door: Door) -> Del
 def delivery_redeliver(
     *, delivery_id: UUID | str, webhook_id: int | None = None, actor: str, reason: str, door: Door
 ) -> Delivery:
-    """Send a delivery (of that webhook) again, however it ended, with all its tries; one that waits is due
-    at once. It keeps its id, by which the receiver knows whether it has had it.
+    """Send a delivery (of that webhook) again, with all its tries, whether it succeeded or not; a pending one
+    becomes due at once. It keeps its id, by which the receiver recognises a duplicate.
 
     Raises `Missing`, or `Conflict` where the webhook is disabled or the event is no longer kept.
     """
@@ -66,7 +65,7 @@ def delivery_redeliver(
     delivery = delivery_get(delivery_id, webhook_id=webhook_id, lock=True)
     webhook = delivery.webhook
     if delivery.kind == TEST_KIND:
-        raise Conflict("a test is not sent again; ask for another one")
+        raise Conflict("a test cannot be sent again; request a new one")
     if not webhook.enabled:
         raise Conflict(f"webhook {webhook.name!r} is disabled; enable it first")
     if not Event.objects.filter(sequence=delivery.sequence).exists():
@@ -91,13 +90,13 @@ def delivery_redeliver(
 
 
 def _send_soon(webhook: Webhook) -> None:
-    """Somebody waits for it: without the pause after a failure, if that is what it is in."""
+    """A user waits for the result, so clear the webhook's back-off."""
     Webhook.objects.filter(pk=webhook.pk, lease=None).update(free_at=None)
     task_send_on_commit(WEBHOOK_SEND, webhook.pk)
 
 
 def deliveries_end(webhook: Webhook, *, error: str) -> int:
-    """Give up what waits to be sent; returns how many there were. Each can be asked for again by hand."""
+    """Give up all pending deliveries; returns their number. Each can be redelivered by hand."""
     return Delivery.objects.filter(webhook=webhook, state=DeliveryState.PENDING).update(
         state=DeliveryState.GIVEN_UP, error=error, ended_at=timezone.now()
     )
@@ -105,7 +104,8 @@ def deliveries_end(webhook: Webhook, *, error: str) -> int:
 
 @transaction.atomic
 def webhook_disable(*, webhook_id: int, because: str, hint: str) -> bool:
-    """Turn off a webhook that nobody answers, audited, and show a problem. False if it is off already."""
+    """Disable a webhook whose receiver fails, audit it, and record a problem. False if it is disabled
+    already."""
     numbering_lock()
     webhook = Webhook.objects.select_for_update(no_key=True).filter(pk=webhook_id, enabled=True).first()
     if webhook is None:

@@ -1,7 +1,7 @@
 """Signing secrets: derived from the installation's secret key, never stored.
 
-The database keeps a random salt and a fingerprint. Neither is of use without the key, and a key that has
-been changed is noticed before anything is signed wrongly (docs/decisions/0008).
+The database keeps a random salt and a fingerprint. Neither is of use without the key. The fingerprint tells
+whether the key has changed, so that nothing is signed with a wrong secret (docs/decisions/0008).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PURPOSE = "controlplane.webhooks.secret"
 
 
 class SecretLostError(LookupError):
-    """The secret cannot be derived any more: the installation's key is another one."""
+    """The secret cannot be derived any more: the installation's key has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class StoredSecret:
 
 
 def secret_make() -> tuple[StoredSecret, bytes]:
-    """A new random secret of 32 bytes, and what is kept of it."""
+    """A new random secret of 32 bytes, and what the database keeps of it."""
     salt = secrets.token_urlsafe(32)
     secret = _derive(salt, settings.SECRET_KEY)
     return StoredSecret(salt, _fingerprint(secret)), secret

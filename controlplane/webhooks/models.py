@@ -14,26 +14,28 @@ URL_LENGTH = 500
 
 
 class Webhook(models.Model):
-    """Somebody else's HTTP server that is told about events.
+    """An HTTP server outside the installation that receives events.
 
-    `lease` is held by the one worker that sends to it at a time. Nobody else does before `free_at`: the
-    end of the lease, in case that worker dies, or of a pause after a failure.
+    `lease` is held by the only worker that sends to it at a time. Other workers may send from `free_at` on:
+    the end of the lease (the worker may have died) or of the back-off after a failure.
     """
 
     name = models.CharField(
         max_length=64,
         unique=True,
         validators=[RegexValidator(TOPOLOGY_NAME_PATTERN, "a small letter, then small letters, digits or -")],
-        help_text="how logs, problems and the audit trail call it; cannot be changed",
+        help_text="its name in logs, problems and the audit trail; cannot be changed",
     )
     url = models.CharField(max_length=URL_LENGTH, help_text="http or https; redirects are not followed")
     kinds = models.JSONField(default=list, help_text="kinds of events")
     topologies = models.JSONField(
-        default=list, blank=True, help_text="names of topologies; none: all. Events of nodes always come."
+        default=list,
+        blank=True,
+        help_text="names of topologies; empty: all. Events of nodes are always sent.",
     )
     enabled = models.BooleanField(default=True)
     disabled_because = models.TextField(
-        blank=True, default="", help_text="why the system disabled it; empty where somebody did"
+        blank=True, default="", help_text="why the system disabled it; empty where a user did"
     )
     failing_since = models.DateTimeField(null=True, blank=True, help_text="first failure after a success")
     failures = models.PositiveIntegerField(default=0, help_text="failed attempts since the last success")
@@ -54,7 +56,7 @@ class Webhook(models.Model):
 class WebhookSecret(models.Model):
     """What a signing secret is derived from, together with the installation's key (see `keys`).
 
-    The newest has no `expires_at`; an earlier one signs as well until its time is over.
+    The newest has no `expires_at`; an earlier one also signs until it expires.
     """
 
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="secrets")
@@ -74,8 +76,8 @@ class Delivery(models.Model):
     """One event for one webhook. Its id goes with every attempt, so that receivers can drop duplicates."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    # No constraint: a webhook can be deleted at once, whatever is being written or has piled up for it.
-    # What is left behind is trimmed.
+    # No constraint: a webhook is deleted at once, even while deliveries are written for it. They are trimmed
+    # later.
     webhook = models.ForeignKey(
         Webhook, on_delete=models.DO_NOTHING, db_constraint=False, related_name="deliveries"
     )

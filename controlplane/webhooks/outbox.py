@@ -1,7 +1,6 @@
 """Writing deliveries in the transaction of the event they are about.
 
-So an event and its deliveries are committed together or not at all; sending is another matter, which no
-publisher waits for.
+So an event and its deliveries are committed together or not at all. Publishers do not wait for the sending.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from controlplane.webhooks.models import Delivery, Webhook
 
 
 def deliveries_write(event: Event) -> list[Delivery]:
-    """One delivery for each webhook that is to hear of `event`; at most three queries.
+    """Create a delivery for each webhook that `event` concerns; at most three queries.
 
     The caller holds the lock that numbers events. Changing a webhook takes it as well (`services`), so
     the webhooks read here cannot be disabled before the caller's commit.

@@ -1,8 +1,8 @@
-"""Sending one signed request to somebody else's server, within bounds.
+"""Sending one signed request to an external server, within bounds.
 
-The name is resolved here, its addresses are checked, and the connection goes to a checked address: a name
-that stands for another address a moment later gains nothing. Redirects are not followed, proxies of the
-environment are not used, the whole exchange has one deadline, and little of the answer is read.
+The host name is resolved and its addresses are checked here, and the connection goes to a checked address, so
+changing the DNS record after the check has no effect. Redirects are not followed, proxies of the environment
+are not used, the whole exchange has one deadline, and little of the answer is read.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ EXCERPT = 1024
 GONE = 410
 
 
-# Not the event loop's own threads, for whose end it would wait: a name server may take longer than we do.
+# Not the event loop's own threads: the loop would wait for them at its end, and a name server may be slow.
 _RESOLVERS = ThreadPoolExecutor(max_workers=8, thread_name_prefix="webhook-resolver")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of an attempt. `error` is empty where it succeeded; durations in seconds."""
+    """The outcome of an attempt. `error` is empty where it succeeded; durations in seconds."""
 
     duration: float
     status: int | None = None
@@ -127,7 +127,7 @@ async def _exchange(
     deadline: float,
     heard: list[_Answer],
 ) -> None:
-    """Send and read; what has been heard so far is the last element of `heard`, also when time is up."""
+    """Send and read. The last element of `heard` is what was received so far, also when time is up."""
     limits = {"connect": min(CONNECT_LIMIT, deadline), "read": deadline, "write": deadline, "pool": deadline}
     async with (
         asyncio.timeout(deadline),
@@ -152,7 +152,7 @@ async def _exchange(
 
 @functools.cache
 def _tls() -> ssl.SSLContext:
-    """Trusts what the system trusts; reading its certificates takes too long to do it each time."""
+    """Uses the system's certificates, which take too long to read for each request."""
     return ssl.create_default_context()
 
 
@@ -165,6 +165,6 @@ def _complaint(status: int) -> str:
 
 
 def _seconds(value: bytes) -> float | None:
-    """``Retry-After`` in seconds; a date, which needs clocks that agree, is not used."""
+    """``Retry-After`` in seconds; a date is not used, because it needs synchronised clocks."""
     text = value.strip()
     return float(text) if text.isdigit() and len(text) < 8 else None

@@ -1,4 +1,4 @@
-"""When a failed delivery is tried again, and when it no longer is."""
+"""When a failed delivery is tried again, and when it is given up."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ MOST_TRIES = 15
 """Over about five and a half hours."""
 
 DISABLED_AFTER = timedelta(hours=24)
-"""A webhook that has only failed for so long, at least `MOST_TRIES` times, is disabled."""
+"""A webhook without a success for this long, and with at least `MOST_TRIES` failures, is disabled."""
 
 
 def retry_delay(tries: int, *, asked: float | None = None, rng: random.Random | None = None) -> timedelta:
     """How long to wait after `tries` failed attempts: doubling from 5 s to an hour, 20 % more or less.
 
-    asked: what the receiver wanted (``Retry-After``, seconds); waited for if it is longer, up to an hour.
+    asked: the receiver's ``Retry-After`` in seconds; used if it is longer, up to an hour.
     """
     draw = rng.uniform if rng is not None else random.uniform
     seconds = min(FIRST_RETRY * 2.0 ** (tries - 1), LONGEST_RETRY) * draw(0.8, 1.2)

@@ -19,7 +19,7 @@ def webhook_get(webhook_id: int, *, lock: bool = False) -> Webhook:
 
     Raises `Missing`.
     """
-    # Not for its key: a publisher that adds a delivery need not wait.
+    # Without its key (NO KEY UPDATE), so that a publisher can add a delivery meanwhile.
     rows = Webhook.objects.select_for_update(no_key=True) if lock else Webhook.objects.all()
     webhook = rows.filter(pk=webhook_id).first()
     if webhook is None:
@@ -28,7 +28,7 @@ def webhook_get(webhook_id: int, *, lock: bool = False) -> Webhook:
 
 
 def webhook_list() -> QuerySet[Webhook]:
-    """All webhooks with the number of deliveries that wait."""
+    """All webhooks with the number of pending deliveries."""
     waiting = Delivery.objects.filter(webhook=OuterRef("pk"), state=DeliveryState.PENDING)
     counted = waiting.order_by().values("webhook").annotate(count=Count("pk")).values("count")
     return Webhook.objects.annotate(pending=Coalesce(Subquery(counted), 0)).order_by("name")
@@ -66,14 +66,14 @@ def delivery_get(delivery_id: UUID | str, *, webhook_id: int | None = None, lock
 
 
 def deliveries_due(webhook_id: int, *, at: datetime) -> QuerySet[Delivery]:
-    """What is to be sent to a webhook now: tests, then events in the order in which they happened."""
+    """The deliveries that are due for a webhook: tests, then events in their order."""
     return Delivery.objects.filter(
         webhook_id=webhook_id, state=DeliveryState.PENDING, due_at__lte=at
     ).order_by(F("sequence").asc(nulls_first=True), "created_at")
 
 
 def webhooks_due(*, at: datetime) -> list[int]:
-    """Webhooks for which something is due and to which nobody sends at the moment."""
+    """Webhooks that have a due delivery and no worker sending to them."""
     due = Delivery.objects.filter(webhook=OuterRef("pk"), state=DeliveryState.PENDING, due_at__lte=at)
     free = Q(free_at=None) | Q(free_at__lt=at)
     return list(Webhook.objects.filter(free).filter(Exists(due)).order_by("pk").values_list("pk", flat=True))

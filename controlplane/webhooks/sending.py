@@ -1,8 +1,8 @@
 """Sending what is due: one worker at a time per webhook, one request at a time, the oldest event first.
 
-An attempt is three steps: a transaction that takes it (and already notes when it would be tried next), the
-request, a transaction that records what came of it. A worker that dies in between leaves an attempt without
-an outcome and a delivery that is due again, so the receiver may hear of an event twice, never not at all.
+An attempt has three steps: a transaction that takes it (and stores the time of the next try), the request,
+and a transaction that records the outcome. A worker that dies in between leaves an attempt without an outcome
+and a delivery that is due again: delivery is at least once.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from controlplane.webhooks.signing import signed_headers
 log = structlog.get_logger(__name__)
 
 LEASE = timedelta(seconds=20)
-"""Longer than an attempt takes; so long nobody sends to a webhook whose worker has died."""
+"""Longer than an attempt takes. After a worker's death its webhook gets nothing for this long."""
 
 ROUND = 20.0
-"""Seconds after which a round ends even if there is more to send: tasks are to be short."""
+"""Seconds after which a round ends even if there is more to send, because tasks must be short."""
 
 LOOKED_AT = 20
-"""Due deliveries that are read to find one that can be sent."""
+"""How many due deliveries are read to find one that can be sent."""
 
 LONGEST_PAUSE = 60.0
-"""Seconds after a failure for which a webhook gets nothing, so that receivers that hang leave the threads
-to others. A success ends the doubling, somebody who asks for a test or a redelivery ends the pause."""
+"""The longest back-off in seconds after a failure: hanging receivers must not occupy all threads. A success
+resets the doubling; a test or a redelivery clears the back-off."""
 
 AGENT = "Resurge-Webhooks/1"
 NO_OUTCOME = "the worker ended before the outcome was recorded"
@@ -69,11 +69,10 @@ class _Ended(Enum):
 
 
 def webhook_send(*, webhook_id: int) -> float | None:
-    """Send what is due for a webhook until nothing is, an attempt fails, or the round has taken long.
+    """Send the due deliveries of a webhook until none is left, an attempt fails, or the round's time is over.
 
-    Returns after how many seconds to look again because of what happened here, None where there is no need
-    to or where another worker sends to it. A failure ends the round: whoever is ill gets one request per
-    look, not everything that waits.
+    Returns after how many seconds the next round is due; None if there is no need for one or another worker
+    holds the lease. A failure ends the round, so a failing receiver gets one request per round.
     """
     until = time.monotonic() + ROUND
     while True:
@@ -102,7 +101,7 @@ def webhook_send(*, webhook_id: int) -> float | None:
             return None if wait is None else max(wait, pause)
         if wait is None or wait > 0.0:
             return None
-        # Written since we last looked, by somebody whose message found the lease taken: once more.
+        # A delivery was added since the last look, and its message found the lease taken: look again.
 
 
 def _round(webhook_id: int, lease: uuid.UUID, until: float) -> _Ended:
@@ -141,9 +140,9 @@ def _pause(webhook_id: int) -> float:
 
 @transaction.atomic
 def _take(webhook_id: int, lease: uuid.UUID) -> Sending | None:
-    """Count the next attempt, write when the one after it would be, and prepare the request.
+    """Count the next attempt, store when the one after it is due, and prepare the request.
 
-    None where nothing is due, or where the lease is lost. Raises `SecretLostError`.
+    None if nothing is due or the lease is lost. Raises `SecretLostError`.
     """
     now = timezone.now()
     webhook = Webhook.objects.select_for_update(no_key=True).filter(pk=webhook_id, lease=lease).first()
@@ -187,12 +186,12 @@ def _take(webhook_id: int, lease: uuid.UUID) -> Sending | None:
 
 @transaction.atomic
 def _record(sending: Sending, outcome: Outcome) -> None:
-    """Write down what came of an attempt, also one that was overtaken by another worker's."""
+    """Record the outcome of an attempt, also if another worker has taken the delivery over."""
     now = timezone.now()
-    # The webhook's row before its deliveries', as everywhere: nobody waits for somebody who waits for him.
+    # The webhook's row is locked before its deliveries' everywhere: a fixed lock order prevents deadlock.
     health = Webhook.objects.filter(pk=sending.delivery.webhook_id)
     if sending.delivery.kind == TEST_KIND:
-        pass  # says nothing about how it has been doing
+        pass  # a test does not count for the webhook's health
     elif outcome.succeeded:
         health.update(failing_since=None, failures=0, succeeded_at=now)
     else:
@@ -219,8 +218,8 @@ def _record(sending: Sending, outcome: Outcome) -> None:
 
 
 def _judge(webhook_id: int, outcome: Outcome) -> None:
-    """Disable a webhook that asks for it, or that has only failed for a long time."""
-    hint = "See its delivery log, mend the receiver or the URL, test it, then enable it again."
+    """Disable a webhook that answered 410 Gone, or that has had no success for a long time."""
+    hint = "Read its delivery log, correct the receiver or the URL, test it, then enable it again."
     webhook = Webhook.objects.filter(pk=webhook_id, enabled=True).first()
     if webhook is None or webhook.failing_since is None:
         return
@@ -228,7 +227,7 @@ def _judge(webhook_id: int, outcome: Outcome) -> None:
         webhook_disable(webhook_id=webhook_id, because="the receiver answered 410 Gone", hint=hint)
     elif webhook.failures >= MOST_TRIES and timezone.now() - webhook.failing_since >= DISABLED_AFTER:
         since = f"{webhook.failing_since:%Y-%m-%d %H:%M} UTC"
-        because = f"{webhook.failures} attempts have failed since {since}, none succeeded"
+        because = f"{webhook.failures} attempts have failed since {since} without a success"
         webhook_disable(webhook_id=webhook_id, because=because, hint=hint)
 
 
@@ -240,7 +239,7 @@ def _end(delivery: Delivery, *, error: str, at: datetime, status: int | None = N
 
 
 def _next_due(webhook_id: int) -> float | None:
-    """Seconds until something is due, 0 if it is already; None where nothing waits."""
+    """Seconds until a delivery is due, 0 if one is due now; None if none is pending."""
     rows = Delivery.objects.filter(webhook_id=webhook_id, state=DeliveryState.PENDING)
     first = rows.order_by("due_at").values_list("due_at", flat=True).first()
     return None if first is None else max(0.0, (first - timezone.now()).total_seconds())
@@ -251,4 +250,4 @@ def _most_tries(delivery: Delivery) -> int:
 
 
 class _UnsendableError(Exception):
-    """A delivery that must not, or can no longer, be sent."""
+    """A delivery that must not be sent, or whose event is no longer kept."""

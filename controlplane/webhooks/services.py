@@ -1,7 +1,7 @@
-"""Setting up webhooks: where they go, what they are told, and the secret that signs it (write side).
+"""Creating and changing webhooks, and their secrets (write side).
 
-Changes are made under the lock that numbers events (`numbering_lock`): an event is published either before
-one or after it, so that a webhook that is off gets nothing that happens later.
+Changes are made under the lock that numbers events (`numbering_lock`): an event is published before or after
+a change, never during it, so a disabled webhook gets no later event.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def webhook_create(
 ) -> tuple[Webhook, str]:
     """Set up a webhook; returns it and its secret, which cannot be read again.
 
-    topologies: names; none: all. Raises `Invalid` with the field's name, or `Conflict`.
+    topologies: names; empty: all. Raises `Invalid` with the field's name, or `Conflict`.
     """
     reason_require(reason)
     if not re.fullmatch(TOPOLOGY_NAME_PATTERN, name):
@@ -62,7 +62,7 @@ def webhook_create(
     if Webhook.objects.filter(name=name).exists():
         raise Conflict(f"name: there is a webhook {name!r} already; update it or choose another name")
     if Webhook.objects.count() >= MOST_WEBHOOKS:
-        raise Conflict(f"there are {MOST_WEBHOOKS} webhooks already; delete one that nobody needs")
+        raise Conflict(f"there are {MOST_WEBHOOKS} webhooks already; delete an unused one")
     webhook = Webhook.objects.create(name=name, created_by=actor, **accepted)
     secret = _secret_add(webhook)
     audit_record(
@@ -81,9 +81,9 @@ def webhook_update(
     door: Door,
     expected: Expected = ANYTHING,
 ) -> Webhook:
-    """Change some of `WEBHOOK_FIELDS`. Disabling ends what waits to be sent; enabling forgets failures.
+    """Change some of `WEBHOOK_FIELDS`. Disabling gives up pending deliveries; enabling resets the failures.
 
-    Raises `Missing`, `Invalid` with the field's name or, where it is not the one expected, `Stale`.
+    Raises `Missing`, `Invalid` with the field's name, or `Stale` if it has changed.
     """
     reason_require(reason)
     accepted = {field: _accept(field, value) for field, value in changes.items()}
@@ -118,8 +118,7 @@ def webhook_update(
 def webhook_delete(
     *, webhook_id: int, actor: str, reason: str, door: Door, expected: Expected = ANYTHING
 ) -> None:
-    """Remove a webhook; its delivery log is trimmed later. Raises `Missing` or, where it is not the one
-    expected, `Stale`."""
+    """Remove a webhook; its delivery log is trimmed later. Raises `Missing`, or `Stale` if it has changed."""
     reason_require(reason)
     webhook = webhook_get(webhook_id, lock=True)
     expected.require(webhook_tag(webhook), f"webhook {webhook.name}")
@@ -138,13 +137,13 @@ def webhook_delete(
 def webhook_secret_rotate(
     *, webhook_id: int, overlap: timedelta = OVERLAP, actor: str, reason: str, door: Door
 ) -> tuple[Webhook, str]:
-    """Make a new secret; the present one signs as well for `overlap`, so that no delivery is refused
-    while the receiver changes over. Returns the new one, which cannot be read again. Raises `Missing`."""
+    """Make a new secret. The present one also signs for `overlap`, so that the receiver can switch without
+    refusing a delivery. Returns the new one, which cannot be read again. Raises `Missing`."""
     reason_require(reason)
     if not timedelta(0) <= overlap <= LONGEST_OVERLAP:
         raise Invalid("overlap_hours", f"must be from 0 to {LONGEST_OVERLAP.days * 24} hours")
     webhook = webhook_get(webhook_id, lock=True)
-    # Never more than two at a time: what was about to expire does so now.
+    # At most two secrets sign at a time: an older one expires now.
     webhook.secrets.exclude(expires_at=None).delete()
     webhook.secrets.update(expires_at=timezone.now() + overlap)
     secret = _secret_add(webhook)
@@ -169,7 +168,7 @@ def _secret_add(webhook: Webhook) -> str:
 
 
 def _shown(webhook: Webhook) -> dict[str, Any]:
-    """For the audit trail, which everybody may read: the URL's path only as a digest."""
+    """For the audit trail, which all viewers may read: the URL's path only as a digest."""
     digest = hashlib.sha256(webhook.url.encode()).hexdigest()[:8]
     return {
         "url": f"{url_shown(webhook.url)} [{digest}]",
@@ -192,7 +191,9 @@ def _accept(field: str, value: Any) -> Any:
             if not kinds:
                 raise Invalid("kinds", "name at least one kind of event")
             if unknown := sorted(set(kinds) - KINDS):
-                raise Invalid("kinds", f"{', '.join(unknown)}: there are {', '.join(sorted(KINDS))}")
+                raise Invalid(
+                    "kinds", f"no such kind: {', '.join(unknown)}; the kinds are {', '.join(sorted(KINDS))}"
+                )
             return kinds
         case "topologies":
             topologies = _names(field, value)
@@ -206,7 +207,9 @@ def _accept(field: str, value: Any) -> Any:
             return value
         case _:
             raise Invalid(
-                field, f"a webhook has no field {field!r} to change; it has {', '.join(WEBHOOK_FIELDS)}"
+                field,
+                f"a webhook has no field {field!r} that can be changed; the fields are "
+                f"{', '.join(WEBHOOK_FIELDS)}",
             )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 def signed_headers(*, delivery: str, timestamp: int, body: bytes, keys: Iterable[bytes]) -> dict[str, str]:
     """The three headers of an attempt: id, time (Unix seconds), and one HMAC-SHA256 per key.
 
-    Signed is ``<id>.<timestamp>.<body>``; a body that is held back cannot be sent again later.
+    ``<id>.<timestamp>.<body>`` is signed; the time prevents a replay of a captured request.
     """
     signed = f"{delivery}.{timestamp}.".encode() + body
     signatures = [base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode() for key in keys]

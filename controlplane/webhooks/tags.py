@@ -1,4 +1,4 @@
-"""The entity tag of what can be edited of a webhook; how its deliveries go does not count."""
+"""The entity tag of a webhook's editable fields; its deliveries do not change it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from controlplane.preconditions import entity_tag
 from controlplane.webhooks.models import Webhook
 
 WEBHOOK_FIELDS = ("url", "kinds", "topologies", "enabled")
-"""What may be changed."""
+"""Fields that may be changed."""
 
 
 def webhook_tag(webhook: Webhook) -> str:
-    """Also another one after the system has disabled it: whoever edits it must hear of that first."""
+    """The tag also changes when the system disables the webhook, so that an editor learns of it first."""
     return entity_tag("webhook", webhook.pk, {field: getattr(webhook, field) for field in WEBHOOK_FIELDS})

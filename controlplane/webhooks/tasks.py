@@ -1,7 +1,7 @@
-"""Celery tasks of webhooks, in a queue of their own: a receiver that hangs must not hold up a recovery.
-
-A message follows each event's commit; the sweep finds the same work in the database. Either alone is
-enough, but for retries that are far off, which without the sweep go with the webhook's next event.
+"""Celery tasks of webhooks, in their own queue, so that a hanging receiver does not delay a recovery. A
+message is sent after each event's commit; the sweep finds the same work in the database. Either alone is
+enough, except for retries further away than `LONGEST_COUNTDOWN`: these need the sweep or the webhook's next
+event.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from controlplane.webhooks.sending import webhook_send
 log = structlog.get_logger(__name__)
 
 LONGEST_COUNTDOWN = 30.0
-"""Redis hands a message out again after its visibility timeout (60 s), waiting or not."""
+"""Seconds; below Redis' visibility timeout (60 s), after which it delivers a waiting message a second
+time."""
 
 
 @shared_task(name=WEBHOOK_SEND)
@@ -34,7 +35,7 @@ def send(webhook_id: int) -> None:
 
 @shared_task(name="webhooks.sweep")
 def sweep() -> None:
-    """Send for every webhook with something due, as if no message had ever come."""
+    """Send for every webhook with a due delivery, in case its message was lost."""
     try:
         due = webhooks_due(at=timezone.now())
     except DatabaseError as error:

@@ -17,9 +17,9 @@ _places = threading.BoundedSemaphore(AT_ONCE)
 
 
 def what_if_answer(asked: WhatIf) -> dict[str, Any]:
-    """What each algorithm would make of the failure. Reads the database and writes nothing.
+    """The simulated recovery of each algorithm after the failure. Reads the database and writes nothing.
 
-    Raises `Invalid` (a question that cannot be answered, or not within `SECONDS`) and `Conflict`.
+    Raises `Invalid` (a question that cannot be answered within `SECONDS`) and `Conflict`.
     """
     scenario = scenario_load(asked)
     if not _places.acquire(blocking=False):

@@ -1,4 +1,4 @@
-"""What a what-if asks for, and how its texts are read. All bounds are here."""
+"""The request of a what-if, its parsing, and all its bounds."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MOST_PARTITIONS = 20_000
 LONGEST_WAIT = 86_400.0
 SECONDS = 20.0
 AT_ONCE = 2
-"""Real time that one request may take, and how many a server process answers at once: simulating keeps a
-processor busy, and anybody who may look may ask."""
+"""Real time that one request may take, and how many a server process answers at once. A simulation occupies a
+processor, and every viewer may ask for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class WhatIf:
     points: int = MOST_POINTS
 
     def __post_init__(self) -> None:
-        """Raises `Invalid` with everything that can be found wrong without the database."""
+        """Raises `Invalid` with all errors that can be found without the database."""
         problems = []
         if not self.nodes and not self.racks:
             problems.append(Problem("nodes", "name the nodes or racks that fail"))

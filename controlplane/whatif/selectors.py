@@ -25,10 +25,9 @@ from domain.topology import Problem
 
 
 def scenario_load(asked: WhatIf) -> Scenario:
-    """What runs now, and the failure asked about. The number of queries does not depend on how much runs.
-
-    Raises `Invalid` for anything the live system has not got, and `Conflict` while there is nothing that
-    could fail: no topology deployed, or one that is being recovered at this moment.
+    """The running system and the failure of the request, read with a constant number of queries. Raises
+    `Invalid` for a name that does not exist, and `Conflict` while no topology is deployed or one is being
+    recovered.
     """
     arrivals = asked.arrivals_read(settings.RESURGE.replacement_delay)
     deployments, nodes = deployments_load(plans_newest()), nodes_load()
@@ -120,7 +119,7 @@ def _priority_problems(asked: WhatIf, deployments: dict[str, Deployment]) -> lis
 
 
 def _latencies() -> dict[str, float]:
-    """Median latency in peace of each topology's queries, where it was measured."""
+    """Median latency of each topology's queries without a failure, where it was measured."""
     measured: defaultdict[str, list[float]] = defaultdict(list)
     rows: Any = Query.objects.filter(baseline_latency__gt=0).values_list("topology__name", "baseline_latency")
     for topology, latency in rows:

@@ -1,4 +1,4 @@
-"""Who I am, and my API tokens."""
+"""The signed-in user, and the user's API tokens."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TokenCreateSerializer(ReasonSerializer):
         required=False,
         min_value=0.01,
         max_value=LONGEST_HOURS,
-        help_text="the token expires after this; never without it",
+        help_text="the token expires after this time; without it, never",
     )
 
 

@@ -23,7 +23,7 @@ class CheckpointSerializer(serializers.ModelSerializer):
 
 
 class AcknowledgementSerializer(serializers.Serializer):
-    """One partition's part: stored by the agent of `node`, or not, and why (`error`)."""
+    """One partition's part, stored by the agent of `node`; `error` says why it was not."""
 
     partition = serializers.CharField()
     node = serializers.CharField()
@@ -35,7 +35,7 @@ class AcknowledgementSerializer(serializers.Serializer):
 
 
 class CheckpointDetailSerializer(CheckpointSerializer):
-    """With every partition's part, once it has ended; older checkpoints keep the totals only."""
+    """With every partition's part, once the checkpoint has ended; older ones keep the totals only."""
 
     acknowledgements = AcknowledgementSerializer(many=True, read_only=True)
     refusals = RefusalsField(checkpoint_refusals)

@@ -28,7 +28,9 @@ class ReplicationQuestionSerializer(StrictSerializer):
 class ChosenPartitionSerializer(serializers.Serializer):
     partition = serializers.CharField()
     operator = serializers.CharField()
-    step = serializers.IntegerField(help_text="when it was chosen; what one step adds counts together")
+    step = serializers.IntegerField(
+        help_text="the step in which it was chosen; partitions of one step count together"
+    )
     fidelity = serializers.FloatField(help_text="of the plan after that step, 0 to 1")
     gain = serializers.FloatField(help_text="fidelity that the whole plan would lose without it")
     rate = serializers.FloatField(help_text="of its output, tuples per second, as the plan took it")

@@ -18,13 +18,13 @@ HOUR = 3600.0
 
 
 class WebhookSerializer(serializers.ModelSerializer):
-    """A webhook and how it does. The secret is not in it: that was shown once."""
+    """A webhook and its health. The secret is not included: it is shown once, when it is made."""
 
     kinds = serializers.ListField(child=serializers.ChoiceField(KIND_CHOICES), read_only=True)
     topologies = serializers.ListField(
-        child=serializers.CharField(), read_only=True, help_text="names; none: all topologies"
+        child=serializers.CharField(), read_only=True, help_text="names; empty: all topologies"
     )
-    pending = serializers.IntegerField(read_only=True, help_text="deliveries that wait to be sent")
+    pending = serializers.IntegerField(read_only=True, help_text="deliveries waiting to be sent")
 
     class Meta:
         model = Webhook
@@ -56,7 +56,7 @@ class WebhookSecretSerializer(WebhookSerializer):
 
 
 class WebhookUpdateSerializer(ReasonSerializer):
-    """What is not given stays."""
+    """Fields that are left out keep their values."""
 
     url = serializers.CharField(
         max_length=URL_LENGTH, required=False, help_text="http or https; redirects are not followed"
@@ -67,7 +67,7 @@ class WebhookUpdateSerializer(ReasonSerializer):
     topologies = serializers.ListField(
         child=serializers.CharField(max_length=64),
         required=False,
-        help_text="names; none: all. Events about no topology, those of nodes, always come.",
+        help_text="names; empty: all. Events of nodes belong to no topology and are always sent.",
     )
     enabled = serializers.BooleanField(required=False)
 
@@ -75,7 +75,7 @@ class WebhookUpdateSerializer(ReasonSerializer):
         unknown = set(self.initial_data) - set(self.fields)
         if unknown:
             raise serializers.ValidationError(
-                dict.fromkeys(unknown, f"no such field; there are {', '.join(WEBHOOK_FIELDS)}")
+                dict.fromkeys(unknown, f"no such field; the fields are {', '.join(WEBHOOK_FIELDS)}")
             )
         if not attrs.keys() & set(WEBHOOK_FIELDS):
             raise serializers.ValidationError(f"give at least one of {', '.join(WEBHOOK_FIELDS)}")
@@ -83,7 +83,7 @@ class WebhookUpdateSerializer(ReasonSerializer):
 
 
 class WebhookCreateSerializer(WebhookUpdateSerializer):
-    """Sent to `url` from now on: events of these kinds, of these topologies."""
+    """Events of these kinds and topologies are sent to `url` from now on."""
 
     name = serializers.RegexField(
         TOPOLOGY_NAME_PATTERN, max_length=63, help_text="unique; small letters, digits and -"
@@ -100,7 +100,7 @@ class RotateSerializer(ReasonSerializer):
         default=OVERLAP.total_seconds() / HOUR,
         min_value=0.0,
         max_value=LONGEST_OVERLAP.total_seconds() / HOUR,
-        help_text="so long the present secret signs as well",
+        help_text="hours for which the present secret also signs",
     )
 
 

@@ -1,4 +1,4 @@
-"""Webhooks over REST, for administrators: what is told to whom, and what became of it."""
+"""Webhooks and their deliveries over REST, for administrators."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class WebhookViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
         responses={201: WebhookSecretSerializer, 400: ErrorsSerializer, 409: ErrorsSerializer},
     )
     def create(self, request: Request) -> Response:
-        """Set one up. The answer holds the secret that signs its deliveries, this once."""
+        """Create a webhook. The answer holds the secret that signs its deliveries; it is not shown again."""
         serializer = WebhookCreateSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         webhook, secret = webhook_create(**serializer.validated_data, **caller(request))
@@ -87,7 +87,8 @@ class WebhookViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
         responses={200: WebhookSerializer, **REFUSED, **STALE},
     )
     def partial_update(self, request: Request, pk: str) -> Response:
-        """Change some of it. Disabling gives up what waits; enabling begins with the next event."""
+        """Change some fields. Disabling gives up the pending deliveries; enabling starts with the next
+        event."""
         serializer = WebhookUpdateSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         changes = dict(serializer.validated_data)
@@ -116,7 +117,7 @@ class WebhookViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
     )
     @action(detail=True, methods=["post"], url_path="rotate-secret")
     def rotate_secret(self, request: Request, pk: str) -> Response:
-        """Make a new secret, shown this once; the present one signs as well for a while."""
+        """Make a new secret and show it once. The present secret also signs for `overlap_hours`."""
         serializer = RotateSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         given = serializer.validated_data
@@ -135,7 +136,8 @@ class WebhookViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
     )
     @action(detail=True, methods=["post"])
     def test(self, request: Request, pk: str) -> Response:
-        """Send a `webhook.test`, once, also while it is disabled; follow the delivery that comes back."""
+        """Send one `webhook.test`, also while the webhook is disabled. The answer is the delivery to
+        follow."""
 
         def create() -> Response:
             return _followed(webhook_test(webhook_id=int(pk), reason=reason_of(request), **caller(request)))
@@ -170,7 +172,8 @@ class DeliveryViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     )
     @action(detail=True, methods=["post"])
     def redeliver(self, request: Request, webhook: str, pk: str) -> Response:
-        """Send it again, under the same id, however it ended; one that waits is due at once."""
+        """Send a delivery again under the same id, whether it succeeded or not. A pending one becomes due at
+        once."""
 
         def create() -> Response:
             return _followed(

@@ -38,7 +38,7 @@ class ArrivalsField(serializers.Field):
         if isinstance(data, list) and all(
             isinstance(one, int | float) and not isinstance(one, bool) for one in data
         ):
-            # An integer can be too large for a float; such a moment is out of bounds anyway.
+            # An integer too large for a float is out of bounds anyway.
             return tuple(float(min(one, TOO_LATE)) for one in data)
         raise serializers.ValidationError(
             f"write seconds as a list of numbers, `uniform:<seconds>:<seconds>`, or `{AS_PROVIDER}`"

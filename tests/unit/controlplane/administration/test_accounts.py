@@ -63,7 +63,7 @@ def test_a_user_is_created_with_a_role(client: Client) -> None:
         ({"username": ""}, "This field is required"),
         ({"username": "two words"}, "Enter a valid username"),
         ({"username": "x" * 151}, "at most 150"),
-        ({"username": "System"}, "what the system is called"),
+        ({"username": "System"}, "is reserved"),
         ({"username": "ADMINISTRATOR"}, "there is a user"),
         ({"password": ""}, "This field is required"),
         ({"password": "short"}, "too short"),

@@ -143,4 +143,4 @@ def test_tests_secrets_and_redelivery(client: Client, webhook: Webhook) -> None:
     history = client.get(f"/admin/webhooks/delivery/{delivery.pk}/history/").content.decode()
     assert "webhook.redeliver" in history
     refused = run("delivery", "redeliver", Delivery.objects.get(kind="webhook.test").pk, **WHY)
-    assert "ask for another one" in refused.content.decode()
+    assert "request a new one" in refused.content.decode()

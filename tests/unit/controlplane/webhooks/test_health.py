@@ -108,7 +108,7 @@ def test_a_test_is_tried_once_and_says_nothing_about_health(made: Made, receiver
     assert receiver.got[1].data["type"] == "webhook.test"
     assert receiver.got[1].data["data"] == {"webhook": "pager", "requested_by": "ada"}
     assert receiver.got[1].signed_with(made.secret)
-    with pytest.raises(Conflict, match="ask for another"):
+    with pytest.raises(Conflict, match="request a new one"):
         delivery_redeliver(delivery_id=worked.pk, **BY)
 
 
