@@ -48,8 +48,8 @@ _decoder = msgspec.json.Decoder(Subscribe)
 class EventConsumer(AsyncWebsocketConsumer):
     """One connection. Two tasks after accepting: `_ping` always, `_send_events` once subscribed."""
 
-    # No layer of this name is configured, so the connection has none: the feed alone listens to Redis, and
-    # a Redis that is away neither refuses nor ends connections.
+    # No layer of this name is configured, so the connection has none: only the feed listens to Redis, and an
+    # outage of Redis neither refuses nor ends connections.
     channel_layer_alias = "none"
     feed: EventFeed | None = None
     after: int = 0
@@ -130,7 +130,7 @@ class EventConsumer(AsyncWebsocketConsumer):
             self.after = batch.sequence
 
     async def _ping(self) -> None:
-        # Those who came together after a restart must not all be pinged and checked together for ever.
+        # Clients that connected together after a restart must not be pinged and checked together for ever.
         checked = time.monotonic() - SESSION_CHECK * random.random()  # noqa: S311 - spreads load
         await asyncio.sleep(PING * random.random())  # noqa: S311
         while True:
@@ -143,11 +143,11 @@ class EventConsumer(AsyncWebsocketConsumer):
             await asyncio.sleep(PING)
 
     async def _session_holds(self) -> bool:
-        """Whether the session or token that opened this socket is still good and its user may look."""
+        """Whether the session or token that opened this socket is still valid and its user has a role."""
         try:
             user = await user_now(self.scope)
             return user is None or bool(await database_sync_to_async(has_role)(user, VIEWER))
-        except Exception as error:  # cannot tell: a restarting database signs nobody out
+        except Exception as error:  # unknown: a restarting database must not sign users out
             log.warning("session not checked", error=f"{type(error).__name__}: {error}")
             return True
 
@@ -158,6 +158,6 @@ class EventConsumer(AsyncWebsocketConsumer):
         await self._send_text(msgspec.json.encode(message).decode())
 
     async def _send_text(self, text: str) -> None:
-        # A peer that has just gone is noticed by the server, which then calls disconnect.
+        # If the peer has gone, the server notices and calls disconnect.
         with contextlib.suppress(RuntimeError, ConnectionError):
             await self.send(text_data=text)

@@ -1,13 +1,11 @@
 """The numbered events, read once per process and shared by all its websockets.
 
-One task follows the events table: woken by hints from the channel layer, and in
-any case once each `POLL` seconds, so that a lost hint or an absent Redis delays
-an event by at most that. The newest events stay in memory; whoever lags behind
-them is served from the database. A hint carries nothing that is trusted.
+One task follows the events table: woken by hints from the channel layer, and in any case once each `POLL`
+seconds, so that a lost hint or an absent Redis delays an event by at most that. The newest events stay in
+memory; a client further behind is served from the database. A hint carries no data.
 
-What many clients get is put together once. With many of them the feed rests a
-moment after each time it has told them something, so that events which come one
-after the other go out together: sending costs by the message.
+A message for many clients is built once. With many clients the feed rests after each message, so that events
+in quick succession go out together: the cost grows with the number of messages.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ class FeedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Events as one message has them: the number of the last one, and the JSON of those that were wanted."""
+    """The content of one message: the last event's number, and the JSON of the events for this client."""
 
     sequence: int
     text: str
@@ -74,7 +72,7 @@ def _encode(event: Any) -> FeedEvent:
 def events_read(after: int, limit: int = BATCH) -> list[FeedEvent]:
     """Up to `limit` events following `after`, without a hole; raises `TrimmedError` where one is."""
     rows = Event.objects.filter(sequence__gt=after).order_by("sequence")[:limit]
-    # What changed goes from the database to the clients as it is: nobody here looks into it.
+    # Changes go from the database to the clients unread.
     events = [_encode(event) for event in tuple_rows(rows, *COLUMNS, json={"changes": RAW})]
     for expected, event in enumerate(events, start=after + 1):
         if event.sequence != expected:
@@ -89,7 +87,7 @@ def newest_sequence() -> int:
 
 
 class EventFeed:
-    """Follows the events table while somebody listens. One for each event loop: `feed_of_loop`."""
+    """Follows the events table while there are listeners. One for each event loop: `feed_of_loop`."""
 
     def __init__(self) -> None:
         self._recent: deque[FeedEvent] = deque()
@@ -113,7 +111,7 @@ class EventFeed:
             return
         self._forget()
         self._newest = 0
-        with contextlib.suppress(Exception):  # a database that is away now is asked again each second
+        with contextlib.suppress(Exception):  # an unavailable database is tried again each second
             self._newest = await newest_sequence()
         if not self._tasks and self._listeners:
             self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._hear())]
@@ -143,8 +141,8 @@ class EventFeed:
         return await events_read(after, limit)
 
     async def batch(self, after: int, topologies: frozenset[str] | None) -> Batch | None:
-        """What follows `after` for those who want these topologies (None: all), as much as a message should
-        hold; None if there is nothing yet. Raises `TrimmedError`."""
+        """The events after `after` of these topologies (None: all), up to a message's size; None if there are
+        none yet. Raises `TrimmedError`."""
         known = self._batches.get((after, topologies))
         if known is not None:
             return known
@@ -182,13 +180,13 @@ class EventFeed:
             try:
                 events = await events_read(newest)
             except TrimmedError:
-                # So long asleep that retention overtook it: listeners find out when they read.
+                # Retention has removed events that were not read yet: listeners find out when they read.
                 self._forget()
                 self._newest = await newest_sequence()
                 self._announce()
                 return
             if self._newest != newest:
-                continue  # somebody else got on meanwhile; events are kept once and in order
+                continue  # another task was faster; events are kept once and in order
             if events:
                 self._keep(events)
                 self._newest = events[-1].sequence
@@ -207,7 +205,7 @@ class EventFeed:
         self._recent_size = 0
 
     def _announce(self) -> None:
-        # Nobody who keeps up asks for these again.
+        # Clients that keep up do not ask for these again.
         self._batches.clear()
         self._news.set()
         self._news = asyncio.Event()
@@ -232,7 +230,7 @@ class EventFeed:
                     with contextlib.suppress(Exception):
                         await layer.group_discard(HINT_GROUP, channel)
                 raise
-            except Exception as error:  # Redis restarts: polling goes on meanwhile
+            except Exception as error:  # while Redis restarts, polling continues
                 log.warning("no hints from the channel layer", error=f"{type(error).__name__}: {error}")
             await asyncio.sleep(delay)
             delay = min(delay * 2, LONGEST_BACK_OFF)

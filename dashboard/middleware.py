@@ -1,4 +1,5 @@
-"""Headers of every answer: everything comes from this server, nothing inline runs, nothing is kept."""
+"""Headers of every answer: content comes from this server only, inline scripts do not run, nothing is
+cached."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ REST = "/api/"
 
 
 class SecurityHeaders:
-    """Adds to every answer what it does not say otherwise itself."""
+    """Adds the headers that an answer does not set itself."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -46,6 +47,6 @@ class SecurityHeaders:
         response.headers.setdefault("Permissions-Policy", ", ".join(f"{name}=()" for name in UNUSED))
         response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
         if request.path.startswith(REST):
-            # Answers depend on who asks, and are old a second later.
+            # Answers depend on the user and change each second.
             response.headers.setdefault("Cache-Control", "private, no-store")
         return response

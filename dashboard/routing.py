@@ -10,7 +10,7 @@ from dashboard.socket_access import SocketAccess
 
 
 async def nowhere(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Refuses the handshake at every other address; without it each would be a logged exception."""
+    """Refuses the handshake at every other address, which would otherwise log an exception."""
     await receive()
     await send({"type": "websocket.close", "code": 4404})
 

@@ -1,4 +1,4 @@
-"""The sign-in page, and what whoever guesses passwords gets to see of it."""
+"""The sign-in page, and the answer after too many wrong passwords."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEMPLATE = "registration/login.html"
 
 
 class SignIn(LoginView):
-    """Sign in with a name and a password; an address that tries too often has to wait."""
+    """Sign in with a name and a password; after too many attempts an address has to wait."""
 
     redirect_authenticated_user = True
 
@@ -34,7 +34,7 @@ class SignIn(LoginView):
 def locked_out(
     request: HttpRequest, response: HttpResponse | None = None, credentials: Mapping[str, Any] | None = None
 ) -> HttpResponse:
-    """The answer to guesses beyond the limit (``AXES_LOCKOUT_CALLABLE``); each one starts the wait anew."""
+    """The answer to attempts beyond the limit (``AXES_LOCKOUT_CALLABLE``); each one restarts the wait."""
     wait: timedelta = settings.AXES_COOLOFF_TIME
     return _refused(request, "Too many wrong passwords for this user from here.", wait.total_seconds())
 

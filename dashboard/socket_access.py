@@ -18,8 +18,8 @@ from controlplane.api.authentication import BearerTokenAuthentication
 class SocketAccess:
     """Puts ``user`` (and for programs ``token``) into the scope of `application`.
 
-    A browser sends its cookies along whatever page opens the socket, so a page's origin must be one of ours.
-    It cannot be made to send a token, so programs need no origin; one that names another is refused alike.
+    A browser sends its cookies for any page that opens the socket, so the origin must be one of ours. Pages
+    cannot send a token, so programs need no origin; a foreign origin is refused for them as well.
     """
 
     def __init__(self, application: Any) -> None:
@@ -36,7 +36,7 @@ class SocketAccess:
 
 
 class TokenAccess:
-    """``Authorization: Bearer <token>``; whoever's token is not accepted is nobody."""
+    """``Authorization: Bearer <token>``; an invalid token gives the anonymous user."""
 
     def __init__(self, application: Any) -> None:
         self._application = application
@@ -57,8 +57,8 @@ def _authenticate(header: bytes) -> tuple[Any, AuthToken | None]:
 
 
 async def user_now(scope: dict[str, Any]) -> Any:
-    """Who the token or the session of an open socket belongs to by now; nobody where it has ended. None
-    for a scope that has neither."""
+    """The present user of an open socket's token or session, anonymous if it has ended. None for a scope that
+    has neither."""
     if scope.get("token") is not None:
         return await _token_user(scope["token"].digest)
     session = scope.get("session")

@@ -1,4 +1,4 @@
-"""The page shell. Every page is the same document; the front end draws what the address names."""
+"""The page shell. Every page is the same document; the front end draws the page of the address."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TOPOLOGY = re.compile(r"topologies/([A-Za-z0-9_-]+)/")
 
 
 def boot_data(request: HttpRequest) -> dict[str, Any]:
-    """What the front end must know before its first request."""
+    """The data that the front end needs before its first request."""
     installation = settings.RESURGE
     user = request.user
     return {
@@ -55,7 +55,7 @@ def boot_data(request: HttpRequest) -> dict[str, Any]:
 
 
 def policy_defaults() -> dict[str, Any]:
-    """What a topology's policy is when nobody has set it; numbers are the installation's."""
+    """The policy of a topology until a user sets one; its numbers are the installation's."""
     installation = settings.RESURGE
     numbers = {
         "correlation_threshold": installation.correlation_threshold,
@@ -66,7 +66,7 @@ def policy_defaults() -> dict[str, Any]:
 
 
 def asked_early(request: HttpRequest, path: str) -> list[str]:
-    """What the page at this address is going to ask for: addresses for the browser to begin with."""
+    """The addresses that this page will request, for the browser to preload."""
     early = [reverse("snapshot")]
     topology = _TOPOLOGY.fullmatch(path)
     if topology and request.GET.get("tab") == "replication" and not {"budget", "planner"} & set(request.GET):

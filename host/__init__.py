@@ -1,1 +1,1 @@
-"""What every process of this host needs: settings, logs, processes and Java."""
+"""Code for every process of this host: settings, logs, processes and Java."""

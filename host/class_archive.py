@@ -1,8 +1,8 @@
 """The shared class archive: Spark's classes as the virtual machine keeps them in memory, parsed once.
 
-A JVM that maps it spends about half the processor time until it serves. It holds only for the very Java
-and class path it was made with, which its file name stands for; every JVM here has the same class path.
-`python -m supervision.class_archive_build` makes it. Without one, everything works and starts slower.
+A JVM that maps it needs about half the processor time to start. An archive is valid only for the Java and the
+class path it was made with, which its file name encodes; every JVM here has the same class path. `python -m
+supervision.class_archive_build` makes it. Without one, everything works and starts slower.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def spark_class_path(spark: Path) -> str:
 def class_path_once(spark: Path) -> str:
     """The part of `spark_class_path` before the logging interface comes a second time, among all jars.
 
-    Newer JVMs refuse an archive whose class path has the same jar twice; a beginning of it will do.
+    Newer JVMs refuse an archive whose class path has the same jar twice, but accept one for its beginning.
     """
     jars = spark / "jars"
     first = {str(jar) for jar in jars.glob("slf4j-api-*.jar")}
@@ -67,7 +67,7 @@ def archive_options(java: Path, spark: Path, variables: Mapping[str, str] | None
         path = archive_path(java, spark)
     except OSError:
         return ()
-    # An archive that turns out unusable (a jar was replaced) is passed over without a word.
+    # The JVM silently ignores an archive that does not fit (a jar was replaced).
     return (f"-XX:SharedArchiveFile={path}", "-Xlog:cds=off") if path.is_file() else ()
 
 

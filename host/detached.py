@@ -1,7 +1,6 @@
-"""Processes that outlive their starter: each leads a session of its own and is recorded in a file.
-
-The record holds the start time beside the number, so that whoever starts next (the launcher after a
-crash, `make down`) finds the very same process again and never a stranger that got its number.
+"""Processes that outlive their starter: each leads its own session and is recorded in a file. The record
+holds process id and start time, so that a later reader (the launcher after a crash, `make down`) never takes
+another process with the same id for it.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ log = structlog.get_logger()
 
 
 class DetachedProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """One record. `started` is in clock ticks since boot, `launched_at` in Unix seconds; `details` is
-    whatever the owner wants to find again."""
+    """One record. `started` is in clock ticks since boot, `launched_at` in Unix seconds; `details` holds data
+    of the owner."""
 
     name: str
     pid: int
@@ -96,7 +95,8 @@ class DetachedProcesses:
         return [record for record in records if record is not None]
 
     def exit_code(self, name: str) -> int | None:
-        """Exit code of a process this object started itself; None while it runs or when it was adopted."""
+        """Exit code of a process that this object started; None while it runs or if another object started
+        it."""
         child = self._children.get(name)
         return None if child is None else child.poll()
 

@@ -68,7 +68,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many requests in a period of so many seconds."""
+    """A number of requests within a period in seconds."""
 
     count: int
     period: float
@@ -95,7 +95,7 @@ _PERIODS = {"second": 1.0, "minute": 60.0, "hour": 3600.0}
 class Environment:
     """The settings of one installation; durations in seconds, shares between 0 and 1.
 
-    What holds a secret is left out of the representation, which ends up in logs and on error pages.
+    Fields with secrets are left out of the representation, which appears in logs and on error pages.
     """
 
     home: Path
@@ -231,7 +231,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         session_timeout=reader.number("RESURGE_SESSION_TIMEOUT", 4.0, 0.5, 3600),
         heartbeat_interval=reader.number("RESURGE_HEARTBEAT_INTERVAL", 1.0, 0.05, 600),
         fault_injection=reader.flag("RESURGE_FAULT_INJECTION", False),
-        # Local nodes are held to their capacity where control groups can be written.
+        # Local nodes are limited to their capacity if control groups can be written.
         cpu_caps=reader.flag("RESURGE_CPU_CAPS", True),
         provider=provider,
         provider_script=provider_script,
@@ -243,7 +243,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         checkpoint_interval=reader.number("RESURGE_CHECKPOINT_INTERVAL", 10.0, 0.1),
         checkpoints=reader.text("RESURGE_CHECKPOINTS", f"file://{home}/checkpoints"),
         outputs=reader.text("RESURGE_OUTPUTS", str(home / "outputs")),
-        # Browsers and programs come through a proxy that speaks TLS; only a demonstration does without.
+        # Clients connect through a proxy with TLS; only a demonstration works without.
         https=reader.flag("RESURGE_HTTPS", True),
         hsts=reader.number("RESURGE_HSTS", 31_536_000, 0),
         rate_limit_token=reader.rate("RESURGE_RATE_LIMIT_TOKEN", "6000/minute"),

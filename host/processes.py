@@ -1,8 +1,8 @@
 """Facts about processes from /proc, and ending whole sessions of them.
 
-A process is identified by its number *and* its start time, since numbers are reused. A *session* is
-everything one leader started and that did not leave it on purpose; unlike a process group it also
-holds Spark's Python workers, which make a group of their own.
+A process is identified by its number *and* its start time, since numbers are reused. A *session* holds
+everything that one leader started; unlike a process group it includes Spark's Python workers, which make
+their own group.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def send(pid: int, number: signal.Signals) -> bool:
 def kill_session(session: int, *, timeout: float = 5.0) -> int:
     """SIGKILL everything in the session until nothing is left; returns how many processes were killed.
 
-    Safe against reused numbers: the system gives out no number that is still the id of a session.
+    Safe against reused ids: the system reuses no id that still names a session.
     """
     killed: set[int] = set()
     deadline = time.monotonic() + timeout

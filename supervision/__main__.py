@@ -36,7 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m supervision", description=__doc__)
     parser.add_argument("command", choices=("up", "down", "status", "logs"))
     parser.add_argument("--detach", action="store_true", help="up: return when everything runs")
-    parser.add_argument("--follow", action="store_true", help="logs: go on with what is written")
+    parser.add_argument("--follow", action="store_true", help="logs: follow new lines")
     parser.add_argument("names", nargs="*", help="logs: processes to show, all by default")
     options = parser.parse_args()
     home = home_directory()
@@ -154,7 +154,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _ignore_signals() -> None:
-    """Stopping has begun: a second Ctrl-C must not leave half of it running."""
+    """Stopping has begun: a second Ctrl-C must not interrupt it."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 

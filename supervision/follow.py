@@ -1,4 +1,4 @@
-"""What `make up` shows in the foreground: a line whenever something an operator cares about changes."""
+"""The foreground output of `make up`: a line for each change that matters to an operator."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from host.java import java_home
 from supervision import ports
 from supervision.ports import LOOPBACK
 
-# What an installation on one machine is for: looking at failures. A real deployment names its own.
+# Defaults of a demo on one machine, which shows failures. A real deployment sets its own.
 DEMO = {
     "RESURGE_FAULT_INJECTION": "1",
     "RESURGE_REPLACEMENT_DELAY": "uniform:6:15",
@@ -94,7 +94,7 @@ def compose(home: Path) -> Installation:
         "RESURGE_SPARK_MASTER": f"spark://{LOOPBACK}:{chosen['spark_master']}",
         **given,
         "RESURGE_HOME": str(home),
-        # Marks every process of this start, wherever it is in the process tree.
+        # Marks every process of this start.
         INSTANCE: secrets.token_hex(8),
     }
     settings = read(variables)

@@ -46,7 +46,7 @@ def choose(path: Path, names: tuple[str, ...] = NAMES) -> dict[str, int]:
             port = recorded.get(name, 0)
             if port in chosen.values() or not is_free(port):
                 port = 0
-            # Held until all are chosen, so that the system does not give one out twice.
+            # The sockets stay open until all ports are chosen, so that no port is chosen twice.
             probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             held.append(probe)
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""What one supervised process is: a name, a command, an environment and a test of readiness."""
+"""A supervised process: its name, command, environment and readiness check."""
 
 from __future__ import annotations
 

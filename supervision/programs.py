@@ -14,13 +14,13 @@ from supervision.redis_server import redis_program
 from supervision.spark_master import spark_master_program
 from supervision.zookeeper import zookeeper_program
 
-# A process that cannot import what it needs, or is refused its database, has ended by then.
+# A process with a failed import or without access to its database has ended by then.
 IMPORT_SECONDS = 10.0
 
 
 def log_says(installation: Installation, name: str, text: str) -> Callable[[], bool]:
-    """Whether a process has written `text` to its log since this was called; always true when the
-    installation logs nothing as harmless as that."""
+    """Whether a process has written `text` to its log since this call; always true if the log level hides
+    such lines."""
     if installation.settings.log_level not in ("DEBUG", "INFO"):
         return lambda: True
     path = installation.logs / f"{name}.log"
@@ -47,12 +47,12 @@ def server_programs(home: Path, chosen: Mapping[str, int]) -> list[Program]:
 
 
 def control_programs(installation: Installation) -> list[Program]:
-    """The control plane. Stopping goes by descending priority: what watches and decides ends before what
-    it watches, or the end of the nodes would look like a failure."""
+    """The control plane. Stopping goes by descending priority: the processes that watch nodes end first, or
+    they would take the end of the nodes for a failure."""
     celery = (sys.executable, "-m", "celery", "-A", "workers.celery_app")
     worker = ("worker", "--pool", "threads", "--without-gossip", "--without-mingle", "--loglevel", "INFO")
     port = installation.settings.port
-    # Another address than the loopback's is for containers, whose network is the boundary.
+    # Containers listen on other addresses too: their network is the boundary.
     bind = installation.variables.get("RESURGE_BIND", LOOPBACK)
     return [
         Program(
@@ -61,7 +61,7 @@ def control_programs(installation: Installation) -> list[Program]:
                 *(sys.executable, "-m", "uvicorn", "dashboard.asgi:application"),
                 *("--host", bind, "--port", str(port), "--no-access-log", "--lifespan", "off"),
                 *("--timeout-graceful-shutdown", "2"),
-                # Compression would be done anew for every client: with hundreds it takes all processors.
+                # Compression runs once per client: with hundreds of clients it would take all processors.
                 *("--ws-per-message-deflate", "false"),
             ),
             priority=20,

@@ -52,7 +52,7 @@ def wait_until(
 ) -> float:
     """Wait until `ready()`; returns the seconds it took.
 
-    `alive` returns a sentence as soon as waiting has become pointless (the process has exited).
+    `alive` returns a sentence once waiting is useless (the process has exited).
     Raises `NotReadyError` with that sentence, or after `timeout` seconds.
     """
     started = time.monotonic()

@@ -127,7 +127,7 @@ def _sample_ensure(installation: Installation, options: StartOptions, progress: 
 
 
 def _order_nodes(installation: Installation, options: StartOptions) -> None:
-    """Tell the launcher with how many nodes this start begins."""
+    """Tell the launcher the number of nodes of this start."""
     order = {"nodes": options.nodes, "slots": options.slots, "capacity": options.capacity}
     (installation.run / "first-nodes.json").write_bytes(msgspec.json.encode(order))
 
@@ -172,7 +172,7 @@ def _undeploy(installation: Installation, name: str, rest: Rest) -> None:
 def _wait_for_queries(started: Started, name: str, rest: Rest, progress: Progress) -> None:
     """Show how the queries become available; a slow machine gets a note, not an error.
 
-    What the database says may be from before the start, so an epoch must have been committed since.
+    The database may still hold the state before this start, so an epoch must have been committed since.
     """
     deadline = time.monotonic() + QUERIES_TIMEOUT
     shown = ""

@@ -1,4 +1,4 @@
-"""Ending an installation so that no process of it is left."""
+"""Ending all processes of an installation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from supervision.screen import Progress
 from supervision.supervisor import Supervisor
 from workers.providers.cgroups import groups_remove
 
-# The ones that watch come first: the end of the nodes must not look like a failure to them. The launcher
-# then ends drivers and nodes in good order (it finds `run/stopping`).
+# The processes that watch nodes end first, or they would take the end of the nodes for a failure. The
+# launcher then ends drivers and nodes in order (it finds `run/stopping`).
 ORDER = (
     ("detection", "recovery", "webhooks", "beat"),
     ("launcher",),
@@ -26,7 +26,7 @@ ORDER = (
 
 
 def stop(home: Path, progress: Progress) -> bool:
-    """End everything; False when nothing was running. Whatever does not end by itself is killed."""
+    """End everything; False if nothing was running. Processes that do not end in time are killed."""
     supervisor = Supervisor(home)
     ran = supervisor.is_running()
     if ran:
@@ -46,8 +46,8 @@ def stop(home: Path, progress: Progress) -> bool:
 
 
 def leftovers_end(home: Path, progress: Progress) -> bool:
-    """Kill what an earlier start left behind: recorded drivers and nodes, then every process that carries
-    its instance mark in the environment."""
+    """Kill leftovers of an earlier start: recorded drivers and nodes, then every process with its instance
+    mark in the environment."""
     found = False
     for kind in ("drivers", "nodes"):
         processes = DetachedProcesses(home / "run" / kind)

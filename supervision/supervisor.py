@@ -122,7 +122,7 @@ class Supervisor:
         return None
 
     def shut_down(self) -> None:
-        """End the daemon and whatever it still runs."""
+        """End the daemon and the processes it still runs."""
         pid = self.daemon_pid()
         try:
             self._call("shutdown")
@@ -189,7 +189,7 @@ def configuration_text(installation: Installation, programs: Iterable[Program], 
             *([f"environment={environment}"] if environment else []),
             "autostart=false",
             "autorestart=true",
-            # Long enough to outlast an outage of a server it needs: the pause grows by a second each time.
+            # Enough retries to survive an outage of a server; the pause grows by a second each time.
             f"startsecs={program.settle:.0f}",
             "startretries=1000",
             f"priority={program.priority}",

@@ -3,12 +3,12 @@
     <root>/<topology>/<operator>/partition=<i>/epoch=<e>/part.parquet
 
 The same rows give the same bytes, so writing an epoch again after a rollback changes nothing. An epoch
-without rows has no file, and loses the one that an abandoned attempt may have left. The file is not forced
-to the disk: an epoch lost with the machine is replayed from a checkpoint, as its state is.
+without rows has no file; the file of an abandoned attempt is removed. Files are not synced to the disk: after
+the loss of a machine the epoch is replayed from a checkpoint, like its state.
 
-Operators that are not deterministic give other rows the next time. Their files are named after the attempt
-that wrote them, `part-<attempt>.parquet`, or `.empty` without rows. The highest attempt counts, and removes
-those below it: what a node writes that was thought dead and wakes up later is never read.
+Operators that are not deterministic give other rows in a replay. Their files are named after the attempt,
+`part-<attempt>.parquet`, or `.empty` without rows. The highest attempt counts and removes lower ones: output
+of a node that was declared lost and resumes later is never read.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ INSTANTS: Final = ("ts", "window_start", "window_end")
 """Columns that hold microseconds since the Unix epoch inside the engine and instants in the files."""
 FINAL: Final = "final"
 _REPETITIVE: Final = (*INSTANTS, "count", "status")
-"""Columns of few distinct values. A dictionary shrinks them; for keys it takes longer than all the rest."""
+"""Columns of few distinct values. A dictionary shrinks them; for keys it would cost more time than everything
+else."""
 
 
 class SinkError(Exception):
-    """An output cannot be written or read: says where, what, and what to do about it."""
+    """An output cannot be written; the error says where, why, and what to do."""
 
     def __init__(self, where: str, what: str, hint: str) -> None:
         super().__init__(where, what, hint)
@@ -80,8 +81,8 @@ def write_epoch(
     *,
     attempt: int = 0,
 ) -> Written:
-    """Store one epoch's rows of one query, replacing whatever was there. attempt: where rows may differ from
-    one time to the next, a number that grows with every time; 0 where they do not. Raises `SinkError`."""
+    """Store one epoch's rows of one query, replacing those that exist. attempt: grows with every replay if
+    rows may differ between replays, else 0. Raises `SinkError`."""
     directory = partition_path(root, topology, operator, partition) / f"epoch={epoch}"
     try:
         if table is not None and table.num_rows:
@@ -110,7 +111,7 @@ def write_epoch(
 
 
 def _attempts(directory: Path) -> Iterator[tuple[int, Path]]:
-    """What attempts at an epoch have left."""
+    """The files of an epoch with their attempts."""
     try:
         names = os.listdir(directory)
     except (FileNotFoundError, NotADirectoryError):
