@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -289,8 +288,3 @@ def input_file() -> Path | None:
 def seconds_of(instant: str) -> float:
     """An ISO 8601 time as Unix seconds."""
     return datetime.fromisoformat(instant).timestamp()
-
-
-def sleep_until(deadline: float) -> None:
-    """Sleep until a moment of `time.monotonic()`."""
-    time.sleep(max(0.0, deadline - time.monotonic()))

@@ -2,8 +2,8 @@
 
 Every check runs, also after one that failed; the tests come last, so that their closing lines end the output.
 Tests that compute run first, on two cores; tests of single processes, which mostly wait, run beside them.
-Tests of whole installations run afterwards, one after the other. A test on real processes that failed is run once more in
-the end, alone (`supervision.pytest_reports`).
+Tests of whole installations run afterwards, one after the other. A failed test on real processes is run once
+more at the end, alone (`supervision.pytest_reports`).
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ def report(when: str, failed: list[str]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """The environment without RESURGE_* settings of the shell, because tests make their own; only the place of
-    their data stays."""
+    """The environment without RESURGE_* settings of the shell, because tests make their own; only the place
+    of their data stays."""
     kept = {
         name: value
         for name, value in os.environ.items()
