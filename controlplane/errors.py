@@ -35,7 +35,7 @@ class Conflict(ServiceError):  # noqa: N818
 
 
 class Stale(ServiceError):  # noqa: N818
-    """What is to be changed is not what its author has seen: somebody else was faster."""
+    """The object has changed since the author of this change read it."""
 
 
 class Missing(ServiceError):  # noqa: N818

@@ -176,7 +176,7 @@ def _request(incident: Incident, node: Node) -> NodeRequest:
 def _explanation(
     assignment: dict[str, str], restore: list[str], queries: list[str], rng: random.Random
 ) -> dict[str, Any]:
-    """As large as what the planner writes down about so many queries and nodes."""
+    """As large as the planner's explanation for this number of queries and nodes."""
     return {
         "planner": "best_density",
         "queries": queries,

@@ -18,9 +18,10 @@ from domain.topology import Topology
 # Operators of this pipeline take some tenths of a percent of a core each. A bound of one percent lets whole
 # numbers express capacities that such loads fill.
 MAX_UTILISATION = 0.01
-# Of what may be planned on all nodes, so much is.
+# The share of the plannable CPU that is planned.
 PLANNED = 0.5
-# Survivors have room for so much of what failed; it is what two survivors of ten equal, half busy nodes have.
+# The share of the failed load that fits on the survivors: that of two survivors of ten equal, half busy
+# nodes.
 ROOM = float(os.environ.get("ROOM", "0.25"))
 LARGEST_CAPACITY = 10_000
 LAST = 10.0

@@ -24,7 +24,7 @@ def _specification(**options: Any) -> forms.CharField:
 
 
 def spec_text(spec: dict[str, Any]) -> str:
-    """A specification as somebody would write it."""
+    """A specification as an author would write it."""
     return yaml.safe_dump(spec, sort_keys=False, allow_unicode=True, width=100)
 
 

@@ -1,4 +1,4 @@
-"""How CPU is said: planning counts percent of one core, people who read a plan think in cores."""
+"""CPU in texts: planning counts percent of one core, texts for operators count cores."""
 
 from __future__ import annotations
 

@@ -81,10 +81,10 @@ def entitled_costs(
 ) -> dict[str, float]:
     """Measured costs, reduced to what each node may be planned with.
 
-    A node can really run above its bound: costs were unknown when it was planned, or a replay measured high.
-    Its partitions are then scaled down together to the bound, and none counts more than an empty node of
-    the largest capacity may take. So nodes as many and as large as the lost ones suffice in sum, whatever
-    was measured, and an incident does not wait for a node that cannot exist.
+    A node can run above its bound: costs were unknown when it was planned, or were measured during a replay.
+    Its partitions are then scaled down together to the bound, and none counts more than an empty node of the
+    largest capacity may take. So replacements equal to the lost nodes always suffice in sum, and an incident
+    does not wait for a node that cannot exist.
 
     capacities: CPU percent of every node, also of the lost ones.
     """

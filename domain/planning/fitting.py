@@ -1,4 +1,4 @@
-"""From a selection to nodes: what fits in sum need not fit on any one node.
+"""From a selection to nodes: a selection that fits in sum may not fit on single nodes.
 
 Also restores the failed partitions that no query needs, once every query is in the plan: an incident ends
 only when nothing is missing any more.

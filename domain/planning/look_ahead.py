@@ -1,10 +1,10 @@
-"""Look-ahead planning: choose this wave for what it makes possible in the next ones.
+"""Look-ahead planning: choose this wave so that the next ones can recover more.
 
 A plan for one wave can be the best now and still be a poor start: of two queries worth the same, one may
 share its partitions with many that fit when the next node comes. Given the expected arrivals, this planner
 maximises the area under the priority-weighted availability curve over all waves, and proposes the first.
 
-Two promises, whatever the arrivals really do:
+Two guarantees that do not depend on the real arrivals:
 
 - the first wave recovers at least as much priority as `base` (BestDensity) would with the same capacity;
 - if they come as expected, the area is at least that of planning wave by wave with `base`.

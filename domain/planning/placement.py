@@ -144,7 +144,7 @@ class Placer:
     """Placement in steps: what was added stays where it is until it is removed.
 
     costs: CPU percent of every partition that will be named, none of them zero.
-    unmeasured: those of them that are to be spread level by level.
+    unmeasured: the partitions that are spread level by level.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class Placer:
         return tuple(unplaced)
 
     def remove(self, partitions: Iterable[str]) -> None:
-        """Take these off their nodes again."""
+        """Remove these from their nodes."""
         for name in sorted(partitions):
             where = self.where.pop(name)
             self.free[where] = round(self.free[where] + self.costs[name], PRECISION)

@@ -25,7 +25,7 @@ class Planner(ABC):
 
     @abstractmethod
     def select(self, problem: RecoveryProblem) -> Selection:
-        """The algorithm itself: within `problem.capacity`, whatever node the partitions then go to."""
+        """The algorithm itself: within `problem.capacity` in sum, before partitions are placed on nodes."""
 
     def plan(self, problem: RecoveryProblem) -> RecoveryPlanProposal:
         """Select, place on the problem's nodes (if it names any) and explain.

@@ -1,4 +1,4 @@
-"""What a planner answers: what to restore now, where, and why each query is in or out."""
+"""The result of a planner: the partitions to restore, their nodes, and why each query is in or out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from domain.planning.problem import GRAIN, Flags, Integers, RecoveryProblem, to_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What an algorithm chose, before placement.
+    """The selection of an algorithm, before placement.
 
     order: queries in the order they were taken.
     covered: bundles restored completely. partitions: what to restore, where that is not just these bundles

@@ -1,4 +1,4 @@
-"""Several waves over time: what is recovered when, and how much availability that adds up to."""
+"""Several waves over time: the queries recovered in each, and the resulting availability."""
 
 from __future__ import annotations
 

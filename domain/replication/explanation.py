@@ -1,4 +1,5 @@
-"""What a replication planner answers: what to replicate, why, and what each query would still give."""
+"""The result of a replication planner: the partitions to replicate, why, and each query's output in the worst
+case."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ def explained(
     proven: bool,
     note: str,
 ) -> ReplicationPlan:
-    """Say of a choice what it is worth, partition by partition and query by query."""
+    """Explain a choice for each partition and each query."""
     alive = np.zeros((len(steps) + 1, len(model.partitions)), dtype=bool)
     for number, step in enumerate(steps, start=1):
         alive[number] = alive[number - 1]
@@ -175,7 +176,7 @@ def _outlooks(model: FidelityModel, plan: Flags, left: Floats) -> Iterator[Query
 
 
 def _percent(share: float) -> str:
-    """`4.2 %`, `67 %`, `100 %`, but never 0 or 100 for what is not quite."""
+    """`4.2 %`, `67 %`, `100 %`; 0 and 100 only for exact values."""
     value = 100 * share
     if 0 < value < 0.1:
         return "less than 0.1 %"

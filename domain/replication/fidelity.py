@@ -22,10 +22,10 @@ Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 DIGITS = 10
-"""Fidelities are rounded to so many digits: what differs by less differs by the order of additions only."""
+"""Digits to which fidelities are rounded: smaller differences come only from the order of additions."""
 
 CELLS = 500_000
-"""Numbers that are computed at once, so that many plans of a large topology take little memory."""
+"""How many numbers are computed at once, which bounds the memory for many plans of a large topology."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class FidelityModel:
 
     def completeness(self, alive: Flags) -> Floats:
         """Internal completeness by row, 0 to 1: of all the tuples that all partitions read together, those
-        that are still read. It takes every join for a union; the paper compares fidelity with it."""
+        that are still read. A join counts like a union here; the paper compares fidelity with it."""
         left = self._left(alive, joins=False)
         weights = _shares(self._reads)
         read: Floats = left @ weights
@@ -170,13 +170,13 @@ class FidelityModel:
         return tuple(ranks)
 
     def order(self, plan: Iterable[int]) -> tuple[int, ...]:
-        """How sets are ordered where nothing else tells them apart: the smaller one, then by name."""
+        """The order of sets that are equal otherwise: the smaller one first, then by name."""
         ranks = sorted(self.ranks[index] for index in plan)
         return len(ranks), *ranks
 
 
 def equal_rates(topology: Topology) -> dict[str, float]:
-    """For a topology of which nothing has been measured yet: every partition gives as much as any other."""
+    """For a topology of which nothing has been measured yet: all partitions have the same output rate."""
     return dict.fromkeys(topology.partitions, 1.0)
 
 

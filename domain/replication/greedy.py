@@ -1,4 +1,4 @@
-"""The greedy planner: what would hurt most if it failed alone (Algorithm 2 of the paper on PPA)."""
+"""The greedy planner: partitions by the loss if only they fail (Algorithm 2 of the paper on PPA)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from domain.replication.planner import Choice, ReplicationPlanner
 class Greedy(ReplicationPlanner):
     """Ranks the partitions by the fidelity that is left when only that one fails, the lowest first.
 
-    It does not look at what else a partition needs: a plan may hold partitions that give nothing together,
-    the more so the smaller the budget. What nobody would miss is left out.
+    It ignores which other partitions a partition needs, so a plan, above all a small one, may hold partitions
+    that give no output together. Partitions whose failure loses no output are left out.
     """
 
     name: ClassVar[str] = "greedy"

@@ -1,4 +1,4 @@
-"""Growing a plan by what gains most fidelity per partition.
+"""Growing a plan by the extensions with the most fidelity per partition.
 
 The order in which partitions are added does not depend on the budget, which only says where to stop: plans
 of larger budgets hold those of smaller ones, or are better. Where the next extension is too large for what is
@@ -16,12 +16,13 @@ from domain.replication.reach import NEVER, Links, Reach
 from domain.topology import split_partition
 
 CAREFUL = 64
-"""Up to so many partitions each addition is chosen among all extensions, and compared with filling up."""
+"""Up to this number of partitions each addition is chosen among all extensions, and compared with filling
+up."""
 
 ROUNDS = 24
 COMPARED = 96
-"""In larger topologies a comparison serves for so many additions (a share of all partitions, and a quarter of
-the plan), and looks at so many extensions or more."""
+"""In larger topologies one comparison serves for several additions (a share of all partitions, and a quarter
+of the plan) and covers at least this many extensions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class ReplicationProblem:
 
     def __post_init__(self) -> None:
         if self.budget < 0:
-            raise ValueError(f"a budget of {self.budget} partitions is less than none")
+            raise ValueError(f"the budget must not be negative: {self.budget}")
         _ = self.model
 
     @cached_property
@@ -34,7 +34,7 @@ class ReplicationProblem:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What an algorithm chose, in the order it did; what a step adds counts together only. proven: no plan of
+    """The choice of an algorithm, in its order; partitions of one step count together. proven: no plan of
     this budget has a higher fidelity. note: what bounded the search, if anything did."""
 
     steps: tuple[frozenset[int], ...]

@@ -3,8 +3,8 @@
 Trees are not enumerated. Where a stream is `full` every source partition reaches every target, so the one
 that brings most for what it needs is as good as any tree through it could be (the rule for full topologies);
 along the other streams only the partitions that are connected are followed (segments of structured
-topologies). A general topology has both, and the two do not disturb each other: what is chosen above a `full`
-stream does not depend on what is chosen below it.
+topologies). A general topology has both, and the two are independent: the choice above a `full` stream does
+not depend on the choice below it.
 
 Source: section IV-C of *Tolerating Correlated Failures in Massively Parallel Stream Processing Engines*.
 """
@@ -73,7 +73,8 @@ def _connected(
 class Reach:
     """The extensions of `plan`, which consists of complete trees, by partitions that are `allowed`.
 
-    frugal: take what needs least above, instead of what brings most for what it needs.
+    frugal: take the partition that needs the fewest others above it, not the one with the best ratio of
+    output to need.
     """
 
     def __init__(
@@ -171,7 +172,7 @@ class Reach:
         return min(NEVER, self.up[one] + self.down[one])
 
     def extension(self, one: int) -> frozenset[int]:
-        """What is to be added so that this partition's output counts."""
+        """The partitions to add so that this partition's output counts."""
         added: set[int] = set()
         self._add_above(one, added)
         while one not in self.outputs:

@@ -23,7 +23,7 @@ from domain.topology.spec import (
 MAX_TEXT = 1_000_000
 MAX_VALUES = 200_000
 MAX_DEPTH = 100
-"""Bounds of a text that anybody may send: its characters, the values it stands for, and their nesting."""
+"""Bounds of an untrusted text: its characters, the values it stands for, and their nesting."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -127,7 +127,7 @@ def load_topology(data: Mapping[str, Any], catalogue: Catalogue) -> Topology:
         *_size_problems(spec),
         *([] if reported else _output_problems(spec)),
     ]
-    # What follows from a fault that is named already is not another one.
+    # Consequences of a reported fault are not reported again.
     problems += [problem for problem in further if not _is_below(problem.path, reported)]
     if not problems:
         problems = _cycle_problems(spec)
@@ -178,7 +178,7 @@ def _output_problems(spec: TopologySpec) -> list[Problem]:
 
 
 def _size_problems(spec: TopologySpec) -> list[Problem]:
-    """A graph that nothing here could hold in memory is refused before anybody tries."""
+    """A graph too large for memory is refused before it is built."""
     width = {operator.name: operator.parallelism for operator in spec.operators}
     partitions = sum(width.values())
     if partitions > MAX_PARTITIONS:

@@ -27,7 +27,7 @@ class EpochContext:
 class Operator(ABC):
     """One partition's processing logic.
 
-    An instance serves one partition for one Spark task; everything that must survive an epoch lives in
+    An instance serves one partition for one Spark task; data that must survive an epoch is kept in
     `state`. Given the same state and the same inputs in the same order, `process` must give the same table,
     rows in the same order (Assumption 1 of incremental recovery, section 4.3), unless the operator is
     declared non-deterministic in the topology.
@@ -42,7 +42,7 @@ class Operator(ABC):
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
-        """What is wrong with these parameters, in sentences an author of a pipeline understands."""
+        """The faults of these parameters, in sentences for a pipeline's author."""
         return []
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What an operator says when the rows it gets are not the rows its parameters speak of."""
+"""Errors of operators whose input does not fit their parameters."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Sliding and tumbling window counts by panes.
 
-A window is cut into panes of gcd(size, slide), so that each tuple is counted once, whatever the overlap; a
-closed window is the sum of its panes. State is one chunk of (pane, key, count) per epoch, merged into one
-chunk per pane when the pane is complete.
+A window is cut into panes of gcd(size, slide), so that each tuple is counted once, also with overlapping
+windows; a closed window is the sum of its panes. State is one chunk of (pane, key, count) per epoch, merged
+into one chunk per pane when the pane is complete.
 """
 
 from __future__ import annotations

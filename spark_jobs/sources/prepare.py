@@ -66,7 +66,8 @@ class PreparedInput:
                 Problem(
                     self.source,
                     self.changed,
-                    "The topology goes on with the copy made when it was deployed; deploy it anew to read the"
+                    "The topology goes on with the copy made when it was deployed; deploy it again to "
+                    "read the"
                     " file again.",
                 )
             )
@@ -138,7 +139,7 @@ def look(source: str | Path, *, text: str = "text", ts: str = "ts", ts_unit: str
 
 @contextmanager
 def _reading(source: Path) -> Iterator[None]:
-    """Whatever a damaged file or a full disk leads to becomes a `SourceError`."""
+    """Errors from a damaged file or a full disk become a `SourceError`."""
     try:
         yield
     except (pa.ArrowException, EOFError, zlib.error, UnicodeDecodeError) as error:

@@ -20,7 +20,7 @@ class Problem:
 
 
 class SourceError(Exception):
-    """The input cannot be used at all: says where, what, and what to do about it."""
+    """The input cannot be used; the error says where, why, and what to do."""
 
     def __init__(self, *, where: str, what: str, hint: str) -> None:
         super().__init__(f"{where}: {what}. {hint}")

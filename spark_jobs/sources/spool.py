@@ -19,7 +19,7 @@ from spark_jobs.sources.formats import Rows
 from spark_jobs.sources.problems import SourceError
 
 REJECTED_LISTED: Final = 1_000
-"""How many rejected rows are written out; the total is exact whatever this is."""
+"""How many rejected rows are written out; the total counts all."""
 BATCH_ROWS: Final = 1 << 20
 BATCH_BYTES: Final = 256 << 20
 """A batch of the copy: few and large, yet far below the 2 GiB that 32-bit string offsets reach."""

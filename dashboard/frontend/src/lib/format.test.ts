@@ -15,7 +15,7 @@ describe("format", () => {
       "240 ms", "1.42 s", "42 s", "1 min 0 s", "3 min 20 s", "2 h 5 min", "2 d 7 h",
     ]);
   });
-  it("spells what somebody has set as it was set", () => {
+  it("spells a setting as it was set", () => {
     expect([0.5, 4, 10, 90, 120, 3600, 5400].map(spell)).toEqual(["0.5 s", "4 s", "10 s", "1 min 30 s", "2 min", "1 h", "1 h 30 min"]);
   });
   it("keeps rates short", () => {

@@ -53,7 +53,7 @@ describe("applyEvents", () => {
     expect(state).toBe(before);
   });
 
-  it("advances over events of topologies nobody asked for", () => {
+  it("advances over events of topologies that are not subscribed to", () => {
     const { state, gap } = applyEvents(fromSnapshot(snapshot), [], 10, 25);
     expect(gap).toBe(false);
     expect(state.sequence).toBe(25);
