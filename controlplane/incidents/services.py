@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import EventKind
+from controlplane.events.services import event_publish
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
 from controlplane.incidents.applying import Application, Applied
 from controlplane.incidents.area import availability_area
@@ -26,8 +27,9 @@ from controlplane.incidents.choices import (
     IncidentTrigger,
 )
 from controlplane.incidents.loading import deployed_topologies, machine_load
-from controlplane.incidents.models import Incident
+from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.incidents.proposals import proposals_follow
+from controlplane.incidents.representation import entry_change
 from controlplane.incidents.selectors import incidents_open
 from controlplane.nodes.models import Node
 from controlplane.topologies.graphs import graph_of
@@ -235,3 +237,22 @@ def drain_record(*, node: str, actor: str, reason: str) -> Incident:
         at=now,
         trigger=IncidentTrigger.MANUAL,
     )
+
+
+@transaction.atomic
+def story_add(*, number: int, kind: str, text: str, key: str) -> bool:
+    """Add a sentence once (per `key`) to an incident that is open; False if it is there already."""
+    incident = Incident.objects.select_for_update().filter(number=number).first()
+    if incident is None or incident.state in INCIDENT_ENDED:
+        return False
+    entry, created = IncidentEntry.objects.get_or_create(
+        incident=incident, key=key, defaults={"at": timezone.now(), "kind": kind, "text": text}
+    )
+    if created:
+        event_publish(
+            kind=EventKind.INCIDENT_UPDATED,
+            incident=number,
+            changes=[entry_change(entry, incident=number)],
+            reason=text[:500],
+        )
+    return created

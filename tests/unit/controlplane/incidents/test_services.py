@@ -12,7 +12,7 @@ from controlplane.events.models import AuditEntry, Event
 from controlplane.incidents import loading
 from controlplane.incidents.actions import incident_order
 from controlplane.incidents.applying import StalePlan
-from controlplane.incidents.models import Incident
+from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.incidents.selectors import (
     entry_list,
     incident_get,
@@ -26,6 +26,7 @@ from controlplane.incidents.services import (
     incident_queries_note,
     partitions_lost,
     recover_now,
+    story_add,
 )
 from controlplane.lifecycle.nodes import (
     node_activate,
@@ -269,6 +270,13 @@ def test_abort(deployed: Topology) -> None:
     assert incident.number == 2
     look(incident, *driver(1, "degraded", 10))
     assert "node-1" not in newest().assignment.values()
+
+
+def test_story_entry_with_a_key_is_written_once(deployed: Topology) -> None:
+    lose("node-1")
+    assert story_add(number=1, kind="step", text="Told once.", key="once")
+    assert not story_add(number=1, kind="step", text="Told once.", key="once")
+    assert IncidentEntry.objects.filter(key="once").count() == 1
 
 
 def test_selectors(deployed: Topology, django_assert_max_num_queries: Any) -> None:
