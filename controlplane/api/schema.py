@@ -9,7 +9,7 @@ ERRORS = {"application/json": {"schema": {"$ref": "#/components/schemas/Errors"}
 RETRY_AFTER = {"schema": {"type": "integer"}, "description": "seconds"}
 REFUSALS = {
     "400": "Something in the request cannot be; the errors say what and where.",
-    "401": "Nobody is known by this token or session.",
+    "401": "The token or session is missing, unknown or expired.",
     "403": "The role does not permit it.",
     "404": "There is no such thing.",
     "406": "None of the accepted forms can be given.",

@@ -14,9 +14,9 @@ from controlplane.events.operations import operation_request
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.models import Node
-from controlplane.snapshot.document import snapshot_read
 from controlplane.topologies.models import AvailabilitySample, Problem, Topology
 from host.environment import ROOT
+from tests.unit.controlplane.following import snapshot_read
 
 TYPES = (ROOT / "dashboard" / "frontend" / "src" / "lib" / "types.ts").read_text()
 BY: dict[str, Any] = {"actor": "ada", "reason": "a test", "door": Door.REST}

@@ -26,11 +26,11 @@ from controlplane.lifecycle.topologies import (
 from controlplane.nodes.actions import node_action
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
-from controlplane.snapshot.document import snapshot_read
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.models import Topology
 from controlplane.topologies.permitted import RULES
 from controlplane.topologies.services import topology_delete, topology_update
+from tests.unit.controlplane.following import snapshot_read
 
 pytestmark = pytest.mark.django_db
 
