@@ -169,7 +169,7 @@ class QueryMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """`cost`: CPU seconds per second that the present takes, a moving average; None while nobody knows."""
+    """`cost`: CPU seconds per second that the present takes, a moving average; None until it is measured."""
 
     epoch: int
     node: str

@@ -219,7 +219,7 @@ def _entries(answer: object) -> list[tuple[bytes, dict[bytes, bytes]]]:
 
 def _coalesced(messages: list[Telemetry]) -> list[Telemetry]:
     """Drop epoch reports that a later one of the same topology and generation in the batch supersedes,
-    where a backlog has built up: only the newest counts, except for their sums, which nobody keeps."""
+    where a backlog has built up: only the newest counts, except for their sums, which are not kept."""
     newest: dict[tuple[str, int], int] = {}
     for index, message in enumerate(messages):
         if isinstance(message, EpochReport):

@@ -1,4 +1,4 @@
-"""Carrying out operations that somebody asked for: one function per kind, each safe to repeat."""
+"""Carrying out operations that users asked for: one function per kind, each safe to repeat."""
 
 from __future__ import annotations
 

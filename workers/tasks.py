@@ -82,7 +82,7 @@ def sweep() -> None:
 
 @shared_task(name="maintenance.trim")
 def trim() -> None:
-    """Drop what nobody asks for any more: metrics events after an hour, availability samples and kept answers
+    """Drop what is out of date: metrics events after an hour, availability samples and kept answers
     after a day, deliveries of webhooks after two weeks."""
     _attempt(events_trim, task="events_trim", of="events")
     _attempt(samples_trim, task="samples_trim", of="samples")

@@ -36,7 +36,7 @@ def once(request: Request, create: Callable[[], Response]) -> Response:
     if kept is None:
         try:
             with transaction.atomic():
-                # Whoever asks at the same moment waits here until this one has ended.
+                # The same request, sent a second time meanwhile, waits here until this one has ended.
                 kept = KeptAnswer.objects.create(actor=actor, key=key, request=digest)
                 return _keep(kept, create())
         except IntegrityError:

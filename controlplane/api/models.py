@@ -1,4 +1,4 @@
-"""Answers to creations, kept under the key of whoever asked."""
+"""Answers to creations, kept under the idempotency key of the request."""
 
 from __future__ import annotations
 

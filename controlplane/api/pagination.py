@@ -20,7 +20,7 @@ class OffsetPagination(LimitOffsetPagination):
     max_limit = MOST
 
     def window(self, rows: QuerySet[Any], request: Request) -> QuerySet[Any]:
-        """The page of `rows`, still to be read: whoever wants tuples decides on their columns."""
+        """The page of `rows`, not read yet, so that the caller can still choose columns."""
         self.request = request
         self.limit, self.offset = self.get_limit(request), self.get_offset(request)
         self.count = self.get_count(rows)

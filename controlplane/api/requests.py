@@ -64,7 +64,7 @@ class Caller(TypedDict):
 
 
 def caller(request: Request) -> Caller:
-    """A session means somebody at a page; a token means automation, or the command line if it says so."""
+    """A session means a user at a page; a token means automation, or the command line if it says so."""
     by_token = Door.CLI if request.headers.get("User-Agent", "").startswith(COMMAND_LINE) else Door.REST
     return {
         "actor": request.user.get_username(),

@@ -1,4 +1,4 @@
-"""Rate limits: of a token, of a signed-in user, and of an address from which nobody is known.
+"""Rate limits: of a token, of a signed-in user, and of an address whose requests carry neither.
 
 Token buckets in this process's memory: each web process protects itself, and none waits for another server
 to learn whether it may answer.
@@ -31,7 +31,7 @@ class Buckets:
         self._rate = rate
         self._clock = clock
         self._lock = threading.Lock()
-        # key -> (requests left, when that was so); whoever was away longest is forgotten first
+        # key -> (requests left, when that was so); the key that was used least recently is forgotten first
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, key: str) -> float:

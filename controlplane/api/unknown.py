@@ -12,7 +12,7 @@ from controlplane.errors import Missing
 
 
 class UnknownView(APIView):
-    """Whoever is not signed in does not even learn which addresses there are."""
+    """A client that is not signed in does not even learn which addresses there are."""
 
     schema = None
     write_role = VIEWER

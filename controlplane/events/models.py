@@ -14,7 +14,7 @@ class EventCounter(models.Model):
 
     It is locked until the publishing transaction ends, so commit order is
     sequence order and a rolled-back publication leaves no gap. `trimmed` is the
-    highest sequence that retention has removed: whoever has seen less than that
+    highest sequence that retention has removed: a client that has seen less
     must load a snapshot.
     """
 
@@ -53,7 +53,7 @@ class Event(models.Model):
 
 
 class Operation(models.Model):
-    """An asynchronous action somebody asked for."""
+    """An asynchronous action that a user asked for."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     kind = models.CharField(max_length=32, choices=OperationKind.choices)

@@ -1,4 +1,4 @@
-"""Operations: asynchronous actions somebody asked for, from request to outcome."""
+"""Operations: asynchronous actions that users asked for, from request to outcome."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How often numbers that change all the time are told.
 
-Nobody reads a thousand numbers each second, and telling them to everybody who watches is most of what a
-server has to do. So a large group of rows is told in rounds, the longer the more there are; what an operator
-must know at once never waits for one.
+No user reads a thousand numbers each second, and sending them to all browsers is most of a server's work. So
+the numbers of a large group of rows are published in rounds; the more rows, the longer a round. What an
+operator must know at once is published at once.
 """
 
 from __future__ import annotations

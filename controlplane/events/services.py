@@ -74,7 +74,7 @@ def event_publish(
 
 
 def numbering_lock() -> None:
-    """Let nobody publish an event until the current transaction ends."""
+    """Keep other transactions from publishing events until the current one ends."""
     EventCounter.objects.select_for_update().filter(pk=COUNTER).first()
 
 

@@ -44,7 +44,7 @@ from domain.recovery.instructions import (
 
 
 class StalePlan(Conflict):
-    """Somebody else gave the topology a newer generation; look again and plan anew."""
+    """Another transaction gave the topology a newer generation; look again and plan again."""
 
 
 @dataclass(slots=True)

@@ -188,7 +188,7 @@ def topology_restore(
 
 
 def _standing(topology: Topology) -> dict[str, Any]:
-    """What the audit trail keeps of a topology that somebody acts upon."""
+    """What the audit trail keeps of a topology before and after an action."""
     return {
         "status": str(topology.status),
         "desired": str(topology.desired),

@@ -133,7 +133,7 @@ class Rows:
 def rows_create(topology: Topology, graph: TopologyGraph, previous: TopologyGraph | None = None) -> Rows:
     """Make the rows match `graph`: missing ones are created, superfluous ones deleted.
 
-    A priority that somebody edited stays, unless the specification itself gives
+    A priority that a user edited stays, unless the specification itself gives
     the operator another one than `previous` did.
     """
     existing = {row.label: row for row in Partition.objects.filter(topology=topology)}

@@ -30,7 +30,7 @@ def topology_status(state: DriverState, *, committed: int, wanted: bool, current
 
     A starting driver means deployment before the first committed epoch and
     recovery after it. A driver that ended by itself is not one that was asked to:
-    `stopped` counts only when nobody wants it running, else it is about to be
+    `stopped` counts only when it is not wanted running, else it is about to be
     started again. While a stop is awaited, nothing but an end changes the status.
     """
     status = _TOPOLOGY.get(state)
@@ -82,8 +82,8 @@ def partition_states(
 def _is_behind(
     partition: str, state: DriverState, before: PartitionState, behind: Collection[str] | None
 ) -> bool:
-    """Whether a partition that runs has yet to catch up. A driver that restores or replays and names nobody
-    means everybody."""
+    """Whether a partition that runs has yet to catch up. A driver that restores or replays and names none
+    means all of them."""
     if behind:
         return partition in behind
     if behind is None:

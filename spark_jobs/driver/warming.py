@@ -47,7 +47,7 @@ class Warming:
     def _run(self, cold: set[tuple[str, str]]) -> None:
         try:
             self._warm(sorted({host for _, host in cold}))
-        except Exception as error:  # an executor is gone again; whoever still asks gets another try
+        except Exception as error:  # an executor is gone again; the next call tries those that are left
             log.warning("executors not warmed up", error=str(error).splitlines()[:1])
             warmed = set()
         else:

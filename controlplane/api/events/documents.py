@@ -1,4 +1,4 @@
-"""Long answers in JSON that are already text, compressed for whoever takes them so."""
+"""Long answers in JSON that are already text, compressed for clients that accept compression."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""One reading of the snapshot for everybody who can have it.
+"""One reading of the snapshot for all requests that it can answer.
 
-After an outage of the web server all browsers come back at the same moment. Whoever asks while a snapshot is
-being read waits for the next one and shares it with all others who wait: nobody gets a state from before the
-question, and however many ask, a process reads one snapshot at a time.
+After an outage of the web server all browsers come back at the same moment. A request that comes in while a
+snapshot is being read waits for the next reading and shares it with all requests that wait: no answer is
+older than its request, and a process reads one snapshot at a time.
 
 While nothing has been published since a reading began, that reading is the state: it is handed out again.
 """

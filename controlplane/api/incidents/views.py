@@ -139,7 +139,7 @@ class IncidentViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, v
     @ACTION
     @action(detail=True, methods=["post"])
     def abort(self, request: Request, number: str) -> Response:
-        """Stop recovering; what is down stays down until somebody asks for a recovery."""
+        """Stop recovering; what is down stays down until a user asks for a recovery."""
         return self.act(request, incident_action, kind=OperationKind.INCIDENT_ABORT, number=int(number))
 
     @ACTION

@@ -84,7 +84,7 @@ class TopologySerializer(serializers.ModelSerializer):
 class TopologyDetailSerializer(TopologySerializer):
     """With the specification and the graph for drawing."""
 
-    # Of rows of `topology_written`: both are JSON that nobody parses.
+    # Of rows of `topology_written`: both are JSON text that the server passes on unparsed.
     spec = serializers.SerializerMethodField()
     graph = serializers.SerializerMethodField()
 

@@ -34,7 +34,7 @@ def report_markdown(document: Document) -> str:
                 [(one.at, one.who, one.what, one.change, one.why) for one in report.decisions],
             )
             if report.decisions
-            else ["Nobody intervened; the recovery followed the policies."],
+            else ["No operator intervened; the recovery followed the policies."],
         ),
         *_section("Policies", _table(("Topology", "Policy"), report.policies)),
     ]

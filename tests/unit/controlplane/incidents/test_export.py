@@ -177,7 +177,7 @@ def test_an_incident_of_which_little_is_known(viewer: APIClient, topology: Topol
     page = viewer.get(f"{EXPORT}?format=html").content.decode()
     assert "<script>" not in page
     assert "no samples are left" in page
-    assert "Nobody intervened" in page
+    assert "No operator intervened" in page
     assert "nothing is verified" in page
     assert "not yet" in viewer.get(f"{EXPORT}?format=md").content.decode()
 
