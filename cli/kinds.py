@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-DOORS = ("page", "rest", "admin", "cli", "system")
+CHANNELS = ("page", "rest", "admin", "cli", "system")
 OPERATION_KINDS = (
     "topology.deploy",
     "topology.undeploy",

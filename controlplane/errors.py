@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from domain.topology import Problem, TopologyError
+from domain.topology import FieldProblem, TopologyError
 
 
 class ServiceError(Exception):
@@ -16,10 +16,10 @@ class Invalid(ServiceError):  # noqa: N818 - named for what is the matter
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}" if path else message)
-        self.problems = [Problem(path, message)]
+        self.problems = [FieldProblem(path, message)]
 
     @classmethod
-    def from_problems(cls, problems: Iterable[Problem]) -> Invalid:
+    def from_problems(cls, problems: Iterable[FieldProblem]) -> Invalid:
         found = list(problems)
         error = cls("", "; ".join(str(problem) for problem in found))
         error.problems = found

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from benchmarks.dashboard.specs import spec_flat, spec_wide
 from controlplane.checkpoints.services import checkpoint_apply
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.plans import plan_mark_applied, plan_mark_published
 from controlplane.incidents.services import incident_advance
@@ -38,7 +38,7 @@ from domain.messages import (
 from domain.recovery.events import DriverReported, Event, Looked, PlanPublished
 from workers.ingestion import Availabilities
 
-OPERATOR: dict[str, Any] = {"actor": "kim", "reason": "the fleet of the benchmark", "door": Door.CLI}
+OPERATOR: dict[str, Any] = {"actor": "kim", "reason": "the fleet of the benchmark", "channel": Channel.CLI}
 PER_RACK = 20
 BEATS = 15
 """Seconds of peace: the latencies that verdicts compare with, and what a page draws as sparklines."""

@@ -245,7 +245,7 @@ def _audit(rng: random.Random) -> Iterable[AuditEntry]:
         priority = rng.randrange(1, 10)
         yield AuditEntry(
             actor=("kim", "ada", "sam")[i % 3],
-            door="page",
+            channel="page",
             action="query.priority",
             target=f"region-{1 + i % 9}",
             before={f"O{i % 20}[0]": priority},

@@ -10,7 +10,7 @@ from cli import completion
 from cli.acting import ENDED, OPERATION, operation_await
 from cli.failures import RefusedError
 from cli.filters import kinds_option, limit_option, span_options, state_option
-from cli.kinds import DOORS, OPERATION_KINDS
+from cli.kinds import CHANNELS, OPERATION_KINDS
 from cli.options import WAIT, Order, ResurgeGroup, with_session
 from cli.output import Column, Row, field, show, show_rows
 from cli.paths import resource
@@ -56,7 +56,7 @@ PROBLEMS = (
 AUDIT = (
     Column("WHEN", lambda row: clock(row["at"])),
     Column("WHO", field("actor")),
-    Column("DOOR", field("door"), least_width=90),
+    Column("CHANNEL", field("channel"), least_width=90),
     Column("ACTION", field("action")),
     Column("TARGET", field("target")),
     Column("WHY", field("reason"), least_width=70),
@@ -185,22 +185,26 @@ def audit() -> None:
 @click.option("--action", shell_complete=completion.audited("actions"), help="for instance `topology.policy`")
 @click.option("--target", help="the target of the action")
 @click.option(
-    "--door", "doors", multiple=True, type=click.Choice(DOORS), help="the interface that was used; repeatable"
+    "--channel",
+    "channels",
+    multiple=True,
+    type=click.Choice(CHANNELS),
+    help="the interface that was used; repeatable",
 )
 @click.option("--search", metavar="TEXT", help="in target, action and reason")
 @span_options
 @limit_option(50)
 @with_session
-def audit_list(session: Session, doors: tuple[str, ...], limit: int, **given: Any) -> None:
+def audit_list(session: Session, channels: tuple[str, ...], limit: int, **given: Any) -> None:
     """The audit trail, newest first; as JSON with the values before and after.
 
     \b
     Examples:
       resurge audit list --target hashtags --limit 5
       resurge audit list --actor kim --since 2026-01-31T08:00 --until 2026-01-31T09:30
-      resurge audit list --door admin --since 7d --limit all -o json > week.json
+      resurge audit list --channel admin --since 7d --limit all -o json > week.json
     """
-    rows = session.rest.rows(resource("audit"), {**given, "door": list(doors)}, most=limit)
+    rows = session.rest.rows(resource("audit"), {**given, "channel": list(channels)}, most=limit)
     show_rows(session, rows, AUDIT, empty="There is no such entry.")
 
 

@@ -14,11 +14,11 @@ from knox.models import AuthToken
 from controlplane.accounts.roles import ADMINISTRATOR
 from controlplane.errors import Invalid
 from controlplane.events.audit import audit_record
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 
 
 @transaction.atomic
-def admin_ensure(*, username: str, password: str, door: Door) -> tuple[Any, bool]:
+def admin_ensure(*, username: str, password: str, channel: Channel) -> tuple[Any, bool]:
     """Create the administrator, or set the password of the existing one; returns (user, created)."""
     user, created = get_user_model().objects.get_or_create(username=username)
     before = None if created else _standing(user)
@@ -29,7 +29,7 @@ def admin_ensure(*, username: str, password: str, door: Door) -> tuple[Any, bool
     user.groups.add(Group.objects.get_or_create(name=ADMINISTRATOR)[0])
     audit_record(
         actor="system",
-        door=door,
+        channel=channel,
         action="account.create" if created else "account.update",
         target=username,
         before=before,
@@ -54,7 +54,7 @@ def token_create(
     user: Any,
     lifetime: timedelta | None,
     actor: str,
-    door: Door,
+    channel: Channel,
     reason: str,
     made_with: AuthToken | None = None,
 ) -> tuple[AuthToken, str]:
@@ -72,7 +72,7 @@ def token_create(
     row, text = AuthToken.objects.create(user=user, expiry=lifetime)
     audit_record(
         actor=actor,
-        door=door,
+        channel=channel,
         action="token.create",
         target=user.get_username(),
         after={"key": row.token_key, "expiry": row.expiry.isoformat() if row.expiry else None},
@@ -82,10 +82,10 @@ def token_create(
 
 
 @transaction.atomic
-def token_revoke(*, token: AuthToken, actor: str, door: Door, reason: str) -> None:
+def token_revoke(*, token: AuthToken, actor: str, channel: Channel, reason: str) -> None:
     audit_record(
         actor=actor,
-        door=door,
+        channel=channel,
         action="token.revoke",
         target=token.user.get_username(),
         before={"key": token.token_key},

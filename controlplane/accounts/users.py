@@ -14,9 +14,9 @@ from django.db import transaction
 from controlplane.accounts.roles import ADMINISTRATOR, ROLES, role_held
 from controlplane.errors import Conflict, Invalid
 from controlplane.events.audit import audit_record
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.events.operations import reason_require
-from domain.topology import Problem
+from domain.topology import FieldProblem
 
 SYSTEM = "system"
 """The actor of automatic changes in the audit trail; no user may have this name."""
@@ -27,7 +27,7 @@ USER_FIELDS = ("role", "active")
 
 @transaction.atomic
 def user_create(
-    *, username: str, password: str, role: str | None, actor: str, reason: str, door: Door
+    *, username: str, password: str, role: str | None, actor: str, reason: str, channel: Channel
 ) -> Any:
     """Create a user with a role (None: may sign in and sees nothing).
 
@@ -46,13 +46,20 @@ def user_create(
     user.save()
     _role_set(user, role)
     audit_record(
-        actor=actor, door=door, action="account.create", target=username, after=_shown(user), reason=reason
+        actor=actor,
+        channel=channel,
+        action="account.create",
+        target=username,
+        after=_shown(user),
+        reason=reason,
     )
     return user
 
 
 @transaction.atomic
-def user_update(*, user_id: int, changes: Mapping[str, Any], actor: str, reason: str, door: Door) -> Any:
+def user_update(
+    *, user_id: int, changes: Mapping[str, Any], actor: str, reason: str, channel: Channel
+) -> Any:
     """Change a user's `role` (or None) or whether the account is `active`.
 
     An inactive user cannot sign in, and the user's tokens do not work. Raises `Invalid`, or `Conflict` where
@@ -87,7 +94,7 @@ def user_update(*, user_id: int, changes: Mapping[str, Any], actor: str, reason:
     changed = [field for field in USER_FIELDS if before[field] != after[field]]
     audit_record(
         actor=actor,
-        door=door,
+        channel=channel,
         action="account.update",
         target=user.get_username(),
         before={field: before[field] for field in changed},
@@ -98,14 +105,16 @@ def user_update(*, user_id: int, changes: Mapping[str, Any], actor: str, reason:
 
 
 @transaction.atomic
-def user_password_set(*, user_id: int, password: str, actor: str, reason: str, door: Door) -> Any:
+def user_password_set(*, user_id: int, password: str, actor: str, reason: str, channel: Channel) -> Any:
     """Set a password, which ends the user's other sessions. Raises `Invalid` (path ``password``)."""
     reason_require(reason)
     user = get_user_model().objects.select_for_update().get(pk=user_id)
     _validate("password", lambda: validate_password(password, user))
     user.set_password(password)
     user.save(update_fields=["password"])
-    audit_record(actor=actor, door=door, action="account.password", target=user.get_username(), reason=reason)
+    audit_record(
+        actor=actor, channel=channel, action="account.password", target=user.get_username(), reason=reason
+    )
     return user
 
 
@@ -133,4 +142,4 @@ def _validate(field: str, check: Callable[[], None]) -> None:
     try:
         check()
     except ValidationError as error:
-        raise Invalid.from_problems(Problem(field, message) for message in error.messages) from None
+        raise Invalid.from_problems(FieldProblem(field, message) for message in error.messages) from None

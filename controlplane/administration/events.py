@@ -31,7 +31,7 @@ class OperationAdmin(SystemOwnedAdmin):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(SystemOwnedAdmin):
-    list_display = ("at", "actor", "door", "action", "target", "reason")
-    list_filter = ("door", "action")
+    list_display = ("at", "actor", "channel", "action", "target", "reason")
+    list_filter = ("channel", "action")
     search_fields = ("actor", "target", "action", "reason")
     date_hierarchy = "at"

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.http import HttpRequest
 
 from controlplane.errors import Invalid, ServiceError
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 
 REASON_LENGTH = 1000
 REASON_HELP = "Why; kept in the audit trail."
@@ -21,11 +21,11 @@ class By(TypedDict):
 
     actor: str
     reason: str
-    door: Door
+    channel: Channel
 
 
 def by(request: HttpRequest, reason: str) -> By:
-    return {"actor": request.user.get_username(), "reason": reason, "door": Door.ADMIN}
+    return {"actor": request.user.get_username(), "reason": reason, "channel": Channel.ADMIN}
 
 
 def reason_field() -> forms.CharField:

@@ -27,7 +27,7 @@ class Step:
 
     at: datetime
     actor: str
-    door: str
+    channel: str
     action: str
     reason: str
     changes: tuple[FieldChange, ...]
@@ -38,7 +38,7 @@ def steps_of(entries: Iterable[AuditEntry]) -> list[Step]:
         Step(
             at=entry.at,
             actor=entry.actor,
-            door=entry.door,
+            channel=entry.channel,
             action=entry.action,
             reason=entry.reason,
             changes=tuple(_changes(entry.before or {}, entry.after or {})),

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth.forms import PasswordChangeForm
 
 from controlplane.accounts.users import user_password_set
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 
 
 class OwnPasswordForm(PasswordChangeForm):
@@ -21,6 +21,6 @@ class OwnPasswordForm(PasswordChangeForm):
             password=self.cleaned_data["new_password1"],
             actor=self.user.get_username(),
             reason="changed by its owner",
-            door=Door.ADMIN,
+            channel=Channel.ADMIN,
         )
         return self.user

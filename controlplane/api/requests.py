@@ -1,4 +1,4 @@
-"""What every change has in common: who asks, through which door, why, and under which key."""
+"""What every change has in common: who asks, through which channel, why, and under which key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from controlplane.api.events.serializers import OperationSerializer
 from controlplane.api.fields import StrictSerializer, TextField
 from controlplane.errors import Invalid
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.events.models import Operation
 from controlplane.events.operations import KEY_LENGTH
 
@@ -60,15 +60,15 @@ class Caller(TypedDict):
     """Keyword arguments of every service that changes something."""
 
     actor: str
-    door: Door
+    channel: Channel
 
 
 def caller(request: Request) -> Caller:
     """A session means a user at a page; a token means automation, or the command line if it says so."""
-    by_token = Door.CLI if request.headers.get("User-Agent", "").startswith(COMMAND_LINE) else Door.REST
+    by_token = Channel.CLI if request.headers.get("User-Agent", "").startswith(COMMAND_LINE) else Channel.REST
     return {
         "actor": request.user.get_username(),
-        "door": Door.PAGE if request.auth is None else by_token,
+        "channel": Channel.PAGE if request.auth is None else by_token,
     }
 
 

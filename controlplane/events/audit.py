@@ -1,17 +1,17 @@
-"""The audit trail: who changed what, through which door, and why."""
+"""The audit trail: who changed what, through which channel, and why."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.events.models import AuditEntry
 
 
 def audit_record(
     *,
     actor: str,
-    door: Door | str,
+    channel: Channel | str,
     action: str,
     target: str,
     before: dict[str, Any] | None = None,
@@ -21,7 +21,7 @@ def audit_record(
     """Write one audit entry, in the transaction of the change it describes."""
     return AuditEntry.objects.create(
         actor=actor,
-        door=str(door),
+        channel=str(channel),
         action=action,
         target=target,
         before=before,

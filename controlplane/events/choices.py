@@ -1,4 +1,4 @@
-"""Kinds of events, operations and doors through which changes come."""
+"""Kinds of events, operations and channels through which changes come."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ OPERATION_ENDED = frozenset({OperationState.SUCCEEDED, OperationState.FAILED})
 OPERATION_OPEN = frozenset({OperationState.PENDING, OperationState.RUNNING})
 
 
-class Door(Choices):
+class Channel(Choices):
     PAGE = "page", "Page"
     REST = "rest", "REST"
     ADMIN = "admin", "Admin site"

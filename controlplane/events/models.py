@@ -6,7 +6,7 @@ import uuid
 
 from django.db import models
 
-from controlplane.events.choices import Door, EventKind, OperationKind, OperationState
+from controlplane.events.choices import Channel, EventKind, OperationKind, OperationState
 
 
 class EventCounter(models.Model):
@@ -87,11 +87,11 @@ class Operation(models.Model):
 
 
 class AuditEntry(models.Model):
-    """Who changed what, when, through which door and why."""
+    """Who changed what, when, through which channel and why."""
 
     at = models.DateTimeField(auto_now_add=True, db_index=True)
     actor = models.CharField(max_length=150, db_index=True)
-    door = models.CharField(max_length=8, choices=Door.choices, default=Door.SYSTEM)
+    channel = models.CharField(max_length=8, choices=Channel.choices, default=Channel.SYSTEM)
     action = models.CharField(max_length=64, db_index=True)
     target = models.CharField(max_length=128, db_index=True)
     before = models.JSONField(null=True, blank=True)

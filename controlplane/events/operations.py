@@ -14,7 +14,7 @@ from controlplane.events.audit import audit_record
 from controlplane.events.choices import (
     OPERATION_ENDED,
     OPERATION_OPEN,
-    Door,
+    Channel,
     EventKind,
     OperationKind,
     OperationState,
@@ -69,7 +69,7 @@ def operation_request(
     target: str,
     actor: str,
     reason: str,
-    door: Door,
+    channel: Channel,
     idempotency_key: str = "",
     permit: Callable[[], Permission] = Permission,
 ) -> Operation:
@@ -105,7 +105,7 @@ def operation_request(
         return earlier
     audit_record(
         actor=actor,
-        door=door,
+        channel=channel,
         action=str(kind),
         target=target,
         before=permission.before,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from django.db.models import Q, QuerySet
 
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.events.models import AuditEntry, Event, EventCounter, Operation
 
 MOST_CHOICES = 500
@@ -40,11 +40,11 @@ def audit_of(*, areas: Iterable[str], target: str) -> QuerySet[AuditEntry]:
 
 
 def audit_choices() -> dict[str, list[str]]:
-    """Which actors, actions and doors occur: what a filter can offer. Both columns have an index."""
+    """Which actors, actions and channels occur: what a filter can offer. Both columns have an index."""
 
     def occurring(column: str) -> list[str]:
         return list(
             AuditEntry.objects.order_by(column).values_list(column, flat=True).distinct()[:MOST_CHOICES]
         )
 
-    return {"actors": occurring("actor"), "actions": occurring("action"), "doors": list(Door.values)}
+    return {"actors": occurring("actor"), "actions": occurring("action"), "channels": list(Channel.values)}

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from controlplane.errors import Conflict
-from controlplane.events.choices import Door, OperationKind
+from controlplane.events.choices import Channel, OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import Permission, operation_request
 from controlplane.incidents.choices import INCIDENT_ENDED
@@ -33,7 +33,7 @@ def incident_action(
     number: int,
     actor: str,
     reason: str,
-    door: Door,
+    channel: Channel,
     idempotency_key: str = "",
     proposal: str = "",
 ) -> Operation:
@@ -58,7 +58,7 @@ def incident_action(
         target=str(number),
         actor=actor,
         reason=reason,
-        door=door,
+        channel=channel,
         idempotency_key=idempotency_key,
         permit=permit,
     )

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from controlplane.errors import Conflict
 from controlplane.events.audit import audit_record
-from controlplane.events.choices import Door, EventKind
+from controlplane.events.choices import Channel, EventKind
 from controlplane.events.pace import round_begins
 from controlplane.events.services import event_publish
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
@@ -162,7 +162,7 @@ def nodes_leave(*, reason: str) -> None:
 
 
 @transaction.atomic
-def node_drain(*, name: str, actor: str, reason: str, door: Door = Door.SYSTEM) -> Incident | None:
+def node_drain(*, name: str, actor: str, reason: str, channel: Channel = Channel.SYSTEM) -> Incident | None:
     """Plan nothing more on a node and move away what runs there. Raises `Missing` or `Conflict`.
 
     Returns the incident that moves its partitions, or None where there are none.
@@ -173,7 +173,7 @@ def node_drain(*, name: str, actor: str, reason: str, door: Door = Door.SYSTEM) 
     if node.state not in (NodeState.ALIVE, NodeState.SUSPECT):
         raise Conflict(f"node {name} is {node.state}: only an alive node can be drained")
     audit_record(
-        actor=actor, door=door, action="node.drained", target=name,
+        actor=actor, channel=channel, action="node.drained", target=name,
         before={"state": node.state}, after={"state": NodeState.DRAINING}, reason=reason,
     )  # fmt: skip
     _move_and_tell(node, NodeState.DRAINING, EventKind.NODE_UPDATED, reason=reason, actor=actor)
@@ -183,7 +183,7 @@ def node_drain(*, name: str, actor: str, reason: str, door: Door = Door.SYSTEM) 
 
 
 @transaction.atomic
-def node_activate(*, name: str, actor: str, reason: str, door: Door = Door.SYSTEM) -> Node:
+def node_activate(*, name: str, actor: str, reason: str, channel: Channel = Channel.SYSTEM) -> Node:
     """Let a drained node take partitions again. Raises `Missing` or `Conflict`."""
     node = node_get(name, lock=True)
     if node.state == NodeState.ALIVE:
@@ -191,7 +191,7 @@ def node_activate(*, name: str, actor: str, reason: str, door: Door = Door.SYSTE
     if node.state != NodeState.DRAINING:
         raise Conflict(f"node {name} is {node.state}: only a draining node can be activated")
     audit_record(
-        actor=actor, door=door, action="node.activated", target=name,
+        actor=actor, channel=channel, action="node.activated", target=name,
         before={"state": node.state}, after={"state": NodeState.ALIVE}, reason=reason,
     )  # fmt: skip
     _move_and_tell(node, NodeState.ALIVE, EventKind.NODE_UPDATED, reason=reason, actor=actor)

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from controlplane.errors import Invalid, Missing
 from controlplane.events.audit import audit_record
-from controlplane.events.choices import Door, EventKind
+from controlplane.events.choices import Channel, EventKind
 from controlplane.events.operations import reason_require
 from controlplane.events.services import event_publish
 from controlplane.incidents.stepping import incidents_step_on_commit
@@ -31,7 +31,7 @@ def topology_policy_set(
     changes: Mapping[str, Any],
     actor: str,
     reason: str,
-    door: Door,
+    channel: Channel,
     expected: Expected = ANYTHING,
 ) -> Topology:
     """Change some fields of the policy, also while an incident is open: it is looked at again at once.
@@ -52,7 +52,7 @@ def topology_policy_set(
     topology.save(update_fields=[*after, "updated_at"])
     audit_record(
         actor=actor,
-        door=door,
+        channel=channel,
         action="topology.policy",
         target=name,
         before={field: before[field] for field in after},
@@ -77,7 +77,7 @@ def query_priorities_set(
     priorities: Mapping[str, int],
     actor: str,
     reason: str,
-    door: Door,
+    channel: Channel,
     expected: Expected = ANYTHING,
 ) -> list[Query]:
     """Set the priority (1 to 10) of queries given by id (``O3[0]``).
@@ -111,7 +111,7 @@ def query_priorities_set(
     Query.objects.bulk_update(changed.values(), ["priority"])
     audit_record(
         actor=actor,
-        door=door,
+        channel=channel,
         action="query.priority",
         target=topology,
         before=before,

@@ -15,7 +15,7 @@ from django.utils import timezone
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.permitted import checkpoint_refusals
 from controlplane.errors import Conflict, Missing
-from controlplane.events.choices import Door, EventKind, OperationKind
+from controlplane.events.choices import Channel, EventKind, OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import Permission, operation_request
 from controlplane.events.representation import Change, removal
@@ -35,7 +35,7 @@ from controlplane.topologies.validation import inputs_require, spec_validate
 
 @transaction.atomic
 def topology_deploy(
-    *, name: str, actor: str, reason: str, door: Door, idempotency_key: str = ""
+    *, name: str, actor: str, reason: str, channel: Channel, idempotency_key: str = ""
 ) -> Operation:
     """Start the newest version from nothing: fix the origin of event time, place, make a plan.
 
@@ -80,7 +80,7 @@ def topology_deploy(
         target=name,
         actor=actor,
         reason=reason,
-        door=door,
+        channel=channel,
         idempotency_key=idempotency_key,
         permit=deploy,
     )
@@ -88,7 +88,7 @@ def topology_deploy(
 
 @transaction.atomic
 def topology_undeploy(
-    *, name: str, actor: str, reason: str, door: Door, idempotency_key: str = ""
+    *, name: str, actor: str, reason: str, channel: Channel, idempotency_key: str = ""
 ) -> Operation:
     """Stop at the next epoch boundary and stay stopped. Raises `Missing` or `Conflict`."""
     topology = topology_get(name, lock=True)
@@ -120,7 +120,7 @@ def topology_undeploy(
         target=name,
         actor=actor,
         reason=reason,
-        door=door,
+        channel=channel,
         idempotency_key=idempotency_key,
         permit=undeploy,
     )
@@ -133,7 +133,7 @@ def topology_action(
     name: str,
     actor: str,
     reason: str,
-    door: Door,
+    channel: Channel,
     idempotency_key: str = "",
 ) -> Operation:
     """Ask for a checkpoint, a recovery, a pause or a resume. Raises `Missing` or `Conflict`."""
@@ -148,7 +148,7 @@ def topology_action(
         target=name,
         actor=actor,
         reason=reason,
-        door=door,
+        channel=channel,
         idempotency_key=idempotency_key,
         permit=act,
     )
@@ -156,7 +156,7 @@ def topology_action(
 
 @transaction.atomic
 def topology_restore(
-    *, name: str, checkpoint: int, actor: str, reason: str, door: Door, idempotency_key: str = ""
+    *, name: str, checkpoint: int, actor: str, reason: str, channel: Channel, idempotency_key: str = ""
 ) -> Operation:
     """Put all of a running topology back to a checkpoint that is still in storage, and replay from there.
 
@@ -181,7 +181,7 @@ def topology_restore(
         target=name,
         actor=actor,
         reason=reason,
-        door=door,
+        channel=channel,
         idempotency_key=idempotency_key,
         permit=restore,
     )

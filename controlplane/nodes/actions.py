@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 
 from controlplane.errors import Conflict
-from controlplane.events.choices import Door, OperationKind
+from controlplane.events.choices import Channel, OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import Permission, operation_request
 from controlplane.nodes.permitted import node_refusal
@@ -19,7 +19,7 @@ def node_action(
     name: str,
     actor: str,
     reason: str,
-    door: Door,
+    channel: Channel,
     idempotency_key: str = "",
 ) -> Operation:
     """Ask for a node to be drained, activated or (an experiment) failed. Raises `Missing` or `Conflict`."""
@@ -35,7 +35,7 @@ def node_action(
         target=name,
         actor=actor,
         reason=reason,
-        door=door,
+        channel=channel,
         idempotency_key=idempotency_key,
         permit=permit,
     )

@@ -10,7 +10,7 @@ from typing import Any
 from controlplane.errors import Invalid
 from controlplane.topologies.submission import specification_compose
 from controlplane.topologies.validation import file_read, pipeline_names
-from domain.topology import Problem
+from domain.topology import FieldProblem
 
 
 def specification_arguments(parser: ArgumentParser) -> None:
@@ -34,5 +34,5 @@ def specification_read(options: Mapping[str, Any]) -> dict[str, Any]:
     return specification_compose({**given, "spec": file_read(file)})
 
 
-def problem_lines(problems: Iterable[Problem]) -> str:
+def problem_lines(problems: Iterable[FieldProblem]) -> str:
     return "\n".join(f"  {problem}" for problem in problems)

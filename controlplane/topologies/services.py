@@ -13,7 +13,7 @@ from django.db import transaction
 
 from controlplane.errors import Conflict, Invalid
 from controlplane.events.audit import audit_record
-from controlplane.events.choices import Door, EventKind
+from controlplane.events.choices import Channel, EventKind
 from controlplane.events.operations import reason_require
 from controlplane.events.representation import Change, removal
 from controlplane.events.services import event_publish
@@ -32,7 +32,7 @@ from controlplane.topologies.validation import spec_validate
 
 
 @transaction.atomic
-def topology_create(*, spec: Any, actor: str, reason: str, door: Door) -> Topology:
+def topology_create(*, spec: Any, actor: str, reason: str, channel: Channel) -> Topology:
     """Accept a specification as a new topology, version 1, not deployed.
 
     Raises `Invalid` (with paths into the specification) or, for a name that is taken, `Conflict`.
@@ -46,7 +46,12 @@ def topology_create(*, spec: Any, actor: str, reason: str, door: Door) -> Topolo
     TopologyVersion.objects.create(topology=topology, number=1, spec=stored, created_by=actor, reason=reason)
     rows = rows_create(topology, graph)
     audit_record(
-        actor=actor, door=door, action="topology.create", target=topology.name, after=stored, reason=reason
+        actor=actor,
+        channel=channel,
+        action="topology.create",
+        target=topology.name,
+        after=stored,
+        reason=reason,
     )
     event_publish(
         kind=EventKind.TOPOLOGY_CREATED,
@@ -60,7 +65,7 @@ def topology_create(*, spec: Any, actor: str, reason: str, door: Door) -> Topolo
 
 @transaction.atomic
 def topology_update(
-    *, name: str, spec: Any, actor: str, reason: str, door: Door, expected: Expected = ANYTHING
+    *, name: str, spec: Any, actor: str, reason: str, channel: Channel, expected: Expected = ANYTHING
 ) -> Topology:
     """Replace the specification by a new version; only while the topology is not deployed.
 
@@ -87,7 +92,7 @@ def topology_update(
     after = rows_create(topology, graph, previous).changes()
     audit_record(
         actor=actor,
-        door=door,
+        channel=channel,
         action="topology.update",
         target=name,
         before={"version": topology.version - 1, "spec": latest.spec if latest else None},
@@ -105,7 +110,9 @@ def topology_update(
 
 
 @transaction.atomic
-def topology_delete(*, name: str, actor: str, reason: str, door: Door, expected: Expected = ANYTHING) -> None:
+def topology_delete(
+    *, name: str, actor: str, reason: str, channel: Channel, expected: Expected = ANYTHING
+) -> None:
     """Remove a topology that is not deployed, with its history. Raises `Missing`, `Conflict` or `Stale`."""
     reason_require(reason)
     topology = topology_get(name, lock=True)
@@ -123,7 +130,12 @@ def topology_delete(*, name: str, actor: str, reason: str, door: Door, expected:
         *(removal("problem", problem) for problem in problems),
     ]
     audit_record(
-        actor=actor, door=door, action="topology.delete", target=name, before=topology.spec, reason=reason
+        actor=actor,
+        channel=channel,
+        action="topology.delete",
+        target=name,
+        before=topology.spec,
+        reason=reason,
     )
     topology.delete()
     event_publish(kind=EventKind.TOPOLOGY_DELETED, topology=name, changes=changes, actor=actor, reason=reason)

@@ -14,14 +14,14 @@ from controlplane.topologies.validation import (
     spec_read,
     spec_validate,
 )
-from domain.topology import Problem, Topology
+from domain.topology import FieldProblem, Topology
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What a check found: all problems, and the graph where the specification itself is valid."""
 
-    problems: list[Problem]
+    problems: list[FieldProblem]
     topology: Topology | None
 
     @property

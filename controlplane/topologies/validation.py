@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.errors import Invalid
-from domain.topology import Problem, Topology, TopologyError, load_topology, load_yaml
+from domain.topology import FieldProblem, Topology, TopologyError, load_topology, load_yaml
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.sources.prepare import look
 from spark_jobs.sources.problems import SourceError
@@ -68,7 +68,7 @@ def file_read(path: Path) -> dict[str, Any]:
         return load_yaml(text)
     except TopologyError as error:
         raise Invalid.from_problems(
-            Problem(f"{path.name}, {problem.path}", problem.message) for problem in error.problems
+            FieldProblem(f"{path.name}, {problem.path}", problem.message) for problem in error.problems
         ) from error
 
 
@@ -111,9 +111,9 @@ def inputs_require(spec: Mapping[str, Any]) -> None:
         raise Invalid.from_problems(problems)
 
 
-def inputs_problems(spec: Mapping[str, Any]) -> list[Problem]:
+def inputs_problems(spec: Mapping[str, Any]) -> list[FieldProblem]:
     """What is wrong with the files the sources of a valid specification name."""
-    problems: list[Problem] = []
+    problems: list[FieldProblem] = []
     for index, operator in enumerate(spec["operators"]):
         params = operator.get("params", {})
         path = params.get("path")
@@ -124,7 +124,7 @@ def inputs_problems(spec: Mapping[str, Any]) -> list[Problem]:
         except (OSError, ValueError) as error:  # too long a name, a NUL in it
             problem = f"{path!r:.80} cannot be looked at: {error}"
         if problem:
-            problems.append(Problem(f"operators[{index}].params.path", problem))
+            problems.append(FieldProblem(f"operators[{index}].params.path", problem))
     return problems
 
 

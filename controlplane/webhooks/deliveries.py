@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from controlplane.errors import Conflict
 from controlplane.events.audit import audit_record
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.events.models import Event
 from controlplane.events.operations import reason_require
 from controlplane.events.services import numbering_lock
@@ -31,7 +31,7 @@ TRIMMED_AT_ONCE = 5_000
 
 
 @transaction.atomic
-def webhook_test(*, webhook_id: int, actor: str, reason: str, door: Door) -> Delivery:
+def webhook_test(*, webhook_id: int, actor: str, reason: str, channel: Channel) -> Delivery:
     """Send a test, also while the webhook is disabled. It is tried once. Raises `Missing`."""
     reason_require(reason)
     webhook = webhook_get(webhook_id)
@@ -41,7 +41,7 @@ def webhook_test(*, webhook_id: int, actor: str, reason: str, door: Door) -> Del
     )
     audit_record(
         actor=actor,
-        door=door,
+        channel=channel,
         action="webhook.test",
         target=webhook.name,
         after={"delivery": str(delivery.pk)},
@@ -53,7 +53,7 @@ def webhook_test(*, webhook_id: int, actor: str, reason: str, door: Door) -> Del
 
 @transaction.atomic
 def delivery_redeliver(
-    *, delivery_id: UUID | str, webhook_id: int | None = None, actor: str, reason: str, door: Door
+    *, delivery_id: UUID | str, webhook_id: int | None = None, actor: str, reason: str, channel: Channel
 ) -> Delivery:
     """Send a delivery (of that webhook) again, with all its tries, whether it succeeded or not; a pending one
     becomes due at once. It keeps its id, by which the receiver recognises a duplicate.
@@ -72,7 +72,7 @@ def delivery_redeliver(
         raise Conflict(f"event {delivery.sequence} is no longer kept, so it cannot be sent again")
     audit_record(
         actor=actor,
-        door=door,
+        channel=channel,
         action="webhook.redeliver",
         target=webhook.name,
         before={"delivery": str(delivery.pk), "state": delivery.state},
@@ -116,7 +116,7 @@ def webhook_disable(*, webhook_id: int, because: str, hint: str) -> bool:
     ended = deliveries_end(webhook, error=f"the webhook was disabled: {because}")
     audit_record(
         actor="system",
-        door=Door.SYSTEM,
+        channel=Channel.SYSTEM,
         action="webhook.disable",
         target=webhook.name,
         before={"enabled": True},

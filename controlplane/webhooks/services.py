@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from controlplane.errors import Conflict, Invalid
 from controlplane.events.audit import audit_record
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.events.operations import reason_require
 from controlplane.events.services import numbering_lock
 from controlplane.preconditions import ANYTHING, Expected
@@ -47,7 +47,7 @@ def webhook_create(
     enabled: bool = True,
     actor: str,
     reason: str,
-    door: Door,
+    channel: Channel,
 ) -> tuple[Webhook, str]:
     """Set up a webhook; returns it and its secret, which cannot be read again.
 
@@ -66,7 +66,12 @@ def webhook_create(
     webhook = Webhook.objects.create(name=name, created_by=actor, **accepted)
     secret = _secret_add(webhook)
     audit_record(
-        actor=actor, door=door, action="webhook.create", target=name, after=_shown(webhook), reason=reason
+        actor=actor,
+        channel=channel,
+        action="webhook.create",
+        target=name,
+        after=_shown(webhook),
+        reason=reason,
     )
     return webhook, secret
 
@@ -78,7 +83,7 @@ def webhook_update(
     changes: Mapping[str, Any],
     actor: str,
     reason: str,
-    door: Door,
+    channel: Channel,
     expected: Expected = ANYTHING,
 ) -> Webhook:
     """Change some of `WEBHOOK_FIELDS`. Disabling gives up pending deliveries; enabling resets the failures.
@@ -104,7 +109,7 @@ def webhook_update(
     after = _shown(webhook)
     audit_record(
         actor=actor,
-        door=door,
+        channel=channel,
         action="webhook.update",
         target=webhook.name,
         before={field: before[field] for field in changed},
@@ -116,7 +121,7 @@ def webhook_update(
 
 @transaction.atomic
 def webhook_delete(
-    *, webhook_id: int, actor: str, reason: str, door: Door, expected: Expected = ANYTHING
+    *, webhook_id: int, actor: str, reason: str, channel: Channel, expected: Expected = ANYTHING
 ) -> None:
     """Remove a webhook; its delivery log is trimmed later. Raises `Missing`, or `Stale` if it has changed."""
     reason_require(reason)
@@ -124,7 +129,7 @@ def webhook_delete(
     expected.require(webhook_tag(webhook), f"webhook {webhook.name}")
     audit_record(
         actor=actor,
-        door=door,
+        channel=channel,
         action="webhook.delete",
         target=webhook.name,
         before=_shown(webhook),
@@ -135,7 +140,7 @@ def webhook_delete(
 
 @transaction.atomic
 def webhook_secret_rotate(
-    *, webhook_id: int, overlap: timedelta = OVERLAP, actor: str, reason: str, door: Door
+    *, webhook_id: int, overlap: timedelta = OVERLAP, actor: str, reason: str, channel: Channel
 ) -> tuple[Webhook, str]:
     """Make a new secret. The present one also signs for `overlap`, so that the receiver can switch without
     refusing a delivery. Returns the new one, which cannot be read again. Raises `Missing`."""
@@ -149,7 +154,7 @@ def webhook_secret_rotate(
     secret = _secret_add(webhook)
     audit_record(
         actor=actor,
-        door=door,
+        channel=channel,
         action="webhook.secret",
         target=webhook.name,
         after={"overlap_hours": overlap.total_seconds() / 3600},

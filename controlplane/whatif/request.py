@@ -10,7 +10,7 @@ from controlplane.errors import Invalid
 from domain.planning import UniformDelay, parse_delay
 from domain.simulation.comparison import ALGORITHMS
 from domain.simulation.scenario import Rollback
-from domain.topology import Problem
+from domain.topology import FieldProblem
 from host.environment import Delay
 
 AS_PROVIDER = "as provider"
@@ -46,25 +46,25 @@ class WhatIf:
         """Raises `Invalid` with all errors that can be found without the database."""
         problems = []
         if not self.nodes and not self.racks:
-            problems.append(Problem("nodes", "name the nodes or racks that fail"))
+            problems.append(FieldProblem("nodes", "name the nodes or racks that fail"))
         if not self.algorithms:
-            problems.append(Problem("algorithms", f"name at least one of {', '.join(ALGORITHMS)}"))
+            problems.append(FieldProblem("algorithms", f"name at least one of {', '.join(ALGORITHMS)}"))
         if len(self.algorithms) > MOST_ALGORITHMS:
-            problems.append(Problem("algorithms", f"at most {MOST_ALGORITHMS} are compared at once"))
+            problems.append(FieldProblem("algorithms", f"at most {MOST_ALGORITHMS} are compared at once"))
         for index, name in enumerate(self.algorithms):
             if name not in ALGORITHMS:
                 known = ", ".join(ALGORITHMS)
                 problems.append(
-                    Problem(f"algorithms[{index}]", f"there is no planner {name!r}; known: {known}")
+                    FieldProblem(f"algorithms[{index}]", f"there is no planner {name!r}; known: {known}")
                 )
             elif name in self.algorithms[:index]:
-                problems.append(Problem(f"algorithms[{index}]", f"{name!r} is named twice"))
+                problems.append(FieldProblem(f"algorithms[{index}]", f"{name!r} is named twice"))
         if not isinstance(self.arrivals, str):
             if len(self.arrivals) > MOST_ARRIVALS:
-                problems.append(Problem("arrivals", f"at most {MOST_ARRIVALS} nodes can come"))
+                problems.append(FieldProblem("arrivals", f"at most {MOST_ARRIVALS} nodes can come"))
             for index, seconds in enumerate(self.arrivals):
                 if not (math.isfinite(seconds) and 0 <= seconds <= LONGEST_WAIT):
-                    problems.append(Problem(f"arrivals[{index}]", f"{_BETWEEN}, not {seconds:g}"))
+                    problems.append(FieldProblem(f"arrivals[{index}]", f"{_BETWEEN}, not {seconds:g}"))
         if problems:
             raise Invalid.from_problems(problems)
 

@@ -21,7 +21,7 @@ from domain.simulation.scenario import (
     SimulatedNode,
     SimulatedTopology,
 )
-from domain.topology import Problem
+from domain.topology import FieldProblem
 
 
 def scenario_load(asked: WhatIf) -> Scenario:
@@ -86,32 +86,34 @@ def _refuse_unfit(deployments: dict[str, Deployment], nodes: dict[str, NodeView]
             )
 
 
-def _failure_problems(asked: WhatIf, nodes: dict[str, NodeView]) -> list[Problem]:
+def _failure_problems(asked: WhatIf, nodes: dict[str, NodeView]) -> list[FieldProblem]:
     problems = []
     for index, name in enumerate(asked.nodes):
         if name not in nodes:
-            problems.append(Problem(f"nodes[{index}]", f"there is no node {name!r}"))
+            problems.append(FieldProblem(f"nodes[{index}]", f"there is no node {name!r}"))
         elif not nodes[name].alive:
-            problems.append(Problem(f"nodes[{index}]", f"{name!r} is not alive, so it cannot fail"))
+            problems.append(FieldProblem(f"nodes[{index}]", f"{name!r} is not alive, so it cannot fail"))
     racks = {node.rack for node in nodes.values() if node.alive and node.rack}
     for index, rack in enumerate(asked.racks):
         if rack not in racks:
             known = ", ".join(sorted(racks)) or "none"
             problems.append(
-                Problem(f"racks[{index}]", f"no node that is alive stands in rack {rack!r}; known: {known}")
+                FieldProblem(
+                    f"racks[{index}]", f"no node that is alive stands in rack {rack!r}; known: {known}"
+                )
             )
     return problems
 
 
-def _priority_problems(asked: WhatIf, deployments: dict[str, Deployment]) -> list[Problem]:
+def _priority_problems(asked: WhatIf, deployments: dict[str, Deployment]) -> list[FieldProblem]:
     problems = []
     for name, queries in asked.priorities.items():
         if name not in deployments:
-            problems.append(Problem(f"priorities.{name}", f"no topology {name!r} is deployed"))
+            problems.append(FieldProblem(f"priorities.{name}", f"no topology {name!r} is deployed"))
             continue
         known = set(deployments[name].topology.queries)
         problems += [
-            Problem(f"priorities.{name}.{query}", f"{name} has no query {query!r}")
+            FieldProblem(f"priorities.{name}.{query}", f"{name} has no query {query!r}")
             for query in queries
             if query not in known
         ]

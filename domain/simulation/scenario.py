@@ -12,7 +12,7 @@ from typing import Literal
 
 from domain.availability import Policy
 from domain.planning import MAX_UTILISATION, PLANNERS, UniformDelay
-from domain.topology import Problem, Topology
+from domain.topology import FieldProblem, Topology
 
 MethodName = Literal["blocking", "incremental"]
 Rollback = Literal["ancestors", "global"]
@@ -24,7 +24,7 @@ PAPER_ARRIVALS = UniformDelay(120.0, 360.0)
 class ScenarioError(ValueError):
     """The scenario cannot be simulated; `problems` names every fault and where it is."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[FieldProblem]) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
         self.problems = problems
 
@@ -131,53 +131,57 @@ class Scenario:
         return [node.name for node in self.nodes if node.name in chosen or node.rack in failure.racks]
 
 
-def _problems(scenario: Scenario) -> Iterator[Problem]:
+def _problems(scenario: Scenario) -> Iterator[FieldProblem]:
     yield from _system_problems(scenario)
     yield from _failure_problems(scenario)
     yield from _arrival_problems(scenario)
     if scenario.method not in ("blocking", "incremental"):
-        yield Problem("method", f"{scenario.method!r} is neither `blocking` nor `incremental`")
+        yield FieldProblem("method", f"{scenario.method!r} is neither `blocking` nor `incremental`")
     if scenario.planner not in PLANNERS:
         known = ", ".join(sorted(PLANNERS))
-        yield Problem("planner", f"there is no planner {scenario.planner!r}; known: {known}")
+        yield FieldProblem("planner", f"there is no planner {scenario.planner!r}; known: {known}")
     if scenario.rollback not in ("ancestors", "global"):
-        yield Problem("rollback", f"{scenario.rollback!r} is neither `ancestors` nor `global`")
+        yield FieldProblem("rollback", f"{scenario.rollback!r} is neither `ancestors` nor `global`")
     if not scenario.replay_speed > 1.0 or math.isinf(scenario.replay_speed):
-        yield Problem("replay_speed", f"{scenario.replay_speed:g} would never catch up; it must be above 1")
+        yield FieldProblem(
+            "replay_speed", f"{scenario.replay_speed:g} would never catch up; it must be above 1"
+        )
     if not 0.0 < scenario.max_utilisation <= 1.0:
-        yield Problem("max_utilisation", f"{scenario.max_utilisation:g} is not a share above 0, at most 1")
+        yield FieldProblem(
+            "max_utilisation", f"{scenario.max_utilisation:g} is not a share above 0, at most 1"
+        )
     for name, least in (("checkpoint_age", 0.0), ("checkpoint_interval", 0.1), ("sample_every", 0.01),
                         ("limit", 1.0)):  # fmt: skip
         if not _finite(getattr(scenario, name), least):
-            yield Problem(
+            yield FieldProblem(
                 name, f"{getattr(scenario, name):g} is not a number of seconds of at least {least:g}"
             )
     for delay in fields(Delays):
         if not _finite(getattr(scenario.delays, delay.name)):
-            yield Problem(f"delays.{delay.name}", "must be a number of seconds, at least 0")
+            yield FieldProblem(f"delays.{delay.name}", "must be a number of seconds, at least 0")
 
 
-def _system_problems(scenario: Scenario) -> Iterator[Problem]:
+def _system_problems(scenario: Scenario) -> Iterator[FieldProblem]:
     nodes = {node.name for node in scenario.nodes}
     if len(nodes) != len(scenario.nodes):
-        yield Problem("nodes", "two nodes have the same name")
+        yield FieldProblem("nodes", "two nodes have the same name")
     for index, node in enumerate(scenario.nodes):
         if not _finite(node.capacity) or node.capacity <= 0:
-            yield Problem(f"nodes[{index}].capacity", f"{node.name} has a capacity of {node.capacity:g}")
+            yield FieldProblem(f"nodes[{index}].capacity", f"{node.name} has a capacity of {node.capacity:g}")
     if not scenario.topologies:
-        yield Problem("topologies", "name at least one topology")
+        yield FieldProblem("topologies", "name at least one topology")
     names = [one.topology.name for one in scenario.topologies]
     if len(set(names)) != len(names):
-        yield Problem("topologies", "two topologies have the same name")
+        yield FieldProblem("topologies", "two topologies have the same name")
     for index, one in enumerate(scenario.topologies):
         path = f"topologies[{index}]"
         partitions, queries = set(one.topology.partitions), set(one.topology.queries)
         missing = partitions.difference(one.assignment)
         if missing:
-            yield Problem(f"{path}.assignment", f"no node for {_some(missing)}")
+            yield FieldProblem(f"{path}.assignment", f"no node for {_some(missing)}")
         homeless = {p: n for p, n in one.assignment.items() if n not in nodes}
         if homeless:
-            yield Problem(f"{path}.assignment", f"there is no node {_some(set(homeless.values()))}")
+            yield FieldProblem(f"{path}.assignment", f"there is no node {_some(set(homeless.values()))}")
         for what, given, known in (
             ("assignment", one.assignment, partitions),
             ("costs", one.costs, partitions),
@@ -185,42 +189,44 @@ def _system_problems(scenario: Scenario) -> Iterator[Problem]:
         ):
             unknown = set(given).difference(known)
             if unknown:
-                yield Problem(f"{path}.{what}", f"{one.topology.name} has no {_some(unknown)}")
+                yield FieldProblem(f"{path}.{what}", f"{one.topology.name} has no {_some(unknown)}")
         if any(not _finite(cost) for cost in one.costs.values()):
-            yield Problem(f"{path}.costs", "costs are CPU percent, at least 0")
+            yield FieldProblem(f"{path}.costs", "costs are CPU percent, at least 0")
         if any(not 1 <= priority <= 10 for priority in one.priorities.values()):
-            yield Problem(f"{path}.priorities", "priorities run from 1 to 10")
+            yield FieldProblem(f"{path}.priorities", "priorities run from 1 to 10")
         if not _finite(one.latency, 1e-3):
-            yield Problem(f"{path}.latency", f"{one.latency:g} is not a latency of at least a millisecond")
+            yield FieldProblem(
+                f"{path}.latency", f"{one.latency:g} is not a latency of at least a millisecond"
+            )
 
 
-def _failure_problems(scenario: Scenario) -> Iterator[Problem]:
+def _failure_problems(scenario: Scenario) -> Iterator[FieldProblem]:
     nodes = {node.name for node in scenario.nodes}
     racks = {node.rack for node in scenario.nodes if node.rack}
     if not scenario.failures:
-        yield Problem("failures", "name nodes or racks that fail")
+        yield FieldProblem("failures", "name nodes or racks that fail")
     for index, failure in enumerate(scenario.failures):
         path = f"failures[{index}]"
         if not _finite(failure.at):
-            yield Problem(f"{path}.at", f"{failure.at:g} is not a moment; count seconds from 0")
+            yield FieldProblem(f"{path}.at", f"{failure.at:g} is not a moment; count seconds from 0")
         if not failure.nodes and not failure.racks:
-            yield Problem(path, "names neither nodes nor racks")
+            yield FieldProblem(path, "names neither nodes nor racks")
         unknown = {n for n in failure.nodes if n not in nodes and not _replacement(n)}
         if unknown:
-            yield Problem(f"{path}.nodes", f"there is no node {_some(unknown)}")
+            yield FieldProblem(f"{path}.nodes", f"there is no node {_some(unknown)}")
         unknown = set(failure.racks).difference(racks)
         if unknown:
-            yield Problem(f"{path}.racks", f"there is no rack {_some(unknown)}")
+            yield FieldProblem(f"{path}.racks", f"there is no rack {_some(unknown)}")
 
 
-def _arrival_problems(scenario: Scenario) -> Iterator[Problem]:
+def _arrival_problems(scenario: Scenario) -> Iterator[FieldProblem]:
     if isinstance(scenario.arrivals, UniformDelay):
         if not _finite(scenario.arrivals.longest):
-            yield Problem("arrivals", "delays must be finite")
+            yield FieldProblem("arrivals", "delays must be finite")
     elif any(not _finite(at) for at in scenario.arrivals):
-        yield Problem("arrivals", "arrivals are seconds after the first failure, at least 0")
+        yield FieldProblem("arrivals", "arrivals are seconds after the first failure, at least 0")
     if scenario.arrival_capacity is not None and not _finite(scenario.arrival_capacity, 1e-6):
-        yield Problem("arrival_capacity", "a node that comes must have a capacity above 0")
+        yield FieldProblem("arrival_capacity", "a node that comes must have a capacity above 0")
 
 
 def _replacement(name: str) -> bool:

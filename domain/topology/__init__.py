@@ -3,20 +3,20 @@
 from domain.topology.graph import Topology, partition_directory, partition_id, split_partition
 from domain.topology.load import Catalogue, TopologyError, load_topology, load_yaml
 from domain.topology.spec import (
+    FieldProblem,
     InputSpec,
     OperatorSpec,
     Partitioning,
-    Problem,
     TopologySpec,
     spec_decoder,
 )
 
 __all__ = [
     "Catalogue",
+    "FieldProblem",
     "InputSpec",
     "OperatorSpec",
     "Partitioning",
-    "Problem",
     "Topology",
     "TopologyError",
     "TopologySpec",

@@ -15,8 +15,8 @@ from domain.topology.shape import shape_read
 from domain.topology.spec import (
     MAX_CHANNELS,
     MAX_PARTITIONS,
+    FieldProblem,
     OperatorSpec,
-    Problem,
     TopologySpec,
 )
 
@@ -32,7 +32,7 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class TopologyError(ValueError):
     """The specification cannot be used; `problems` says what and where."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[FieldProblem]) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
         self.problems = problems
 
@@ -50,7 +50,7 @@ class Catalogue(Protocol):
 def load_yaml(text: str) -> dict[str, Any]:
     """Parse YAML or JSON into plain data; raises `TopologyError` with line and column."""
     if len(text) > MAX_TEXT:
-        raise TopologyError([Problem("", f"{len(text)} characters; at most {MAX_TEXT} are read")])
+        raise TopologyError([FieldProblem("", f"{len(text)} characters; at most {MAX_TEXT} are read")])
     try:
         _shallow_require(text)
         data = yaml.load(text, _Loader)  # noqa: S506 - both loaders are the safe ones
@@ -60,11 +60,11 @@ def load_yaml(text: str) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "file"
         message = getattr(error, "problem", None) or "not YAML"
-        raise TopologyError([Problem(where, str(message))]) from error
+        raise TopologyError([FieldProblem(where, str(message))]) from error
     except ValueError as error:  # a date that is none, a number of thousands of digits
-        raise TopologyError([Problem("", f"not YAML: {error}")]) from error
+        raise TopologyError([FieldProblem("", f"not YAML: {error}")]) from error
     if not isinstance(data, dict):
-        raise TopologyError([Problem("", "a topology is a mapping with `name` and `operators`")])
+        raise TopologyError([FieldProblem("", "a topology is a mapping with `name` and `operators`")])
     _plain_require(data)
     return data
 
@@ -78,7 +78,7 @@ def _shallow_require(text: str) -> None:
             depth += 1
             if depth > MAX_DEPTH:
                 where = f"line {event.start_mark.line + 1}, column {event.start_mark.column + 1}"
-                raise TopologyError([Problem(where, f"nested more than {MAX_DEPTH} levels deep")])
+                raise TopologyError([FieldProblem(where, f"nested more than {MAX_DEPTH} levels deep")])
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
@@ -92,29 +92,31 @@ def _plain_require(data: Any) -> None:
             return
         path, depth, value = waiting.pop()
         if depth > MAX_DEPTH:
-            raise TopologyError([Problem(path, f"nested more than {MAX_DEPTH} levels deep")])
+            raise TopologyError([FieldProblem(path, f"nested more than {MAX_DEPTH} levels deep")])
         if isinstance(value, dict):
             for key, inner in value.items():
                 if not isinstance(key, str):
-                    raise TopologyError([Problem(path, f"the key {key!r:.60} is not a text; quote it")])
+                    raise TopologyError([FieldProblem(path, f"the key {key!r:.60} is not a text; quote it")])
                 waiting.append((f"{path}.{key}".lstrip("."), depth + 1, inner))
         elif isinstance(value, list):
             waiting.extend((f"{path}[{index}]", depth + 1, inner) for index, inner in enumerate(value))
         else:
             _scalar_require(path, value)
-    raise TopologyError([Problem("", f"more than {MAX_VALUES} values")])
+    raise TopologyError([FieldProblem("", f"more than {MAX_VALUES} values")])
 
 
 def _scalar_require(path: str, value: Any) -> None:
     match value:
         case str() if "\x00" in value or (not value.isascii() and _SURROGATE.search(value)):
-            raise TopologyError([Problem(path, f"{value!r:.60} has characters that no text can have")])
+            raise TopologyError([FieldProblem(path, f"{value!r:.60} has characters that no text can have")])
         case float() if not math.isfinite(value):
-            raise TopologyError([Problem(path, f"{value} is no number that can be stored")])
+            raise TopologyError([FieldProblem(path, f"{value} is no number that can be stored")])
         case str() | float() | int() | None:
             return
         case _:
-            raise TopologyError([Problem(path, f"{value!r:.60} is not plain data; quote it to mean a text")])
+            raise TopologyError(
+                [FieldProblem(path, f"{value!r:.60} is not plain data; quote it to mean a text")]
+            )
 
 
 def load_topology(data: Mapping[str, Any], catalogue: Catalogue) -> Topology:
@@ -140,17 +142,17 @@ def _is_below(path: str, reported: Iterable[str]) -> bool:
     return any(path == other or path.startswith((f"{other}.", f"{other}[")) for other in reported)
 
 
-def _operator_problems(spec: TopologySpec, catalogue: Catalogue) -> list[Problem]:
-    problems: list[Problem] = []
+def _operator_problems(spec: TopologySpec, catalogue: Catalogue) -> list[FieldProblem]:
+    problems: list[FieldProblem] = []
     if not spec.operators:
-        problems.append(Problem("operators", "a topology needs at least one operator"))
+        problems.append(FieldProblem("operators", "a topology needs at least one operator"))
     seen: dict[str, int] = {}
     kinds = set(catalogue.kinds())
     for index, operator in enumerate(spec.operators):
         path = f"operators[{index}]"
         if operator.name in seen:
             problems.append(
-                Problem(
+                FieldProblem(
                     f"{path}.name", f"operator {operator.name!r} is already operators[{seen[operator.name]}]"
                 )
             )
@@ -158,32 +160,37 @@ def _operator_problems(spec: TopologySpec, catalogue: Catalogue) -> list[Problem
         if operator.kind not in kinds:
             known = ", ".join(sorted(kinds))
             problems.append(
-                Problem(f"{path}.kind", f"unknown operator kind {operator.kind!r}; known: {known}")
+                FieldProblem(f"{path}.kind", f"unknown operator kind {operator.kind!r}; known: {known}")
             )
             continue
         problems += [
-            Problem(f"{path}.params", text) for text in catalogue.problems(operator.kind, operator.params)
+            FieldProblem(f"{path}.params", text)
+            for text in catalogue.problems(operator.kind, operator.params)
         ]
         if catalogue.is_source(operator.kind) and operator.inputs:
-            problems.append(Problem(f"{path}.inputs", f"source {operator.name!r} takes no inputs"))
+            problems.append(FieldProblem(f"{path}.inputs", f"source {operator.name!r} takes no inputs"))
         if not catalogue.is_source(operator.kind) and not operator.inputs:
-            problems.append(Problem(f"{path}.inputs", f"operator {operator.name!r} needs at least one input"))
+            problems.append(
+                FieldProblem(f"{path}.inputs", f"operator {operator.name!r} needs at least one input")
+            )
     return problems
 
 
-def _output_problems(spec: TopologySpec) -> list[Problem]:
+def _output_problems(spec: TopologySpec) -> list[FieldProblem]:
     if not spec.operators or any(operator.output for operator in spec.operators):
         return []
-    return [Problem("operators", "no operator has `output: true`, so the topology has no query")]
+    return [FieldProblem("operators", "no operator has `output: true`, so the topology has no query")]
 
 
-def _size_problems(spec: TopologySpec) -> list[Problem]:
+def _size_problems(spec: TopologySpec) -> list[FieldProblem]:
     """A graph too large for memory is refused before it is built."""
     width = {operator.name: operator.parallelism for operator in spec.operators}
     partitions = sum(width.values())
     if partitions > MAX_PARTITIONS:
         return [
-            Problem("operators", f"{partitions} partitions in all; at most {MAX_PARTITIONS} are possible")
+            FieldProblem(
+                "operators", f"{partitions} partitions in all; at most {MAX_PARTITIONS} are possible"
+            )
         ]
     channels = sum(
         width.get(stream.source, 0) * operator.parallelism
@@ -193,16 +200,16 @@ def _size_problems(spec: TopologySpec) -> list[Problem]:
     )
     if channels > MAX_CHANNELS:
         return [
-            Problem(
+            FieldProblem(
                 "operators", f"{channels} channels between partitions; at most {MAX_CHANNELS} are possible"
             )
         ]
     return []
 
 
-def _stream_problems(spec: TopologySpec, reported: Collection[str]) -> list[Problem]:
+def _stream_problems(spec: TopologySpec, reported: Collection[str]) -> list[FieldProblem]:
     """`reported`: paths of faults that are known; what was put in their place says nothing about streams."""
-    problems: list[Problem] = []
+    problems: list[FieldProblem] = []
     by_name = {operator.name: operator for operator in spec.operators}
     sized = {
         operator.name: f"operators[{index}].parallelism" not in reported
@@ -214,18 +221,18 @@ def _stream_problems(spec: TopologySpec, reported: Collection[str]) -> list[Prob
             path = f"operators[{index}].inputs[{position}]"
             source = by_name.get(stream.source)
             if source is None:
-                problems.append(Problem(f"{path}.from", f"there is no operator {stream.source!r}"))
+                problems.append(FieldProblem(f"{path}.from", f"there is no operator {stream.source!r}"))
                 continue
             if stream.source in used:
                 problems.append(
-                    Problem(f"{path}.from", f"{operator.name!r} subscribes to {stream.source!r} twice")
+                    FieldProblem(f"{path}.from", f"{operator.name!r} subscribes to {stream.source!r} twice")
                 )
             used.add(stream.source)
             if stream.feedback:
-                problems.append(Problem(f"{path}.feedback", "back-edges are not run by this version"))
+                problems.append(FieldProblem(f"{path}.feedback", "back-edges are not run by this version"))
             mismatch = _parallelism_mismatch(source, operator, stream.partitioning)
             if mismatch and sized[source.name] and sized[operator.name]:
-                problems.append(Problem(f"{path}.partitioning", mismatch))
+                problems.append(FieldProblem(f"{path}.partitioning", mismatch))
     return problems
 
 
@@ -241,7 +248,7 @@ def _parallelism_mismatch(source: OperatorSpec, target: OperatorSpec, partitioni
     return ""
 
 
-def _cycle_problems(spec: TopologySpec) -> list[Problem]:
+def _cycle_problems(spec: TopologySpec) -> list[FieldProblem]:
     graph: rx.PyDiGraph[str, None] = rx.PyDiGraph()
     nodes = {operator.name: graph.add_node(operator.name) for operator in spec.operators}
     for operator in spec.operators:
@@ -253,4 +260,4 @@ def _cycle_problems(spec: TopologySpec) -> list[Problem]:
         return []
     names = [graph[source] for source, _ in cycle]
     path = " -> ".join([*names, names[0]])
-    return [Problem("operators", f"cycle without a `feedback` stream: {path}")]
+    return [FieldProblem("operators", f"cycle without a `feedback` stream: {path}")]

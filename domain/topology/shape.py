@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from domain.topology.spec import OperatorSpec, Problem, TopologySpec
+from domain.topology.spec import FieldProblem, OperatorSpec, TopologySpec
 
 _AT = re.compile(r" - at `(?:key in `)?\$?(.*?)`?$", re.DOTALL)
 _NAMES: dict[Any, str] = {
@@ -17,32 +17,32 @@ _NAMES: dict[Any, str] = {
 }
 
 
-def shape_read(data: Mapping[str, Any]) -> tuple[TopologySpec, list[Problem]]:
+def shape_read(data: Mapping[str, Any]) -> tuple[TopologySpec, list[FieldProblem]]:
     """The specification and all that is wrong with its shape.
 
     Where something is wrong the specification is only good for finding further faults: what cannot be
     used has its default, or stays as it was given.
     """
-    problems: list[Problem] = []
+    problems: list[FieldProblem] = []
     spec: TopologySpec = _struct(data, TopologySpec, "", problems)
     if not spec.operators and "operators" in (problem.path for problem in problems):
         spec = msgspec.structs.replace(spec, operators=())
     return spec, problems
 
 
-def _struct(data: Mapping[str, Any], struct: type[Any], path: str, problems: list[Problem]) -> Any:
+def _struct(data: Mapping[str, Any], struct: type[Any], path: str, problems: list[FieldProblem]) -> Any:
     """An instance of `struct` made of what can be used; problems are added."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
     for key in data:
         if key not in fields:
             known = ", ".join(fields)
-            problems.append(Problem(_join(path, str(key)), f"there is no such field; known: {known}"))
+            problems.append(FieldProblem(_join(path, str(key)), f"there is no such field; known: {known}"))
     values: dict[str, Any] = {}
     for key, field in fields.items():
         where = _join(path, key)
         if key not in data:
             if field.required:
-                problems.append(Problem(where, "is required"))
+                problems.append(FieldProblem(where, "is required"))
                 values[field.name] = ""
             continue
         element = _element(field.type)
@@ -59,16 +59,16 @@ def _struct(data: Mapping[str, Any], struct: type[Any], path: str, problems: lis
     return struct(**values)
 
 
-def _structs(data: Any, element: type[Any], path: str, problems: list[Problem]) -> tuple[Any, ...]:
+def _structs(data: Any, element: type[Any], path: str, problems: list[FieldProblem]) -> tuple[Any, ...]:
     """Positions stay what they were: a nameless one stands for an element that cannot be read."""
     if not isinstance(data, list | tuple):
-        problems.append(Problem(path, f"expected a list, got {data!r:.60}"))
+        problems.append(FieldProblem(path, f"expected a list, got {data!r:.60}"))
         return ()
     structs = []
     for index, one in enumerate(data):
         where = f"{path}[{index}]"
         if not isinstance(one, Mapping):
-            problems.append(Problem(where, f"expected a mapping, got {one!r:.60}"))
+            problems.append(FieldProblem(where, f"expected a mapping, got {one!r:.60}"))
             structs.append(_struct({}, element, where, []))
         else:
             structs.append(_struct(one, element, where, problems))
@@ -85,7 +85,7 @@ def _element(kind: Any) -> type[Any] | None:
 
 def _problem(
     error: msgspec.ValidationError, struct: type[Any], path: str, data: Mapping[str, Any]
-) -> Problem:
+) -> FieldProblem:
     text = str(error)
     found = _AT.search(text)
     message = _AT.sub("", text)
@@ -93,7 +93,7 @@ def _problem(
         message = _NAMES[struct]
     if struct is OperatorSpec:
         message += f" (operator {data.get('name', '?')!r})"
-    return Problem(path + (found[1] if found else ""), message)
+    return FieldProblem(path + (found[1] if found else ""), message)
 
 
 def _join(path: str, key: str) -> str:

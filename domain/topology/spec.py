@@ -23,7 +23,7 @@ Priority = Annotated[int, msgspec.Meta(ge=1, le=10)]
 Seconds = Annotated[float, msgspec.Meta(gt=0.0, le=86_400.0)]
 
 
-class Problem(msgspec.Struct, frozen=True):
+class FieldProblem(msgspec.Struct, frozen=True):
     """What is wrong in a specification and where (`operators[3].parallelism`)."""
 
     path: str

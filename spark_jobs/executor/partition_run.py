@@ -20,7 +20,7 @@ from domain.topology import split_partition
 from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.operators.base import EpochContext
 from spark_jobs.state.store import Manifest, StateMissingError
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 
 class PartitionRun:
@@ -48,7 +48,7 @@ class PartitionRun:
         if work is not None:
             self.epochs = {plan.epoch: plan for plan in self.job.epochs if start < plan.epoch <= work.last}
         self.manifest: Manifest | None = None
-        self.fork: PartitionState | None = None
+        self.fork: StateTables | None = None
         self.rows_in = 0
         self.rows_out = 0
 
@@ -132,7 +132,7 @@ class PartitionRun:
         self.level.emit(self.lane, self.partition, plan.epoch, output)
         self._carry_out(self.runtime.handle(Processed(plan.epoch)))
 
-    def _state(self, *, is_new: bool) -> PartitionState:
+    def _state(self, *, is_new: bool) -> StateTables:
         """A fork goes on with the state in memory; where it ends, the state on disk takes over."""
         assert self.manifest is not None  # noqa: S101 - read before anything was handled
         if not is_new:
@@ -144,7 +144,7 @@ class PartitionRun:
         return self.store.open(self.manifest)
 
     def _compute(
-        self, plan: EpochPlan, instruction: Process[pa.Table | None], state: PartitionState
+        self, plan: EpochPlan, instruction: Process[pa.Table | None], state: StateTables
     ) -> pa.Table | None:
         if not self.runtime.inputs:
             output = self.storage.read(plan)

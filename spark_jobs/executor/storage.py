@@ -19,7 +19,7 @@ from spark_jobs.sinks.parquet import write_epoch
 from spark_jobs.sources.registry import reader_create
 from spark_jobs.state.snapshot import leave_snapshot
 from spark_jobs.state.store import Manifest, StateStore
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 
 class PartitionStore(Protocol):
@@ -27,9 +27,9 @@ class PartitionStore(Protocol):
 
     def manifest(self, epoch: int) -> Manifest: ...
 
-    def open(self, manifest: Manifest) -> PartitionState: ...
+    def open(self, manifest: Manifest) -> StateTables: ...
 
-    def commit(self, state: PartitionState, *, epoch: int, generation: int) -> Manifest: ...
+    def commit(self, state: StateTables, *, epoch: int, generation: int) -> Manifest: ...
 
     def trim(self, *, below: int, keep: Iterable[int] = ()) -> None: ...
 

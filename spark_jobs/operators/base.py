@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Operator(ABC):
 
     @abstractmethod
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         """Apply one epoch. `inputs` maps each input operator to its tables (one per source partition that
         sent rows, ordered by partition; possibly none). None or an empty table emits nothing."""

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.problems import OperatorError, column_of
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 _ORDERINGS: Final[dict[str, Callable[..., Any]]] = {
     "==": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater,
@@ -51,7 +51,7 @@ class Filter(Operator):
         return found
 
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         kept = [table.filter(self._holds(table)) for name in self.inputs for table in inputs.get(name, ())]
         return concatenated(kept, self.kind)
@@ -114,7 +114,7 @@ class Project(Operator):
         return found
 
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         chosen = [
             pa.table({new: column_of(table, old, self.kind) for new, old in self.columns.items()})

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.problems import column_of
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 KEYED: Final = pa.schema([("ts", pa.int64()), ("key", pa.string())])
 VECTORISED_FROM: Final = 4_096
@@ -73,7 +73,7 @@ class FlatMapRegex(Operator):
         return found
 
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         parts = [self.matches(table) for name in self.inputs for table in inputs.get(name, ())]
         return pa.concat_tables(parts) if parts else None

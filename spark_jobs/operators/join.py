@@ -14,7 +14,7 @@ from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import OperatorError, column_of
 from spark_jobs.operators.sql import query_table
 from spark_jobs.operators.window import SECOND
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 _WINDOW: Final = "__window"
 _ROW: Final = "__row"
@@ -56,7 +56,7 @@ class WindowedJoin(Operator):
         return found
 
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         closed = state.values.get("closed", 0)
         for side, name in zip(("left", "right"), self.inputs, strict=True):
@@ -72,7 +72,7 @@ class WindowedJoin(Operator):
         left, right = self._due("left", until, state), self._due("right", until, state)
         return None if left is None or right is None else self._pairs(left, right)
 
-    def _buffer(self, side: str, rows: pa.Table, closed: int, state: PartitionState) -> None:
+    def _buffer(self, side: str, rows: pa.Table, closed: int, state: StateTables) -> None:
         column_of(rows, self.column, self.kind)
         times = column_of(rows, self.time, self.kind).to_numpy()
         windows = times - times % self.size
@@ -84,7 +84,7 @@ class WindowedJoin(Operator):
         if rows.num_rows:
             state.table(side).append(rows, {"low": pc.min(rows.column(_WINDOW)).as_py()})
 
-    def _due(self, side: str, until: int, state: PartitionState) -> pa.Table | None:
+    def _due(self, side: str, until: int, state: StateTables) -> pa.Table | None:
         """Takes the rows of windows that end by `until` out of the buffer; other chunks stay as they are."""
         table = state.table(side)
         ready = [chunk for chunk in table if chunk.note["low"] < until]

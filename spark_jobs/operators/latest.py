@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.window import ROWS
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 
 class Latest(Operator):
@@ -28,7 +28,7 @@ class Latest(Operator):
         return unknown_params(params, [])
 
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         changes: list[pa.Table] = []
         for name in self.inputs:
@@ -37,7 +37,7 @@ class Latest(Operator):
                 changes += self._apply(name, pa.concat_tables(tables), state)
         return pa.concat_tables(changes) if changes else None
 
-    def _apply(self, name: str, rows: pa.Table, state: PartitionState) -> list[pa.Table]:
+    def _apply(self, name: str, rows: pa.Table, state: StateTables) -> list[pa.Table]:
         """One input's closed windows, in order of window_end."""
         view = state.table(name)
         current = view.read()

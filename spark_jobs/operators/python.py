@@ -15,7 +15,7 @@ from spark_jobs.allowed import NotAllowedError, allowed_object
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import OperatorError
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 
 class PythonMap(Operator):
@@ -46,7 +46,7 @@ class PythonMap(Operator):
         return found
 
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         rows = concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
         if rows is None:
@@ -89,7 +89,7 @@ class PythonOperator(Operator):
         return operator.problems(own)
 
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         return self.operator.process(context, inputs, state)
 

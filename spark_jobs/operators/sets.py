@@ -12,7 +12,7 @@ from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import column_of
 from spark_jobs.operators.window import SECOND
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 _ROW: Final = "__row"
 _WINDOW: Final = "__window"
@@ -30,7 +30,7 @@ class Union(Operator):
         return unknown_params(params, [])
 
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         return concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
 
@@ -61,7 +61,7 @@ class Distinct(Operator):
         return found
 
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         seen = state.table("seen")
         rows = concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
@@ -95,7 +95,7 @@ class Distinct(Operator):
         ts = column_of(rows, "ts", self.kind).to_numpy()
         return values.append_column(_WINDOW, pa.array(ts - ts % self.size))
 
-    def _remember(self, values: pa.Table, state: PartitionState) -> None:
+    def _remember(self, values: pa.Table, state: StateTables) -> None:
         seen = state.table("seen")
         seen.append(values, self._note(values))
         if len(seen.chunks) < _MERGE_FROM:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import OperatorError
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 
 class Sql(Operator):
@@ -37,7 +37,7 @@ class Sql(Operator):
         return found
 
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         rows = concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
         if rows is None or not rows.num_rows:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.problems import column_of
 from spark_jobs.operators.window import ROWS
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 
 class TopK(Operator):
@@ -32,7 +32,7 @@ class TopK(Operator):
         return found
 
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         ranked = [
             self._largest(pa.concat_tables(tables).select(ROWS.names))

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.operators.base import Combinable, EpochContext, Operator, unknown_params
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 SECOND = 1_000_000
 ROWS = pa.schema(
@@ -70,7 +70,7 @@ class SlidingWindow(Operator, Combinable):
         return _renamed(keyed.group_by(["pane", "key"], use_threads=False).aggregate([([], "count_all")]))
 
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         panes = state.table("panes")
         arrived = [self.combine(table) for name in self.inputs for table in inputs.get(name, ())]
@@ -91,7 +91,7 @@ class SlidingWindow(Operator, Combinable):
         """End of the earliest window that covers the pane."""
         return pane - pane % self.slide + self.slide
 
-    def _close_windows(self, context: EpochContext, state: PartitionState) -> pa.Table | None:
+    def _close_windows(self, context: EpochContext, state: StateTables) -> pa.Table | None:
         end = state.values.get("next_end")
         if end is None:
             return None
@@ -117,7 +117,7 @@ class SlidingWindow(Operator, Combinable):
         state.table("panes").keep(lambda note: note["high"] >= low)
         return pa.concat_tables(closed) if closed else None
 
-    def _window(self, end: int, state: PartitionState) -> pa.Table | None:
+    def _window(self, end: int, state: StateTables) -> pa.Table | None:
         low, high = end - self.size, end - self.pane
         parts: list[pa.Table] = []
         for chunk in state.table("panes"):
@@ -143,7 +143,7 @@ class SlidingWindow(Operator, Combinable):
             schema=ROWS,
         )
 
-    def _compact(self, watermark: int, state: PartitionState) -> None:
+    def _compact(self, watermark: int, state: StateTables) -> None:
         """Merge the chunks of each complete pane into one, so that a long window stays a short list."""
         complete = watermark - watermark % self.pane
         panes = state.table("panes")

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from spark_jobs.sources.event_time import EventTimes
 from spark_jobs.sources.formats import Progress, rows_of
-from spark_jobs.sources.problems import Problem, SourceError
+from spark_jobs.sources.problems import SourceError, SourceProblem
 from spark_jobs.sources.spool import Spool
 
 FORMAT_VERSION: Final = 2
@@ -50,12 +50,12 @@ class PreparedInput:
     """Why the original can no longer be compared with the copy; empty when it is as it was."""
 
     @property
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[SourceProblem]:
         found = []
         if self.rejected:
             counts = "; ".join(f"{count} times: {reason}" for reason, count in sorted(self.reasons.items()))
             found.append(
-                Problem(
+                SourceProblem(
                     self.source,
                     f"{self.rejected} of {self.rows} rows are treated as having no text ({counts})",
                     f"Their row numbers and reasons are in {self.rejected_path}.",
@@ -63,7 +63,7 @@ class PreparedInput:
             )
         if self.changed:
             found.append(
-                Problem(
+                SourceProblem(
                     self.source,
                     self.changed,
                     "The topology goes on with the copy made when it was deployed; deploy it again to "

@@ -7,7 +7,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SourceProblem:
     """Something an operator should know about, in the three parts every message has."""
 
     where: str

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from spark_jobs.state.tables import Chunk, ChunkEntry, PartitionState, TableState
+from spark_jobs.state.tables import Chunk, ChunkEntry, StateTables, TableState
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ class StateStore:
             raise StateMissingError(f"no state of epoch {epoch} in {self.directory}") from error
         return manifests.decode(data)
 
-    def open(self, manifest: Manifest) -> PartitionState:
+    def open(self, manifest: Manifest) -> StateTables:
         """The state a manifest names; tables are memory-mapped when first read."""
         tables = {
             name: TableState([Chunk(entry.note, entry=entry, load=self._load) for entry in chunks])
@@ -95,13 +95,13 @@ class StateStore:
         }
         # A copy, because the operator changes it and the manifest must stay what it was.
         values, maps = msgspec.json.decode(msgspec.json.encode((manifest.values, manifest.maps)))
-        return PartitionState(values, maps, tables)
+        return StateTables(values, maps, tables)
 
     def _load(self, name: str) -> pa.Table:
         with pa.memory_map(str(self.directory / name)) as source:
             return pa.ipc.open_file(source).read_all()
 
-    def commit(self, state: PartitionState, *, epoch: int, generation: int) -> Manifest:
+    def commit(self, state: StateTables, *, epoch: int, generation: int) -> Manifest:
         """Write the new chunks, then the manifest. Repeating it gives the same files if it computes the same;
         otherwise their names must not be taken for those of another time, here or in storage."""
         self.directory.mkdir(parents=True, exist_ok=True)

@@ -75,7 +75,7 @@ class TableState:
         return pa.concat_tables([chunk.table for chunk in self.chunks])
 
 
-class PartitionState:
+class StateTables:
     """Everything one partition remembers, at one epoch. `values` holds small JSON values (a counter, the end
     of the last window); `maps` small string-keyed dictionaries; tables take everything else."""
 

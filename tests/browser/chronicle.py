@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.events.choices import Door, OperationKind, OperationState
+from controlplane.events.choices import Channel, OperationKind, OperationState
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.topologies.models import Partition, Topology, TopologyVersion
 
-PAGE, REST, ADMIN, CLI, SYSTEM = Door.PAGE, Door.REST, Door.ADMIN, Door.CLI, Door.SYSTEM
+PAGE, REST, ADMIN, CLI, SYSTEM = Channel.PAGE, Channel.REST, Channel.ADMIN, Channel.CLI, Channel.SYSTEM
 ALIVE, DRAINING, UPDATE = {"state": "alive"}, {"state": "draining"}, "kernel update"
 PLANNERS = {"planner": "profit_density"}, {"planner": "best_density"}
 NO_SPACE = "No space left on device: files/table-5220.arrow (storage file:///srv/checkpoints)"
@@ -80,8 +80,8 @@ def versions_write(topology: Topology, now: datetime) -> None:
 
 
 def audit_write(now: datetime) -> None:
-    """What was changed, through every door; enough of it for a second page."""
-    told: list[tuple[float, str, Door, str, str, Any, Any, str]] = [
+    """What was changed, through every channel; enough of it for a second page."""
+    told: list[tuple[float, str, Channel, str, str, Any, Any, str]] = [
         (
             0.2,
             "kim",
@@ -114,7 +114,7 @@ def audit_write(now: datetime) -> None:
         (
             3_000.0 + 60 * i,
             "nightly",
-            Door.REST,
+            Channel.REST,
             "topology.checkpoint",
             "trending",
             None,
@@ -123,9 +123,17 @@ def audit_write(now: datetime) -> None:
         )
         for i in range(70)
     ]
-    for minutes, actor, door, action, target, before, after, reason in sorted(told, key=lambda one: -one[0]):
+    for minutes, actor, channel, action, target, before, after, reason in sorted(
+        told, key=lambda one: -one[0]
+    ):
         entry = AuditEntry.objects.create(
-            actor=actor, door=door, action=action, target=target, before=before, after=after, reason=reason
+            actor=actor,
+            channel=channel,
+            action=action,
+            target=target,
+            before=before,
+            after=after,
+            reason=reason,
         )
         AuditEntry.objects.filter(pk=entry.pk).update(at=now - timedelta(minutes=minutes))
 

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from django.utils import timezone
 
-from controlplane.events.choices import Door, OperationKind
+from controlplane.events.choices import Channel, OperationKind
 from controlplane.incidents.actions import incident_order
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.selectors import incident_get
@@ -36,7 +36,7 @@ from domain.recovery.events import (
 
 NAME = "hashtags"
 CHECKPOINT = 5310
-OPERATOR: dict[str, Any] = {"actor": "kim", "door": Door.PAGE}
+OPERATOR: dict[str, Any] = {"actor": "kim", "channel": Channel.PAGE}
 
 
 @contextmanager

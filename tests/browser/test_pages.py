@@ -74,7 +74,7 @@ def test_the_audit_trail_is_searched_paged_and_linked(healthy: Server, page: Any
         "planner", "profit_density", "best_density",
     ]  # fmt: skip
     entry = page.url.split("entry=")[1].split("&")[0]
-    visit(page, Stop("linked", f"/audit/?door=cli&entry={entry}"))
+    visit(page, Stop("linked", f"/audit/?channel=cli&entry={entry}"))
     page.wait_for_selector("section[aria-label='Linked entry'] tr.detail:has-text('profit_density')")
     page.goto(f"{healthy.url}/audit/?entry=999999")
     page.wait_for_selector("section[aria-label='Linked entry'] :text('could not be loaded')")

@@ -24,7 +24,7 @@ from domain.messages import Plan
 from domain.topology import Topology, load_topology
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.catalogue import OperatorCatalogue
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 from tests.outputs import read_outputs
 from tests.simulation.engine_world import World, drive, schedules, sources, write_input
 from tests.simulation.test_engine import LIMIT, NODES, live
@@ -39,7 +39,7 @@ class Marker(Operator):
     kind = "marker"
 
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         tables = [table for name in self.inputs for table in inputs.get(name, ())]
         if not tables:

@@ -6,7 +6,7 @@ from django_filters import CharFilter
 from django_filters.rest_framework import FilterSet
 
 from controlplane.api.filtering import one_of, since, until
-from controlplane.events.choices import Door, OperationKind, OperationState
+from controlplane.events.choices import Channel, OperationKind, OperationState
 
 
 class OperationFilters(FilterSet):
@@ -20,7 +20,7 @@ class OperationFilters(FilterSet):
 
 class AuditFilters(FilterSet):
     actor = CharFilter()
-    door = one_of(Door.choices)
+    channel = one_of(Channel.choices)
     action = CharFilter()
     target = CharFilter()
     since = since("at")

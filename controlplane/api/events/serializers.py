@@ -67,7 +67,7 @@ class AuditEntrySerializer(serializers.ModelSerializer):
 
     class Meta:
         model = AuditEntry
-        fields = ("id", "at", "actor", "door", "action", "target", "before", "after", "reason")
+        fields = ("id", "at", "actor", "channel", "action", "target", "before", "after", "reason")
 
 
 class AuditChoicesSerializer(serializers.Serializer):
@@ -75,7 +75,7 @@ class AuditChoicesSerializer(serializers.Serializer):
 
     actors = serializers.ListField(child=serializers.CharField())
     actions = serializers.ListField(child=serializers.CharField())
-    doors = serializers.ListField(child=serializers.CharField())
+    channels = serializers.ListField(child=serializers.CharField())
 
 
 class SnapshotSerializer(serializers.Serializer):

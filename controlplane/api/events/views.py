@@ -153,7 +153,7 @@ class OperationViewSet(TupleListMixin, viewsets.ReadOnlyModelViewSet):
     list=extend_schema(parameters=[OpenApiParameter("search", str, description="in target, action, reason")])
 )
 class AuditViewSet(TupleListMixin, viewsets.ReadOnlyModelViewSet):
-    """Who changed what, when, through which door and why."""
+    """Who changed what, when, through which channel and why."""
 
     queryset = AuditEntry.objects.none()
     serializer_class = AuditEntrySerializer

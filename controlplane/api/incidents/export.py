@@ -43,7 +43,7 @@ ABOUT = {
     "checkpoints": "the one rolled back to, and those of the time of the incident",
     "availability": "for each topology, queries available over time; `weighted` by priority, 0 to 1; from a "
     "minute before to a minute after. Samples are kept for a day",
-    "decisions": "who changed what that bears on the incident, through which door, before and after, and why",
+    "decisions": "changes that bear on the incident: who, through which channel, before and after, and why",
     "operations": "the asynchronous actions that were asked for, and how they ended",
     "events": "the numbered events that were published about the incident, without their changes",
 }

@@ -90,7 +90,7 @@ def report_of(document: Document) -> Report:
             Decision(
                 at=_shown(entry["at"]),
                 after=after(entry["at"]),
-                who=f"{entry['actor']} ({entry['door']})",
+                who=f"{entry['actor']} ({entry['channel']})",
                 what=f"{entry['action']} {entry['target']}",
                 change=_change(entry["before"], entry["after"]),
                 why=entry["reason"],

@@ -31,8 +31,8 @@ from domain.topology.load import load_yaml
 from controlplane.topologies.services import topology_create
 from controlplane.lifecycle.topologies import topology_deploy
 spec = {spec!r}
-topology_create(spec=spec, actor="test", reason="a test", door="system")
-topology_deploy(name=spec["name"], actor="test", reason="a test", door="system")
+topology_create(spec=spec, actor="test", reason="a test", channel="system")
+topology_deploy(name=spec["name"], actor="test", reason="a test", channel="system")
 """
 
 

@@ -13,7 +13,7 @@ import pytest
 from django.db import transaction
 from kazoo.client import KazooClient
 
-from controlplane.events.choices import Door, OperationKind
+from controlplane.events.choices import Channel, OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import operation_request
 from controlplane.incidents.models import Incident, RecoveryPlan
@@ -153,7 +153,7 @@ def test_topology_reaches_zookeeper_plan_first_and_stays_there(
 
 def test_undeployed_topology_is_stopped_in_zookeeper(coordination: WorkerSession, deployed: Topology) -> None:
     reconciliation.topology_reconcile(coordination, "counts")
-    topology_undeploy(name="counts", actor="ada", reason="done", door=Door.CLI)
+    topology_undeploy(name="counts", actor="ada", reason="done", channel=Channel.CLI)
     reconciliation.topology_reconcile(coordination, "counts")
     spec = coordination.get(Paths.spec("counts"), DeployedSpec)
     assert spec is not None
@@ -165,8 +165,8 @@ def test_undeployed_topology_is_stopped_in_zookeeper(coordination: WorkerSession
 def test_topology_deployed_without_nodes_is_placed_when_they_come(
     coordination: WorkerSession, db: None
 ) -> None:
-    topology_create(spec=spec_of(), actor="ada", reason="test", door=Door.CLI)
-    topology_deploy(name="counts", actor="ada", reason="test", door=Door.CLI)
+    topology_create(spec=spec_of(), actor="ada", reason="test", channel=Channel.CLI)
+    topology_deploy(name="counts", actor="ada", reason="test", channel=Channel.CLI)
     reconciliation.topology_reconcile(coordination, "counts")
     assert coordination.get(Paths.plan("counts"), Plan) is None
     node_register(registration=registration("node-1"), at=now())
@@ -247,7 +247,7 @@ def test_undeploying_ends_the_recovery(coordination: WorkerSession, deployed: To
     nodes_lost(evidence={"node-1": "gone"}, at=now())
     node_register(registration=registration("node-5"), at=now())
     reconciliation.incident_step(coordination, 1)
-    topology_undeploy(name="counts", actor="ada", reason="no longer needed", door=Door.CLI)
+    topology_undeploy(name="counts", actor="ada", reason="no longer needed", channel=Channel.CLI)
     reconciliation.incident_step(coordination, 1)
     assert Incident.objects.get().state == "closed"
 
@@ -257,7 +257,7 @@ def test_undeploying_ends_the_recovery(coordination: WorkerSession, deployed: To
 
 def ask(kind: OperationKind, target: str) -> Operation:
     with transaction.atomic():
-        return operation_request(kind=kind, target=target, actor="kim", reason="a test", door=Door.CLI)
+        return operation_request(kind=kind, target=target, actor="kim", reason="a test", channel=Channel.CLI)
 
 
 def run(coordination: WorkerSession, operation: Operation) -> Operation:

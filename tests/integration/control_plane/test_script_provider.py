@@ -20,9 +20,9 @@ pytestmark = pytest.mark.integration
 
 FAIL = """
 import django; django.setup()
-from controlplane.events.choices import Door, OperationKind
+from controlplane.events.choices import Channel, OperationKind
 from controlplane.nodes.actions import node_action
-node_action(kind=OperationKind.NODE_FAIL, name={name!r}, actor="test", reason="a test", door=Door.CLI)
+node_action(kind=OperationKind.NODE_FAIL, name={name!r}, actor="test", reason="a test", channel=Channel.CLI)
 """
 
 

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.integration
 SET_UP = """
 import django; django.setup()
 from controlplane.webhooks.services import webhook_create
-webhook_create(name="pager", url={url!r}, kinds=["node.lost"], actor="test", reason="a test", door="system")
+webhook_create(
+    name="pager", url={url!r}, kinds=["node.lost"], actor="test", reason="a test", channel="system"
+)
 """
 PUBLISH = """
 import django; django.setup()

@@ -95,7 +95,7 @@ def test_an_operation_is_followed_and_audited(resurge: Resurge, rest: httpx.Clie
     assert paused.json["state"] == "succeeded"
     assert paused.json == rest.get(f"operations/{paused.json['id']}/").json()
     entry = resurge("audit", "list", "--action", "incident.pause", "--limit", "1").json[0]
-    assert (entry["actor"], entry["door"], entry["reason"]) == ("operator", "cli", reason)
+    assert (entry["actor"], entry["channel"], entry["reason"]) == ("operator", "cli", reason)
     again = resurge("incidents", "pause", "2", *WHY)
     assert (again.code, again.err) == (1, "resurge: incident 2 is paused already\n")
     table = resurge("incidents", "resume", "2", *WHY, "-o", "table")

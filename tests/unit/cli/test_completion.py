@@ -42,7 +42,7 @@ def test_commands_and_options(complete: Complete) -> None:
     assert complete("webhooks", "create", "x", "-", "--kind", "incident.o") == ["incident.opened"]
     assert "node.lost" not in complete("events", "list", "--kind", "node.lost", "--kind", "node.")
     assert complete("operations", "list", "--state", "f") == ["failed"]
-    assert complete("audit", "list", "--door", "") == ["page", "rest", "admin", "cli", "system"]
+    assert complete("audit", "list", "--channel", "") == ["page", "rest", "admin", "cli", "system"]
 
 
 def test_names_of_the_server(complete: Complete) -> None:

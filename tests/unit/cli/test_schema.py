@@ -38,7 +38,7 @@ def schemas() -> dict[str, Any]:
         (TONES["operation"], "OperationStateEnum"),
         (TONES["severity"], "SeverityEnum"),
         (TONES["delivery"], "DeliveryStateEnum"),
-        (kinds.DOORS, "DoorEnum"),
+        (kinds.CHANNELS, "ChannelEnum"),
         (kinds.OPERATION_KINDS, "OperationKindEnum"),
         (kinds.WEBHOOK_KINDS, "WebhookKindEnum"),
         (kinds.EVENT_KINDS, "EventKindEnum"),

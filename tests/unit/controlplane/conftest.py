@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group
 from rest_framework.test import APIClient
 
 from controlplane.events import tasks
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
 from controlplane.topologies.models import Topology
@@ -42,7 +42,7 @@ def nodes(db: None) -> list[Node]:
 
 @pytest.fixture
 def topology(nodes: list[Node]) -> Topology:
-    return topology_create(spec=spec_of(), actor="ada", reason="test", door=Door.CLI)
+    return topology_create(spec=spec_of(), actor="ada", reason="test", channel=Channel.CLI)
 
 
 def user_of(role: str | None) -> Any:

@@ -1,4 +1,4 @@
-"""Everybody who may knock at the door: each with the session and the token they would have."""
+"""Everybody who may knock at the channel: each with the session and the token they would have."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
 from domain.messages import (
@@ -19,7 +19,7 @@ from domain.messages import (
     QueryMetrics,
 )
 
-BY: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.CLI}
+BY: dict[str, Any] = {"actor": "ada", "reason": "test", "channel": Channel.CLI}
 """Who asks for a change, why and through what, for every service that records it."""
 
 _SPEC: dict[str, Any] = {

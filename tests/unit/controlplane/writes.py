@@ -10,7 +10,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.lifecycle.topologies import topology_deploy
@@ -46,7 +46,7 @@ WEBHOOK: dict[str, Any] = {"url": "https://hooks.example.org/x", "kinds": ["inci
 
 
 def running() -> None:
-    topology_deploy(name="counts", actor="ada", reason="test", door=Door.SYSTEM)
+    topology_deploy(name="counts", actor="ada", reason="test", channel=Channel.SYSTEM)
     Topology.objects.filter(name="counts").update(status="running")
 
 
@@ -136,7 +136,7 @@ def installation_fill(topology: Topology) -> Callable[[str], dict[str, str]]:
     operation = Operation.objects.create(kind="topology.pause", target="counts", requested_by="ada")
     entry = AuditEntry.objects.latest("pk")
     Checkpoint.objects.create(topology=topology, epoch=5, started_at=now)
-    by: dict[str, Any] = {"actor": "ada", "reason": "test", "door": Door.SYSTEM}
+    by: dict[str, Any] = {"actor": "ada", "reason": "test", "channel": Channel.SYSTEM}
     webhook, _ = webhook_create(name="pager", **WEBHOOK, **by)
     delivery = webhook_test(webhook_id=webhook.pk, **by)
     rows = {"webhooks": webhook, "operations": operation, "problems": problem, "audit": entry}

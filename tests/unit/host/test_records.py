@@ -24,7 +24,7 @@ PACKAGES = (
     "supervision",
     "cli",
 )
-WRITTEN_ONLY = {"Finding", "Problem", "QueryResult", "Verification"}
+WRITTEN_ONLY = {"Finding", "FieldProblem", "QueryResult", "Verification"}
 
 
 def modules() -> Iterator[str]:

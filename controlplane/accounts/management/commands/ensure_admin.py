@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from knox.models import AuthToken
 
 from controlplane.accounts.services import admin_ensure, token_create, token_revoke
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 
 
 class Command(BaseCommand):
@@ -33,18 +33,20 @@ class Command(BaseCommand):
         password = os.environ.get("RESURGE_ADMIN_PASSWORD", "")
         if not password:
             raise CommandError("set RESURGE_ADMIN_PASSWORD: the password never comes as an argument")
-        user, created = admin_ensure(username=options["username"], password=password, door=Door.CLI)
+        user, created = admin_ensure(username=options["username"], password=password, channel=Channel.CLI)
         answer: dict[str, Any] = {"user": user.get_username(), "created": created}
         if options["replace_tokens"]:
             for token in AuthToken.objects.filter(user=user):
-                token_revoke(token=token, actor="system", door=Door.CLI, reason="replaced by a new token")
+                token_revoke(
+                    token=token, actor="system", channel=Channel.CLI, reason="replaced by a new token"
+                )
         if options["token"]:
             hours = options["lifetime_hours"]
             _, answer["token"] = token_create(
                 user=user,
                 lifetime=None if hours is None else timedelta(hours=hours),
                 actor="system",
-                door=Door.CLI,
+                channel=Channel.CLI,
                 reason="token for the command line",
             )
         self.stdout.write(json.dumps(answer))

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from controlplane.errors import Invalid, ServiceError
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.choices import NODE_USABLE
 from controlplane.nodes.models import Node
@@ -59,7 +59,7 @@ class Command(BaseCommand):
             return
         if options["wait_nodes"]:
             self._wait(options["wait_nodes"], options["timeout"])
-        by: dict[str, Any] = {"actor": getpass.getuser(), "door": Door.CLI, "reason": options["reason"]}
+        by: dict[str, Any] = {"actor": getpass.getuser(), "channel": Channel.CLI, "reason": options["reason"]}
         if topology is None:
             topology_create(spec=spec, **by)
         else:

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from controlplane.errors import ServiceError
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.lifecycle.topologies import topology_undeploy
 
 
@@ -26,7 +26,7 @@ class Command(BaseCommand):
                 name=options["topology"],
                 actor=getpass.getuser(),
                 reason=options["reason"],
-                door=Door.CLI,
+                channel=Channel.CLI,
             )
         except ServiceError as error:
             raise CommandError(f"not undeployed: {error}") from error

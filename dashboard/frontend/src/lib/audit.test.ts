@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { changesOf, differences, momentOf, pageOf, placeOf, requestOf, shortly, type AuditEntry } from "./audit";
 
 const NOW = Date.parse("2026-02-01T12:00:00Z") / 1000;
-const entry = (more: Partial<AuditEntry>): AuditEntry => ({ id: 1, at: "", actor: "ada", door: "page", action: "topology.policy", target: "hashtags", before: null, after: null, reason: "", ...more });
+const entry = (more: Partial<AuditEntry>): AuditEntry => ({ id: 1, at: "", actor: "ada", channel: "page", action: "topology.policy", target: "hashtags", before: null, after: null, reason: "", ...more });
 
 describe("audit", () => {
   it("asks for what the address says", () => {

@@ -6,7 +6,7 @@ export interface AuditEntry {
   id: number;
   at: string;
   actor: string;
-  door: string;
+  channel: string;
   action: string;
   target: string;
   before: Record<string, unknown> | null;
@@ -22,13 +22,13 @@ export interface AuditPage {
 export interface AuditChoices {
   actors: string[];
   actions: string[];
-  doors: string[];
+  channels: string[];
 }
 
 export const PAGE = 50;
-export const FILTERS = ["q", "actor", "action", "door", "target", "since", "until"] as const;
+export const FILTERS = ["q", "actor", "action", "channel", "target", "since", "until"] as const;
 export const SPANS: [string, string][] = [["1h", "Last hour"], ["24h", "Last 24 hours"], ["7d", "Last 7 days"], ["30d", "Last 30 days"]];
-export const DOORS: Record<string, string> = { page: "Page", rest: "REST", admin: "Admin site", cli: "Command line", system: "System" };
+export const CHANNELS: Record<string, string> = { page: "Page", rest: "REST", admin: "Admin site", cli: "Command line", system: "System" };
 
 const UNITS: Record<string, number> = { h: 3600, d: 86_400 };
 

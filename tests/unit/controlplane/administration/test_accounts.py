@@ -49,7 +49,7 @@ def test_a_user_is_created_with_a_role(client: Client) -> None:
     assert user.check_password(PASSWORD)
     assert (role_held(user), user.is_staff, user.is_superuser) == ("operator", False, False)
     entry = AuditEntry.objects.get(action="account.create", target="eve")
-    assert (entry.actor, entry.door, entry.reason) == ("administrator", "admin", "because")
+    assert (entry.actor, entry.channel, entry.reason) == ("administrator", "admin", "because")
     assert entry.after == {"role": "operator", "active": True}
     signed_in = Client()
     assert sign_in(signed_in, PASSWORD)

@@ -169,7 +169,7 @@ def test_somebody_s_own_password_is_audited(db: None) -> None:
     assert not AuditEntry.objects.exists()
     assert client.post("/admin/password_change/", body, follow=True).status_code == 200
     entry = AuditEntry.objects.get()
-    assert (entry.actor, entry.door, entry.action, entry.target) == (
+    assert (entry.actor, entry.channel, entry.action, entry.target) == (
         "viewer",
         "admin",
         "account.password",

@@ -58,7 +58,12 @@ def test_a_topology_is_added_from_text(client: Client, nodes: list[Node], form: 
     topology = Topology.objects.get()
     assert (topology.name, topology.version, topology.queries.count()) == ("counts", 1, 3)
     entry = audited("topology.create")
-    assert (entry.actor, entry.door, entry.reason, entry.target) == ("operator", "admin", "because", "counts")
+    assert (entry.actor, entry.channel, entry.reason, entry.target) == (
+        "operator",
+        "admin",
+        "because",
+        "counts",
+    )
     assert entry.after["name"] == "counts"
 
 
@@ -219,7 +224,7 @@ def test_a_priority(client: Client, topology: Topology) -> None:
     query.refresh_from_db()
     assert query.priority == 8
     entry = audited("query.priority")
-    assert (entry.actor, entry.door, entry.before, entry.after) == (
+    assert (entry.actor, entry.channel, entry.before, entry.after) == (
         "operator", "admin", {"O1[0]": 1}, {"O1[0]": 8},
     )  # fmt: skip
     assert "query.priority" in client.get(url.replace("change", "history")).content.decode()
@@ -245,7 +250,7 @@ def test_actions_need_a_reason_and_go_through_the_services(client: Client, topol
         "operator",
         "because",
     )
-    assert audited("topology.deploy").door == "admin"
+    assert audited("topology.deploy").channel == "admin"
     assert "undeploy it before" in run("deploy", **WHY)
     for action, needed in {"checkpoint": "running", "pause": "running", "resume": "paused"}.items():
         assert f"only a {needed} topology" in run(action, **WHY)

@@ -52,7 +52,7 @@ def test_one_is_set_up_and_its_secret_shown_once(client: Client, topology: Topol
     webhook = Webhook.objects.get()
     assert (webhook.kinds, webhook.topologies) == (["incident.opened", "node.lost"], ["counts"])
     entry = AuditEntry.objects.get(action="webhook.create")
-    assert (entry.actor, entry.door, entry.target, entry.reason) == (
+    assert (entry.actor, entry.channel, entry.target, entry.reason) == (
         "administrator",
         "admin",
         "pager",

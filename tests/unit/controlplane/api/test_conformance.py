@@ -73,7 +73,7 @@ def installation(db: None) -> Iterator[dict[str, list[str]]]:
         root = User.objects.create_superuser("root", password="secret-for-tests")
         _, text = AuthToken.objects.create(user=root)
         other, _ = AuthToken.objects.create(user=root)
-        audit_record(actor="root", door="cli", action="token.create", target="root", reason="x")
+        audit_record(actor="root", channel="cli", action="token.create", target="root", reason="x")
         operation = Operation.objects.create(kind="topology.pause", target="hashtags", requested_by="root")
         problem = Problem.objects.create(where="x", what="y", at=operation.created_at)
         yield {

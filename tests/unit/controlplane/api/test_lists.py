@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.incidents.models import Incident
 from controlplane.lifecycle.recovery_terms import query_priorities_set
 from controlplane.nodes.choices import NodeState
@@ -57,10 +57,10 @@ def test_incidents_by_what_they_took_down_and_when(
 
 
 def test_the_audit_trail_by_who_what_and_when(viewer: APIClient, topology: Topology) -> None:
-    by: dict[str, Any] = {"reason": "test", "door": Door.REST}
+    by: dict[str, Any] = {"reason": "test", "channel": Channel.REST}
     query_priorities_set(topology="counts", priorities={"O0[0]": 9}, actor="bob", **by)
     assert names(viewer, "audit/?actor=bob", "action") == ["query.priority"]
-    assert names(viewer, "audit/?door=cli&door=admin", "action") == ["topology.create"]
+    assert names(viewer, "audit/?channel=cli&channel=admin", "action") == ["topology.create"]
     assert names(viewer, "audit/?search=priority", "actor") == ["bob"]
     later = quote((timezone.now() + timedelta(minutes=1)).isoformat())
     assert names(viewer, f"audit/?since={later}", "action") == []
@@ -90,7 +90,7 @@ def test_the_audit_trail_by_who_what_and_when(viewer: APIClient, topology: Topol
         ("incidents/?open=1", "open"),
         ("incidents/?topologies__name=counts", "topologies__name"),
         ("checkpoints/?search=x", "search"),
-        ("audit/?door=window", "door"),
+        ("audit/?channel=window", "channel"),
         ("topologies/?method=a%00b", "method"),
         ("topologies/?search=a%00b", ""),
         ("topologies/counts/queries/?priority=11", "priority"),

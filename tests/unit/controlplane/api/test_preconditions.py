@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.events.models import AuditEntry
 from controlplane.lifecycle.recovery_terms import query_priorities_set
 from controlplane.topologies.models import Topology
@@ -17,7 +17,7 @@ from tests.unit.controlplane.specs import epoch_report, spec_of
 
 TOPOLOGY = "/api/v1/topologies/counts/"
 WHY = {"reason": "because"}
-BY: dict[str, Any] = {"actor": "bob", "reason": "test", "door": Door.CLI}
+BY: dict[str, Any] = {"actor": "bob", "reason": "test", "channel": Channel.CLI}
 
 
 def match(tag: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 from controlplane.checkpoints import services
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.services import checkpoint_apply
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.topologies.models import Topology
 from domain.messages import CheckpointAck, decode_telemetry, encode
@@ -22,7 +22,7 @@ API = "/api/v1/topologies/counts/checkpoints"
 
 @pytest.fixture
 def running(topology: Topology) -> Topology:
-    topology_deploy(name="counts", actor="ada", reason="test", door=Door.CLI)
+    topology_deploy(name="counts", actor="ada", reason="test", channel=Channel.CLI)
     return Topology.objects.get()
 
 

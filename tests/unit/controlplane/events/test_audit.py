@@ -10,7 +10,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from controlplane.events.audit import audit_record
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.events.models import AuditEntry
 
 API = "/api/v1/audit"
@@ -22,7 +22,7 @@ def trail(db: None) -> list[AuditEntry]:
     rows = [
         audit_record(
             actor=("ada", "kim")[i % 2],
-            door=(Door.PAGE, Door.REST)[i % 2],
+            channel=(Channel.PAGE, Channel.REST)[i % 2],
             action=("topology.policy", "node.drain", "token.create")[i % 3],
             target=f"t{i}",
             before={"planner": "optimal"} if i == 0 else None,
@@ -52,7 +52,7 @@ def test_newest_first_in_pages(viewer: APIClient, trail: list[AuditEntry]) -> No
     ("query", "expected"),
     [
         ("actor=kim", ["t3", "t1"]),
-        ("door=page&action=topology.policy", ["t0"]),
+        ("channel=page&action=topology.policy", ["t0"]),
         ("target=t2", ["t2"]),
         ("search=why 4", ["t4"]),
         ("search=drain", ["t4", "t1"]),
@@ -88,7 +88,7 @@ def test_what_a_filter_offers(
         offered = viewer.get(f"{API}/choices/").json()
     assert offered["actors"] == ["ada", "kim"]
     assert offered["actions"] == ["node.drain", "token.create", "topology.policy"]
-    assert "cli" in offered["doors"]
+    assert "cli" in offered["channels"]
 
 
 def test_strangers_read_nothing(stranger: APIClient, trail: list[AuditEntry]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 from knox.models import AuthToken
 
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.events.models import AuditEntry
 from controlplane.topologies.models import Topology
 from tests.unit.controlplane.addresses import REST, addresses
@@ -68,7 +68,7 @@ def test_it_leaves_its_row(asked: tuple[str, str], write: Write, values: Any) ->
         assert rows == []
         return
     (row,) = rows
-    assert (row.actor, row.door, row.reason) == (ask.who.name, Door.REST, WHY)
+    assert (row.actor, row.channel, row.reason) == (ask.who.name, Channel.REST, WHY)
     assert row.action
     assert row.target
     assert (row.before is None, row.after is None) == (write.leaves == "creates", write.leaves == "deletes")

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.events.choices import Door, OperationKind
+from controlplane.events.choices import Channel, OperationKind
 from controlplane.events.operations import operation_request
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.lifecycle.topologies import topology_deploy
@@ -19,7 +19,7 @@ from host.environment import ROOT
 from tests.unit.controlplane.following import snapshot_read
 
 TYPES = (ROOT / "dashboard" / "frontend" / "src" / "lib" / "types.ts").read_text()
-BY: dict[str, Any] = {"actor": "ada", "reason": "a test", "door": Door.REST}
+BY: dict[str, Any] = {"actor": "ada", "reason": "a test", "channel": Channel.REST}
 
 
 def fields(interface: str) -> set[str]:

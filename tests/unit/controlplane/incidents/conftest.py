@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.incidents.plans import plan_mark_applied
 from controlplane.lifecycle.nodes import node_register
 from controlplane.lifecycle.topologies import topology_deploy
@@ -19,8 +19,8 @@ def deployed(db: None) -> Topology:
     """`counts` on node-1 to node-4, running under plan 1."""
     for number in range(1, 5):
         node_register(registration=registration(f"node-{number}"), at=now())
-    topology_create(spec=spec_of(), actor="ada", reason="test", door=Door.CLI)
-    topology_deploy(name="counts", actor="ada", reason="test", door=Door.CLI)
+    topology_create(spec=spec_of(), actor="ada", reason="test", channel=Channel.CLI)
+    topology_deploy(name="counts", actor="ada", reason="test", channel=Channel.CLI)
     topology = Topology.objects.get(name="counts")
     topology.status = "running"
     topology.save()

@@ -17,7 +17,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from controlplane.events.audit import audit_record
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.incidents.report.curve import MOST_POINTS, Mark, Point, curve_draw
 from controlplane.incidents.report.html import report_html
@@ -43,7 +43,7 @@ def recovered(db: None) -> Incident:
     ):
         row = audit_record(
             actor="kim",
-            door=Door.PAGE,
+            channel=Channel.PAGE,
             action=action,
             target=target,
             before={"planner": "optimal", "method": "auto"},

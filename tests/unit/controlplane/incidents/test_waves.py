@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from controlplane.errors import Conflict, Missing
-from controlplane.events.choices import Door, OperationKind
+from controlplane.events.choices import Channel, OperationKind
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.incidents.actions import incident_action, incident_order
 from controlplane.incidents.loading import deployments_load, plans_newest
@@ -38,7 +38,7 @@ from workers.zookeeper import TopologyFacts
 
 pytestmark = pytest.mark.django_db
 
-BY: dict[str, Any] = {"actor": "kim", "reason": "because", "door": Door.REST}
+BY: dict[str, Any] = {"actor": "kim", "reason": "because", "channel": Channel.REST}
 
 
 @pytest.fixture

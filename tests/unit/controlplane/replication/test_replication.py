@@ -9,7 +9,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.events.models import AuditEntry
 from controlplane.replication import answering
 from controlplane.replication.selectors import EQUAL, MEASURED, rates_of
@@ -146,7 +146,7 @@ def test_questions_that_cannot_be(
 def test_what_is_too_large_is_refused(
     viewer: APIClient, topology: Topology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topology_create(spec=spec_of("wide", parallelism=40), actor="ada", reason="test", door=Door.CLI)
+    topology_create(spec=spec_of("wide", parallelism=40), actor="ada", reason="test", channel=Channel.CLI)
     wide = URL.replace("counts", "wide")
     exact = viewer.get(wide, {"planner": "dynamic_programming", "budget": 30})
     assert exact.status_code == 400

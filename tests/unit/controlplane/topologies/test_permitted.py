@@ -13,7 +13,7 @@ from django.utils import timezone
 from controlplane.accounts.users import user_create
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.errors import Conflict
-from controlplane.events.choices import Door, OperationKind
+from controlplane.events.choices import Channel, OperationKind
 from controlplane.incidents.actions import incident_action
 from controlplane.incidents.choices import IncidentState
 from controlplane.incidents.models import Incident
@@ -34,7 +34,7 @@ from tests.unit.controlplane.following import snapshot_read
 
 pytestmark = pytest.mark.django_db
 
-BY: dict[str, Any] = {"actor": "ada", "reason": "a test", "door": Door.REST}
+BY: dict[str, Any] = {"actor": "ada", "reason": "a test", "channel": Channel.REST}
 
 
 def told(kind: str, key: str) -> dict[str, str]:

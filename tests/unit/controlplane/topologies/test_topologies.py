@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.errors import Conflict, Invalid, Missing
-from controlplane.events.choices import Door, OperationKind, OperationState
+from controlplane.events.choices import Channel, OperationKind, OperationState
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.incidents.models import RecoveryPlan
 from controlplane.lifecycle.recovery_terms import query_priorities_set
@@ -57,7 +57,7 @@ def test_a_name_is_taken_once(topology: Topology) -> None:
 
 def test_every_change_needs_a_reason(topology: Topology) -> None:
     with pytest.raises(Invalid, match="reason"):
-        topology_deploy(name="counts", actor="ada", reason=" ", door=Door.CLI)
+        topology_deploy(name="counts", actor="ada", reason=" ", channel=Channel.CLI)
     topology.refresh_from_db()
     assert topology.status == TopologyStatus.DRAFT
     assert topology.generation == 0

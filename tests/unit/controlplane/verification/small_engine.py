@@ -17,7 +17,7 @@ from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.sinks.parquet import write_epoch
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.registry import reader_create
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 ORIGIN_US = 1_700_000_003_000_000
 
@@ -32,7 +32,7 @@ def run(home: Path, spec: Mapping[str, Any], *, source: Path, epochs: int, tuple
     options = {"path": prepared.path, "origin_us": ORIGIN_US, "parallelism": topology.sources[0].parallelism}
     reader: Any = reader_create(params, options)
     lines: list[dict[str, Any]] = [{"t": "start", "at": 0.0, "origin_us": ORIGIN_US}]
-    states = {partition: PartitionState({}, {}, {}) for partition in topology.partitions}
+    states = {partition: StateTables({}, {}, {}) for partition in topology.partitions}
     operators = {
         operator.name: catalogue.create(
             operator.kind, operator.params, [stream.source for stream in operator.inputs], ("tests",)

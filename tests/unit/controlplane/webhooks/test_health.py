@@ -50,7 +50,7 @@ def test_410_disables_at_once(made: Made, receiver: Receiver, publish: Publish) 
     assert "s3cret-path" not in problem.what
     assert "enable it again" in problem.hint
     entry = AuditEntry.objects.get(action="webhook.disable")
-    assert (entry.actor, entry.door, entry.target) == ("system", "system", "pager")
+    assert (entry.actor, entry.channel, entry.target) == ("system", "system", "pager")
     follower.check()
 
 

@@ -14,7 +14,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from controlplane.events.choices import Door
+from controlplane.events.choices import Channel
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
@@ -33,7 +33,7 @@ def errors(response: Any) -> dict[str, str]:
 
 def deployed(topology: Topology) -> Topology:
     """It runs on all nodes there are."""
-    topology_deploy(name=topology.name, actor="ada", reason="test", door=Door.CLI)
+    topology_deploy(name=topology.name, actor="ada", reason="test", channel=Channel.CLI)
     Topology.objects.filter(pk=topology.pk).update(status=TopologyStatus.RUNNING)
     return Topology.objects.get(pk=topology.pk)
 
@@ -223,7 +223,7 @@ def test_the_number_of_queries_is_constant(viewer: APIClient, running: Topology)
         assert viewer.post(URL, body).status_code == 200
     for name in ("more", "most"):
         spec = spec_of(name, parallelism=4)
-        deployed(topology_create(spec=spec, actor="ada", reason="test", door=Door.CLI))
+        deployed(topology_create(spec=spec, actor="ada", reason="test", channel=Channel.CLI))
     assert Partition.objects.count() > 30
     with CaptureQueriesContext(connection) as many:
         assert viewer.post(URL, body).status_code == 200

@@ -8,13 +8,13 @@ import pytest
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.columns import Filter, Project
 from spark_jobs.operators.problems import OperatorError
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 ROWS = pa.table({"ts": [1, 2, 3, 4], "key": ["ape", "bee", None, "cat"], "count": [5, None, 7, 8]})
 
 
 def run(operator: Operator, *tables: pa.Table) -> pa.Table | None:
-    return operator.process(EpochContext(1, 0, 0), {"A": list(tables)}, PartitionState({}, {}, {}))
+    return operator.process(EpochContext(1, 0, 0), {"A": list(tables)}, StateTables({}, {}, {}))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from spark_jobs.operators.problems import OperatorError
 from spark_jobs.operators.sets import Distinct, Union
 from spark_jobs.operators.top_k import TopK
 from spark_jobs.operators.window import ROWS
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 SECOND = 1_000_000
 
@@ -27,7 +27,7 @@ def keyed(*rows: tuple[float, str | None]) -> pa.Table:
 
 def process(
     operator: Operator,
-    state: PartitionState,
+    state: StateTables,
     watermark_s: float,
     inputs: Mapping[str, pa.Table],
     *,
@@ -38,8 +38,8 @@ def process(
     return [] if result is None else result.to_pylist()
 
 
-def empty() -> PartitionState:
-    return PartitionState({}, {}, {})
+def empty() -> StateTables:
+    return StateTables({}, {}, {})
 
 
 class TestDistinct:

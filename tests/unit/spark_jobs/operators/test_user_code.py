@@ -15,7 +15,7 @@ from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.operators.problems import OperatorError
 from spark_jobs.operators.sql import Sql
-from spark_jobs.state.tables import PartitionState
+from spark_jobs.state.tables import StateTables
 
 HERE = __name__
 ROWS = pa.table({"ts": [1, 2, 3], "key": ["b", "a", "b"]})
@@ -37,7 +37,7 @@ class Counter(Operator):
         return [] if params.get("step", 1) == 1 else ["step must be 1"]
 
     def process(
-        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: PartitionState
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         state.values["n"] = state.values.get("n", 0) + sum(
             t.num_rows for group in inputs.values() for t in group
@@ -51,7 +51,7 @@ def catalogue() -> OperatorCatalogue:
 
 
 def run(operator: Operator, table: pa.Table = ROWS) -> pa.Table | None:
-    return operator.process(EpochContext(1, 0, 0), {"A": [table]}, PartitionState({}, {}, {}))
+    return operator.process(EpochContext(1, 0, 0), {"A": [table]}, StateTables({}, {}, {}))
 
 
 class TestSql:
