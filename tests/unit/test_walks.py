@@ -1,4 +1,4 @@
-"""The walks in docs/architecture.md name modules that exist; one is visited twice only where the text says so."""
+"""The walks in docs/architecture.md name modules that exist, and say which one is visited twice."""
 
 from __future__ import annotations
 
