@@ -114,7 +114,7 @@ def test_a_topology_is_paused_and_undeployed_with_a_reason(spare: Server, page: 
     assert [request.url.split("/")[-2] for request in sent] == ["pause", "undeploy"]
     page.goto(f"{spare.url}/topologies/mentions/")
     page.click("main button:text-is('Deploy')")
-    assert "from nothing" in page.locator("dialog[open]").inner_text()
+    assert "without state" in page.locator("dialog[open]").inner_text()
 
 
 def test_the_server_says_what_is_permitted(broken: Server, page: Any) -> None:

@@ -63,7 +63,7 @@ def test_the_audit_trail_is_searched_paged_and_linked(healthy: Server, page: Any
     page.wait_for_url("**/audit/?page=2")
     page.wait_for_selector(f"{TRAIL}:has-text('nightly run 1')")
     page.go_back()
-    page.select_option("select[aria-label=Who]", "ada")
+    page.select_option("select[aria-label=User]", "ada")
     page.wait_for_function(f"() => document.querySelectorAll({TRAIL!r}).length < 20")
     assert all("ada" in text for text in page.locator(f"{TRAIL} td:nth-child(2)").all_inner_texts())
     page.fill("input[type=search]", "shares count")

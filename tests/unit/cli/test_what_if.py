@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import Group, User
 from knox.models import AuthToken
@@ -53,7 +56,10 @@ def test_planners_are_compared(running: dict[str, str], capsys: pytest.CaptureFi
     assert "uniform:<low>:<high>" in capsys.readouterr().err
 
 
-def test_failing_a_node_says_which_queries_stop_and_for_how_long(running: dict[str, str]) -> None:
+def test_failing_a_node_says_which_queries_stop_and_for_how_long(
+    running: dict[str, str], settings: Any
+) -> None:
+    settings.RESURGE = dataclasses.replace(settings.RESURGE, fault_injection=True)
     with Terminal("nodes", "fail", "node-1", variables=running) as terminal:
         terminal.until("Reason:")
         assert "partitions of counts are lost with their local state: " in terminal.words

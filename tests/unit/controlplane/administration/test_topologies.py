@@ -230,7 +230,7 @@ def test_a_priority(client: Client, topology: Topology) -> None:
     assert "query.priority" in client.get(url.replace("change", "history")).content.decode()
     other = Query.objects.exclude(pk=query.pk)[0]
     assert (
-        "Nobody has changed this"
+        "No user has changed this"
         in client.get(f"/admin/topologies/query/{other.pk}/history/").content.decode()
     )
 

@@ -185,7 +185,7 @@ def test_a_budget_below_the_smallest_tree_buys_nothing() -> None:
 
 
 def test_what_cannot_be_asked() -> None:
-    with pytest.raises(ValueError, match="budget of -1"):
+    with pytest.raises(ValueError, match="budget must not be negative: -1"):
         ReplicationProblem(pipeline(), SKEWED, -1)
     with pytest.raises(ValueError, match="no rate for"):
         ReplicationProblem(pipeline(), {}, 1)
