@@ -116,8 +116,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
 
 class LatestCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """`topologies/<t>/checkpoints/latest`: the newest complete global checkpoint cp(P_k) of the present
-    history. kept: all of it that are in storage, ascending. highest: the highest number ever used, above
-    `checkpoint` after the topology went back to an older one."""
+    history. kept: the checkpoints of that history that are in storage, ascending. highest: the highest number
+    ever used, above `checkpoint` after the topology went back to an older one."""
 
     checkpoint: int
     generation: int

@@ -84,7 +84,7 @@ SITE = [address for address in addresses() if address.route.startswith(ADMIN)]
 
 @pytest.fixture(autouse=True)
 def own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A readiness that asks nobody, and settings that a request's preparation may change."""
+    """A readiness that asks no server, and settings that a request's preparation may change."""
     monkeypatch.setattr("controlplane.config.probes.CHECKS", {})
     monkeypatch.setattr(settings, "RESURGE", replace(settings.RESURGE))
 
