@@ -7,6 +7,8 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from controlplane.config.probes import MetricsView, healthz, readyz
 
+admin.autodiscover()
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),

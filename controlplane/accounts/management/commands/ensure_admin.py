@@ -20,6 +20,8 @@ class Command(BaseCommand):
         "Create or update the administrator with the password in RESURGE_ADMIN_PASSWORD; "
         'prints {"user", "created", "token"} as JSON (token only with --token).'
     )
+    # `manage.py migrate` and `check` look at the settings; doing it again doubles the time to start.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--username", default=os.environ.get("RESURGE_ADMIN_USER", "admin"))

@@ -18,6 +18,8 @@ from controlplane.topologies.submission import specification_check
 
 class Command(BaseCommand):
     help = "Check a ready-made pipeline, or a topology in a YAML or JSON file. Changes nothing."
+    # `manage.py migrate` and `check` look at the settings; doing it again doubles the time to start.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         specification_arguments(parser)

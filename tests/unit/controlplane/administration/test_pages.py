@@ -26,6 +26,7 @@ OURS = ("topologies", "checkpoints", "events", "nodes", "incidents", "webhooks")
 PARTS = {DeliveryAttempt, WebhookSecret}
 """Shown with what they belong to, or not at all."""
 
+admin.autodiscover()
 PAGES = sorted(admin.site._registry.items(), key=lambda item: item[0].__name__)
 by_model = pytest.mark.parametrize(("model", "page"), PAGES, ids=[model.__name__ for model, _ in PAGES])
 Browser = Callable[[str | None], Client]
