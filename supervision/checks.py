@@ -3,7 +3,7 @@
 Every check runs, also after one that failed; the tests come last, so that their closing lines end the output.
 Tests that compute run first, on two cores; tests of single processes, which mostly wait, run beside them.
 Tests of whole installations run afterwards, one after the other. A failed test on real processes is run once
-more at the end, alone (`supervision.pytest_reports`).
+more at the end, alone (`supervision.pytest_reports`). Their files are in memory, if there is room.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,6 +41,9 @@ COMPUTING = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 COMPUTING += ["tests/simulation", "tests/browser", "tests/unit"]
 WAITING = ["tests/integration/control_plane"]
 INSTALLATIONS = ["tests/integration", *(f"--ignore={directory}" for directory in WAITING)]
+# A file system in memory, and the bytes that have to be free there.
+MEMORY = Path("/dev/shm")  # noqa: S108 - what is made in it has a name of its own
+ROOM = 4 << 30
 
 
 def main() -> int:
@@ -61,7 +64,7 @@ def main() -> int:
 def tests_run(pytest_arguments: list[str]) -> list[str]:
     """All tests, or what the arguments for pytest choose; returns the commands that failed for good."""
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="resurge-tests-") as name:
+    with tempfile.TemporaryDirectory(prefix="resurge-tests-", dir=memory_directory()) as name:
         runs = PytestRuns(Path(name))
         if pytest_arguments:
             runs.run(pytest_arguments)
@@ -78,17 +81,29 @@ def tests_run(pytest_arguments: list[str]) -> list[str]:
     return failed
 
 
+def memory_directory() -> Path | None:
+    """Where files cost no time of a disk; None where there is no such place, or too little room for tests, or
+    where programs that a test writes could not be started."""
+    try:
+        found = os.statvfs(MEMORY)
+    except OSError:
+        return None
+    usable = os.access(MEMORY, os.W_OK) and not found.f_flag & os.ST_NOEXEC
+    return MEMORY if usable and found.f_bavail * found.f_frsize >= ROOM else None
+
+
 class PytestRuns:
-    """Runs pytest, and keeps what each run reported."""
+    """Runs pytest with its temporary files in `directory`, and keeps what each run reported."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._variables = {"TMPDIR": str(directory)}
         self._started = 0
         self.reports: list[Report] = []
 
     def run(self, arguments: list[str], *, before: Sequence[str] = ()) -> None:
         command, path = self._command(arguments, before)
-        code = command_run(command)
+        code = command_run(command, self._variables)
         self.reports.append(report_read(path, _title([*PYTEST, *arguments]), code))
 
     @contextmanager
@@ -98,8 +113,9 @@ class PytestRuns:
         title = _title([*PYTEST, *arguments])
         with tempfile.TemporaryFile() as said:
             process = subprocess.Popen(
-                command, cwd=ROOT, env=_environment(), stdin=subprocess.DEVNULL, stdout=said, stderr=said
-            )
+                command, cwd=ROOT, env={**_environment(), **self._variables},
+                stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+            )  # fmt: skip
             try:
                 yield
             finally:
@@ -113,7 +129,7 @@ class PytestRuns:
         """Once more, with nothing beside it."""
         say(f"--- failed, and run once more, alone: {test}")
         command, path = self._command([test])
-        return report_read(path, test, command_run(command))
+        return report_read(path, test, command_run(command, self._variables))
 
     def _command(self, arguments: list[str], before: Sequence[str] = ()) -> tuple[list[str], Path]:
         self._started += 1
@@ -129,9 +145,9 @@ def _check(command: list[str], failed: list[str]) -> None:
     say(f"    {'ok' if code == 0 else 'FAILED'} in {time.monotonic() - started:.1f} s")
 
 
-def command_run(command: list[str]) -> int:
+def command_run(command: list[str], variables: Mapping[str, str] = {}) -> int:
     say(f"--- {_title(command)}")
-    return subprocess.run(command, cwd=ROOT, env=_environment(), check=False).returncode
+    return subprocess.run(command, cwd=ROOT, env={**_environment(), **variables}, check=False).returncode
 
 
 def _title(command: list[str]) -> str:
@@ -150,11 +166,11 @@ def report(when: str, failed: list[str]) -> None:
 
 def _environment() -> dict[str, str]:
     """The environment without RESURGE_* settings of the shell, because tests make their own; only the place
-    of their data stays."""
+    of their data stays. Python may keep what it compiled: tests start hundreds of processes."""
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("RESURGE_") or name == "RESURGE_TEST_DATA"
+        if name == "RESURGE_TEST_DATA" or not name.startswith(("RESURGE_", "PYTHONDONTWRITEBYTECODE"))
     }
     return {**kept, "PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "controlplane.config.settings"}
 
