@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 from supervision.pytest_reports import OPTIONS, Failure, Report, judge, report_read
 
+# Nothing but pytest itself, whose start is most of what these tests cost.
+PYTEST = [sys.executable, "-m", "pytest", "-q"]
+PLAIN = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 REAL = Failure("tests/integration/test_real.py::test_it", "AssertionError: late")
 OTHER = Failure("tests/integration/test_real.py::test_other[redis]", "AssertionError: later")
 UNIT = Failure("tests/unit/test_pure.py::test_it", "AssertionError: wrong")
@@ -83,9 +87,9 @@ def test_a_report_names_what_can_be_run_again(tmp_path: Path) -> None:
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     path = tmp_path / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:django", f"--junit-xml={path}", *OPTIONS]
+    command = [*PYTEST, f"--junit-xml={path}", *OPTIONS]
     code = subprocess.run(
-        [*command, "tests"], cwd=tmp_path, check=False, stdout=subprocess.DEVNULL
+        [*command, "tests"], cwd=tmp_path, env=PLAIN, check=False, stdout=subprocess.DEVNULL
     ).returncode
     report = report_read(path, "all", code)
     assert (report.code, report.passed, report.skipped) == (1, 1, 1)
@@ -97,15 +101,19 @@ def test_a_report_names_what_can_be_run_again(tmp_path: Path) -> None:
     assert "said c/d" in report.failures[0].log
     assert "OSError: in the end" in report.failures[2].log
     for failure in report.failures:
-        again = subprocess.run([*command, failure.test], cwd=tmp_path, check=False, capture_output=True)
+        again = subprocess.run(
+            [*command, failure.test], cwd=tmp_path, env=PLAIN, check=False, capture_output=True
+        )
         assert again.returncode == 1, again.stdout
 
 
 def test_a_file_that_does_not_load_cannot_be_run_again(tmp_path: Path) -> None:
     (tmp_path / "test_made.py").write_text("import nothing_like_it\n")
     path = tmp_path / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:django", f"--junit-xml={path}", *OPTIONS]
-    code = subprocess.run([*command, "."], cwd=tmp_path, check=False, capture_output=True).returncode
+    command = [*PYTEST, f"--junit-xml={path}", *OPTIONS]
+    code = subprocess.run(
+        [*command, "."], cwd=tmp_path, env=PLAIN, check=False, capture_output=True
+    ).returncode
     report = report_read(path, "all", code)
     assert [failure.on_real_processes for failure in report.failures] == [False]
     assert judge([report], passes).failed == ("all",)
