@@ -16,6 +16,8 @@ import os
 from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.config.settings")
+# Django's checks load every page and all of REST, which no worker serves; `manage.py migrate` runs them.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 import django
 from celery import Celery

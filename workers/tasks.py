@@ -14,7 +14,7 @@ from celery import shared_task
 from django.db import DatabaseError
 from django.utils import timezone
 
-from controlplane.api.idempotency import answers_trim
+from controlplane.api.retention import answers_trim
 from controlplane.events.choices import OPERATION_OPEN
 from controlplane.events.models import Operation
 from controlplane.events.services import events_trim

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from datetime import timedelta
 
 import msgspec
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -18,7 +16,6 @@ from controlplane.api.renderers import json_write
 from controlplane.api.requests import idempotency_key
 from controlplane.errors import Conflict
 
-KEPT = timedelta(days=1)
 _HEADERS = ("ETag", "Location")
 
 
@@ -46,12 +43,6 @@ def once(request: Request, create: Callable[[], Response]) -> Response:
     if kept.request != digest:
         raise Conflict("this Idempotency-Key was used for another request; use a new key")
     return Response(kept.body, status=kept.status, headers=kept.headers)
-
-
-def answers_trim() -> int:
-    """Forget what was answered more than a day ago; returns how many went."""
-    count, _ = KeptAnswer.objects.filter(created_at__lt=timezone.now() - KEPT).delete()
-    return int(count)
 
 
 def _keep(kept: KeptAnswer, response: Response) -> Response:

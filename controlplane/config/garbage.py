@@ -8,6 +8,7 @@ a collection visits only what requests have left.
 from __future__ import annotations
 
 import gc
+from importlib import import_module
 
 from django.urls import get_resolver
 
@@ -15,10 +16,15 @@ THRESHOLDS = (10_000, 10, 10)
 """A page of a long list makes tens of thousands of objects and frees them itself; with Python's own 700 it
 alone would cause several collections, and every few pages a full one."""
 
+LOADED_LATE = ("spark_jobs.operators.catalogue", "spark_jobs.sources.prepare")
+"""What the control plane loads when it first validates a topology."""
+
 
 def garbage_settle() -> None:
     """Load what the first request would load, then freeze all objects."""
     _ = get_resolver().url_patterns
+    for name in LOADED_LATE:
+        import_module(name)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

@@ -1,4 +1,8 @@
-"""Turning what a user gave into a validated topology, or into errors that say what and where."""
+"""Turning what a user gave into a validated topology, or into errors that say what and where.
+
+The operators and the reader of files are loaded with the first topology that needs them, because pyarrow and
+DuckDB come along, and most processes of the control plane validate nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,6 @@ from typing import Any
 
 from controlplane.errors import Invalid
 from domain.topology import FieldProblem, Topology, TopologyError, load_topology, load_yaml
-from spark_jobs.operators.catalogue import catalogue
-from spark_jobs.sources.prepare import look
-from spark_jobs.sources.problems import SourceError
 
 RESERVED = frozenset({"validate"})
 """Names that a topology cannot have, because its address would mean something else."""
@@ -25,6 +26,8 @@ def spec_validate(spec: Any) -> Topology:
         raise Invalid("spec", "a topology is a mapping with `name` and `operators`")
     if spec.get("name") in RESERVED:
         raise Invalid("name", f"{spec['name']!r} is an address of REST; choose another name")
+    from spark_jobs.operators.catalogue import catalogue
+
     try:
         return load_topology(spec, catalogue)
     except TopologyError as error:
@@ -129,6 +132,9 @@ def inputs_problems(spec: Mapping[str, Any]) -> list[FieldProblem]:
 
 
 def _input_problem(file: Path, params: Mapping[str, Any]) -> str:
+    from spark_jobs.sources.prepare import look
+    from spark_jobs.sources.problems import SourceError
+
     if not file.exists():
         return f"there is no file {str(file)!r}"
     if not os.access(file, os.R_OK):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +14,7 @@ from django.db import OperationalError
 
 from coordination.session import CoordinationUnavailableError
 from domain.messages import EpochReport, ProblemReport
+from host.environment import ROOT
 from workers import tasks
 from workers.bootsteps import DetectionStep, ForkingPoolError, IngestionStep
 from workers.celery_app import SWEEP_INTERVAL, app
@@ -22,6 +26,15 @@ def worker(queues: set[str], pool: str) -> Any:
         app=SimpleNamespace(amqp=SimpleNamespace(queues=SimpleNamespace(consume_from=queues))),
         pool_cls=type("TaskPool", (), {"__module__": f"celery.concurrency.{pool}"}),
     )
+
+
+def test_a_worker_loads_little() -> None:
+    """What costs half of its start: DuckDB, Arrow, and what REST and its pages need."""
+    probe = "import json, sys, workers.celery_app; print(json.dumps(sorted(sys.modules)))"
+    loaded = json.loads(subprocess.check_output([sys.executable, "-c", probe], cwd=ROOT))
+    assert "workers.tasks" in loaded
+    for name in ("duckdb", "pyarrow", "rest_framework.serializers", "controlplane.config.urls"):
+        assert name not in loaded
 
 
 def test_threads_run_only_in_the_detection_worker() -> None:
