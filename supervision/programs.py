@@ -49,8 +49,7 @@ def server_programs(home: Path, chosen: Mapping[str, int]) -> list[Program]:
 def control_programs(installation: Installation) -> list[Program]:
     """The control plane. Stopping goes by descending priority: the processes that watch nodes end first, or
     they would take the end of the nodes for a failure."""
-    # `manage.py migrate` has checked the settings; each worker would take twice as long to start.
-    celery = (sys.executable, "-m", "celery", "--skip-checks", "-A", "workers.celery_app")
+    celery = (sys.executable, "-m", "celery", "-A", "workers.celery_app")
     worker = ("worker", "--pool", "threads", "--without-gossip", "--without-mingle", "--loglevel", "INFO")
     port = installation.settings.port
     # Containers listen on other addresses too: their network is the boundary.

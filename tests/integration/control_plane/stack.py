@@ -70,7 +70,7 @@ class Stack:
         """Start a process by its role: zookeeper, redis, detection, recovery, webhooks, beat, launcher,
         node-N or driver-T."""
         kind, _, rest = name.partition("-")
-        celery = [sys.executable, "-m", "celery", "--skip-checks", "-A", "workers.celery_app"]
+        celery = [sys.executable, "-m", "celery", "-A", "workers.celery_app"]
         quiet = ["--without-gossip", "--without-mingle", "-l", "INFO"]
         match kind:
             case "zookeeper":

@@ -13,7 +13,6 @@ from workers.providers.registry import provider_create
 
 
 class Command(BaseCommand):
-    requires_system_checks = ()
     help = "Keep one driver alive for every deployed topology and start nodes that are due."
     # `manage.py migrate` and `check` look at the settings; doing it again doubles the time to start.
     requires_system_checks = ()

@@ -16,7 +16,6 @@ from controlplane.events.choices import Channel
 
 
 class Command(BaseCommand):
-    requires_system_checks = ()
     help = (
         "Create or update the administrator with the password in RESURGE_ADMIN_PASSWORD; "
         'prints {"user", "created", "token"} as JSON (token only with --token).'

@@ -26,7 +26,6 @@ from controlplane.topologies.submission import specification_check
 
 
 class Command(BaseCommand):
-    requires_system_checks = ()
     help = "Deploy a ready-made pipeline, or a topology from a YAML or JSON file."
     # `manage.py migrate` and `check` look at the settings; doing it again doubles the time to start.
     requires_system_checks = ()

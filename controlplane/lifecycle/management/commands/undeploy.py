@@ -14,7 +14,6 @@ from controlplane.lifecycle.topologies import topology_undeploy
 
 
 class Command(BaseCommand):
-    requires_system_checks = ()
     help = "Stop a topology at the next epoch boundary."
     # `manage.py migrate` and `check` look at the settings; doing it again doubles the time to start.
     requires_system_checks = ()

@@ -17,7 +17,6 @@ from controlplane.topologies.submission import specification_check
 
 
 class Command(BaseCommand):
-    requires_system_checks = ()
     help = "Check a ready-made pipeline, or a topology in a YAML or JSON file. Changes nothing."
     # `manage.py migrate` and `check` look at the settings; doing it again doubles the time to start.
     requires_system_checks = ()

@@ -23,7 +23,6 @@ NUMBERS = ("expected", "found", "missing", "duplicate", "unexpected", "different
 
 
 class Command(BaseCommand):
-    requires_system_checks = ()
     help = (
         "Recompute a topology's outputs from its original input, without the engine's operators, up to the"
         " last committed epoch, and compare. Exit code 0: every row is exactly right; 1: some are not; 2: it"
