@@ -32,6 +32,15 @@ EntityKind = Literal[
 ]
 Fields = dict[str, Any]
 
+EVENT_FIELDS = ("sequence", "at", "kind", "topology", "node", "incident", "actor", "reason", "changes")
+"""What is told of an event: over websockets, to webhooks and by REST."""
+
+OPERATION_FIELDS = (
+    *("id", "kind", "target", "state", "requested_by", "reason", "result", "error"),
+    *("created_at", "ended_at"),
+)
+"""What is shown of an operation: by the snapshot, by events and by REST."""
+
 
 class Change(TypedDict):
     entity: EntityKind
@@ -56,13 +65,11 @@ def change(entity: EntityKind, key: str | int, fields: Fields, only: Iterable[st
 
 def shown(row: Any, names: Iterable[str], **worked_out: Any) -> Fields:
     """The fields `names` of a row (a model or a tuple), times as text; those `worked_out` are not read."""
-    return {
-        name: worked_out[name] if name in worked_out else _plain(getattr(row, name)) for name in names
-    } | worked_out
-
-
-def _plain(value: Any) -> Any:
-    return iso(value) if isinstance(value, datetime) else value
+    for name in names:
+        if name not in worked_out:
+            value = getattr(row, name)
+            worked_out[name] = iso(value) if isinstance(value, datetime) else value
+    return worked_out
 
 
 def removal(entity: EntityKind, key: str | int) -> Change:
@@ -71,36 +78,12 @@ def removal(entity: EntityKind, key: str | int) -> Change:
 
 def event_fields(event: Event) -> Fields:
     """A numbered event as it is sent: over websockets, to webhooks, and (apart from texts) over REST."""
-    return {
-        "sequence": event.sequence,
-        "at": iso(event.at),
-        "kind": event.kind,
-        "topology": event.topology or None,
-        "node": event.node or None,
-        "incident": event.incident,
-        "actor": event.actor,
-        "reason": event.reason,
-        "changes": event.changes,
-    }
+    return shown(event, EVENT_FIELDS, topology=event.topology or None, node=event.node or None)
 
 
 def operation_change(operation: Operation) -> Change:
-    return change(
-        "operation",
-        str(operation.pk),
-        {
-            "id": str(operation.pk),
-            "kind": operation.kind,
-            "target": operation.target,
-            "state": operation.state,
-            "requested_by": operation.requested_by,
-            "reason": operation.reason,
-            "created_at": iso(operation.created_at),
-            "ended_at": iso(operation.ended_at),
-            "result": operation.result,
-            "error": operation.error,
-        },
-    )
+    key = str(operation.pk)
+    return change("operation", key, shown(operation, OPERATION_FIELDS, id=key))
 
 
 def rounded(value: float | None, digits: int = 4) -> float | None:

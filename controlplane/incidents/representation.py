@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from controlplane.events.representation import Change, Fields, change, iso, rounded, shown
+from controlplane.events.representation import Change, Fields, change, rounded, shown
 from controlplane.incidents.permitted import incident_refusals
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ PLAN_FIELDS = (
     *("published_at", "applied_at", "caught_up_at", "verified_at"),
 )
 """Likewise of a plan; a large one is told without what outgrows everything else (`plan_change`)."""
+
+ENTRY_STORED = ("at", "kind", "text", "data")
+ENTRY_FIELDS = ("incident", *ENTRY_STORED)
+"""Likewise of a line of the story, which is told without workings (`entry_change`)."""
 
 
 def incident_change(
@@ -64,17 +68,8 @@ def without_workings(data: Mapping[str, Any]) -> Fields:
 
 
 def entry_change(entry: IncidentEntry, *, incident: int) -> Change:
-    return change(
-        "entry",
-        entry.pk,
-        {
-            "incident": incident,
-            "at": iso(entry.at),
-            "kind": entry.kind,
-            "text": entry.text,
-            "data": without_workings(entry.data),
-        },
-    )
+    fields = shown(entry, ENTRY_FIELDS, incident=incident, data=without_workings(entry.data))
+    return change("entry", entry.pk, fields)
 
 
 def plan_change(plan: RecoveryPlan, *, topology: str, incident: int | None) -> Change:

@@ -24,6 +24,7 @@ from controlplane.events.models import Operation
 from controlplane.events.representation import Change, operation_change
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.incidents.representation import (
+    ENTRY_STORED,
     INCIDENT_FIELDS,
     INCIDENT_RELATED,
     PLAN_FIELDS,
@@ -43,7 +44,10 @@ from controlplane.topologies.models import (
     Topology,
 )
 from controlplane.topologies.representation import (
-    PARTITION_METRICS,
+    PARTITION_STORED,
+    PROBLEM_STORED,
+    QUERY_STORED,
+    SAMPLE_STORED,
     problem_change,
     query_change,
     sample_change,
@@ -80,8 +84,8 @@ def _partitions() -> Iterator[Change]:
     """The one kind with ten thousand rows: the database writes their JSON, as `partition_change` would."""
     index = Cast("index", TextField())
     label = Concat("operator", Value("["), index, Value("]"), output_field=TextField())
-    kept = ("operator", "index", "state", *PARTITION_METRICS)
-    fields = JSONObject(topology="topology__name", partition=label, node="node__name", **{n: n for n in kept})
+    columns = {name: name for name in PARTITION_STORED} | {"topology": "topology__name", "node": "node__name"}
+    fields = JSONObject(partition=label, **columns)
     key = Concat("topology__name", Value("/"), label, output_field=TextField())
     for name, text in Partition.objects.order_by("pk").values_list(key, Cast(fields, TextField())):
         written: Any = msgspec.Raw(text)
@@ -89,10 +93,9 @@ def _partitions() -> Iterator[Change]:
 
 
 def _queries() -> Iterator[Change]:
-    names = ("priority", "status", "available", "latency", "baseline_latency", "relative_latency", "epoch")
     rows = tuple_rows(
         Query.objects.order_by("pk"),
-        *names,
+        *QUERY_STORED,
         topology="topology__name",
         operator="partition__operator",
         index="partition__index",
@@ -125,7 +128,8 @@ def _entries_read(keys: Keys) -> dict[Key, Change]:
     rows = IncidentEntry.objects.filter(pk__in=[pk for pk, _ in keys])
     found = tuple_rows(
         rows,
-        *("pk", "at", "kind", "text"),
+        "pk",
+        *(name for name in ENTRY_STORED if name != "data"),
         json={"data": PARTS},
         incident="incident__number",
         key=Cast("at", TextField()),
@@ -171,8 +175,8 @@ def _checkpoints() -> Iterator[Change]:
 
 def _problems() -> Iterator[Change]:
     newest = Problem.objects.order_by("-at", "-pk")[:HISTORY]
-    names = ("pk", "at", "first_at", "severity", "where", "what", "hint", "count")
-    for row in reversed([*tuple_rows(newest, *names, topology="topology__name")]):
+    rows = [*tuple_rows(newest, "pk", *PROBLEM_STORED, topology="topology__name")]
+    for row in reversed(rows):
         yield problem_change(row, topology=row.topology)
 
 
@@ -191,8 +195,7 @@ def _samples() -> Iterator[Change]:
 
 def _samples_read(keys: Keys) -> dict[Key, Change]:
     rows = AvailabilitySample.objects.filter(pk__in=[pk for pk, _ in keys])
-    names = ("pk", "at", "available", "total", "weighted")
-    found = tuple_rows(rows, *names, topology="topology__name", key=Cast("at", TextField()))
+    found = tuple_rows(rows, "pk", *SAMPLE_STORED, topology="topology__name", key=Cast("at", TextField()))
     return {(row.pk, row.key): _fixed(sample_change(row, topology=row.topology)) for row in found}
 
 

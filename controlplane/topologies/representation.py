@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from controlplane.events.representation import Change, Fields, change, iso, rounded
+from controlplane.events.representation import Change, change, iso, rounded, shown
 from controlplane.topologies.drawing import topology_graph
 from controlplane.topologies.permitted import topology_refusals
 from domain.topology import partition_id
@@ -39,30 +39,23 @@ TOPOLOGY_METRICS = (
 )
 
 
-def topology_fields(topology: Topology) -> Fields:
-    """Everything but `graph`, which costs a parse and changes only with the version."""
-    return {
-        "name": topology.name,
-        "version": topology.version,
-        "status": topology.status,
-        "desired": topology.desired,
-        "error": topology.error,
-        "method": topology.method,
-        "policy": {field: getattr(topology, field) for field in POLICY_FIELDS},
-        "generation": topology.generation,
-        "applied_generation": topology.applied_generation,
-        "head_epoch": topology.head_epoch,
-        "committed_epoch": topology.committed_epoch,
-        "checkpoint_epoch": topology.checkpoint_epoch,
-        "input_rate": round(topology.input_rate, 1),
-        "deployed_at": iso(topology.deployed_at),
-        "created_at": iso(topology.created_at),
-        "refusals": topology_refusals(topology),
-    }
+TOPOLOGY_FIELDS = (
+    *("name", "version", "status", "desired", "error", "method", "policy", "generation"),
+    *("applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch", "input_rate"),
+    *("deployed_at", "created_at"),
+)
+"""What is shown of a topology, apart from what it permits: by the snapshot, by events and by REST. What is
+drawn, `graph` and `description`, costs a parse and changes only with the version (`topology_change`)."""
 
 
 def topology_change(topology: Topology, *, only: Iterable[str] | None = None, graph: bool = False) -> Change:
-    fields = topology_fields(topology)
+    fields = shown(
+        topology,
+        TOPOLOGY_FIELDS,
+        policy={field: getattr(topology, field) for field in POLICY_FIELDS},
+        input_rate=rounded(topology.input_rate, 1),
+        refusals=topology_refusals(topology),
+    )
     if graph:
         fields["graph"] = topology_graph(topology.spec)
         fields["description"] = topology.spec.get("description", "")
@@ -70,80 +63,52 @@ def topology_change(topology: Topology, *, only: Iterable[str] | None = None, gr
 
 
 PARTITION_METRICS = ("epoch", "cpu", "rows_in_rate", "rows_out_rate", "state_bytes")
+PARTITION_STORED = ("operator", "index", "node", "state", *PARTITION_METRICS)
+PARTITION_FIELDS = ("partition", "topology", *PARTITION_STORED)
+"""What is shown of a partition: by the snapshot, by events and by REST. `partition` is its id, `O3[0]`."""
+
 QUERY_METRICS = ("latency", "baseline_latency", "relative_latency", "epoch")
+QUERY_STORED = ("priority", "status", "available", *QUERY_METRICS)
+QUERY_FIELDS = ("partition", "topology", *QUERY_STORED)
+"""Likewise of a query."""
+
+PROBLEM_STORED = ("at", "first_at", "severity", "where", "what", "hint", "count")
+PROBLEM_FIELDS = ("topology", *PROBLEM_STORED)
+"""Likewise of a problem."""
+
+SAMPLE_STORED = ("at", "available", "total", "weighted")
+SAMPLE_FIELDS = ("topology", *SAMPLE_STORED)
+"""Likewise of how many queries were available at an instant."""
 
 
 def partition_change(
     partition: Partition, *, topology: str, node: str | None, only: Iterable[str] | None = None
 ) -> Change:
-    """`node` is the node's name; the caller has it without a query per row."""
+    """`node` is the node's name; the caller has it without a query per row. Measures were rounded when they
+    were stored: there are too many partitions to do it here."""
     label = partition_id(partition.operator, partition.index)
-    return change(
-        "partition",
-        f"{topology}/{label}",
-        {
-            "topology": topology,
-            "partition": label,
-            "operator": partition.operator,
-            "index": partition.index,
-            "node": node,
-            "state": partition.state,
-            "epoch": partition.epoch,
-            "cpu": partition.cpu,  # rounded when it was stored: there are too many of these to do it here
-            "rows_in_rate": partition.rows_in_rate,
-            "rows_out_rate": partition.rows_out_rate,
-            "state_bytes": partition.state_bytes,
-        },
-        only,
-    )
+    fields = shown(partition, PARTITION_FIELDS, partition=label, topology=topology, node=node)
+    return change("partition", f"{topology}/{label}", fields, only)
 
 
 def query_change(query: Query, *, topology: str, partition: str, only: Iterable[str] | None = None) -> Change:
-    return change(
-        "query",
-        f"{topology}/{partition}",
-        {
-            "topology": topology,
-            "partition": partition,
-            "priority": query.priority,
-            "status": query.status,
-            "available": query.available,
-            "latency": rounded(query.latency),
-            "baseline_latency": rounded(query.baseline_latency),
-            "relative_latency": rounded(query.relative_latency),
-            "epoch": query.epoch,
-        },
-        only,
+    fields = shown(
+        query,
+        QUERY_FIELDS,
+        partition=partition,
+        topology=topology,
+        latency=rounded(query.latency),
+        baseline_latency=rounded(query.baseline_latency),
+        relative_latency=rounded(query.relative_latency),
     )
+    return change("query", f"{topology}/{partition}", fields, only)
 
 
 def problem_change(problem: Problem, *, topology: str | None) -> Change:
-    return change(
-        "problem",
-        problem.pk,
-        {
-            "topology": topology,
-            "at": iso(problem.at),
-            "first_at": iso(problem.first_at),
-            "severity": problem.severity,
-            "where": problem.where,
-            "what": problem.what,
-            "hint": problem.hint,
-            "count": problem.count,
-        },
-    )
+    return change("problem", problem.pk, shown(problem, PROBLEM_FIELDS, topology=topology))
 
 
 def sample_change(sample: AvailabilitySample, *, topology: str) -> Change:
     at = iso(sample.at)
-    return change(
-        "sample",
-        f"{topology}/{at}",
-        {
-            "topology": topology,
-            "at": at,
-            "available": sample.available,
-            "total": sample.total,
-            "weighted": round(sample.weighted, 4),
-        },
-    )
+    fields = shown(sample, SAMPLE_FIELDS, topology=topology, at=at, weighted=rounded(sample.weighted))
+    return change("sample", f"{topology}/{at}", fields)

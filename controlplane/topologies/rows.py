@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from controlplane.events.representation import Change, removal
 from controlplane.nodes.choices import NODE_GONE
@@ -112,22 +113,10 @@ class Rows:
 
     def save(self) -> None:
         """Write what telemetry and plans change, with two statements."""
-        rows_update(
-            Partition,
-            ("node_id", "state", "epoch", "cpu", "rows_in_rate", "rows_out_rate", "state_bytes"),
-            (
-                (p.pk, p.node_id, p.state, p.epoch, p.cpu, p.rows_in_rate, p.rows_out_rate, p.state_bytes)
-                for p in self.partitions.values()
-            ),
-        )
-        rows_update(
-            Query,
-            ("status", "available", "latency", "baseline_latency", "relative_latency", "epoch"),
-            (
-                (q.pk, q.status, q.available, q.latency, q.baseline_latency, q.relative_latency, q.epoch)
-                for q in self.queries.values()
-            ),
-        )
+        of_partitions = ("node_id", "state", *PARTITION_METRICS)
+        of_queries = ("status", "available", *QUERY_METRICS)
+        rows_update(Partition, of_partitions, map(attrgetter("pk", *of_partitions), self.partitions.values()))
+        rows_update(Query, of_queries, map(attrgetter("pk", *of_queries), self.queries.values()))
 
 
 def rows_create(topology: Topology, graph: TopologyGraph, previous: TopologyGraph | None = None) -> Rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from controlplane.events.models import AuditEntry, Event, Operation
+from controlplane.events.representation import EVENT_FIELDS, OPERATION_FIELDS
 
 
 class ChangeSerializer(serializers.Serializer):
@@ -26,7 +27,7 @@ class EventSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Event
-        fields = ("sequence", "at", "kind", "topology", "node", "incident", "actor", "reason", "changes")
+        fields = EVENT_FIELDS
 
 
 class EventPageSerializer(serializers.Serializer):
@@ -45,20 +46,8 @@ class OperationSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Operation
-        fields = (
-            "id",
-            "kind",
-            "target",
-            "state",
-            "requested_by",
-            "reason",
-            "parameters",
-            "result",
-            "error",
-            "created_at",
-            "ended_at",
-        )
-        read_only_fields = fields
+        fields: tuple[str, ...] = (*OPERATION_FIELDS, "parameters")
+        read_only_fields: tuple[str, ...] = fields
 
 
 class AuditEntrySerializer(serializers.ModelSerializer):

@@ -12,7 +12,12 @@ from controlplane.api.listing import Rows, rows_shown
 from controlplane.api.requests import ReasonSerializer
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.incidents.permitted import incident_refusals
-from controlplane.incidents.representation import INCIDENT_FIELDS, INCIDENT_RELATED, PLAN_FIELDS
+from controlplane.incidents.representation import (
+    ENTRY_STORED,
+    INCIDENT_FIELDS,
+    INCIDENT_RELATED,
+    PLAN_FIELDS,
+)
 from controlplane.incidents.selectors import incident_names
 
 
@@ -77,7 +82,7 @@ class IncidentEntrySerializer(serializers.ModelSerializer):
 
     class Meta:
         model = IncidentEntry
-        fields = ("id", "at", "kind", "text", "data")
+        fields: tuple[str, ...] = ("id", *ENTRY_STORED)
 
 
 class IncidentDetailSerializer(IncidentSerializer):

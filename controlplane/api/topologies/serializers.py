@@ -29,7 +29,14 @@ from controlplane.topologies.models import (
 )
 from controlplane.topologies.permitted import topology_refusals
 from controlplane.topologies.policies import HIGHEST_THRESHOLD
-from controlplane.topologies.representation import POLICY_FIELDS
+from controlplane.topologies.representation import (
+    PARTITION_FIELDS,
+    POLICY_FIELDS,
+    PROBLEM_FIELDS,
+    QUERY_STORED,
+    SAMPLE_STORED,
+    TOPOLOGY_FIELDS,
+)
 from controlplane.tuple_rows import RAW
 from domain.topology import Topology as Graph
 from domain.topology.spec import MAX_PARTITIONS
@@ -57,24 +64,10 @@ class TopologySerializer(serializers.ModelSerializer):
     class Meta:
         model = Topology
         fields: tuple[str, ...] = (
-            "name",
-            "version",
-            "status",
-            "desired",
-            "error",
-            "method",
-            "policy",
-            "generation",
-            "applied_generation",
-            "head_epoch",
-            "committed_epoch",
-            "checkpoint_epoch",
-            "input_rate",
+            *TOPOLOGY_FIELDS,
             "queries_total",
             "queries_available",
             "worst_relative_latency",
-            "deployed_at",
-            "created_at",
             "updated_at",
             "refusals",
         )
@@ -196,19 +189,7 @@ class PartitionSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Partition
-        fields = (
-            "partition",
-            "topology",
-            "operator",
-            "index",
-            "node",
-            "state",
-            "epoch",
-            "cpu",
-            "rows_in_rate",
-            "rows_out_rate",
-            "state_bytes",
-        )
+        fields = PARTITION_FIELDS
 
 
 class QuerySerializer(serializers.ModelSerializer):
@@ -218,18 +199,7 @@ class QuerySerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Query
-        fields = (
-            "partition",
-            "topology",
-            "node",
-            "priority",
-            "status",
-            "available",
-            "latency",
-            "baseline_latency",
-            "relative_latency",
-            "epoch",
-        )
+        fields: tuple[str, ...] = ("partition", "topology", "node", *QUERY_STORED)
 
 
 class QueryUpdateSerializer(ReasonSerializer):
@@ -248,7 +218,7 @@ class QueryPrioritiesSerializer(ReasonSerializer):
 class AvailabilitySampleSerializer(serializers.ModelSerializer):
     class Meta:
         model = AvailabilitySample
-        fields = ("at", "available", "total", "weighted")
+        fields: tuple[str, ...] = SAMPLE_STORED
 
 
 class ProblemSerializer(serializers.ModelSerializer):
@@ -256,7 +226,7 @@ class ProblemSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Problem
-        fields = ("id", "topology", "at", "first_at", "severity", "where", "what", "hint", "count")
+        fields: tuple[str, ...] = ("id", *PROBLEM_FIELDS)
 
 
 class PipelineSerializer(serializers.Serializer):
