@@ -2,8 +2,8 @@
 
 import { act, ApiError, change, fetchOperation, newKey, remove } from "./api";
 import { boot, mayAct } from "./boot";
+import type { Operation } from "./entities.generated";
 import { store } from "./store.svelte";
-import type { Operation } from "./types";
 
 export interface Consequence {
   title: string;

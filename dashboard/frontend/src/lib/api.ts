@@ -3,9 +3,10 @@
 import { boot } from "./boot";
 import type { AuditChoices, AuditEntry, AuditPage } from "./audit";
 import type { CheckpointDetail } from "./checkpoints";
+import type { NumberedEvent, Operation, Sample, Snapshot } from "./entities.generated";
 import type { ReplicationPlan } from "./replication";
 import type { Settings } from "./settings";
-import type { CreatedToken, NumberedEvent, Operation, Sample, Snapshot, Token, Version } from "./types";
+import type { CreatedToken, Token, Version } from "./types";
 import type { Prediction } from "./whatif";
 
 const BASE = "/api/v1/";

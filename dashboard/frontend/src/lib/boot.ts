@@ -1,6 +1,6 @@
 // What the server wrote into the page: who is signed in and how this installation is set up.
 
-import type { Policy } from "./types";
+import type { Policy } from "./entities.generated";
 
 export interface Boot {
   user: string;

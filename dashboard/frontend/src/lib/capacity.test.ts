@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { hostedBy, roomElsewhere, roomOf } from "./capacity";
-import type { Node, Partition } from "./types";
+import type { Node, Partition } from "./entities.generated";
 
 const node = (name: string, more: Partial<Node> = {}): Node => ({ name, state: "alive", capacity: 100, standby: false, ...more }) as Node;
 const partition = (name: string, on: string | null, cpu: number): Partition => ({ partition: name, node: on, cpu }) as Partition;

@@ -1,6 +1,6 @@
 // How full nodes are planned: what their partitions were measured to need, against what may be planned on them.
 
-import type { Node, Partition } from "./types";
+import type { Node, Partition } from "./entities.generated";
 
 export interface Room {
   /** CPU percent of one core that its partitions need, and how much of its capacity may be planned. */

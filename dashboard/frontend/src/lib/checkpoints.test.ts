@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { outlookOf, partsOf, together, took, type CheckpointDetail } from "./checkpoints";
-import type { Checkpoint } from "./types";
+import type { Checkpoint } from "./entities.generated";
 
 const at = (second: number): string => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString();
-const row = (epoch: number, state: string, more: Partial<Checkpoint> = {}): Checkpoint => ({
+const row = (epoch: number, state: Checkpoint["state"], more: Partial<Checkpoint> = {}): Checkpoint => ({
   topology: "t", epoch, generation: 1, state, stored: state === "completed", acknowledged: 3, total: 3, size_bytes: 100 * epoch, started_at: at(epoch), ended_at: state === "started" ? null : at(epoch + 2),
   restored_at: null, cause: "", requested_by: "", refusals: {}, ...more,
 });

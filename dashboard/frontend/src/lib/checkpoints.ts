@@ -1,7 +1,8 @@
 // The checkpoints page for each topology: the share of successes, the newest complete one, failures and their causes.
 
+import type { Checkpoint } from "./entities.generated";
 import { seconds } from "./format";
-import type { Checkpoint } from "./types";
+import type { PartState } from "./status";
 
 export interface Outlook {
   topology: string;
@@ -79,7 +80,7 @@ export interface CheckpointDetail extends Checkpoint {
 
 export interface Part extends Partial<Acknowledgement> {
   partition: string;
-  state: "stored" | "failed" | "missing";
+  state: PartState;
 }
 
 /** Every partition's part: what went wrong first. */

@@ -1,9 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { collapse, groups, MOST_BOXES } from "./collapse";
-import type { OperatorNode } from "./types";
+import type { OperatorNode } from "./entities.generated";
 
 const operator = (name: string, level: number, from: string[] = [], more: Partial<OperatorNode> = {}): OperatorNode =>
-  ({ name, kind: "filter", level, parallelism: 4, output: false, inputs: from.map((one) => ({ from: one, partitioning: "full" as const })), ...more });
+  ({
+    name, kind: "filter", description: "", level, parallelism: 4, priority: 1, output: false, correlated: false, deterministic: true,
+    inputs: from.map((one) => ({ from: one, partitioning: "full" as const, feedback: false })), ...more,
+  });
 
 const small = [operator("S", 0, [], { kind: "source" }), operator("A", 1, ["S"]), operator("B", 1, ["S"]), operator("C", 2, ["A", "B"], { output: true })];
 const large = [operator("S", 0, [], { kind: "source" }), ...Array.from({ length: MOST_BOXES }, (_, i) => operator(`A${i}`, 1, ["S"])),

@@ -1,7 +1,7 @@
 // What a graph draws: one box for each operator, or, where there are too many to read, one for each group of operators
 // of the same kind on the same level. A group is unfolded on a click, or when one of its operators is selected.
 
-import type { OperatorNode, StreamInput } from "./types";
+import type { OperatorNode, StreamInput } from "./entities.generated";
 
 /** More operators than this are grouped. */
 export const MOST_BOXES = 60;

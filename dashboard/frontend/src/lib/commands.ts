@@ -1,5 +1,6 @@
 // Everything the palette offers: places first, then actions.
 
+import type { Incident, Node, Topology } from "./entities.generated";
 import { byName } from "./format";
 import { abort, pauseRecovery, replan, resumeRecovery } from "./incidentActions";
 import { mayAct } from "./boot";
@@ -11,7 +12,6 @@ import { incidentIsOpen, status } from "./status";
 import { store } from "./store.svelte";
 import { theme } from "./theme.svelte";
 import { deployTopology, pauseTopology, recoverTopology, resumeTopology, takeCheckpoint } from "./topologyActions";
-import type { Incident, Node, Topology } from "./types";
 
 export interface Command {
   group: string;

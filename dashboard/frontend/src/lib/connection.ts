@@ -1,6 +1,6 @@
 // The websocket: connects, subscribes from where the state is, and comes back by itself after a loss.
 
-import type { NumberedEvent } from "./types";
+import type { NumberedEvent } from "./entities.generated";
 
 export interface EventsMessage {
   type: "events";

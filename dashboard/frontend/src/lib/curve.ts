@@ -1,7 +1,7 @@
 // Availability over an incident: one curve over all its topologies, weighted by the priorities of their queries.
 
+import type { Sample } from "./entities.generated";
 import { seconds } from "./format";
-import type { Sample } from "./types";
 
 export interface Point {
   at: number;

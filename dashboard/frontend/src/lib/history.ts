@@ -1,6 +1,6 @@
 // Short series for sparklines, collected from the events as they pass. Newest last.
 
-import type { NumberedEvent, Query } from "./types";
+import type { NumberedEvent, Query } from "./entities.generated";
 
 export const POINTS = 120;
 

@@ -1,9 +1,9 @@
 // Actions on incidents, each with its effects.
 
 import { actions, type Consequence } from "./actions.svelte";
+import type { Incident } from "./entities.generated";
 import { cores, coresNumber, count, percent, plural } from "./format";
 import { store } from "./store.svelte";
-import type { Incident } from "./types";
 import type { Wave } from "./waves";
 
 const path = (incident: Incident, verb: string): string => `incidents/${incident.number}/${verb}/`;

@@ -1,8 +1,8 @@
 // Which incidents are open.
 
+import type { Incident } from "./entities.generated";
 import { incidentIsOpen } from "./status";
 import { store } from "./store.svelte";
-import type { Incident } from "./types";
 
 export function openIncidents(topology?: string): Incident[] {
   return [...store.entities.incident.values()]

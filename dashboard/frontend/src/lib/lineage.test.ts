@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
+import type { OperatorNode, Query } from "./entities.generated";
 import { closure, neighbours, partitionEdges, partitionSources, queriesLost } from "./lineage";
-import type { OperatorNode, Query } from "./types";
 
 const operator = (name: string, parallelism: number, level: number, inputs: OperatorNode["inputs"], output = false): OperatorNode => ({
-  name, kind: "map", parallelism, level, inputs, output,
+  name, kind: "map", description: "", parallelism, priority: 1, level, inputs, output, correlated: false, deterministic: true,
 });
 const operators = [
   operator("Source", 2, 0, []),
-  operator("Parser", 2, 1, [{ from: "Source", partitioning: "one_to_one" }]),
-  operator("O0", 2, 2, [{ from: "Parser", partitioning: "full" }], true),
-  operator("O1", 4, 2, [{ from: "Parser", partitioning: "split" }], true),
-  operator("O2", 1, 3, [{ from: "O0", partitioning: "merge" }], true),
+  operator("Parser", 2, 1, [{ from: "Source", partitioning: "one_to_one", feedback: false }]),
+  operator("O0", 2, 2, [{ from: "Parser", partitioning: "full", feedback: false }], true),
+  operator("O1", 4, 2, [{ from: "Parser", partitioning: "split", feedback: false }], true),
+  operator("O2", 1, 3, [{ from: "O0", partitioning: "merge", feedback: false }], true),
 ];
 const query = (name: string): Query => ({ partition: name }) as Query;
 

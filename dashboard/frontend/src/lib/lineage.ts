@@ -1,7 +1,7 @@
 // Questions about a topology's operators: what feeds this, what depends on it, what is lost with a node.
 
+import type { OperatorNode, Partition, Query } from "./entities.generated";
 import { byName } from "./format";
-import type { OperatorNode, Partition, Query } from "./types";
 
 export interface Neighbours {
   upstream: Map<string, string[]>;

@@ -3,10 +3,10 @@
 import { actions, type Consequence } from "./actions.svelte";
 import { boot } from "./boot";
 import { hostedBy, roomElsewhere, roomOf } from "./capacity";
+import type { Node, Partition, Query } from "./entities.generated";
 import { byName, cores, coresNumber, count, percent, plural } from "./format";
 import { queriesLost } from "./lineage";
 import { store } from "./store.svelte";
-import type { Node, Partition, Query } from "./types";
 
 const path = (node: Node, verb: string): string => `nodes/${encodeURIComponent(node.name)}/${verb}/`;
 

@@ -2,9 +2,9 @@
 
 import { actions } from "./actions.svelte";
 import { boot } from "./boot";
+import type { Planner, Policy, Query, Topology } from "./entities.generated";
 import { humanise, sentence } from "./format";
 import { REPLICATION_PLANNERS } from "./replication";
-import type { Policy, Query, Topology } from "./types";
 
 export interface Field {
   name: keyof Policy;
@@ -19,7 +19,7 @@ export interface Field {
   unset?: string;
 }
 
-const PLANNERS: Record<string, string> = {
+const PLANNERS: Record<Planner | "blocking", string> = {
   adaptive_density: "The better of best density and a bounded search around it.",
   best_density: "Highest priority per CPU first; shared partitions count once. Fast for any size.",
   blocking: "All partitions at once, when as many nodes have joined as were lost.",
@@ -30,7 +30,7 @@ const PLANNERS: Record<string, string> = {
   profit_density: "One pass in the order of priority per CPU.",
 };
 
-export const plannerHelp = (name: string): string => PLANNERS[name] ?? "";
+export const plannerHelp = (name: string): string => (PLANNERS as Record<string, string>)[name] ?? "";
 export const plannerLabel = (name: string): string => humanise(name);
 
 export const FIELDS: Field[] = [

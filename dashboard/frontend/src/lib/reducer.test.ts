@@ -1,18 +1,22 @@
 import { describe, expect, it } from "vitest";
+import type { EntityName, NumberedEvent, Snapshot } from "./entities.generated";
 import { applyEvents, fromSnapshot } from "./reducer";
-import type { NumberedEvent, Snapshot } from "./types";
 
-const snapshot: Snapshot = {
+// Of each row only what these tests look at.
+const snapshot = {
   sequence: 10,
-  server_time: 0,
+  server_time: "2026-01-01T00:00:00Z",
   entities: {
     topology: { hashtags: { name: "hashtags", status: "running", input_rate: 1000 } },
     node: { "node-1": { name: "node-1", state: "alive" }, "node-2": { name: "node-2", state: "alive" } },
   },
-};
+} as unknown as Snapshot;
 
 function event(sequence: number, entity: string, key: string, fields: Record<string, unknown> | null): NumberedEvent {
-  return { sequence, at: "2026-01-01T00:00:00Z", kind: "test", changes: [{ entity, key, fields }] };
+  return {
+    sequence, at: "2026-01-01T00:00:00Z", kind: "topology.updated", topology: null, node: null, incident: null, actor: "", reason: "",
+    changes: [{ entity: entity as EntityName, key, fields }],
+  };
 }
 
 describe("applyEvents", () => {

@@ -1,11 +1,7 @@
 // The state every page shows: a snapshot of the control plane plus numbered events applied in order.
 // Pure: the store holds the current state and decides what to do about a gap.
 
-import type { EntityName, EntityTypes, NumberedEvent, Snapshot } from "./types";
-
-export const ENTITIES: readonly EntityName[] = [
-  "topology", "partition", "query", "node", "incident", "entry", "plan", "checkpoint", "problem", "operation", "sample",
-];
+import { ENTITY_NAMES, type EntityName, type EntityTypes, type NumberedEvent, type Snapshot } from "./entities.generated";
 
 export type Entities = { readonly [E in EntityName]: ReadonlyMap<string, EntityTypes[E]> };
 
@@ -20,13 +16,13 @@ export type Outcome = { state: State; gap: boolean; touched: ReadonlySet<EntityN
 const KEEP: Partial<Record<EntityName, number>> = { sample: 4_000, problem: 400, checkpoint: 400, entry: 2_000, operation: 200, plan: 400 };
 
 export function emptyState(): State {
-  const entities = Object.fromEntries(ENTITIES.map((entity) => [entity, new Map()]));
+  const entities = Object.fromEntries(ENTITY_NAMES.map((entity) => [entity, new Map()]));
   return { sequence: 0, entities: entities as unknown as Entities };
 }
 
 export function fromSnapshot(snapshot: Snapshot): State {
   const entities = Object.fromEntries(
-    ENTITIES.map((entity) => [entity, new Map(Object.entries(snapshot.entities[entity] ?? {}))]),
+    ENTITY_NAMES.map((entity) => [entity, new Map(Object.entries(snapshot.entities[entity] ?? {}))]),
   );
   return { sequence: snapshot.sequence, entities: entities as unknown as Entities };
 }
@@ -66,7 +62,7 @@ export function applyEvents(state: State, events: readonly NumberedEvent[], afte
 }
 
 function isEntity(name: string): name is EntityName {
-  return (ENTITIES as readonly string[]).includes(name);
+  return (ENTITY_NAMES as readonly string[]).includes(name);
 }
 
 function trim(rows: Map<string, unknown>, keep: number | undefined): void {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import type { Partition } from "./entities.generated";
 import { addressOf, protections, questionFrom, requestOf, type ReplicationPlan } from "./replication";
 import type { CheckpointDetail } from "./checkpoints";
-import type { Partition } from "./types";
 
 describe("a question about replicas", () => {
   it("is the same after it went through an address", () => {

@@ -1,8 +1,8 @@
 // A replication plan: the request, its address, and the rows of the topology page.
 
+import type { Iso, Partition } from "./entities.generated";
 import { humanise } from "./format";
 import type { CheckpointDetail } from "./checkpoints";
-import type { Iso, Partition } from "./types";
 
 /** null is as the topology's policy says. */
 export interface ReplicationQuestion {

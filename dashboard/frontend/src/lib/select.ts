@@ -1,9 +1,9 @@
 // Views of the store's entities that several pages share.
 
+import type { Checkpoint, Entry, Incident, Partition, Plan, Problem, Query, Sample } from "./entities.generated";
 import { byName, seconds } from "./format";
 import { incidentIsOpen } from "./status";
 import { store } from "./store.svelte";
-import type { Checkpoint, Entry, Incident, Partition, Plan, Problem, Query, Sample } from "./types";
 
 const of = <T extends { topology: string | null }>(rows: ReadonlyMap<string, T>, topology: string): T[] =>
   [...rows.values()].filter((row) => row.topology === topology);

@@ -1,5 +1,8 @@
 // One vocabulary for every status: a tone (colour), a shape (for those who do not see the colour) and a word.
 
+import type {
+  CheckpointState, IncidentState, NodeState, OperationState, PartitionState, PlanState, QueryStatus, Severity, TopologyStatus,
+} from "./entities.generated";
 import { humanise } from "./format";
 
 export type Tone = "good" | "busy" | "warn" | "bad" | "idle";
@@ -20,13 +23,31 @@ const bad = (label?: string): Partial<Status> => ({ tone: "bad", shape: "cross",
 const idle = (label?: string): Partial<Status> => ({ tone: "idle", shape: "ring", rank: 8, label });
 const done = (label?: string): Partial<Status> => ({ tone: "idle", shape: "check", rank: 7, label });
 
-const VOCABULARY: Record<string, Record<string, Partial<Status>>> = {
+/** Every status the server tells, and those of this page: `proposed` and `caught_up` plans, parts of a checkpoint. */
+interface Statuses {
+  topology: TopologyStatus;
+  partition: PartitionState;
+  query: QueryStatus;
+  node: NodeState;
+  incident: IncidentState;
+  plan: PlanStatus;
+  checkpoint: CheckpointState;
+  part: PartState;
+  operation: OperationState;
+  problem: Severity;
+}
+
+export type PlanStatus = PlanState | "proposed" | "caught_up";
+export type PartState = "stored" | "failed" | "missing";
+export type StatusKind = keyof Statuses;
+
+const VOCABULARY: { [K in StatusKind]: Record<Statuses[K], Partial<Status>> } = {
   topology: {
     draft: idle(), deploying: busy(), running: good(), degraded: warn(), recovering: busy(), paused: idle(),
     completed: done(), failed: bad(), stopping: busy(), stopped: { ...idle(), shape: "square" },
   },
   partition: { starting: busy(), running: good(), stalled: warn(), failed: bad(), restoring: busy(), replaying: busy() },
-  query: { starting: busy(), available: good(), failed: bad(), recovering: busy(), completed: done() },
+  query: { starting: busy(), available: good(), failed: bad(), recovering: busy() },
   node: {
     requested: idle(), joining: busy(), alive: good(), suspect: warn(), lost: bad(), draining: warn(),
     left: { ...idle(), shape: "square" },
@@ -35,20 +56,22 @@ const VOCABULARY: Record<string, Record<string, Partial<Status>>> = {
     open: bad("Opened"), acquiring: busy("Acquiring nodes"), restoring: busy(), replaying: busy(), verifying: busy(),
     closed: done("Recovered"), aborted: { ...idle(), shape: "square" },
   },
-  plan: { proposed: warn("Waits for approval"), planned: idle(), published: busy(), applied: busy("Replaying"), caught_up: good(), verified: done(), superseded: { ...idle(), shape: "square" }, failed: bad() },
-  checkpoint: { started: busy("In progress"), acknowledged: busy(), completed: good(), failed: bad(), undone: { ...idle(), shape: "square" } },
+  plan: { proposed: warn("Waits for approval"), planned: idle(), published: busy(), applied: busy("Replaying"), caught_up: good(), verified: done(), superseded: { ...idle(), shape: "square" } },
+  checkpoint: { started: busy("In progress"), completed: good(), failed: bad(), undone: { ...idle(), shape: "square" } },
   part: { stored: good(), failed: bad("Not stored"), missing: warn("No answer") },
   operation: { pending: idle(), running: busy(), succeeded: done(), failed: bad() },
   problem: { warning: warn(), error: bad() },
 };
 
-export function status(kind: keyof typeof VOCABULARY, value: string | null | undefined): Status {
-  const found = VOCABULARY[kind]?.[value ?? ""];
+/** The look of a status. One that a newer server tells and this page does not know has its name as its label. */
+export function status(kind: StatusKind, value: string | null | undefined): Status {
+  const looks: Record<string, Partial<Status>> = VOCABULARY[kind];
+  const found = looks[value ?? ""];
   return { tone: found?.tone ?? "idle", shape: found?.shape ?? "ring", label: found?.label ?? humanise(value), rank: found?.rank ?? 5 };
 }
 
-export const INCIDENT_STATES = ["open", "acquiring", "restoring", "replaying", "verifying", "closed"] as const;
-export const incidentIsOpen = (state: string): boolean => state !== "closed" && state !== "aborted";
+export const INCIDENT_STATES = ["open", "acquiring", "restoring", "replaying", "verifying", "closed"] as const satisfies readonly IncidentState[];
+export const incidentIsOpen = (state: IncidentState): boolean => state !== "closed" && state !== "aborted";
 
 /** The tone of a relative latency against theta, the limit below which a query is available. */
 export function latencyTone(value: number | null | undefined, theta: number): Tone {

@@ -2,11 +2,11 @@
 
 import { fetchMetrics, fetchSnapshot, ApiError } from "./api";
 import { Connection, type EventsMessage } from "./connection";
+import type { NumberedEvent } from "./entities.generated";
 import { seconds } from "./format";
 import { History } from "./history";
 import { painted } from "./painted";
 import { applyEvents, emptyState, fromSnapshot, type Entities, type State } from "./reducer";
-import type { NumberedEvent } from "./types";
 
 export type Link = "connecting" | "live" | "lost" | "signed-out";
 

@@ -1,11 +1,11 @@
 // Actions on a topology, each with its effects on the running partitions.
 
 import { actions } from "./actions.svelte";
+import type { Checkpoint, Topology } from "./entities.generated";
 import { byName, count, plural } from "./format";
 import { openIncidents } from "./incidents";
 import { refusal } from "./refusals";
 import { store } from "./store.svelte";
-import type { Checkpoint, Topology } from "./types";
 
 export function takeCheckpoint(topology: Topology): void {
   actions.ask({

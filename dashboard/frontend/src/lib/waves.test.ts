@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Entry, Incident, Plan } from "./types";
+import type { Entry, Incident, Plan } from "./entities.generated";
 import { arrivals, course, proposedWaves, waveMarks, waveOfPlan } from "./waves";
 
 const time = (second: number): string => new Date(1_700_000_000_000 + second * 1000).toISOString();

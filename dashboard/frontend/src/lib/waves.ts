@@ -1,16 +1,16 @@
 // The plans of an incident as waves: the queries each restores, its CPU, and its progress.
 
+import type { Entry, Incident, Plan } from "./entities.generated";
 import { readExplanation, type Explanation } from "./explanation";
 import { byName, seconds } from "./format";
-import type { Entry, Incident, Plan } from "./types";
+import type { PlanStatus } from "./status";
 
 export interface Wave {
   key: string;
   topology: string;
   generation: number | null;
   wave: number;
-  /** As in the vocabulary of plans; `caught_up` and `proposed` are this page's own. */
-  state: string;
+  state: PlanStatus;
   method: string;
   rollback: boolean;
   buffering: boolean;
@@ -57,7 +57,7 @@ export function waveOfPlan(plan: Plan): Wave {
 
 /** Plans that wait for a confirmation; their explanations are told in the story only. */
 export function proposedWaves(incident: Incident, entries: readonly Entry[]): Wave[] {
-  return Object.entries(incident.proposals ?? {}).map(([topology, proposal]) => {
+  return Object.entries(incident.proposals ?? {}).map(([topology, proposal]): Wave => {
     const told = entries.findLast((entry) => entry.data?.["proposal"] === proposal.proposal && entry.data["fact"] === "proposed");
     const explanation = readExplanation(told?.data["explanation"] as Record<string, unknown> | undefined);
     const checkpoint = (told?.data["explanation"] as { checkpoint?: number } | undefined)?.checkpoint ?? null;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import type { Node } from "./entities.generated";
 import { addressOf, align, bodyOf, questionFrom, readSeconds, victims, type Question } from "./whatif";
-import type { Node } from "./types";
 
 const USUAL = ["best_density", "blocking"];
 const asked: Question = {

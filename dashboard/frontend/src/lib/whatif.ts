@@ -1,7 +1,7 @@
 // A what-if question and its address: everything that is asked stands in the query string, so that a link asks it again.
 
+import type { Node } from "./entities.generated";
 import { byName } from "./format";
-import type { Node } from "./types";
 
 export type Arrivals = { kind: "provider" } | { kind: "uniform"; low: number; high: number } | { kind: "at"; seconds: number[] };
 

@@ -1,0 +1,203 @@
+"""What the snapshot and the events tell, with its types: the fields that the modules `representation` name.
+
+The type and the description of a column are those of the model; those of other fields stand in a serializer.
+`typescript` writes the page's types from these classes; no request is answered with them.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from rest_framework import serializers
+
+from controlplane.api.checkpoints.serializers import CheckpointDetailSerializer
+from controlplane.api.events.serializers import ChangeSerializer, EventSerializer, OperationSerializer
+from controlplane.api.incidents.serializers import (
+    IncidentDetailSerializer,
+    IncidentEntrySerializer,
+    RecoveryPlanSerializer,
+)
+from controlplane.api.nodes.serializers import NodeDetailSerializer
+from controlplane.api.topologies.serializers import (
+    AvailabilitySampleSerializer,
+    PartitionSerializer,
+    ProblemSerializer,
+    QuerySerializer,
+    TopologySerializer,
+)
+from controlplane.checkpoints.representation import CHECKPOINT_FIELDS
+from controlplane.events.representation import OPERATION_FIELDS, EntityKind
+from controlplane.incidents.representation import ENTRY_FIELDS, INCIDENT_FIELDS
+from controlplane.nodes.representation import NODE_FIELDS
+from controlplane.topologies.representation import (
+    PROBLEM_FIELDS,
+    QUERY_FIELDS,
+    SAMPLE_FIELDS,
+    TOPOLOGY_FIELDS,
+)
+from domain.topology.spec import Partitioning
+
+
+class StreamInputSerializer(serializers.Serializer):
+    """A stream that an operator receives."""
+
+    source = serializers.CharField(help_text="the operator that sends")
+    partitioning = serializers.ChoiceField(get_args(Partitioning))
+    feedback = serializers.BooleanField(help_text="whether it closes a cycle")
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        # `from` is a keyword of Python.
+        declared = super().get_fields()
+        return {"from": declared.pop("source"), **declared}
+
+
+class OperatorNodeSerializer(serializers.Serializer):
+    """An operator as the page draws it."""
+
+    name = serializers.CharField()
+    kind = serializers.CharField()
+    description = serializers.CharField()
+    parallelism = serializers.IntegerField(help_text="partitions")
+    priority = serializers.IntegerField(help_text="of the queries that an output operator defines")
+    output = serializers.BooleanField(help_text="whether its results leave the topology")
+    correlated = serializers.BooleanField(
+        help_text="whether it joins its inputs: losing one loses everything"
+    )
+    deterministic = serializers.BooleanField()
+    level = serializers.IntegerField(help_text="longest way from a source, which is on level 0")
+    inputs = StreamInputSerializer(many=True)
+
+
+class GraphSerializer(serializers.Serializer):
+    """The operators of a topology, by level."""
+
+    operators = OperatorNodeSerializer(many=True)
+
+
+class TopologyEntity(TopologySerializer):
+    """A topology, how it is to be recovered, and where its run stands."""
+
+    graph = GraphSerializer()
+    description = serializers.CharField()
+
+    class Meta(TopologySerializer.Meta):
+        fields = (*TOPOLOGY_FIELDS, "graph", "description", "refusals")
+        read_only_fields = fields
+
+
+class PartitionEntity(PartitionSerializer):
+    """One partition of an operator: where it runs and how it does."""
+
+
+class QueryEntity(QuerySerializer):
+    """An output partition with everything upstream of it."""
+
+    class Meta(QuerySerializer.Meta):
+        fields = QUERY_FIELDS
+
+
+class NodeEntity(NodeDetailSerializer):
+    """A host that can run partitions."""
+
+    class Meta(NodeDetailSerializer.Meta):
+        fields = (*NODE_FIELDS, "refusals")
+        read_only_fields = fields
+
+
+class SummarySerializer(serializers.Serializer):
+    """Which queries a failure took down."""
+
+    failed_queries = serializers.DictField(
+        child=serializers.ListField(child=serializers.CharField()),
+        required=False,
+        help_text="topology name to ids of queries",
+    )
+    returned = serializers.DictField(
+        child=serializers.CharField(),
+        required=False,
+        help_text="`topology/query` to when it was available again",
+    )
+
+
+class IncidentEntity(IncidentDetailSerializer):
+    """One failure of one or several nodes, from detection to verified recovery."""
+
+    summary = SummarySerializer()
+
+    class Meta(IncidentDetailSerializer.Meta):
+        fields = (*INCIDENT_FIELDS, "refusals")
+        read_only_fields = fields
+
+
+class EntryEntity(IncidentEntrySerializer):
+    """One line of an incident's story."""
+
+    incident = serializers.IntegerField(source="incident.number", help_text="its number")
+
+    class Meta(IncidentEntrySerializer.Meta):
+        fields = ENTRY_FIELDS
+
+
+class PlanEntity(RecoveryPlanSerializer):
+    """What a topology's driver was told to run, and where; `generation` only grows."""
+
+
+class CheckpointEntity(CheckpointDetailSerializer):
+    """The state of every partition after epoch `epoch`."""
+
+    class Meta(CheckpointDetailSerializer.Meta):
+        fields = (*CHECKPOINT_FIELDS, "refusals")
+
+
+class ProblemEntity(ProblemSerializer):
+    """Something that went wrong, and what to do about it; repetitions are counted."""
+
+    class Meta(ProblemSerializer.Meta):
+        fields = PROBLEM_FIELDS
+
+
+class OperationEntity(OperationSerializer):
+    """An asynchronous action that a user asked for."""
+
+    class Meta(OperationSerializer.Meta):
+        fields = OPERATION_FIELDS
+        read_only_fields = fields
+
+
+class SampleEntity(AvailabilitySampleSerializer):
+    """How many queries of a topology were available at an instant."""
+
+    topology = serializers.CharField(source="topology.name")
+
+    class Meta(AvailabilitySampleSerializer.Meta):
+        fields = SAMPLE_FIELDS
+
+
+class ChangeEntity(ChangeSerializer):
+    """The fields of an entity that changed, to be merged; or its removal where `fields` is null."""
+
+    entity = serializers.ChoiceField(get_args(EntityKind))
+
+
+class NumberedEventEntity(EventSerializer):
+    """A numbered event. Over REST `topology` and `node` are "" where they are null here."""
+
+    topology = serializers.CharField(allow_null=True)
+    node = serializers.CharField(allow_null=True)
+    changes = ChangeEntity(many=True)
+
+
+ENTITIES: dict[EntityKind, type[serializers.Serializer]] = {
+    "topology": TopologyEntity,
+    "partition": PartitionEntity,
+    "query": QueryEntity,
+    "node": NodeEntity,
+    "incident": IncidentEntity,
+    "entry": EntryEntity,
+    "plan": PlanEntity,
+    "checkpoint": CheckpointEntity,
+    "problem": ProblemEntity,
+    "operation": OperationEntity,
+    "sample": SampleEntity,
+}
+"""Each kind of entity, as a row of the snapshot has it."""

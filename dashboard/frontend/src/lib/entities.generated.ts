@@ -1,0 +1,464 @@
+// Written by `manage.py typescript` from the models and serializers of the control plane. Do not edit.
+
+/** A time as ISO 8601 in UTC: text order is time order. */
+export type Iso = string;
+
+export type TopologyStatus =
+  | "draft"
+  | "deploying"
+  | "running"
+  | "degraded"
+  | "recovering"
+  | "paused"
+  | "completed"
+  | "failed"
+  | "stopping"
+  | "stopped";
+
+export type Desired = "running" | "stopped";
+
+export type MethodPolicy = "auto" | "blocking" | "incremental";
+
+export type RollbackPolicy = "ancestors" | "global";
+
+export type ApprovalPolicy = "automatic" | "approve";
+
+export type PartitionState = "starting" | "running" | "stalled" | "failed" | "restoring" | "replaying";
+
+export type QueryStatus = "starting" | "available" | "failed" | "recovering";
+
+export type Severity = "warning" | "error";
+
+export type NodeState = "requested" | "joining" | "alive" | "suspect" | "lost" | "draining" | "left";
+
+export type NodeRequestState = "pending" | "started" | "joined" | "failed";
+
+export type IncidentState =
+  | "open"
+  | "acquiring"
+  | "restoring"
+  | "replaying"
+  | "verifying"
+  | "closed"
+  | "aborted";
+
+export type IncidentTrigger = "detected" | "manual";
+
+export type EntryKind = "stimulus" | "evidence" | "decision" | "step" | "outcome";
+
+export type RecoveryMethod = "blocking" | "incremental";
+
+export type PlanKind = "deploy" | "recover" | "restore";
+
+export type PlanState = "planned" | "published" | "applied" | "verified" | "superseded";
+
+export type CheckpointState = "started" | "completed" | "failed" | "undone";
+
+export type OperationKind =
+  | "topology.deploy"
+  | "topology.undeploy"
+  | "topology.checkpoint"
+  | "topology.recover"
+  | "topology.restore"
+  | "topology.pause"
+  | "topology.resume"
+  | "node.drain"
+  | "node.activate"
+  | "node.fail"
+  | "incident.approve"
+  | "incident.pause"
+  | "incident.resume"
+  | "incident.abort"
+  | "incident.replan";
+
+export type OperationState = "pending" | "running" | "succeeded" | "failed";
+
+export type EventKind =
+  | "topology.created"
+  | "topology.deployed"
+  | "topology.updated"
+  | "topology.undeployed"
+  | "topology.deleted"
+  | "topology.metrics"
+  | "topology.completed"
+  | "topology.failed"
+  | "node.joined"
+  | "node.suspect"
+  | "node.lost"
+  | "node.updated"
+  | "node.metrics"
+  | "node.left"
+  | "incident.opened"
+  | "incident.grown"
+  | "incident.updated"
+  | "incident.closed"
+  | "plan.published"
+  | "plan.applied"
+  | "plan.verified"
+  | "plan.superseded"
+  | "checkpoint.started"
+  | "checkpoint.completed"
+  | "checkpoint.failed"
+  | "query.updated"
+  | "problem.raised"
+  | "operation.updated";
+
+export type Channel = "page" | "rest" | "admin" | "cli" | "system";
+
+export type Planner =
+  | "adaptive_density"
+  | "best_density"
+  | "dynamic_programming"
+  | "look_ahead"
+  | "operator_centric"
+  | "optimal"
+  | "profit_density";
+
+export type ReplicationPlanner = "structure_aware" | "dynamic_programming" | "greedy";
+
+export type Partitioning = "one_to_one" | "split" | "merge" | "full";
+
+export type EntityName =
+  | "topology"
+  | "partition"
+  | "query"
+  | "node"
+  | "incident"
+  | "entry"
+  | "plan"
+  | "checkpoint"
+  | "problem"
+  | "operation"
+  | "sample";
+
+export const ENTITY_NAMES: readonly EntityName[] = [
+  "topology",
+  "partition",
+  "query",
+  "node",
+  "incident",
+  "entry",
+  "plan",
+  "checkpoint",
+  "problem",
+  "operation",
+  "sample",
+];
+
+/**
+ * How the topology is recovered, and what its replication plan is asked for. Numbers that are null are those
+ * of the installation (`settings/`), a `replication_budget` a quarter of the partitions.
+ */
+export interface Policy {
+  /** auto: incremental for a correlated failure, otherwise blocking */
+  method: MethodPolicy;
+  /** who chooses what returns first */
+  planner: Planner;
+  /** what incremental recovery undoes of what still runs */
+  rollback: RollbackPolicy;
+  /** whether recovery plans wait for an operator */
+  approval: ApprovalPolicy;
+  /** so many lost nodes are a correlated failure; empty: the installation's number */
+  correlation_threshold: number | null;
+  /** seconds from one loss to the next; empty: the installation's number */
+  correlation_window: number | null;
+  /** who chooses what is worth a replica */
+  replication_planner: ReplicationPlanner;
+  /** partitions that a replication plan may replicate; empty: a quarter of all */
+  replication_budget: number | null;
+}
+
+/** A stream that an operator receives. */
+export interface StreamInput {
+  /** the operator that sends */
+  from: string;
+  partitioning: Partitioning;
+  /** whether it closes a cycle */
+  feedback: boolean;
+}
+
+/** An operator as the page draws it. */
+export interface OperatorNode {
+  name: string;
+  kind: string;
+  description: string;
+  /** partitions */
+  parallelism: number;
+  /** of the queries that an output operator defines */
+  priority: number;
+  /** whether its results leave the topology */
+  output: boolean;
+  /** whether it joins its inputs: losing one loses everything */
+  correlated: boolean;
+  deterministic: boolean;
+  /** longest way from a source, which is on level 0 */
+  level: number;
+  inputs: StreamInput[];
+}
+
+/** The operators of a topology, by level. */
+export interface Graph {
+  operators: OperatorNode[];
+}
+
+/** A topology, how it is to be recovered, and where its run stands. */
+export interface Topology {
+  name: string;
+  version: number;
+  status: TopologyStatus;
+  desired: Desired;
+  error: string;
+  /** auto: incremental for a correlated failure, otherwise blocking */
+  method: MethodPolicy;
+  policy: Policy;
+  generation: number;
+  /** generation of the plan the driver reported last */
+  applied_generation: number;
+  head_epoch: number;
+  committed_epoch: number;
+  checkpoint_epoch: number;
+  /** tuples per second */
+  input_rate: number;
+  deployed_at: Iso | null;
+  created_at: Iso;
+  graph: Graph;
+  description: string;
+  /** action to why it is refused now; an action that is not named is permitted */
+  refusals: Record<string, string>;
+}
+
+/** One partition of an operator: where it runs and how it does. */
+export interface Partition {
+  partition: string;
+  topology: string;
+  operator: string;
+  index: number;
+  node: string | null;
+  state: PartitionState;
+  epoch: number;
+  /** CPU seconds per second */
+  cpu: number;
+  rows_in_rate: number;
+  rows_out_rate: number;
+  state_bytes: number;
+}
+
+/** An output partition with everything upstream of it. */
+export interface Query {
+  partition: string;
+  topology: string;
+  priority: number;
+  status: QueryStatus;
+  available: boolean;
+  /** seconds */
+  latency: number | null;
+  /** seconds */
+  baseline_latency: number | null;
+  relative_latency: number | null;
+  epoch: number;
+}
+
+/** A host that can run partitions. */
+export interface Node {
+  name: string;
+  address: string;
+  rack: string;
+  slots: number;
+  /** CPU percent */
+  capacity: number;
+  standby: boolean;
+  state: NodeState;
+  registered_at: Iso | null;
+  last_heartbeat: Iso | null;
+  cpu_percent: number | null;
+  memory_bytes: number | null;
+  disk_free_bytes: number | null;
+  provider: string;
+  /** action to why it is refused now; an action that is not named is permitted */
+  refusals: Record<string, string>;
+}
+
+/** A plan that waits for a confirmation; see `approve`. */
+export interface Proposal {
+  /** id, for `approve` */
+  proposal: string;
+  /** of the topology when it was proposed */
+  generation: number;
+  wave: number;
+  method: string;
+  rollback: boolean;
+  restore: string[];
+  queries: string[];
+  reason: string;
+}
+
+/** Which queries a failure took down. */
+export interface Summary {
+  /** topology name to ids of queries */
+  failed_queries?: Record<string, string[]>;
+  /** `topology/query` to when it was available again */
+  returned?: Record<string, string>;
+}
+
+/** One failure of one or several nodes, from detection to verified recovery. */
+export interface Incident {
+  number: number;
+  state: IncidentState;
+  method: RecoveryMethod;
+  trigger: IncidentTrigger;
+  reason: string;
+  /** when the first sign was noticed */
+  detected_at: Iso;
+  opened_at: Iso;
+  closed_at: Iso | null;
+  first_query_at: Iso | null;
+  half_queries_at: Iso | null;
+  all_queries_at: Iso | null;
+  failed_nodes: string[];
+  topologies: string[];
+  checkpoints: Record<string, number>;
+  /** replacements asked for */
+  wanted_nodes: number;
+  /** nothing new is planned until resumed */
+  paused: boolean;
+  /** topology name to the plan that waits */
+  proposals: Record<string, Proposal>;
+  /** mean priority-weighted availability from detection until all queries are back, 0 to 1 */
+  availability_area: number | null;
+  summary: Summary;
+  /** action to why it is refused now; an action that is not named is permitted */
+  refusals: Record<string, string>;
+}
+
+/** One line of an incident's story. */
+export interface Entry {
+  /** its number */
+  incident: number;
+  at: Iso;
+  kind: EntryKind;
+  text: string;
+  data: Record<string, unknown>;
+}
+
+/** What a topology's driver was told to run, and where; `generation` only grows. */
+export interface Plan {
+  topology: string;
+  incident: number | null;
+  generation: number;
+  wave: number;
+  kind: PlanKind;
+  method: RecoveryMethod;
+  rollback: boolean;
+  /** outputs are kept for what is not restored yet */
+  buffering: boolean;
+  checkpoint: number;
+  assignment: Record<string, string>;
+  restore: string[];
+  state: PlanState;
+  reason: string;
+  explanation: Record<string, unknown>;
+  created_at: Iso;
+  published_at: Iso | null;
+  applied_at: Iso | null;
+  caught_up_at: Iso | null;
+  verified_at: Iso | null;
+}
+
+/** The state of every partition after epoch `epoch`. */
+export interface Checkpoint {
+  topology: string;
+  epoch: number;
+  generation: number;
+  state: CheckpointState;
+  /** whether it is in storage and can be restored */
+  stored: boolean;
+  acknowledged: number;
+  total: number;
+  size_bytes: number;
+  started_at: Iso;
+  ended_at: Iso | null;
+  restored_at: Iso | null;
+  /** why it failed */
+  cause: string;
+  requested_by: string;
+  /** action to why it is refused now; an action that is not named is permitted */
+  refusals: Record<string, string>;
+}
+
+/** Something that went wrong, and what to do about it; repetitions are counted. */
+export interface Problem {
+  topology: string | null;
+  /** last time it happened */
+  at: Iso;
+  first_at: Iso;
+  severity: Severity;
+  where: string;
+  what: string;
+  hint: string;
+  count: number;
+}
+
+/** An asynchronous action that a user asked for. */
+export interface Operation {
+  id: string;
+  kind: OperationKind;
+  target: string;
+  state: OperationState;
+  requested_by: string;
+  reason: string;
+  result: Record<string, unknown>;
+  error: string;
+  created_at: Iso;
+  ended_at: Iso | null;
+}
+
+/** How many queries of a topology were available at an instant. */
+export interface Sample {
+  topology: string;
+  at: Iso;
+  available: number;
+  total: number;
+  /** share of the total priority that is available, 0 to 1 */
+  weighted: number;
+}
+
+/** The fields of an entity that changed, to be merged; or its removal where `fields` is null. */
+export interface Change {
+  entity: EntityName;
+  key: string;
+  fields: Record<string, unknown> | null;
+}
+
+/** A numbered event. Over REST `topology` and `node` are "" where they are null here. */
+export interface NumberedEvent {
+  sequence: number;
+  at: Iso;
+  kind: EventKind;
+  topology: string | null;
+  node: string | null;
+  incident: number | null;
+  actor: string;
+  reason: string;
+  changes: Change[];
+}
+
+export interface EntityTypes {
+  topology: Topology;
+  partition: Partition;
+  query: Query;
+  node: Node;
+  incident: Incident;
+  entry: Entry;
+  plan: Plan;
+  checkpoint: Checkpoint;
+  problem: Problem;
+  operation: Operation;
+  sample: Sample;
+}
+
+/** The state of everything at one sequence number: entity, then key, then fields. */
+export interface Snapshot {
+  sequence: number;
+  server_time: Iso;
+  entities: { [E in EntityName]: Record<string, EntityTypes[E]> };
+}
