@@ -62,8 +62,6 @@ class Stored(Generic[S]):
     """What a znode holds."""
 
     value: S
-    version: int
-    """For `compare_and_set`."""
     owner: str
     """Hexadecimal id of the session that an ephemeral znode belongs to; empty for a persistent one."""
 
@@ -213,10 +211,6 @@ class Session:
                 if self._create(path, data, deadline):
                     return
 
-    def compare_and_set(self, path: str, value: Value, version: int | None) -> bool:
-        """Set the value if the znode still has `version` (None: does not exist); False if it has not."""
-        return self._replace(path, encode(value), version, self._begin())
-
     def change(self, path: str, kind: type[S], decide: Callable[[S | None], S]) -> S:
         """Replace the value by `decide(value)`, unless that is the same; returns what is in force then.
         `decide` gets None where there is no readable value. It is called again if another process has
@@ -330,7 +324,7 @@ def _stored(path: str, znode: tuple[bytes, ZnodeStat], kind: type[S]) -> Stored[
     except msgspec.MsgspecError as error:
         log.error("unreadable value in zookeeper, ignored", path=path, error=str(error))
         return None
-    return Stored(value, stat.version, _owner(stat))
+    return Stored(value, _owner(stat))
 
 
 def _owner(stat: ZnodeStat) -> str:

@@ -19,7 +19,7 @@ class WaveOutcome:
     """One decision of the coordinator, over all topologies it concerns.
 
     decided_at, restored_at: when it was planned, and when its partitions had loaded their checkpoint (None
-        if it was superseded before). generations: of the plan of each topology.
+        if it was superseded before).
     nodes: where it restores. queries: those that are whole by it, or will be once it is carried out.
     cost: CPU percent it restores, of the free `capacity` under the bound at that moment. highest: load of
         the fullest node relative to its bound, in planned costs; never above 1.
@@ -29,7 +29,6 @@ class WaveOutcome:
     number: int
     decided_at: float
     restored_at: float | None
-    generations: dict[str, int]
     rollback: bool
     nodes: tuple[str, ...]
     partitions: int

@@ -66,7 +66,6 @@ class WaveLog:
                 number=len(self._entries) + 1,
                 decided_at=at,
                 restored_at=None,
-                generations={plan.topology: plan.generation for plan in plans},
                 rollback=any(plan.rollback for plan in plans),
                 nodes=tuple(sorted(where, key=natural_key)),
                 partitions=len(restore),

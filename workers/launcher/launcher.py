@@ -38,7 +38,7 @@ class Launcher:
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
-        log.info("launcher starts", provider=self._provider.describe().text)
+        log.info("launcher starts", provider=self._provider.describe())
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="nodes") as pool:
             # Beside the drivers: a provider that takes its time must not keep a driver from its restart.
             nodes = pool.submit(self._repeat, self._nodes.step)

@@ -43,15 +43,6 @@ class RunningNode:
     started: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderDescription:
-    """For people: the provider's name, what it does, and whether it can fail a node on request."""
-
-    name: str
-    text: str
-    can_fail: bool
-
-
 class ProviderError(RuntimeError):
     """A node could not be acquired, released, listed or failed; the message says which and why."""
 
@@ -63,8 +54,8 @@ class NodeProvider(Protocol):
     list_interval: float
     """Seconds from one listing by the launcher to the next; 0 where a listing costs nothing."""
 
-    def describe(self) -> ProviderDescription:
-        """What this provider is."""
+    def describe(self) -> str:
+        """What this provider is and how it is set up, for the log."""
         ...
 
     def acquire(self, wanted: NodeWanted) -> float | None:

@@ -20,7 +20,6 @@ from host.environment import ROOT, Delay
 from workers.providers.base import (
     NodeDescription,
     NodeWanted,
-    ProviderDescription,
     ProviderError,
     RunningNode,
 )
@@ -58,12 +57,8 @@ class LocalNodeProvider:
         self._caps = CpuCaps(home, enabled=cpu_cap)
         self._guard = threading.Lock()
 
-    def describe(self) -> ProviderDescription:
-        return ProviderDescription(
-            name="local",
-            text=f"processes on this machine, a new one after {self._delay} s, CPU cap: {self._caps.state}",
-            can_fail=True,
-        )
+    def describe(self) -> str:
+        return f"processes on this machine, a new one after {self._delay} s, CPU cap: {self._caps.state}"
 
     def due(self, wanted: NodeWanted) -> float:
         """When a node comes (Unix time): replacements with a delay, as they would from a cloud."""

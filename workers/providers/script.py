@@ -21,7 +21,6 @@ from host.processes import kill_session
 from workers.providers.base import (
     NodeDescription,
     NodeWanted,
-    ProviderDescription,
     ProviderError,
     RunningNode,
 )
@@ -102,8 +101,8 @@ class ScriptNodeProvider:
         self._environment = {name: value for name, value in given.items() if name not in WITHHELD}
         self._limits = limits
 
-    def describe(self) -> ProviderDescription:
-        return ProviderDescription(name="script", text=f"the executable {self._script}", can_fail=True)
+    def describe(self) -> str:
+        return f"the executable {self._script}"
 
     def acquire(self, wanted: NodeWanted) -> float | None:
         asked = {

@@ -44,20 +44,30 @@ def _connected(hosts: str) -> Session:
     return made
 
 
-def test_values_are_typed_and_compared_before_they_are_set(session: Session) -> None:
+def test_values_are_typed(session: Session) -> None:
     path = Paths.control("t")
     assert session.get(path, Control) is None
-    assert session.compare_and_set(path, Control(checkpoint_request=1), None)
-    assert not session.compare_and_set(path, Control(), None)
-    found = session.get(path, Control)
-    assert found is not None
-    assert found.value.checkpoint_request == 1
-    assert session.compare_and_set(path, Control(checkpoint_request=2), found.version)
-    assert not session.compare_and_set(path, Control(checkpoint_request=3), found.version)
+    session.put(path, Control(checkpoint_request=1))
+    assert session.get(path, Control).value.checkpoint_request == 1  # type: ignore[union-attr]
     session.put(path, Control(paused=True))
     assert session.get(path, Control).value == Control(paused=True)  # type: ignore[union-attr]
     session.put(Paths.costs("t"), {"O0[0]": 0.5})
     assert session.get(Paths.costs("t"), PartitionCosts).value == {"O0[0]": 0.5}  # type: ignore[union-attr]
+
+
+def test_a_value_created_meanwhile_is_not_overwritten(session: Session) -> None:
+    path = Paths.control("t")
+    seen: list[Control | None] = []
+
+    def raised(current: Control | None) -> Control:
+        seen.append(current)
+        if current is None:
+            session.put(path, Control(checkpoint_request=5, paused=True))
+            return Control(checkpoint_request=1)
+        return Control(checkpoint_request=current.checkpoint_request + 1, paused=current.paused)
+
+    assert session.change(path, Control, raised) == Control(checkpoint_request=6, paused=True)
+    assert seen == [None, Control(checkpoint_request=5, paused=True)]
 
 
 def test_a_change_made_meanwhile_is_not_lost(session: Session) -> None:

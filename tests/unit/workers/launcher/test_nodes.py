@@ -23,7 +23,6 @@ from workers.launcher.nodes import Nodes, nodes_compare, request_give_up, reques
 from workers.providers.base import (
     NodeDescription,
     NodeWanted,
-    ProviderDescription,
     ProviderError,
     RunningNode,
 )
@@ -45,8 +44,8 @@ class MemoryProvider:
         self.asked: list[NodeWanted] = []
         self.away = False
 
-    def describe(self) -> ProviderDescription:
-        return ProviderDescription(name="memory", text="", can_fail=True)
+    def describe(self) -> str:
+        return "memory"
 
     def acquire(self, wanted: NodeWanted) -> float | None:
         self.asked.append(wanted)

@@ -143,4 +143,4 @@ def test_which_provider_an_installation_has(tmp_path: Path) -> None:
     with pytest.raises(ProviderError, match="there is no executable file"):
         provider_create(chosen)
     script.chmod(0o755)
-    assert provider_create(chosen).describe().text == f"the executable {script}"
+    assert provider_create(chosen).describe() == f"the executable {script}"
