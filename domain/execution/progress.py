@@ -98,16 +98,16 @@ class ProgressTracker:
         if not refresh:
             return
         # A partition that moves has no state to trust on the new node, whether the plan says so or not: an
-        # earlier plan that moved it may have been superseded before anybody applied it.
+        # earlier plan that moved it may have been superseded before a driver applied it.
         moved = {p for p, node in plan.assignment.items() if self.homes.get(p) != node}
         self.homes = dict(plan.assignment)
         if plan.rollback or plan.kind == "restore":
             self.checkpoint = self.origin(plan)
             self.put_back(self.topology.partitions, self.checkpoint)
         else:
-            # A partition that is left out will start there, too: what it will need is buffered from now on.
-            left_out = {p for p in self.topology.partitions if p not in plan.assignment}
-            self.put_back(moved.union(plan.restore, left_out), self.checkpoint)
+            # An unassigned partition will start there, too: what it will need is buffered from now on.
+            unassigned = {p for p in self.topology.partitions if p not in plan.assignment}
+            self.put_back(moved.union(plan.restore, unassigned), self.checkpoint)
 
     def put_back(self, partitions: Collection[str], checkpoint: int) -> None:
         """These start again from cp(P_k); what they had buffered is void."""
