@@ -46,7 +46,7 @@ def confirmed(session: Session, order: Order, title: str, effects: Effects) -> O
 
 def permitted(row: Mapping[str, Any], action: str) -> None:
     """Raise `RefusedError` in the server's words where it refuses this action on the row (one of a detail
-    resource) now: before anybody is asked for a reason."""
+    resource) now: before the user is asked for a reason."""
     refusal = row.get("refusals", {}).get(action)
     if refusal:
         raise RefusedError(str(refusal))

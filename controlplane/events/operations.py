@@ -121,7 +121,7 @@ def operation_request(
 
 
 def operation_start(*, operation: Operation, result: dict[str, Any] | None = None) -> Operation:
-    """Someone works on it; `result` may hold what its end is recognised by."""
+    """A worker has begun with it; `result` may hold what its end is recognised by."""
     return _move(operation, OperationState.RUNNING, result=result)
 
 

@@ -41,7 +41,7 @@ def act(page: Any, button: str, reason: str) -> Any:
 
 
 def read(page: Any, server: Server, path: str) -> Any:
-    """What REST answers to whoever is signed in there."""
+    """What REST answers to the user who is signed in on the page."""
     return page.request.get(f"{server.url}/api/v1/{path}").json()
 
 

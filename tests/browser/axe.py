@@ -1,4 +1,4 @@
-"""axe-core in the page: what it finds that shuts somebody out."""
+"""axe-core in the page: the barriers that it finds for users with a disability."""
 
 from __future__ import annotations
 

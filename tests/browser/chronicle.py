@@ -139,7 +139,7 @@ def audit_write(now: datetime) -> None:
 
 
 def experiment_write(now: datetime) -> None:
-    """A node that somebody failed before."""
+    """A node that a user failed before."""
     at = now - timedelta(hours=3)
     operation = Operation.objects.create(
         kind=OperationKind.NODE_FAIL,

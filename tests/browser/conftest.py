@@ -134,7 +134,7 @@ def page(new_page: Callable[..., Any]) -> Any:
 
 
 def enter(page: Any, server: Server, path: str = "/", *, user: str = USER) -> None:
-    """Open a page as somebody; returns once it shows state and is live."""
+    """Open a page as `user`; returns once it shows state and is live."""
     page.context.clear_cookies()
     page.context.add_cookies([{"name": "sessionid", "value": session_of(user), "url": server.url}])
     page.goto(server.url + path)

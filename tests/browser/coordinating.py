@@ -25,7 +25,7 @@ NO_DRIVER_NEEDED = tuple(
 
 
 class Alone:
-    """A ZooKeeper in which nobody else is: every plan is taken, and no driver answers."""
+    """A ZooKeeper without other clients: every plan is taken, and no driver answers."""
 
     def topology_facts(self, names: Any) -> dict[str, TopologyFacts]:
         return {

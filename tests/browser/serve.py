@@ -25,7 +25,7 @@ USER, PASSWORD = "admin", "resurge-demo"
 OTHERS = ("operator", "viewer")
 NO_REDIS = "redis://127.0.0.1:1/0"
 BEATS = {"empty": 0, "large": 3}
-"""Seconds of metrics before anybody looks; a minute of them otherwise."""
+"""Seconds of metrics before the first page is opened, by scenario; for the others a minute."""
 
 
 def configure(home: Path, *, port: int = 0, redis: str = NO_REDIS) -> None:

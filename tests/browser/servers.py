@@ -115,7 +115,7 @@ def _prepare(home: Path) -> None:
 
 
 def _run(home: Path, scenario: str, port: int, still: bool, redis: str) -> None:
-    # Linux: whoever is killed in the middle of the tests takes the servers along.
+    # Linux: when the process of the tests is killed, its servers are killed too.
     ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
     _log(home)
     faulthandler.register(signal.SIGUSR1)

@@ -17,7 +17,7 @@ from tests.browser.tour import SETTLED, Stop, visit
 pytestmark = pytest.mark.browser
 
 
-def test_somebody_signs_in_and_out(healthy: Server, page: Any) -> None:
+def test_a_user_signs_in_and_out(healthy: Server, page: Any) -> None:
     page.goto(f"{healthy.url}/nodes/")
     assert "Sign in to go on to /nodes/" in page.locator("main").inner_text()
     sign_in(page, healthy.url, "viewer", PASSWORD)

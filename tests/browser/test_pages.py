@@ -89,9 +89,9 @@ def test_a_token_is_shown_once_works_and_is_revoked(healthy: Server, page: Any) 
     page.select_option("section[aria-label='New token'] select", label="7 days")
     page.click("button:text-is('Make a token')")
     token = page.locator("code.token").inner_text()
-    stranger = page.context.browser.new_context(extra_http_headers={"Authorization": f"Bearer {token}"})
+    program = page.context.browser.new_context(extra_http_headers={"Authorization": f"Bearer {token}"})
     me = f"{healthy.url}/api/v1/me/"
-    assert stranger.request.get(me).json() == {"username": "viewer", "role": "viewer"}
+    assert program.request.get(me).json() == {"username": "viewer", "role": "viewer"}
     rows = page.locator("section[aria-label='Your tokens'] tbody tr")
     rows.first.wait_for()
     assert re.search(r"in (6 d 23|7 d 0) h", rows.first.inner_text())
@@ -102,8 +102,8 @@ def test_a_token_is_shown_once_works_and_is_revoked(healthy: Server, page: Any) 
     assert "It cannot be restored" in page.locator("dialog[open]").inner_text()
     confirm(page, "the test is over")
     page.wait_for_selector("text=You have no token")
-    assert stranger.request.get(me).status == 401
-    stranger.close()
+    assert program.request.get(me).status == 401
+    program.close()
     assert audited(page, healthy, "token.create")[0] == ("viewer", "a test of mine")
     assert audited(page, healthy, "token.revoke")[0] == ("viewer", "the test is over")
 

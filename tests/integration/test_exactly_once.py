@@ -119,7 +119,7 @@ def test_three_of_four_nodes_die_at_once(stack: Stack) -> None:
 
 
 def test_two_nodes_freeze_and_come_back(stack: Stack) -> None:
-    """Spark believes in them for a minute; nobody waits that long, and back again they get work."""
+    """Spark waits for their executors for a minute; recovery does not. When they are back, they get work."""
     before = incidents(stack)
     lost = used(stack)[:2]
     frozen_at = time.monotonic()

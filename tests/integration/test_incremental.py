@@ -119,7 +119,7 @@ def test_the_driver_is_lost_between_two_waves_after_a_global_rollback(stack: Sta
     exact(stack)
     rollbacks = [plan["rollback"] for plan in plans(stack, number)]
     assert rollbacks[0]
-    # A first wave that nobody applied, because another node was found lost, leaves it to the second.
+    # If another node was lost before a driver applied the first wave, the second one rolls back.
     assert rollbacks == sorted(rollbacks, reverse=True)
 
 

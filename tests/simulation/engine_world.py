@@ -242,7 +242,7 @@ class PlayedCluster:
         # Nodes whose executor was given up while they were frozen, and how often that happened to each.
         self.ended: set[str] = set()
         self.lives: dict[str, int] = {}
-        # Tasks of a job that was ended early: they may still run, and nobody hears of them.
+        # Tasks of a job that was ended early: they may still run, and the driver does not hear of them.
         self.leftover: list[tuple[LevelTask, int, str, list[Any]]] = []
 
     def executors(self) -> frozenset[Executor]:

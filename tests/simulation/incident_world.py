@@ -123,7 +123,7 @@ class World(Orders):
             self.inbox.append(event)
 
     def do_extra(self, rng: random.Random) -> None:
-        """A node joins that nobody asked for."""
+        """A node joins without a request."""
         node = f"node-{len(self.nodes) + 1}"
         self.nodes[node], self.capacity[node] = True, rng.choice([30.0, 100.0])
         self.feed(NodeArrived(at=self.now, node=node), may_plan=False)

@@ -88,7 +88,7 @@ def test_no_thread_is_left(world: World) -> None:
 
 
 def test_a_partition_that_cannot_leave_its_snapshot_fails_the_checkpoint_at_once(world: World) -> None:
-    """It has reached the epoch; nobody waits for an upload that cannot come."""
+    """It has reached the epoch; the driver does not wait for an upload that cannot come."""
     assert world.plan is not None
     node = world.plan.assignment["A[0]"]
     blocked = in_the_way(world.root / "nodes" / node / "snapshots" / "t")

@@ -1,8 +1,8 @@
 """Operators that are not deterministic: whatever fails, all outputs tell of one history.
 
-An operator marks its rows with numbers that it never gives twice, and remembers the last. Whoever passes them
-on must have passed on those that are in the operator's own output, every row of the input must have one, and
-each must follow the one before.
+An operator marks its rows with numbers that it never gives twice, and remembers the last. Filters pass
+these rows on. Their outputs must have the rows of the operator's own output; every row of the input must have
+a mark, and each mark must follow the one before.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Marker(Operator):
 
 
 def pipeline(source: Path) -> Topology:
-    """Two sources, each with a parser; a marker with two partitions; two who pass on, one of each other."""
+    """Two sources, each with a parser; a marker with two partitions; filters A, B behind it, C behind A."""
 
     def passes(name: str, upstream: str, **more: Any) -> dict[str, Any]:
         inputs = [{"from": upstream, "partitioning": "full", "key": "key"}]

@@ -39,7 +39,7 @@ def test_every_incident_ends_and_everything_runs_again(seed: int, schedule: list
 def test_schedules_that_once_failed(seed: int) -> None:
     """164: one node more was asked for in place of a node that had come back, given up and asked for again,
     for ever. 1834: what was left did not fit on a node like its home, so such nodes were asked for without
-    end (somebody had deployed it there anew in the middle of the incident)."""
+    end (a user had deployed the topology there again in the middle of the incident)."""
     run_schedule(seed)
 
 

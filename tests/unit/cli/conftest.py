@@ -1,8 +1,8 @@
 """The seeded web server, tokens of each role, and `resurge` to be run against it.
 
 The server is a process of its own with a database of its own: an incident whose second wave waits for an
-approval. What is asked of incidents is carried out there by the coordinator's code; nobody carries out what
-is asked of topologies and nodes, so those operations stay pending.
+approval. What is asked of incidents is carried out there by the coordinator's code; no process carries
+out what is asked of topologies and nodes, so those operations stay pending.
 """
 
 from __future__ import annotations

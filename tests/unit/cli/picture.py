@@ -1,7 +1,7 @@
 """The picture of docs/cli.md: `python -m tests.unit.cli.picture docs/images/watch.svg`.
 
-`resurge watch` as it shows the seeded demo in the middle of a recovery, exported by rich. Fonts are those of
-whoever looks at it: nothing is loaded from elsewhere.
+`resurge watch` as it shows the seeded demo in the middle of a recovery, exported by rich. Its fonts are
+those of the browser that shows it: nothing is loaded from elsewhere.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def newest(rest: httpx.Client) -> int:
 
 
 class Terminal:
-    """`resurge` on a pseudo-terminal, as somebody at a keyboard has it. `screen` is what can be seen."""
+    """`resurge` on a pseudo-terminal, as a user at a keyboard has it. `screen` is what the user sees."""
 
     def __init__(
         self, *arguments: str, variables: dict[str, str], columns: int = 100, rows: int = 40

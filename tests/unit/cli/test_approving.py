@@ -48,10 +48,9 @@ def test_what_is_proposed_is_approved(resurge: Resurge, rest: httpx.Client) -> N
     assert rest.get("incidents/2/").json()["proposals"]["hashtags"]["proposal"] != proposal
 
 
-def test_a_plan_that_was_overtaken_is_not_approved_without_a_word(
-    resurge: Resurge, rest: httpx.Client
-) -> None:
-    """Nobody looks at incidents here but whoever carries out an order: priorities may change unnoticed."""
+def test_an_outdated_plan_is_not_approved_silently(resurge: Resurge, rest: httpx.Client) -> None:
+    """No worker looks at incidents here, so a changed priority does not change the proposal until an approval
+    is carried out."""
     proposal = rest.get("incidents/2/").json()["proposals"]["hashtags"]
     rows = rest.get("topologies/hashtags/queries/?limit=100").json()["results"]
     down = [row["partition"] for row in rows if row["status"] == "failed"]

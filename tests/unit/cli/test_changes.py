@@ -140,7 +140,7 @@ def test_an_answer_that_is_lost_is_one_operation(
 
 
 def test_an_operation_that_fails(resurge: Resurge, database: Callable[..., list[Any]]) -> None:
-    # Nobody carries this one out; what the recovery worker would write is written here.
+    # No worker carries this one out; what the recovery worker would write is written here.
     started = resurge("nodes", "fail", "node-3", *WHY, "--yes", "--no-wait").json["id"]
 
     def fail() -> None:
@@ -352,21 +352,21 @@ def test_signing_in_keeps_a_token_that_works(
     file = tmp_path / "token"
     file.write_text("0" * 64)
     url, config = variables["RESURGE_URL"], Path(variables["RESURGE_CONFIG"])
-    nobody = {"RESURGE_URL": "", "RESURGE_TOKEN": ""}
-    assert resurge("whoami", **nobody).code == 2
-    wrong = resurge("login", url, "--token-file", str(file), **nobody)
+    signed_out = {"RESURGE_URL": "", "RESURGE_TOKEN": ""}
+    assert resurge("whoami", **signed_out).code == 2
+    wrong = resurge("login", url, "--token-file", str(file), **signed_out)
     assert wrong.code == 4
     assert not config.exists()
     file.write_text(tokens["viewer"] + "\n")
-    done = resurge("login", url + "/", "--token-file", str(file), **nobody)
+    done = resurge("login", url + "/", "--token-file", str(file), **signed_out)
     assert (done.code, done.err) == (0, "")
     assert done.json == {"username": "viewer", "role": "viewer", "url": url, "configured_in": str(config)}
     assert stat.S_IMODE(config.stat().st_mode) == 0o600
-    assert resurge("whoami", **nobody).json == done.json
-    assert resurge("login", url, **nobody).code == 2, "nobody can be asked for it"
-    assert resurge("logout", **nobody).code == 0
+    assert resurge("whoami", **signed_out).json == done.json
+    assert resurge("login", url, **signed_out).code == 2, "there is no terminal to ask on"
+    assert resurge("logout", **signed_out).code == 0
     assert not config.exists()
-    assert resurge("logout", **nobody).code == 0
+    assert resurge("logout", **signed_out).code == 0
 
 
 def test_the_server_refuses_a_what_if_while_something_is_down(resurge: Resurge) -> None:

@@ -71,7 +71,7 @@ def test_names_of_webhooks_are_for_administrators(
         assert complete("webhooks", "show", "b", **administrator) == ["beeper"]
         assert complete("webhooks", "show", "b") == []
         assert complete("webhooks", "delivery", "beeper", "", **administrator) == [delivery["id"]]
-        assert complete("webhooks", "redeliver", "nobody", "", **administrator) == []
+        assert complete("webhooks", "redeliver", "missing", "", **administrator) == []
     finally:
         rest.delete(f"webhooks/{made['id']}/?reason=over")
 

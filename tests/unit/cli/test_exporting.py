@@ -60,7 +60,7 @@ def test_nothing_is_written_where_there_is_nothing(
     file = tmp_path / "incident.md"
     file.write_text("an older one")
     assert resurge("incidents", "export", "99", "--to", str(file)).code == 6
-    # Somebody else's server answers everything with a page.
+    # A server that is not Resurge answers everything with a page.
     monkeypatch.setattr(Rest, "_require_success", lambda *_: None)
     other = resurge("incidents", "export", "99", "--to", str(file))
     assert (other.code, "does not answer as a Resurge server does" in other.err) == (3, True)

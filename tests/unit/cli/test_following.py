@@ -154,7 +154,7 @@ def test_a_silent_line_is_given_up(target: Target, wire: Wire, monkeypatch: pyte
         assert "nothing was heard" in until(stream, Lost).why
 
 
-def test_nobody_there(tokens: dict[str, str]) -> None:
+def test_a_server_that_does_not_answer(tokens: dict[str, str]) -> None:
     with closing(EventStream(Target(f"http://127.0.0.1:{free_port()}", "t", ""), 0)) as stream:
         first = until(stream, Lost)
         assert "refused" in first.why

@@ -46,8 +46,8 @@ def test_a_destructive_change_is_explained_asked_about_and_followed(
 def test_a_token_is_asked_for_and_not_echoed(
     variables: dict[str, str], tokens: dict[str, str], server: Server
 ) -> None:
-    nobody = {**variables, "RESURGE_URL": "", "RESURGE_TOKEN": ""}
-    with Terminal("login", server.url, variables=nobody) as terminal:
+    signed_out = {**variables, "RESURGE_URL": "", "RESURGE_TOKEN": ""}
+    with Terminal("login", server.url, variables=signed_out) as terminal:
         terminal.until(f"Token for {server.url}:")
         terminal.type(tokens["viewer"] + "\n")
         terminal.end()
@@ -70,7 +70,7 @@ def test_watching_through_a_cut(
         wire.cut()
         terminal.until("▲ reconnecting")
         priority = 9 if columns > 100 else 8
-        body = {"priorities": {"O5[0]": priority}, "reason": "while nobody could see it"}
+        body = {"priorities": {"O5[0]": priority}, "reason": "during the interruption"}
         assert rest.patch("topologies/hashtags/queries/", json=body).status_code == 200
         wire.down = False
         terminal.until(f"O5[0] ✗ failed priority {priority}")

@@ -76,7 +76,7 @@ def test_lists_and_tables(hooks: Hook, rest: httpx.Client, pager: dict[str, Any]
     table = hooks("list", "-o", "table").out
     assert "● enabled" in table
     assert "https://hooks.example.org" in table
-    assert "s3cret" not in table, "somebody may be looking over the shoulder"
+    assert "s3cret" not in table, "other people may see the screen"
     shown = hooks("show", str(pager["id"]), "-o", "table").out
     assert ADDRESS in shown
     assert "incident.opened, node.lost" in shown
@@ -178,7 +178,7 @@ def test_a_test_is_followed_to_its_end(
     path = f"webhooks/{pager['id']}/deliveries/"
 
     def deliver() -> None:
-        # Nobody sends it; what the worker would write is written here.
+        # No worker sends it; what the worker would write is written here.
         eventually(lambda: rest.get(path).json()["results"], "a delivery")
         database(
             "UPDATE webhooks_delivery SET state = ?, status = ?, error = ?, ended_at = created_at",

@@ -78,5 +78,5 @@ def test_a_replication_plan_is_read(running: dict[str, str], capsys: pytest.Capt
     out, err = capsys.readouterr()
     assert "1 of 3 queries would continue with replicas of 3 of 7 partitions" in err
     assert out.splitlines()[0].split()[:4] == ["STEP", "PARTITION", "FIDELITY", "GAIN"]
-    assert main(["topologies", "replication-plan", "nobody"]) != 0
-    assert "there is no topology 'nobody'" in capsys.readouterr().err
+    assert main(["topologies", "replication-plan", "missing"]) != 0
+    assert "there is no topology 'missing'" in capsys.readouterr().err

@@ -46,7 +46,7 @@ def topology(nodes: list[Node]) -> Topology:
 
 
 def user_of(role: str | None) -> Any:
-    user = get_user_model().objects.create_user(role or "nobody", password="secret-for-tests")
+    user = get_user_model().objects.create_user(role or "roleless", password="secret-for-tests")
     if role:
         user.groups.add(Group.objects.get(name=role))
     return user
@@ -69,5 +69,5 @@ def operator(db: None) -> APIClient:
 
 
 @pytest.fixture
-def stranger(db: None) -> APIClient:
+def roleless(db: None) -> APIClient:
     return client_of(None)

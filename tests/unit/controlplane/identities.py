@@ -1,4 +1,4 @@
-"""Everybody who may knock at the channel: each with the session and the token they would have."""
+"""Every kind of caller: each with the session and the token that it would have."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from django.test import Client
 from django.utils import timezone
 from knox.models import AuthToken
 
-NOBODY = ("anonymous", "expired", "revoked", "inactive")
-"""Known to nobody, or not any more."""
+UNKNOWN = ("anonymous", "expired", "revoked", "inactive")
+"""The server does not know them, or not any more."""
 
-RANK = {**dict.fromkeys(NOBODY, 0), "stranger": 1, "viewer": 2, "operator": 3, "administrator": 4}
-"""A stranger is somebody with an account and without a role."""
+RANK = {**dict.fromkeys(UNKNOWN, 0), "roleless": 1, "viewer": 2, "operator": 3, "administrator": 4}
+"""Name to rank. `roleless` is a user without a role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def identity(name: str) -> Identity:
         user = User.objects.create_superuser(name)
     else:
         user = User.objects.create_user(name)
-        if name != "stranger":
+        if name != "roleless":
             user.groups.add(Group.objects.get_or_create(name=role)[0])
     page = Client()
     row, token = AuthToken.objects.create(user=user)

@@ -123,7 +123,7 @@ WRITES: dict[tuple[str, str], Write] = {
         reasoned=False,
     ),
 }
-"""Method and route below ``/api/v1/``. Whoever adds an address adds its line here."""
+"""Method and route below ``/api/v1/``. A new address needs its line here."""
 
 
 def installation_fill(topology: Topology) -> Callable[[str], dict[str, str]]:

@@ -243,8 +243,8 @@ async def closed_with(user: Any) -> int:
 
 async def test_who_may_listen() -> None:
     assert await closed_with(AnonymousUser()) == 4401
-    nobody = await sync_to_async(User.objects.create_user)("nobody", password="x")
-    assert await closed_with(nobody) == 4403
+    roleless = await sync_to_async(User.objects.create_user)("roleless", password="x")
+    assert await closed_with(roleless) == 4403
 
 
 async def test_a_socket_ends_with_its_session(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What listeners share stays whole, whoever comes and goes in whatever moment."""
+"""What listeners share stays whole, whichever listeners come and go at whatever moment."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_the_last_listener_leaves_in_the_moment_of_a_hint(table: Table, mo
     assert follower.done()
 
 
-async def test_whoever_reads_at_the_same_time_keeps_events_once(table: Table) -> None:
+async def test_readers_at_the_same_time_keep_events_once(table: Table) -> None:
     events = EventFeed()
     table.last = 3 * feed.BATCH
     await asyncio.gather(events._advance(), events._advance())

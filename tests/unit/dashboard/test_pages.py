@@ -113,7 +113,7 @@ def test_every_page_is_the_shell(path: str, admin_client: Client) -> None:
 @pytest.mark.django_db
 def test_signing_in_and_being_refused_share_their_head(client: Client) -> None:
     entrance = client.get("/login/")
-    client.force_login(User.objects.create_user("nobody"))
+    client.force_login(User.objects.create_user("roleless"))
     refused = client.get("/")
     assert (entrance.status_code, refused.status_code) == (200, 403)
     pages = [response.content.decode() for response in (entrance, refused)]

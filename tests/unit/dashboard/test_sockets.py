@@ -74,7 +74,7 @@ def token_of(who: Identity) -> Headers:
 
 
 @pytest.mark.parametrize("name", RANK)
-async def test_everybody_hears_what_their_role_permits(name: str) -> None:
+async def test_each_identity_hears_what_its_role_permits(name: str) -> None:
     await sync_to_async(publish)()
     who = await sync_to_async(identity)(name)
     expected = "listens" if who.rank >= RANK["viewer"] else FORBIDDEN if who.rank else UNAUTHENTICATED

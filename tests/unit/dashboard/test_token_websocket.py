@@ -58,7 +58,7 @@ def bearer(token: str) -> tuple[bytes, bytes]:
 
 async def test_a_token_of_a_viewer_may_listen(viewer: User) -> None:
     _, token = await sync_to_async(AuthToken.objects.create)(user=viewer)
-    # A browser cannot be made to send a token, so whoever has one need not say which page it is.
+    # No page can make a browser send a token, so a client with a token need not name its page.
     async with opened(bearer(token)) as socket:
         assert (await socket.receive_output(3))["type"] == "websocket.accept"
         await socket.send_input({"type": "websocket.receive", "text": '{"type": "nonsense"}'})
@@ -79,8 +79,8 @@ async def test_an_expired_token_is_refused(viewer: User) -> None:
 
 
 async def test_a_token_without_a_role_is_refused() -> None:
-    nobody = await sync_to_async(User.objects.create_user)("nobody")
-    _, token = await sync_to_async(AuthToken.objects.create)(user=nobody)
+    roleless = await sync_to_async(User.objects.create_user)("roleless")
+    _, token = await sync_to_async(AuthToken.objects.create)(user=roleless)
     async with opened(ORIGIN, bearer(token)) as socket:
         assert await close_code(socket) == 4403
 

@@ -46,7 +46,7 @@ def worked_out(kind: type) -> bool:
 
 
 @pytest.mark.parametrize("name", [*modules()])
-def test_whoever_has_loaded_a_record_can_decode_it_in_threads(name: str) -> None:
+def test_a_loaded_record_can_be_decoded_in_threads(name: str) -> None:
     module = importlib.import_module(name)
     defined = {
         one

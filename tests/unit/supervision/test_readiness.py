@@ -23,7 +23,7 @@ def test_waiting_returns_the_time_it_took() -> None:
     assert wait_until(lambda: next(answers), what="it", timeout=5, pause=0.01) >= 0.02
 
 
-def test_nobody_listens() -> None:
+def test_a_port_without_a_listener() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""The role matrix: every address, every method, everybody. An address without an entry here fails."""
+"""The role matrix: every address, every method, every identity. An address without an entry here fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from tests.unit.controlplane.addresses import ADMIN, METHODS, REST, Address, add
 from tests.unit.controlplane.identities import RANK, Identity, identity
 from tests.unit.controlplane.writes import WRITES, installation_fill
 
-ANYBODY, NOBODY = 0, 9
+PUBLIC, REFUSED = 0, 9
+"""Ranks for what needs no identity, and for what no identity may ask."""
+
 READS = {
     "audit/",
     "audit/choices/",
@@ -68,15 +70,15 @@ GUARDED_READS = {
 """The same, for administrators."""
 
 PAGES: dict[str, dict[str, int]] = {
-    "healthz": dict.fromkeys(METHODS, ANYBODY),
-    "readyz": dict.fromkeys(METHODS, ANYBODY),
+    "healthz": dict.fromkeys(METHODS, PUBLIC),
+    "readyz": dict.fromkeys(METHODS, PUBLIC),
     "metrics": {"GET": RANK["viewer"]},
-    "login/": dict.fromkeys(METHODS, ANYBODY),
-    "logout/": {"POST": ANYBODY},
+    "login/": dict.fromkeys(METHODS, PUBLIC),
+    "logout/": {"POST": PUBLIC},
     "": {"GET": RANK["viewer"]},
     "{path}": {"GET": RANK["viewer"]},
 }
-"""Outside of REST and the admin site: the least rank by method; one that is missing is for nobody."""
+"""Outside of REST and the admin site: the least rank by method; a missing method is refused to all."""
 
 OURS = [address for address in addresses() if not address.route.startswith(ADMIN)]
 SITE = [address for address in addresses() if address.route.startswith(ADMIN)]
@@ -95,14 +97,14 @@ def values(topology: Topology) -> Any:
 
 
 @pytest.fixture
-def everybody(values: Any) -> list[Identity]:
+def identities(values: Any) -> list[Identity]:
     return [identity(name) for name in RANK]
 
 
 def needed(address: Address, method: str) -> int:
     """The least rank that this may be asked with."""
     if not address.route.startswith(REST):
-        return PAGES[address.route].get(method, NOBODY)
+        return PAGES[address.route].get(method, REFUSED)
     route = address.route.removeprefix(REST)
     if route == "{anything}":
         return RANK["viewer"]
@@ -111,7 +113,7 @@ def needed(address: Address, method: str) -> int:
     if method == "GET" and route in GUARDED_READS:
         return RANK["administrator"]
     write = WRITES.get((method, route))
-    return NOBODY if write is None else RANK[write.role]
+    return REFUSED if write is None else RANK[write.role]
 
 
 def test_every_address_has_its_entry() -> None:
@@ -121,7 +123,7 @@ def test_every_address_has_its_entry() -> None:
     assert found - {REST + "{anything}"} == known
     for address in OURS:
         if address.route.startswith(REST) and address.route != REST + "{anything}":
-            entered = {method for method in METHODS if needed(address, method) != NOBODY}
+            entered = {method for method in METHODS if needed(address, method) != REFUSED}
             assert entered == address.methods, address.route
 
 
@@ -171,14 +173,14 @@ def resource(address: Address) -> str:
 
 
 @pytest.mark.parametrize("part", sorted({resource(address) for address in OURS}))
-def test_nobody_gets_beyond_their_role(part: str, everybody: list[Identity], values: Any) -> None:
+def test_no_identity_gets_beyond_its_role(part: str, identities: list[Identity], values: Any) -> None:
     wrong = []
     for address in OURS:
         if resource(address) != part:
             continue
         for method in METHODS:
             least = needed(address, method)
-            for who in everybody if least != NOBODY else (everybody[0], everybody[-1]):
+            for who in identities if least != REFUSED else (identities[0], identities[-1]):
                 for program in (True, False):
                     response, changed = ask(
                         who, address, method, values, program=program, allowed=who.rank >= least
@@ -195,14 +197,14 @@ def verdict(
     """Whether that was the right answer."""
     status: int = response.status_code
     rest = address.route.startswith(REST) or address.route == "metrics"
-    if least == ANYBODY:
+    if least == PUBLIC:
         return status < 500
     if who.rank >= least and (rest or not program):
-        # There is nothing at the catch-all, and whoever may look learns so.
+        # There is nothing at the catch-all, and an identity that may read is told so.
         return status < 300 or (address.route == REST + "{anything}" and status == 404)
     if changed:
         return False
-    if status == 405 and least == NOBODY:
+    if status == 405 and least == REFUSED:
         return True
     sent_to_sign_in = status == 302 and response["Location"].startswith("/login/?next=")
     if not rest:
@@ -212,13 +214,13 @@ def verdict(
     return status == 403
 
 
-def test_the_admin_site_is_for_whoever_has_a_role(everybody: list[Identity], values: Any) -> None:
+def test_the_admin_site_needs_a_role(identities: list[Identity], values: Any) -> None:
     places = {"object_id": "1", "content_type_id": "1", "app_label": "topologies", "url": "x", "id": "1"}
     wrong = []
     for address in SITE:
         path = address.path({**places, "token_key": "x"})
         for method in ("GET", "POST"):
-            for who in everybody:
+            for who in identities:
                 with transaction.atomic(), CaptureQueriesContext(connection) as queries:
                     response = who.page.generic(method, path, b"{}", content_type="application/json")
                     transaction.set_rollback(True)
@@ -231,6 +233,6 @@ def test_the_admin_site_is_for_whoever_has_a_role(everybody: list[Identity], val
                     right = right and not changed_by(queries)
                 if not right:
                     wrong.append((method, path, who.name, status))
-    with_token = everybody[-1].program.get("/admin/")
+    with_token = identities[-1].program.get("/admin/")
     assert with_token.status_code == 302, "a token is not for the admin site"
     assert not wrong

@@ -29,7 +29,7 @@ ROLES = ("viewer", "operator", "administrator")
 
 @pytest.fixture
 def browser(db: None) -> Callable[[str | None], Client]:
-    """A signed-in browser of somebody with that role."""
+    """A browser in which a user with that role is signed in."""
     made: dict[str | None, Client] = {}
 
     def of(role: str | None) -> Client:

@@ -41,7 +41,7 @@ def test_values_in_force_and_where_they_come_from() -> None:
     assert values("viewer", {})["RESURGE_WEBHOOK_NETWORKS"] == ("none", False)
 
 
-def test_no_secret_is_shown_to_anybody_and_hosts_only_to_administrators() -> None:
+def test_no_secret_is_shown_and_hosts_only_to_administrators() -> None:
     variables = {
         "RESURGE_SECRET_KEY": "hush-key",
         "RESURGE_DATABASE_URL": "postgres://ada:hush-db@db.example/resurge",

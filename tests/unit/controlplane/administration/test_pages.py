@@ -150,7 +150,7 @@ def test_django_s_second_log_stays_empty(browser: Browser, everything: Topology)
     assert not LogEntry.objects.exists()
 
 
-def test_somebody_s_own_password_is_audited(db: None) -> None:
+def test_a_change_of_the_own_password_is_audited(db: None) -> None:
     user = user_of("viewer")
     client = Client()
     client.force_login(user)

@@ -73,7 +73,7 @@ def test_one_is_set_up_and_its_secret_shown_once(client: Client, topology: Topol
         ({"url": "gopher://example.org"}, "must begin with https"),
         ({"kinds": []}, "This field is required"),
         ({"kinds": ["topology.metrics"]}, "Select a valid choice"),
-        ({"topologies": ["nobody"]}, "Select a valid choice"),
+        ({"topologies": ["missing"]}, "Select a valid choice"),
     ],
 )
 def test_what_cannot_be_keeps_the_form(client: Client, fields: dict[str, Any], message: str) -> None:

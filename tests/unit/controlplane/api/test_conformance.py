@@ -104,7 +104,7 @@ def cases(draw: st.DrawFn, operation: Any, known: dict[str, list[str]]) -> Any:
 @pytest.mark.parametrize("resource", OPERATIONS)
 def test_every_answer_is_documented(resource: str, installation: dict[str, list[str]]) -> None:
     application = get_wsgi_application()
-    # A client that asks for compression undoes it before anybody reads the answer; this one cannot.
+    # The client of these tests cannot undo a compression.
     headers = {"Authorization": installation["authorization"][0], "Accept-Encoding": "identity"}
 
     def answers(case: Any) -> None:

@@ -19,7 +19,7 @@ from controlplane.topologies.models import Topology
 from host.environment import InvalidEnvironment, Rate, read
 from tests.unit.controlplane.identities import identity
 
-PASSWORD = "a-long-secret-nobody-guesses"
+PASSWORD = "a-long-secret-for-tests"
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def ann(db: None) -> User:
     return User.objects.create_superuser("ann", password=PASSWORD)
 
 
-def test_guessing_is_stopped_and_nobody_else_is(ann: User, caplog: pytest.LogCaptureFixture) -> None:
+def test_guessing_is_stopped_and_no_other_client_is(ann: User, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     guesser = Client(REMOTE_ADDR="192.0.2.7")
     for attempt in range(settings.AXES_FAILURE_LIMIT - 1):
@@ -77,7 +77,7 @@ def test_the_admin_site_asks_for_no_password_itself(ann: User) -> None:
     assert (posted.status_code, posted["Location"]) == (302, "/login/?next=/admin/")
     assert sign_in(client, PASSWORD).status_code == 302
     assert client.get("/admin/").status_code == 200
-    refused = identity("stranger").page.get("/admin/", follow=True)
+    refused = identity("roleless").page.get("/admin/", follow=True)
     assert (refused.status_code, b"no role" in refused.content) == (403, True)
 
 
@@ -91,7 +91,7 @@ def test_an_address_may_try_so_often(ann: User, limited: Any) -> None:
     assert sign_in(Client(REMOTE_ADDR="192.0.2.8"), PASSWORD).status_code == 302
 
 
-def test_whoever_is_unknown_is_told_to_wait(db: None, limited: Any) -> None:
+def test_an_unknown_client_is_told_to_wait(db: None, limited: Any) -> None:
     limited(rate_limit_anonymous=Rate(2, 60), rate_limit_token=Rate(50, 60), rate_limit_page=Rate(50, 60))
     client = APIClient()
     wrong = APIClient(headers={"Authorization": "Bearer " + "0" * 64})
@@ -102,7 +102,7 @@ def test_whoever_is_unknown_is_told_to_wait(db: None, limited: Any) -> None:
     assert refused.json()["errors"][0]["message"].startswith("Request was throttled")
     assert wrong.get("/api/v1/me/").status_code == 429
     who = identity("viewer")
-    assert who.program.get("/api/v1/me/").status_code == 200, "the same address, and somebody known"
+    assert who.program.get("/api/v1/me/").status_code == 200, "the same address, with a valid token"
     assert who.page.get("/api/v1/me/").status_code == 200
     assert Client().get("/healthz").status_code == 200
 

@@ -68,7 +68,11 @@ def _broken(change: Any) -> dict[str, Any]:
         (lambda o, s: o[2].update(priority=11), "operators[2].priority", "<= 10"),
         (lambda o, s: o[1].update(inputs=[{"from": "O0"}]), "operators", "cycle without a `feedback` stream"),
         (lambda o, s: o[3].update(name="O0"), "operators[3].name", "already operators[2]"),
-        (lambda o, s: o[3].update(inputs=[{"from": "Nobody"}]), "operators[3].inputs[0].from", "no operator"),
+        (
+            lambda o, s: o[3].update(inputs=[{"from": "Missing"}]),
+            "operators[3].inputs[0].from",
+            "no operator",
+        ),
         (lambda o, s: o[0].update(params={"rate": -1}), "operators[0].params", "rate must be"),
         (lambda o, s: s.update(name="Not A Name"), "name", "small letter"),
         (lambda o, s: s.update(operators=[]), "operators", "at least one"),
@@ -125,7 +129,7 @@ def test_actions_need_a_reason_and_a_known_topology(
 ) -> None:
     response = operator.post(f"{API}/topologies/counts/{action}/", {})
     assert (response.status_code, list(errors(response))) == (400, ["reason"])
-    assert operator.post(f"{API}/topologies/nobody/{action}/", WHY).status_code == 404
+    assert operator.post(f"{API}/topologies/missing/{action}/", WHY).status_code == 404
 
 
 def test_deployment_answers_202_with_an_operation(operator: APIClient, topology: Topology) -> None:
@@ -194,12 +198,12 @@ def test_a_query_priority_is_writable(operator: APIClient, topology: Topology) -
     assert unknown.status_code == 404
 
 
-def test_roles(viewer: APIClient, stranger: APIClient, topology: Topology) -> None:
+def test_roles(viewer: APIClient, roleless: APIClient, topology: Topology) -> None:
     assert viewer.get(f"{API}/topologies/").status_code == 200
     assert viewer.get(f"{API}/snapshot/").status_code == 200
     assert viewer.post(f"{API}/topologies/counts/deploy/", WHY).status_code == 403
     assert viewer.patch(f"{API}/topologies/counts/queries/O0[0]/", {"priority": 2, **WHY}).status_code == 403
-    assert stranger.get(f"{API}/topologies/").status_code == 403
+    assert roleless.get(f"{API}/topologies/").status_code == 403
     assert APIClient().get(f"{API}/topologies/").status_code == 401
     assert viewer.get(f"{API}/me/").json() == {"username": "viewer", "role": "viewer"}
 
@@ -296,7 +300,7 @@ def test_availability_over_time(operator: APIClient, topology: Topology) -> None
     assert [row["available"] for row in operator.get(path).json()["results"]] == [3, 1]
     assert operator.get(f"{path}?since=2100-01-01T00:00:00Z").json()["results"] == []
     assert operator.get(f"{path}?since=yesterday").status_code == 400
-    assert operator.get(f"{API}/topologies/nobody/availability/").status_code == 404
+    assert operator.get(f"{API}/topologies/missing/availability/").status_code == 404
 
 
 def test_errors_of_the_framework_have_the_same_shape(operator: APIClient) -> None:

@@ -79,7 +79,7 @@ def test_numbering_goes_on_after_a_lost_counter() -> None:
 
 
 def test_processes_number_in_commit_order_without_gaps(tmp_path: Path) -> None:
-    """Two writers and a reader on one SQLite file: whoever sees n has seen everything before n."""
+    """Two writers and a reader on one SQLite file: a reader that sees n has seen all before n."""
     environment = {
         **os.environ,
         "RESURGE_HOME": str(tmp_path),

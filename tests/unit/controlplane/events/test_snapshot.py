@@ -61,8 +61,8 @@ def test_those_who_ask_during_a_reading_share_the_next_one() -> None:
         with pytest.raises(ConnectionError):
             first.result(10)
         numbers = {int(one.result(10).text) for one in others}
-    assert numbers == {2}, "nobody got what began before he asked, and it was read once for all"
-    assert shared.get(2).text == b"3", "who asks when something has happened gets a later state"
+    assert numbers == {2}, "all got one reading, which began after they had asked"
+    assert shared.get(2).text == b"3", "a request after an event gets a later state"
 
 
 def test_a_reading_is_the_state_until_something_happens() -> None:
@@ -169,4 +169,4 @@ def test_what_never_changes_is_read_once() -> None:
     assert known.of([1, 2]) == {1: 1, 2: 4}
     assert list(known.of([3, 2]).items()) == [(3, 9), (2, 4)]
     assert known.of([1]) == {1: 1}
-    assert read == [[1, 2], [3], [1]], "what nobody asks for any more is not kept"
+    assert read == [[1, 2], [3], [1]], "what is not asked for any more is not kept"

@@ -35,7 +35,7 @@ def test_every_way_to_write_is_looked_at() -> None:
 
 
 class Asking:
-    """Somebody with the role and a token, and requests in their name."""
+    """A user with the role and a token, and requests by this user."""
 
     def __init__(self, values: Any, write: Write) -> None:
         self.who = identity("administrator" if write.role == "administrator" else "operator")

@@ -78,8 +78,8 @@ def test_policies_are_of_known_topologies_and_for_operators(
     operator: APIClient, viewer: APIClient, topology: Topology
 ) -> None:
     body = {"method": "blocking", **WHY}
-    assert operator.get(f"{API}/topologies/nobody/policy/").status_code == 404
-    assert operator.patch(f"{API}/topologies/nobody/policy/", body).status_code == 404
+    assert operator.get(f"{API}/topologies/missing/policy/").status_code == 404
+    assert operator.patch(f"{API}/topologies/missing/policy/", body).status_code == 404
     assert viewer.get(POLICY).status_code == 200
     assert viewer.patch(POLICY, body).status_code == 403
 

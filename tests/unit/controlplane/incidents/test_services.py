@@ -265,7 +265,7 @@ def test_abort(deployed: Topology) -> None:
     assert incident_get(1).state == "aborted"
     with pytest.raises(Conflict, match="aborted already"):
         incident_order(**order, reason="again")
-    # What is down stays down until somebody asks.
+    # What is down stays down until an operator asks for a recovery.
     incident = recover_now(topology="counts", actor="kim", reason="maintenance is over")
     assert incident.number == 2
     look(incident, *driver(1, "degraded", 10))

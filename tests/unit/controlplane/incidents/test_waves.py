@@ -206,8 +206,8 @@ def test_approval_through_operations(measured: Topology) -> None:
 
 
 def test_what_changed_while_a_plan_was_confirmed(measured: Topology) -> None:
-    """Nobody has looked at the new node yet, so that the old plan is still on the table: confirming it says
-    that it is not carried out, and what is proposed instead."""
+    """The coordinator has not looked at the new node yet, so the old plan is still proposed. Its confirmation
+    answers that it is not carried out, and which plan is proposed instead."""
     topology_policy_set(name="counts", changes={"approval": "approve"}, **BY)
     lose("node-1", "node-2", "node-3")
     node_register(registration=registration("node-5"), at=now())

@@ -45,7 +45,7 @@ def test_heartbeats_are_stored_and_told(nodes: list[Node]) -> None:
     follower.check()
 
 
-def test_statistics_of_nobody_say_nothing(nodes: list[Node]) -> None:
+def test_no_statistics_publish_no_event(nodes: list[Node]) -> None:
     nodes_heartbeat(stats=[], at=AT)
     assert not Event.objects.exists()
 

@@ -83,7 +83,7 @@ def test_what_is_not_asked_for_is_as_the_policy_says(
     assert (answer["planner"], answer["budget"]) == ("structure_aware", 3)
 
 
-def test_a_plan_serves_whoever_asks_the_same(viewer: APIClient, running: Topology) -> None:
+def test_a_plan_serves_all_who_ask_the_same(viewer: APIClient, running: Topology) -> None:
     first = viewer.get(URL, {"budget": 3}).json()
     Partition.objects.update(rows_in_rate=1.0, rows_out_rate=1.0)
     assert viewer.get(URL, {"budget": 3}).json() == first
@@ -156,7 +156,7 @@ def test_what_is_too_large_is_refused(
     assert "for up to 5" in errors(viewer.get(URL))[""]
 
 
-def test_who_may_ask(viewer: APIClient, stranger: APIClient, topology: Topology) -> None:
-    assert viewer.get(URL.replace("counts", "nobody")).status_code == 404
-    assert stranger.get(URL).status_code == 403
+def test_who_may_ask(viewer: APIClient, roleless: APIClient, topology: Topology) -> None:
+    assert viewer.get(URL.replace("counts", "missing")).status_code == 404
+    assert roleless.get(URL).status_code == 403
     assert APIClient().get(URL).status_code == 401

@@ -36,7 +36,7 @@ def test_downstream_of_what_is_down_nothing_flows() -> None:
     assert (found["B[1]"], found["A[1]"]) == ("replaying", "running")
 
 
-def test_a_driver_that_replays_and_names_nobody_means_everybody() -> None:
+def test_a_driver_that_replays_and_names_no_partition_means_all() -> None:
     assert set(states("replaying", behind=()).values()) == {"replaying"}
     assert set(states("restoring", behind=()).values()) == {"restoring"}
     found = states("replaying", behind=("A[1]",))

@@ -166,7 +166,7 @@ def test_the_same_message_twice_changes_nothing(running: Topology) -> None:
     follower.check()
 
 
-def test_earlier_generations_and_strangers_are_ignored(running: Topology) -> None:
+def test_earlier_generations_and_unknown_names_are_ignored(running: Topology) -> None:
     before = Event.objects.count()
     running.applied_generation = 3
     running.save()

@@ -47,7 +47,7 @@ def test_everything_wrong_comes_at_once(operator: APIClient) -> None:
     spec["epoch_interval"] = "soon"
     spec["operators"][1]["params"] = {"pattern": "("}
     spec["operators"][2] |= {"kind": "nonsense", "priority": 11}
-    spec["operators"][3]["inputs"] = [{"from": "Nobody"}]
+    spec["operators"][3]["inputs"] = [{"from": "Missing"}]
     verdict = operator.post(VALIDATE, {"spec": spec}).json()
     assert (verdict["valid"], verdict["topology"]) == (False, None)
     assert paths(verdict) == [

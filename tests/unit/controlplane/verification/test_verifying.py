@@ -79,7 +79,7 @@ class TestHashtags:
         changed = table.column("count").to_pylist()
         changed[5] += 1
         table = table.set_column(3, "count", pa.array(changed))
-        invented = table.slice(0, 1).set_column(2, "key", pa.array(["nobody wrote this"]))
+        invented = table.slice(0, 1).set_column(2, "key", pa.array(["not in the input"]))
         pq.write_table(pa.concat_tables([table.slice(1), table.slice(2, 1), invented]), file)
         verification = verify(home, self.spec, examples=10)
         assert faults(verification) == {"O4[0]": (1, 1, 1, 1)}

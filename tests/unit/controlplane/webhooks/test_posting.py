@@ -129,7 +129,7 @@ def test_a_name_is_resolved_once_and_only_its_permitted_addresses_are_used(
     assert len(receiver.got) == 1
 
 
-def test_a_name_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_no_server_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: Any, **__: Any) -> Any:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 

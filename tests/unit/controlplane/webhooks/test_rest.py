@@ -100,7 +100,7 @@ def test_how_it_does_does_not_stand_in_the_way(
     assert rotated["ETag"] == administrator.get(path)["ETag"] == seen
     webhook_disable(webhook_id=made.id, because="it answered 410 Gone", hint="ask its owner")
     on = administrator.patch(path, {"enabled": True, **WHY}, headers={"If-Match": seen})
-    assert on.status_code == 412, "whoever enables it again has read why it was disabled"
+    assert on.status_code == 412, "a user who enables it again must have read why it was disabled"
 
 
 def test_a_new_webhook_comes_with_its_tag(administrator: APIClient) -> None:
@@ -149,7 +149,7 @@ def test_no_secret_is_shown_twice_or_to_others(administrator: APIClient) -> None
         assert text.removeprefix("whsec_") not in readable
     audit = json.dumps(administrator.get("/api/v1/audit/").json())
     assert "hooks.example.org" in audit
-    assert "s3cret" not in audit, "everybody may read the audit trail"
+    assert "s3cret" not in audit, "every viewer may read the audit trail"
     update = AuditEntry.objects.get(action="webhook.update")
     assert update.before["url"] != update.after["url"], "a change of the path shows"
 
@@ -172,7 +172,7 @@ def test_no_secret_is_shown_twice_or_to_others(administrator: APIClient) -> None
         ({"kinds": ["nonsense"]}, "kinds"),
         ({"kinds": "incident.opened"}, "kinds"),
         ({"kinds": [{"a": 1}]}, "kinds"),
-        ({"topologies": ["nobody"]}, "topologies"),
+        ({"topologies": ["missing"]}, "topologies"),
         ({"topologies": ["x" * 65]}, "topologies"),
         ({"topologies": "counts"}, "topologies"),
         ({"enabled": "perhaps"}, "enabled"),

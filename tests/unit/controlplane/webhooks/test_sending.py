@@ -126,7 +126,9 @@ def test_who_fails_again_and_again_gets_fewer_requests(
     receiver.answers = [200]
     webhook_test(webhook_id=made.id, **BY)
     webhook_send(webhook_id=made.id)
-    assert receiver.got[9].data["type"] == "webhook.test", "whoever asks does not wait for the pause"
+    assert receiver.got[9].data["type"] == "webhook.test", (
+        "a test that a user asks for does not wait for the pause"
+    )
 
 
 def test_events_arrive_in_their_order(made: Made, receiver: Receiver, publish: Publish) -> None:

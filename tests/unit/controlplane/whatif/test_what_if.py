@@ -152,7 +152,7 @@ def test_priorities_can_be_tried_out(viewer: APIClient, running: Topology) -> No
         ({"nodes": ["node-1"], "algorithms": []}, "algorithms", "at least one"),
         ({"nodes": ["node-1"], "algorithms": ["blocking"] * 2}, "algorithms[1]", "named twice"),
         ({"nodes": ["node-1"], "algorithms": ["blocking"] * 9}, "algorithms", "at most 8"),
-        ({"nodes": ["node-1"], "priorities": {"nobody": {"O1[0]": 2}}}, "priorities.nobody", "no topology"),
+        ({"nodes": ["node-1"], "priorities": {"missing": {"O1[0]": 2}}}, "priorities.missing", "no topology"),
         ({"nodes": ["node-1"], "priorities": {"counts": {"X[0]": 2}}}, "priorities.counts.X[0]", "no query"),
         ({"nodes": ["node-1"], "priorities": {"counts": {"O1[0]": 11}}}, "priorities.counts.O1[0]", "10"),
         ({"nodes": ["node-1"], "points": 301}, "points", "300"),
@@ -211,8 +211,8 @@ def test_only_so_many_questions_at_once(
     assert viewer.post(URL, {"nodes": ["node-1"]}).status_code == 200, "the place is free again"
 
 
-def test_roles(stranger: APIClient, running: Topology) -> None:
-    assert stranger.post(URL, {"nodes": ["node-1"]}).status_code == 403
+def test_roles(roleless: APIClient, running: Topology) -> None:
+    assert roleless.post(URL, {"nodes": ["node-1"]}).status_code == 403
     assert APIClient().post(URL, {"nodes": ["node-1"]}).status_code in (401, 403)
 
 

@@ -1,4 +1,4 @@
-"""Which epochs run next: whole epochs, in order, nobody skipped, nobody dragged along for ever."""
+"""Which epochs run next: whole epochs, in order, for every partition that can advance."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run(lane: Lane, progress: dict[str, int], coverage: Coverage) -> dict[str, i
         if partition not in lane.starts:
             continue
         at = lane.starts[partition]
-        assert at <= progress[partition], "nobody starts from a state it has not reached"
+        assert at <= progress[partition], "a partition starts from a state that it has not reached"
         while at < lane.last and all(
             at + 1 in delivered.get((source, partition), set()) for source in TOPOLOGY.upstream(partition)
         ):
@@ -90,7 +90,7 @@ def test_everything_that_can_advance_reaches_the_head(
     limit: int,
     replay: int,
 ) -> None:
-    """Whatever anybody's progress is: restored partitions stand anywhere behind those they feed."""
+    """Whatever the progress of each partition: restored ones stand anywhere behind those they feed."""
     progress = {partition: behind.get(partition, 6) for partition in TOPOLOGY.partitions}
     coverage = Coverage()
     for channel, epochs in runs.items():
@@ -108,7 +108,7 @@ def test_everything_that_can_advance_reaches_the_head(
             assert not blocked & lane.starts.keys()
             after = run(lane, before, coverage)
             progress = {p: max(progress[p], after[p]) for p in progress}
-        assert progress != before, "a job that advances nobody"
+        assert progress != before, "a job that advances no partition"
     assert all(progress[partition] == 12 for partition in TOPOLOGY.partitions if partition not in blocked)
 
 

@@ -92,7 +92,7 @@ def test_a_source_runs_epoch_after_epoch() -> None:
     assert runtime.progress == 5
 
 
-def test_a_batch_from_a_stranger_is_refused() -> None:
+def test_a_batch_from_an_unknown_source_is_refused() -> None:
     runtime: PartitionRuntime[str] = PartitionRuntime("C[0]", ["A[0]"], 0)
     with pytest.raises(ValueError, match=r"C\[0\] does not subscribe to X\[0\]"):
         runtime.handle(Batch("X[0]", 1, ""))

@@ -39,7 +39,7 @@ def plan(generation: int, **changes: Any) -> Plan:
 
 @pytest.fixture
 def run() -> ProgressTracker:
-    """Everybody at epoch 20, checkpoint 10 complete, V lost."""
+    """All partitions at epoch 20, checkpoint 10 complete, V lost."""
     tracker = ProgressTracker(chain(), Position(20, checkpoint=10), dict.fromkeys(chain().partitions, "n1"))
     tracker.set_absent([])
     tracker.take([], {}, head=20)
@@ -59,8 +59,8 @@ def test_a_partition_starts_at_the_newest_checkpoint_whatever_the_plan_says(run:
     assert run.restore == {"V[0]": 10}
 
 
-def test_who_moves_starts_from_the_checkpoint_whatever_the_plan_says(run: ProgressTracker) -> None:
-    """The plan that moved A may have been superseded before anybody applied it."""
+def test_a_moved_partition_starts_from_the_checkpoint_whatever_the_plan_says(run: ProgressTracker) -> None:
+    """The plan that moved A may have been superseded before a driver applied it."""
     run.adopt(plan(3, restore=["V[0]"], assignment={**dict.fromkeys(chain().partitions, "n1"), "A[0]": "n2"}))
     assert run.restore == {"V[0]": 10, "A[0]": 10}
 
@@ -71,7 +71,7 @@ def test_the_first_plan_finds_nothing_on_the_nodes() -> None:
     assert tracker.restore == dict.fromkeys(chain().partitions, 0)
 
 
-def test_with_rollback_everybody_goes_back(run: ProgressTracker) -> None:
+def test_with_rollback_all_partitions_go_back(run: ProgressTracker) -> None:
     run.adopt(plan(2, restore=["V[0]"], checkpoint=10, rollback=True))
     run.set_absent([])
     assert set(run.progress.values()) == {10}
@@ -135,7 +135,7 @@ def test_buffers_of_a_lost_node_do_not_count(run: ProgressTracker) -> None:
     assert not run.coverage.covers(("A[0]", "V[0]"), 11, 20)
 
 
-def test_a_checkpoint_needs_everybody_at_the_same_epoch(run: ProgressTracker) -> None:
+def test_a_checkpoint_needs_all_partitions_at_the_same_epoch(run: ProgressTracker) -> None:
     lanes = run.lanes(head=21, held=(), limit=8, replay=4)
     assert not run.whole(lanes, 21)
     run.set_absent([])

@@ -119,7 +119,7 @@ def test_gone_but_beating_is_only_suspect() -> None:
     assert isinstance(cluster.run(0.5)[0], SuspicionCleared)
 
 
-def test_suspended_session_loses_nobody() -> None:
+def test_suspended_session_loses_no_node() -> None:
     cluster = Cluster("n1", "n2").calm()
     cluster.detector.handle_stimulus(SessionInterrupted(cluster.at))
     cluster.registered.clear()
@@ -159,7 +159,7 @@ def test_driver_evidence_is_faster_than_the_session_and_works_within_grace() -> 
     assert "n1" in lost(cluster.run(LIMITS.session_timeout + 1))
 
 
-def test_absent_partitions_alone_lose_nobody() -> None:
+def test_absent_partitions_alone_lose_no_node() -> None:
     cluster = Cluster("n1", "n2").calm()
     cluster.detector.handle_stimulus(DriverSaw(cluster.at, "demo", frozenset({"n1"}), frozenset({"n2"})))
     assert cluster.run(30) == []
@@ -258,7 +258,9 @@ def test_impossible_transition_tells_the_story() -> None:
         max_size=80,
     )
 )
-def test_any_sequence_is_handled_and_nobody_is_lost_while_deaf(steps: list[tuple[str, int, float]]) -> None:
+def test_any_sequence_is_handled_and_no_node_is_lost_while_suspended(
+    steps: list[tuple[str, int, float]],
+) -> None:
     detector = FailureDetector(LIMITS)
     present: dict[str, NodeRegistration] = {}
     at, deaf = 0.0, True

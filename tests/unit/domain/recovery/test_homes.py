@@ -42,7 +42,7 @@ def test_who_is_in_the_way_makes_room() -> None:
     )
 
 
-def test_the_placement_stays_where_going_home_leaves_somebody_out() -> None:
+def test_the_placement_stays_where_going_home_leaves_a_partition_out() -> None:
     tight = Placement(
         assignment={}, placed={"a": "node-1", "b": "node-2"}, load={"node-1": 60.0, "node-2": 80.0}
     )

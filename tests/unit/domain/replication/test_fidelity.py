@@ -86,7 +86,7 @@ def test_completeness_takes_a_join_for_a_union() -> None:
     for joins in (True, False):
         model = FidelityModel(fork(correlated=joins), RATES)
         assert completeness(model, "A[1]", "B[0]", "J[0]") == 10 / 16
-    # What is produced counts even if nobody can use it, which is where fidelity differs.
+    # Completeness counts tuples that no operator can use; fidelity does not.
     model = FidelityModel(fork(correlated=True), RATES)
     assert completeness(model, "A[0]", "A[1]", "J[0]") == 0.5
     assert fidelity(model, "A[0]", "A[1]", "J[0]") == 0.0

@@ -84,7 +84,7 @@ def best_fidelities(model: FidelityModel) -> list[float]:
 
 @st.composite
 def topologies(draw: st.DrawFn, *, most: int = 9) -> Topology:
-    """Up to five operators and `most` partitions; whatever nobody reads from is an output."""
+    """Up to five operators and `most` partitions; an operator that no other reads is an output."""
     operators: list[OperatorSpec] = []
     left = most
     for number in range(draw(st.integers(2, 5))):

@@ -22,7 +22,7 @@ ONE = BASE.topologies[0]
     [
         ({"failures": ()}, "failures", "name nodes or racks"),
         ({"failures": (Failure(),)}, "failures[0]", "neither nodes nor racks"),
-        ({"failures": (Failure(nodes=("nobody",)),)}, "failures[0].nodes", "no node nobody"),
+        ({"failures": (Failure(nodes=("missing",)),)}, "failures[0].nodes", "no node missing"),
         ({"failures": (Failure(racks=("attic",)),)}, "failures[0].racks", "no rack attic"),
         ({"failures": (Failure(at=-1.0, nodes=("node-1",)),)}, "failures[0].at", "not a moment"),
         ({"arrivals": (10.0, -1.0)}, "arrivals", "at least 0"),

@@ -96,7 +96,7 @@ def test_mistakes_of_shape_and_of_meaning_come_together_and_nothing_follows_from
         {"kind": "union", "parallelism": "two", "inputs": {"from": "S"}},
         "an operator",
         {"name": "9", "kind": "union", "parallelism": 0, "inputs": [{"from": "S", "partitioning": "split"}]},
-        {"name": "C", "kind": "union", "output": "yes", "inputs": [{"from": "Nobody"}, {"key": "x"}]},
+        {"name": "C", "kind": "union", "output": "yes", "inputs": [{"from": "Missing"}, {"key": "x"}]},
         {"name": "D", "kind": "union", "priority": None, "inputs": [{"from": "9", "colour": 1}]},
     ]
     with pytest.raises(TopologyError) as caught:

@@ -1,4 +1,4 @@
-"""Executors get work when they are warm, and somebody who goes away is not waited for."""
+"""Executors get work when they are warm; one that freezes while it is warmed is not waited for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ A, B = ("1", "127.0.1.1"), ("2", "127.0.1.2")
 
 
 def unexpected() -> None:
-    raise AssertionError("nobody has gone away")
+    raise AssertionError("no executor has frozen")
 
 
 def test_a_new_executor_is_ready_once_it_was_warmed() -> None:

@@ -52,7 +52,7 @@ def test_an_error_of_the_job_stays_what_it_is(job: Job, watch: JobWatch) -> None
     assert job.cancelled == 0
 
 
-def test_between_jobs_nobody_is_asked(job: Job, watch: JobWatch) -> None:
+def test_between_jobs_spark_is_not_asked(job: Job, watch: JobWatch) -> None:
     asked = 0
 
     def obsolete() -> bool:

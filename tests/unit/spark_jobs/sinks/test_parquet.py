@@ -103,7 +103,7 @@ def test_unwritable_directory_is_named(tmp_path: Path) -> None:
     assert "writable and has space" in caught.value.hint
 
 
-def test_the_highest_attempt_counts_whoever_writes_last(tmp_path: Path) -> None:
+def test_the_highest_attempt_counts_whichever_is_written_last(tmp_path: Path) -> None:
     """Rows that come out otherwise each time: a node thought dead must not have the last word."""
 
     def keys() -> list[str]:
