@@ -91,7 +91,8 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     """`topologies/<t>/driver`, ephemeral, and a telemetry message. `generation` is the plan applied;
     `head` the newest epoch in the epoch log; `committed` the newest that every partition processed. `absent`
     partitions do not run (their node is lost, or no plan places them); those `behind` run and have not caught
-    up with the ones furthest ahead."""
+    up with the ones furthest ahead. `refused`: generation of the newest plan if the driver cannot apply it,
+    else 0; `restorable`: the checkpoints that a plan may start from, ascending, 0 being the empty state."""
 
     topology: str
     pid: int
@@ -103,6 +104,8 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     checkpoint: int
     absent: list[str] = []
     behind: list[str] = []
+    refused: int = 0
+    restorable: list[int] = []
     error: str = ""
     at: float
 

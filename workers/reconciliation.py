@@ -97,6 +97,8 @@ def observations(facts: dict[str, TopologyFacts]) -> list[Event]:
                     checkpoint=0,
                     absent=frozenset(fact.driver.absent),
                     behind=frozenset(fact.driver.behind),
+                    refused=fact.driver.refused,
+                    restorable=frozenset(fact.driver.restorable),
                 )
             )
     # Checkpoints come last: a driver that has just caught up may be verified by one that is complete.

@@ -1,10 +1,11 @@
-"""Which plan the driver should go over to, and when. Pure."""
+"""Which plan the driver should go over to, and when; which one it cannot. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from domain.execution.instructions import TurnBegun
+from domain.execution.instructions import TellProblem, TurnBegun
 from domain.messages import Plan
 
 # How long to wait for the executors of a plan before running without those that are missing, in seconds.
@@ -12,6 +13,20 @@ START_PATIENCE = 45.0
 PLAN_PATIENCE = 60.0
 # How long a plan that could be adopted may wait for a moment between two epochs.
 CONVENIENCE = 3.0
+
+NONE_KEPT = (
+    "No checkpoint can be restored. Bring back the topology's epoch log and checkpoints from a backup, or "
+    "undeploy it and deploy it again to start from its first tuple."
+)
+
+
+def refusal(plan: Plan, checkpoint: int, restorable: Sequence[int]) -> TellProblem:
+    """What operators are told of a plan whose checkpoint is gone; those in `restorable` are not."""
+    what = f"cannot be applied: checkpoint {checkpoint}, which it starts from, is not kept any more"
+    hint = "An open incident plans again by itself. If there is none, recover the topology now"
+    kept = ", ".join(str(one) for one in restorable if one)
+    hint = f"{hint}, or restore a checkpoint that is kept: {kept}." if kept else f"{hint}."
+    return TellProblem(f"plan {plan.generation}", what, hint if restorable else NONE_KEPT)
 
 
 @dataclass(slots=True)

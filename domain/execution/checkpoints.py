@@ -21,7 +21,7 @@ from domain.messages import (
 
 UPLOAD_TIMEOUT = 60.0
 KEEP = 3
-"""So many complete checkpoints stay in storage."""
+"""So many complete checkpoints stay in storage, besides one that is held."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,9 @@ def complete_checkpoints(newest: LatestCheckpoint | None) -> list[int]:
 class Checkpoints:
     """At most one checkpoint is under way. `interval` is seconds between two starts, the first one after
     `since`. kept: the complete ones of the present history that stay in storage, ascending. highest: of those
-    ever completed. ended: the pending one completed or failed, and what follows from that is still to do."""
+    ever completed. ended: the pending one completed or failed, and what follows from that is still to do.
+    held: the one from which a plan starts that is still to be applied, None without such a plan; it stays,
+    however many newer ones complete."""
 
     topology: str
     partitions: list[str]
@@ -55,6 +57,7 @@ class Checkpoints:
     highest: int = 0
     pending: Pending | None = None
     ended: bool = False
+    held: int | None = None
     _next_at: float = 0.0
     _served: int = 0
 
@@ -143,7 +146,8 @@ class Checkpoints:
         return [self._report(pending, "failed", at, cause=cause)]
 
     def _with(self, pending: Pending) -> list[int]:
-        return [*self.kept, pending.checkpoint][-KEEP:]
+        complete = [*self.kept, pending.checkpoint]
+        return [number for number in complete if number == self.held or number in complete[-KEEP:]]
 
     def _point(self, kept: list[int], generation: int, size: int, at: float) -> PointTo:
         return PointTo(

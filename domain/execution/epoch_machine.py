@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from domain.execution.adoption import PlanAdoption
+from domain.execution.adoption import PlanAdoption, refusal
 from domain.execution.checkpoints import Checkpoints
 from domain.execution.faults import Faults
 from domain.execution.instructions import (
@@ -110,6 +110,8 @@ class EpochMachine:
         self.head, self.final = recorded.head, recorded.final
         self.recorded = recorded.position
         self.generation = recorded.generation
+        # Generation of the newest plan, if it cannot be applied; else 0.
+        self.refused = 0
         self._realtime = realtime
         self._adoption = PlanAdoption(at)
         self._oldest = recorded.oldest
@@ -120,7 +122,7 @@ class EpochMachine:
         # Files of a driver that died may be there.
         self._drop_buffers = True
         self._trim = False
-        self._jobs = self._failures = self._refused = 0
+        self._jobs = self._failures = 0
         self._reported_at = 0.0
         self._news = TurnBegun(at=at, plan=None)
         self._running: Running | None = None
@@ -145,19 +147,54 @@ class EpochMachine:
         self._news = news
         if news.stopped:
             return [End("stopped")]
-        answering = self.plan is not None and self.tracker.answering()
-        hurried = self._realtime and not self.final and answering
-        plan = self._adoption.due(news, self.plan, hurried=hurried, next_due=self._next_due)
+        told = self._judge(news.plan)
+        return [*told, *self._follow(news)]
+
+    def _judge(self, plan: Plan | None) -> list[Instruction]:
+        """Whether a plan that is still to be applied can be. What it starts from is held until it is; if that
+        was not kept, the plan is refused for good, and told so once: only a newer plan can help."""
+        known = plan is None or plan.generation <= self.generation
+        self.checkpoints.held = None
+        if plan is None or known:
+            self.refused = 0
+            return []
+        origin, restorable = self.tracker.origin(plan), self._restorable()
+        if origin in restorable:
+            self.refused, self.checkpoints.held = 0, origin
+            return []
+        if self.refused == plan.generation:
+            return []
+        self.refused = plan.generation
+        fields = {"generation": plan.generation, "checkpoint": origin}
+        return [refusal(plan, origin, restorable), Note("plan refused", fields, warning=True)]
+
+    def _restorable(self) -> list[int]:
+        """The checkpoints of the present history whose later epochs are all in the log, 0 being the empty
+        state; ascending."""
+        known = {0, self.tracker.checkpoint, *self.checkpoints.kept}
+        return sorted(one for one in known if one >= self.head or one + 1 >= self._oldest)
+
+    def _follow(self, news: TurnBegun) -> list[Instruction]:
+        """Go over to the newest plan when that can be done, and place tasks by the one in force."""
+        plan = self._as_recorded() if self.refused else self._due(news)
         done = self._adopt(plan, news) if plan is not None else []
         return (
             [*done, PlaceTasks(self.plan)] if self.plan is not None else [*done, *self._plan_epochs(news.at)]
         )
 
+    def _due(self, news: TurnBegun) -> Plan | None:
+        answering = self.plan is not None and self.tracker.answering()
+        hurried = self._realtime and not self.final and answering
+        return self._adoption.due(news, self.plan, hurried=hurried, next_due=self._next_due)
+
+    def _as_recorded(self) -> Plan | None:
+        """What a driver that was started anew goes on with where the newest plan cannot be applied."""
+        if self.plan is not None or not self.tracker.homes:
+            return None
+        return Plan(generation=self.generation, kind="recover", assignment=dict(self.tracker.homes))
+
     def _adopt(self, plan: Plan, news: TurnBegun) -> list[Instruction]:
         known = plan.generation <= self.generation
-        origin = self.tracker.origin(plan)
-        if not known and origin < self.head and origin + 1 < self._oldest:
-            return self._refuse(plan)
         self._adoption.adopted()
         self.plan = plan
         self.tracker.adopt(plan, refresh=not known)
@@ -178,18 +215,6 @@ class EpochMachine:
             LookAgain(),
             *self.checkpoints.fail(f"superseded by plan {plan.generation}", news.at),
             Note("plan adopted", fields),
-        ]
-
-    def _refuse(self, plan: Plan) -> list[Instruction]:
-        if self._refused == plan.generation:
-            return []
-        self._refused = plan.generation
-        return [
-            TellProblem(
-                f"plan {plan.generation}",
-                f"checkpoint {plan.checkpoint} is older than the epoch log, which begins after it",
-                f"Restore checkpoint {self.tracker.checkpoint} or a later one instead.",
-            )
         ]
 
     def _placed(self, event: TasksPlaced) -> list[Instruction]:
@@ -405,6 +430,8 @@ class EpochMachine:
             done.append(RecordPosition(self.recorded, durable=True))
         kept = list(self.checkpoints.kept)
         below = min(kept[0] if kept else 0, self.recorded.committed)
+        if self.checkpoints.held is not None:
+            below = min(below, self.checkpoints.held)
         self._oldest = max(self._oldest, min(below, self.head))
         return [*done, Retire(kept, below, self.checkpoints.latest)]
 
@@ -447,6 +474,8 @@ class EpochMachine:
             checkpoint=self.checkpoints.latest,
             absent=sorted(self.tracker.absent) if planned else [],
             behind=self.tracker.behind(self.head) if planned else [],
+            refused=self.refused,
+            restorable=self._restorable(),
             error=self.faults.first,
         )
 

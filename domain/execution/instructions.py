@@ -208,13 +208,16 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
-    """The state of the driver, and which partitions are absent or behind."""
+    """The state of the driver, and which partitions are absent or behind; refused, restorable: see
+    `domain.messages.DriverStatus`."""
 
     state: DriverState
     generation: int
     checkpoint: int
     absent: list[str]
     behind: list[str]
+    refused: int
+    restorable: list[int]
     error: str
 
 

@@ -62,7 +62,8 @@ class PlanRefused:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverReported:
     """The driver's present status; repeated and late reports do no harm. `absent` partitions do not run,
-    those `behind` run and have not caught up with the ones furthest ahead."""
+    those `behind` run and have not caught up with the ones furthest ahead. refused: generation of a plan that
+    it cannot apply, else 0; restorable: the checkpoints that it can go back to, 0 being the empty state."""
 
     at: float
     topology: str
@@ -73,6 +74,8 @@ class DriverReported:
     checkpoint: int
     absent: frozenset[str] = frozenset()
     behind: frozenset[str] = frozenset()
+    refused: int = 0
+    restorable: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,15 @@ class PlanApplied(msgspec.Struct, tag_field="fact", tag="applied", frozen=True, 
     generation: int
 
 
+class Refused(msgspec.Struct, tag_field="fact", tag="refused", frozen=True, forbid_unknown_fields=True):
+    """The driver cannot apply this plan, because the checkpoint it starts from is not kept any more."""
+
+    topology: str
+    generation: int
+    checkpoint: int  # of the plan
+    restorable: tuple[int, ...]  # that the driver could go back to, ascending; 0 is the empty state
+
+
 class CaughtUp(msgspec.Struct, tag_field="fact", tag="caught_up", frozen=True, forbid_unknown_fields=True):
     """All that this plan put back works live."""
 
@@ -186,6 +195,7 @@ Fact = (
     | Unrestored
     | RecoveryRequested
     | PlanApplied
+    | Refused
     | CaughtUp
     | Verifying
     | Dropped

@@ -15,8 +15,9 @@ Phases of a topology, and what moves it on:
     replaying  -> verifying   nothing is failed, and the driver has nothing absent and nothing behind
     verifying  -> replaying   further partitions were lost; only these are restored
     verifying  -> verified    a global checkpoint newer than the plan's is complete
-    planned, published -> failed   partitions were lost before the plan was known to be applied, or an
-                              operator asked to plan anew; what it was to restore is failed again
+    planned, published -> failed   partitions were lost before the plan was known to be applied, an operator
+                              asked to plan anew, or the driver cannot apply it, because its checkpoint is
+                              gone; what it was to restore is failed again
     verified, dropped -> failed    further partitions were lost
     any        -> dropped     nothing is left to recover
 
@@ -114,6 +115,8 @@ class IncidentMachine:
         self.incremental = incremental or Incremental()
         # The latest moment of any event. Time only advances, whatever the order of events.
         self.now = float("-inf")
+        for refused in self.memory.refused.values():
+            self._note_restorable(refused)
         # (moment, what, text) of every sentence and transition: what an error message shows.
         self.story: Story = [*story]
 
@@ -241,6 +244,8 @@ class IncidentMachine:
 
     def _on_driver(self, event: events.DriverReported) -> Instructions:
         case = self._case_of_plan(event.topology, None, PLAN_PHASES)
+        if case is not None and event.refused == case.generation:
+            return self._refused_by_driver(case, event)
         if case is None or event.generation < case.generation or event.state not in APPLIED_STATES:
             return []
         instructions: Instructions = []
@@ -259,6 +264,34 @@ class IncidentMachine:
         if case.phase is Phase.VERIFYING and event.state in TERMINAL_DRIVER_STATES:
             return [*instructions, *self._transition(case, Phase.VERIFIED, "the topology ran to its end")]
         return [*instructions, *self._verify(case, event.checkpoint)]
+
+    def _refused_by_driver(self, case: TopologyCase, event: events.DriverReported) -> Instructions:
+        """The checkpoint of our plan is gone: plan again from one that is kept. Without any, the plan stays,
+        and the story says once what an operator can do."""
+        told = self.memory.refused.get(case.name)
+        again = told is not None and told.generation == case.generation
+        if case.phase not in (Phase.PLANNED, Phase.PUBLISHED) or (again and not event.restorable):
+            return []
+        fact = facts.Refused(
+            topology=case.name,
+            generation=case.generation,
+            checkpoint=case.checkpoint,
+            restorable=tuple(sorted(event.restorable)),
+        )
+        instructions = self._tell("evidence", wording.refused_by_driver(fact), fact)
+        if not event.restorable:
+            return instructions
+        self._note_restorable(fact)
+        why = f"checkpoint {case.checkpoint}, which it starts from, is not kept any more"
+        return [*instructions, *self._fail(case.name, frozenset(), why)]
+
+    def _note_restorable(self, refused: facts.Refused) -> None:
+        """The next plan does not start from a checkpoint that is gone. What a driver said of an earlier
+        deployment does not count."""
+        deployment = self.deployments.get(refused.topology)
+        if deployment is not None and refused.generation > deployment.before:
+            deployment.latest = max([deployment.latest, *refused.restorable])
+            deployment.stored -= {refused.checkpoint}
 
     def _catch_up(self, case: TopologyCase, event: events.DriverReported) -> Instructions:
         """Whether all that the last wave put back works live now; told once per wave."""

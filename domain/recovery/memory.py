@@ -47,6 +47,8 @@ class Memory:
     """Topology -> generation under which an operator wants the nodes there are to be used."""
     applied: dict[str, int] = field(default_factory=dict)
     """Topology -> generation of the newest plan that its driver has applied."""
+    refused: dict[str, facts.Refused] = field(default_factory=dict)
+    """Topology -> the plan that its driver refused last, until one is applied."""
     caught_up: dict[str, int] = field(default_factory=dict)
     """Topology -> generation of the plan whose partitions work live."""
     verifying: dict[str, int] = field(default_factory=dict)
@@ -95,6 +97,9 @@ class Memory:
             case facts.PlanApplied(topology=topology, generation=generation):
                 self.applied[topology] = generation
                 self.origin.pop(topology, None)
+                self.refused.pop(topology, None)
+            case facts.Refused(topology=topology):
+                self.refused[topology] = fact
             case facts.CaughtUp(topology=topology, generation=generation):
                 self.caught_up[topology] = generation
             case facts.Verifying(topology=topology, generation=generation):
@@ -118,6 +123,8 @@ class Memory:
                 if fact.forced:
                     self.forced[topology] = generation
                     self.dropped.pop(topology, None)
+                    # Without one, the order before that named one is overtaken.
+                    self.origin.pop(topology, None)
                     if fact.checkpoint is not None:
                         self.origin[topology] = fact.checkpoint
             case facts.Proposed(topology=topology):

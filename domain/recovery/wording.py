@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from domain.planning import natural_key
+from domain.recovery import facts
 
 SHOWN = 12
 
@@ -39,6 +40,22 @@ def partitions_lost(topology: str, partitions: Collection[str]) -> str:
         f"{counted(len(partitions), 'partition')} of {topology} stopped working although the nodes are "
         f"alive: {listed(partitions)}."
     )
+
+
+def refused_by_driver(refused: facts.Refused) -> str:
+    start = (
+        f"The driver of {refused.topology} cannot apply plan {refused.generation}: checkpoint "
+        f"{refused.checkpoint}, which it starts from, is not kept any more."
+    )
+    if not refused.restorable:
+        return (
+            f"{start} Nor is any other, so there is nothing to plan from. Bring back the topology's epoch "
+            "log and its checkpoints from a backup, or undeploy it and deploy it again to start from its "
+            "first tuple."
+        )
+    newest = max(refused.restorable)
+    start_from = f"checkpoint {newest}" if newest else "the empty state"
+    return f"{start} The driver can go back to {start_from}, so the plan is made again."
 
 
 def node_returned(node: str, evidence: str, kept: Mapping[str, Collection[str]]) -> str:

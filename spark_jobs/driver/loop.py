@@ -286,6 +286,8 @@ class EpochLoop:
             checkpoint=instruction.checkpoint,
             absent=instruction.absent,
             behind=instruction.behind,
+            refused=instruction.refused,
+            restorable=instruction.restorable,
             error=instruction.error,
         )
 

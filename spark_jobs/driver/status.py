@@ -42,10 +42,12 @@ class Status:
         checkpoint: int,
         absent: list[str],
         behind: list[str],
+        refused: int,
+        restorable: list[int],
         error: str,
     ) -> DriverState:
-        """Be in a state; publishes it if that, or what is absent or behind, is news."""
-        said = (state, generation, absent, behind)
+        """Be in a state; publishes it if that, what is absent or behind, or a refused plan is news."""
+        said = (state, generation, absent, behind, refused)
         changed, now = said != self._said, self._clock()
         entered, self.state = state != self.state, state
         if not changed and now - self._published_at < STATUS_INTERVAL:
@@ -62,6 +64,8 @@ class Status:
             checkpoint=checkpoint,
             absent=absent,
             behind=behind,
+            refused=refused,
+            restorable=restorable,
             error=error,
             at=now,
         )

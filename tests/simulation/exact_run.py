@@ -67,6 +67,8 @@ class ExactRun:
         self.interrupt, self.flaws = interrupt, flaws
         self.outside = Outside(topology)
         self.applied: list[int] = []
+        self.refused = 0
+        self.restorable: list[int] = []
         self.replayed = 0
         self.now = 1000.0
         self.interval = rng.choice([1.0, 3.0])
@@ -200,6 +202,7 @@ class ExactRun:
 
     def _publish(self, instruction: Publish) -> None:
         self.state = instruction.state
+        self.refused, self.restorable = instruction.refused, instruction.restorable
 
     # ---- the agents ------------------------------------------------------------------------------
 

@@ -30,13 +30,16 @@ from tests.simulation.incident_world import World
 
 
 class ExactWorld(World):
-    """`exact` holds one run per topology; `disks` those of the nodes alive, `shelf` those of the dead."""
+    """`exact` holds one run per topology; `disks` those of the nodes alive, `shelf` those of the dead. away:
+    topologies whose drivers cannot read ZooKeeper."""
 
     def __init__(self, *positional: Any, **named: Any) -> None:
         super().__init__(*positional, **named)
         self.disks: dict[str, Disk] = {}
         self.shelf: dict[str, Disk] = {}
         self.dice = random.Random(named.get("seed", 0))
+        self.away: set[str] = set()
+        self.away_dice = random.Random(f"away-{named.get('seed', 0)}")
         self.exact: dict[str, ExactRun] = {}
         self.calm = True
         for name, run in self.runs.items():
@@ -101,11 +104,22 @@ class ExactWorld(World):
         for name, run in self.runs.items():
             assert run.in_force is not None
             exact = self.exact[name]
-            if run.in_force.generation > exact.plan.generation:
+            if run.in_force.generation > exact.plan.generation and not self.without_zookeeper(name):
                 exact.plan = wire_plan(run.in_force)
+            before = exact.refused
             exact.turn(present=rng.choice([0, 1, 1, 2]))
+            if exact.refused > before:
+                self.count("plans refused by drivers")
             self.inbox.append(self.report(name))
         self.follow_runs()
+
+    def without_zookeeper(self, name: str) -> bool:
+        """Such a driver goes on under the plan that it has."""
+        if self.calm or (name in self.away and self.away_dice.random() < 0.2):
+            self.away.discard(name)
+        elif self.away_dice.random() < 0.1:
+            self.away.add(name)
+        return name in self.away
 
     def do_checkpoint(self, rng: random.Random) -> None:
         self.do_drive(rng)
@@ -150,6 +164,8 @@ class ExactWorld(World):
             checkpoint=0,
             absent=frozenset(tracker.absent) if started else frozenset(),
             behind=frozenset(tracker.behind(exact.head)) if started else frozenset(),
+            refused=exact.refused,
+            restorable=frozenset(exact.restorable),
         )
 
     def settle(self, rounds: int = 200) -> None:

@@ -8,11 +8,14 @@ import random
 import sys
 import traceback
 from collections import Counter
+from typing import TypeVar
 
 from domain.recovery.incident import ENDED_STATES
 from domain.recovery.policy import RecoveryPolicy
 from tests.simulation.incident_graphs import branches, topology
 from tests.simulation.incident_world import World
+
+W = TypeVar("W", bound=World)
 
 ACTIONS = (
     "kill", "kill", "kill", "detect", "return", "arrive", "arrive", "arrive", "reuse_name", "extra",
@@ -37,7 +40,7 @@ COURSE = (
 PLANNERS = ("best_density", "profit_density", "adaptive_density", "look_ahead", "operator_centric")
 
 
-def world_of(seed: int, kind: type[World] = World) -> World:
+def world_of(seed: int, kind: type[W]) -> W:
     """Topologies, policies, costs and capacities drawn from the seed."""
     rng = random.Random(seed)
     nodes = rng.randint(2, 6)

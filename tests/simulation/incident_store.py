@@ -118,12 +118,12 @@ class Store(Rules):
                 continue
             for what in (
                 "failed", "unrestored", "forced", "generation", "wave", "rollback", "method", "restore",
-                "applied", "rollback_pending",
+                "applied", "rollback_pending", "origin",
             ):  # fmt: skip
                 assert getattr(rebuilt, what) == getattr(case, what), (what, case, rebuilt)
         for what in (
             "paused", "approved", "proposals", "costs", "lost", "avoided", "drained", "loss_times",
-            "caught_up", "method",
+            "caught_up", "method", "refused",
         ):  # fmt: skip
             assert getattr(again.memory, what) == getattr(machine.memory, what), what
 

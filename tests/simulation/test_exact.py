@@ -16,7 +16,7 @@ from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from tests.simulation.exact_disk import Disk
 from tests.simulation.exact_run import DriverKilledError, ExactRun
 from tests.simulation.exact_world import ExactWorld
-from tests.simulation.incident_schedules import run_schedule
+from tests.simulation.incident_schedules import check, check_ended, run_schedule, world_of
 
 
 def topology(deterministic: bool = True, catch_up_epochs: int = 8) -> Topology:
@@ -156,9 +156,42 @@ def test_one_history_although_operators_are_not_deterministic(seed: int) -> None
 # 174: a plan named a checkpoint newer than the one all partitions had been put back to meanwhile.
 # 12055: a plan moved a partition that an earlier plan, which no driver had applied, was to restore there.
 # 104392: a plan that no driver had adopted yet named a node that died; an operator had aborted the incident.
-@pytest.mark.parametrize("seed", [103, 174, 1103, 1954, 4583, 12055, 30576, 104392])
+# 6318: the checkpoint that an operator had chosen was dropped before the driver applied the plan.
+# 300182: an operator chose a checkpoint, then asked for the newest; a new coordinator still took the first.
+@pytest.mark.parametrize("seed", [103, 174, 1103, 1954, 4583, 6318, 12055, 30576, 104392, 300182])
 def test_schedules_that_once_failed(seed: int) -> None:
     run_schedule(seed, kind=ExactWorld)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_plan_whose_checkpoint_is_gone_is_made_again(seed: int) -> None:
+    """The driver reads ZooKeeper late, sometimes anew, and sometimes a node is lost meanwhile."""
+    world, rng = world_of(seed, ExactWorld), random.Random(seed)
+    exact = world.exact["t0"]
+    world.recover_now("t0", checkpoint=exact.kept[0])
+    world.do_step(rng)
+    for proposed in world.load(1, False).open_proposals().values():
+        world.approve(proposed.proposal)
+    world.do_step(rng)
+    world.do_publish(rng)
+    assert world.newest("t0").checkpoint == exact.kept[0]
+    chosen, exact.flaws = exact.kept[0], False
+    while chosen in exact.kept:
+        exact.turn()
+    exact.flaws = True
+    world.follow_runs()
+    if seed % 2:
+        world.do_restart_driver(rng)
+    if seed % 3 == 0:
+        world.do_kill(rng)
+    for action in (world.do_drive, world.do_step, world.do_drive):
+        action(rng)
+        check(world)
+    world.settle()
+    check_ended(world)
+    assert world.counts["plans refused by drivers"] >= 1
+    refused = next(plan for plan in world.plans if plan.topology == "t0" and plan.checkpoint == chosen)
+    assert (refused.state, refused.generation in exact.applied) == ("superseded", False)
 
 
 @settings(max_examples=WORLDS, deadline=None)

@@ -26,7 +26,7 @@ schedules = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 10_000))
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000), schedules)
 def test_every_incident_ends_and_everything_runs_again(seed: int, schedule: list[tuple[str, int]]) -> None:
-    world = world_of(seed)
+    world = world_of(seed, World)
     for action, choice in schedule:
         world.act(action, choice)
         check(world)

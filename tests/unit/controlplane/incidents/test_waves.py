@@ -153,15 +153,40 @@ def test_an_aborted_incident_leaves_homes_for_the_next(measured: Topology) -> No
 def test_the_driver_tells_who_is_behind(measured: Topology) -> None:
     status = DriverStatus(
         topology="counts", pid=1, session="a", generation=1, state="degraded", head=9, committed=9,
-        checkpoint=0, absent=["O0[0]"], behind=["O1[0]"], at=1.0,
+        checkpoint=0, absent=["O0[0]"], behind=["O1[0]"], refused=2, restorable=[0, 9], at=1.0,
     )  # fmt: skip
     fact = TopologyFacts(name="counts", spec=None, driver=status, latest=None, plan=None)
     (event,) = observations({"counts": fact})
     assert isinstance(event, DriverReported)
     assert (event.absent, event.behind) == (frozenset({"O0[0]"}), frozenset({"O1[0]"}))
+    assert (event.refused, event.restorable) == (2, frozenset({0, 9}))
     driver_status_apply(status=status)
     states = {row.label: row.state for row in Partition.objects.all()}
     assert (states["O0[0]"], states["O1[0]"], states["O0[1]"]) == ("failed", "replaying", "running")
+
+
+def test_a_plan_that_its_driver_refuses_is_made_again(measured: Topology) -> None:
+    """Every step begins anew, and the database does not know of the checkpoints that the driver names."""
+    follower = Follower()
+    incident = recover_now(topology="counts", actor="kim", reason="wrong output")
+    look(*seen("running", checkpoint=20))
+    look(PlanPublished(at=now().timestamp(), topology="counts", generation=2))
+    refused = newest()
+    assert (refused.generation, refused.checkpoint, refused.state) == (2, 20, "published")
+    refusal = DriverReported(
+        at=now().timestamp(), topology="counts", generation=1, state="running", head=90, committed=90,
+        checkpoint=0, refused=2, restorable=frozenset({60, 70, 80}),
+    )  # fmt: skip
+    look(refusal)
+    refused.refresh_from_db()
+    assert (refused.state, refused.applied_at) == ("superseded", None)
+    again = newest()
+    assert (again.generation, again.checkpoint, again.state) == (3, 80, "planned")
+    look(refusal)
+    assert newest() == again, "told again, it is about the plan before"
+    told = [entry.text for entry in entry_list(incident.number) if "cannot apply plan 2" in entry.text]
+    assert len(told) == 1
+    follower.check()
 
 
 def test_approval_through_operations(measured: Topology) -> None:

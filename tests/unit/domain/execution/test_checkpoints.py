@@ -184,3 +184,18 @@ def test_what_is_newer_than_the_checkpoint_gone_back_to_is_undone(world: World) 
     assert (again.latest, again.highest) == (12, 15), "a driver started anew"
     coordinator.gone_back(checkpoint=12, generation=4)
     assert store.latest is newest, "nothing newer was left"
+
+
+def test_what_is_held_stays_besides_the_newest(world: World) -> None:
+    checkpoints, coordinator, store, _, _ = world
+    for number in (7, 9, 12, 15, 18):
+        coordinator.started(checkpoint=number, generation=2, request=0)
+        store.acks = [ack(partition, checkpoint=number) for partition in checkpoints.partitions]
+        coordinator.poll()
+        checkpoints.held = 9
+    assert checkpoints.kept == [9, 12, 15, 18]
+    checkpoints.held = None
+    coordinator.started(checkpoint=20, generation=2, request=0)
+    store.acks = [ack(partition, checkpoint=20) for partition in checkpoints.partitions]
+    coordinator.poll()
+    assert checkpoints.kept == [15, 18, 20]

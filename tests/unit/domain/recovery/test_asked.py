@@ -64,6 +64,16 @@ def test_a_chosen_checkpoint_is_gone_back_to_while_it_is_in_storage() -> None:
         assert "t0" not in subject.memory.origin
 
 
+def test_who_asks_again_without_a_checkpoint_gets_the_newest() -> None:
+    subject = machine(approval="approve")
+    subject.deployments["t0"].latest, subject.deployments["t0"].stored = 30, frozenset({20, 30})
+    for checkpoint in (20, None):
+        subject.handle_stimulus(
+            RecoveryAsked(at=1.0, topology="t0", actor="kim", reason="bad", checkpoint=checkpoint)
+        )
+        assert subject.cases["t0"].origin == subject.memory.origin.get("t0") == checkpoint
+
+
 def test_a_checkpoint_is_not_chosen_while_partitions_are_down() -> None:
     subject = machine()
     lose(subject, "node-2", "node-3")

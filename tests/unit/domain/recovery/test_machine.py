@@ -327,6 +327,106 @@ def test_refused_plan_is_made_again_above_the_one_in_force() -> None:
     assert (plan.expected, plan.generation) == (9, 10)
 
 
+def refuse(
+    subject: IncidentMachine, generation: int, *restorable: int, state: str = "running"
+) -> list[Instruction]:
+    """The driver runs on under the plan before, and says that it cannot apply this one."""
+    return subject.handle_stimulus(
+        DriverReported(
+            at=9.0, topology="t0", generation=generation - 1, state=state, head=60, committed=60,
+            checkpoint=0, refused=generation, restorable=frozenset(restorable),
+        )
+    )  # fmt: skip
+
+
+def planned() -> IncidentMachine:
+    """Plan 4 puts all of t0 back to checkpoint 10."""
+    subject = machine()
+    lose(subject, "node-2")
+    (plan,) = only(arrive(subject, "node-5"), CreatePlan)
+    assert (plan.generation, plan.checkpoint) == (4, 10)
+    return subject
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_a_plan_that_the_driver_refuses_is_made_again_from_what_is_kept(published: bool) -> None:
+    subject = planned()
+    if published:
+        subject.handle_stimulus(PlanPublished(at=6.0, topology="t0", generation=4))
+    said = refuse(subject, 4, 30, 40, 50)
+    assert "cannot apply plan 4: checkpoint 10" in story(said)
+    assert "can go back to checkpoint 50" in story(said)
+    (mark,) = only(said, MarkPlan)
+    assert (mark.generation, mark.state) == (4, "superseded")
+    (plan,) = only(said, CreatePlan)
+    assert (plan.generation, plan.rollback, plan.checkpoint, len(plan.restore)) == (5, True, 50, 3)
+    subject.validate_state()
+    assert refuse(subject, 4, 40, 50, 60) == [], "a late report is about the plan before"
+    assert "t0" in subject.memory.refused
+    report(subject, "replaying", generation=5)
+    assert "t0" not in subject.memory.refused
+    assert state(subject) is State.REPLAYING
+
+
+def test_a_refused_plan_is_made_again_once_with_each_refusal() -> None:
+    """A coordinator that was started anew knows nothing newer than the refused checkpoint."""
+    subject = planned()
+    refuse(subject, 4, 30, 40)
+    subject.deployments["t0"].latest = 10
+    again = IncidentMachine(
+        number=7,
+        deployments=subject.deployments,
+        nodes=subject.nodes,
+        state=subject.state,
+        cases=subject.cases,
+        requests=subject.requests.values(),
+        memory=subject.memory,
+    )
+    assert again.deployments["t0"].latest == 40
+    (plan,) = only(refuse(again, 5, 60, 70), CreatePlan)
+    assert (plan.generation, plan.checkpoint) == (6, 70)
+
+
+def test_what_the_driver_of_an_earlier_deployment_kept_is_void() -> None:
+    subject = planned()
+    refuse(subject, 4, 30, 40)
+    deployment = subject.deployments["t0"]
+    deployment.latest, deployment.before = 0, 6
+    IncidentMachine(number=7, deployments=subject.deployments, nodes={}, memory=subject.memory)
+    assert deployment.latest == 0
+
+
+def test_where_no_checkpoint_is_kept_the_story_says_once_what_can_be_done() -> None:
+    subject = planned()
+    subject.handle_stimulus(PlanPublished(at=6.0, topology="t0", generation=4))
+    said = refuse(subject, 4)
+    assert "undeploy it and deploy it again" in story(said)
+    assert not only(said, CreatePlan)
+    assert refuse(subject, 4) == []
+    assert state(subject) is State.RESTORING
+    (plan,) = only(refuse(subject, 4, 50), CreatePlan)
+    assert plan.checkpoint == 50, "an operator has brought one back"
+
+
+def test_a_refused_plan_is_not_applied_whatever_state_the_driver_is_in() -> None:
+    for driver in ("running", "degraded", "waiting_for_nodes", "restoring"):
+        (plan,) = only(refuse(planned(), 4, 30, state=driver), CreatePlan)
+        assert plan.generation == 5
+
+
+def test_a_chosen_checkpoint_that_is_gone_is_replaced_by_the_newest() -> None:
+    subject = machine()
+    deployment = subject.deployments["t0"]
+    deployment.latest, deployment.stored = 30, frozenset({10, 20, 30})
+    asked = RecoveryAsked(at=1.0, topology="t0", actor="kim", reason="bad rollout", checkpoint=10)
+    (plan,) = only(subject.handle_stimulus(asked), CreatePlan)
+    assert plan.checkpoint == 10
+    said = refuse(subject, 4, 20, 30, 40)
+    (plan,) = only(said, CreatePlan)
+    assert (plan.kind, plan.checkpoint) == ("restore", 40)
+    assert "(10, which an operator chose, is not in storage any more)" in plan.reason
+
+
 def test_nothing_is_planned_without_knowing_the_checkpoints() -> None:
     subject = machine(may_plan=False)
     lose(subject, "node-2")
