@@ -72,7 +72,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `assignment` names the partitions that are to run; failed ones that no wave has restored yet are not in
     it. With `rollback` all of them go back to cp(`checkpoint`), without it only those in `restore`, which
     replay from their ancestors. `buffering`: outputs for partitions that do not follow are kept until the
-    next global checkpoint (adaptive buffering)."""
+    next global checkpoint (adaptive buffering). `deployed`: generation of the plan that deployed the topology
+    (this one, if that is its kind); 0 from versions that did not say so."""
 
     generation: int
     kind: PlanKind
@@ -84,6 +85,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: int = 0
     restore: list[str] = []
     buffering: bool = False
+    deployed: int = 0
     reason: str = ""
 
 

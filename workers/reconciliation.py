@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 import structlog
 from django.db import transaction
+from django.db.models import Max
 from django.utils import timezone
 
 from controlplane.errors import Conflict
 from controlplane.events.choices import EventKind
 from controlplane.events.services import event_publish
 from controlplane.incidents.applying import StalePlan
-from controlplane.incidents.choices import PlanState
+from controlplane.incidents.choices import PlanKind, PlanState
 from controlplane.incidents.loading import deploy_generations, deployed_topologies
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.plans import plan_adopt, plan_mark_applied, plan_mark_published
@@ -181,6 +182,9 @@ def plan_put(coordination: WorkerSession, name: str) -> list[Event]:
 
 def plan_of(row: RecoveryPlan) -> Plan:
     """The plan as the driver reads it."""
+    deployments = RecoveryPlan.objects.filter(
+        topology=row.topology_id, kind=PlanKind.DEPLOY, generation__lte=row.generation
+    )
     return Plan(
         generation=row.generation,
         kind=row.kind,
@@ -192,6 +196,7 @@ def plan_of(row: RecoveryPlan) -> Plan:
         checkpoint=row.checkpoint,
         restore=row.restore,
         buffering=row.buffering,
+        deployed=deployments.aggregate(newest=Max("generation"))["newest"] or 0,
         reason=row.reason,
     )
 

@@ -20,6 +20,13 @@ NONE_KEPT = (
 )
 
 
+def deployed_since(plan: Plan, generation: int) -> bool:
+    """Whether the plan belongs to a later deployment than the run that applied `generation` last (0: none
+    yet). Such a run has nothing that the plan could start from."""
+    deployed = plan.deployed or (plan.generation if plan.kind == "deploy" else 0)
+    return deployed > generation > 0
+
+
 def refusal(plan: Plan, checkpoint: int, restorable: Sequence[int]) -> TellProblem:
     """What operators are told of a plan whose checkpoint is gone; those in `restorable` are not."""
     what = f"cannot be applied: checkpoint {checkpoint}, which it starts from, is not kept any more"

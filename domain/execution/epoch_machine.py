@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from domain.execution.adoption import PlanAdoption, refusal
+from domain.execution.adoption import PlanAdoption, deployed_since, refusal
 from domain.execution.checkpoints import Checkpoints
 from domain.execution.faults import Faults
 from domain.execution.instructions import (
@@ -147,6 +147,8 @@ class EpochMachine:
         self._news = news
         if news.stopped:
             return [End("stopped")]
+        if news.plan is not None and deployed_since(news.plan, self.generation):
+            return [GiveUp(f"plan {news.plan.generation} is of a later deployment: a new driver starts it")]
         told = self._judge(news.plan)
         return [*told, *self._follow(news)]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from domain.execution.adoption import deployed_since
 from domain.execution.checkpoints import Checkpoints, complete_checkpoints
 from domain.messages import Telemetry
 from domain.topology import Topology
@@ -82,19 +83,14 @@ def epoch_loop(
 
 def open_log(settings: Environment, topology: Topology, coordination: TopologyChannel) -> EpochLog:
     """The epoch log of this deployment; one of an earlier deployment of the same name is cleared away."""
-    path = settings.home / "topologies" / topology.name / "epochs.log"
-    log = EpochLog(path)
+    log = EpochLog(settings.home / "topologies" / topology.name / "epochs.log")
     origin, plan = deployed_origin(topology), coordination.plan
     other_clock = None not in (origin, log.origin_us) and origin != log.origin_us
-    deployed_again = plan is not None and plan.kind == "deploy" and plan.generation > log.generation > 0
+    deployed_again = plan is not None and deployed_since(plan, log.generation)
     if not (other_clock or deployed_again):
         return log
-    log.close()
     coordination.reset_checkpoint()
     clear_earlier_deployment(
-        topology=topology.name,
-        directory=path.parent,
-        outputs=Path(settings.outputs),
-        checkpoints=settings.checkpoints,
+        topology=topology.name, log=log, outputs=Path(settings.outputs), checkpoints=settings.checkpoints
     )
-    return EpochLog(path)
+    return log

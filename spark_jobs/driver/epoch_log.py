@@ -151,6 +151,19 @@ class EpochLog:
             *({"t": "plan", **msgspec.to_builtins(plan)} for plan in kept.values()),
             self._applied(),
         ]
+        self._rewrite(lines)
+
+    def start_afresh(self) -> None:
+        """Forget the run, atomically, but not how many drivers there were: nodes keep what these computed,
+        and where operators are not deterministic only that number tells it from what is computed next."""
+        self._rewrite([{"t": "life", "number": self.life}])
+        self.started_at = self.origin_us = None
+        self.plans, self.homes = {}, {}
+        self.head = self.generation = 0
+        self.position = Position()
+
+    def _rewrite(self, lines: list[dict[str, Any]]) -> None:
+        """Replace the file by one with these lines, atomically."""
         temporary = self.path.with_suffix(".new")
         with open(temporary, "wb") as file:
             file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))

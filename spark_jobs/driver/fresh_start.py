@@ -9,9 +9,10 @@ from pathlib import Path
 import structlog
 
 from domain.topology import Topology
+from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.state.checkpoint_storage import CheckpointStorage
 
-log = structlog.get_logger()
+logger = structlog.get_logger()
 MICROS = 1_000_000
 
 
@@ -22,9 +23,9 @@ def deployed_origin(topology: Topology) -> int | None:
     return round(datetime.fromisoformat(chosen).timestamp() * MICROS) if chosen else None
 
 
-def clear_earlier_deployment(*, topology: str, directory: Path, outputs: Path, checkpoints: str) -> None:
-    """Outputs are kept under another name, since they may still be wanted; the epoch log, the prepared
-    input and the checkpoints belong to the earlier run alone and are deleted."""
+def clear_earlier_deployment(*, topology: str, log: EpochLog, outputs: Path, checkpoints: str) -> None:
+    """Outputs are kept under another name, since they may still be wanted; what the epoch log says, the
+    prepared input beside it and the checkpoints belong to the earlier run alone and go."""
     earlier = outputs / topology
     if earlier.exists():
         stamp = datetime.fromtimestamp(earlier.stat().st_mtime).astimezone().strftime("%Y%m%dT%H%M%S")
@@ -34,7 +35,12 @@ def clear_earlier_deployment(*, topology: str, directory: Path, outputs: Path, c
             number += 1
             kept = outputs / f"{topology}.until-{stamp}-{number}"
         earlier.rename(kept)
-        log.info("outputs of the earlier deployment kept", path=str(kept))
+        logger.info("outputs of the earlier deployment kept", path=str(kept))
     CheckpointStorage(checkpoints).delete_topology(topology)
-    # The log goes last: while it is there, an interrupted clearing is taken up again.
-    shutil.rmtree(directory, ignore_errors=True)
+    for entry in log.path.parent.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry != log.path:
+            entry.unlink(missing_ok=True)
+    # The log goes last: while it tells of the earlier run, an interrupted clearing is taken up again.
+    log.start_afresh()

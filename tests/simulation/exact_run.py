@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from domain.execution.adoption import deployed_since
 from domain.execution.checkpoints import Checkpoints, complete_checkpoints
 from domain.execution.epoch_machine import EpochMachine
 from domain.execution.instructions import (
@@ -89,6 +90,11 @@ class ExactRun:
     # ---- the driver ------------------------------------------------------------------------------
 
     def _start_driver(self) -> None:
+        if deployed_since(self.plan, self.outside.log.generation):
+            # What `spark_jobs.driver.fresh_start` leaves.
+            life = self.outside.log.life
+            self.outside = Outside(self.topology)
+            self.outside.log.life = life
         latest = self.outside.latest
         checkpoints = Checkpoints(
             topology=self.topology.name,
@@ -124,6 +130,8 @@ class ExactRun:
     def _carry_out(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:
             self.interrupt()
+            if isinstance(instruction, GiveUp) and deployed_since(self.plan, self.generation):
+                raise DriverKilledError
             assert not isinstance(instruction, GiveUp | End), instruction
             carrier = self._carriers.get(type(instruction))
             answer = carrier(instruction) if carrier is not None else None

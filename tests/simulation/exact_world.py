@@ -20,7 +20,7 @@ from typing import Any
 from rich.progress import track
 
 from domain import messages as coordination
-from domain.recovery.events import CheckpointCompleted, DriverReported
+from domain.recovery.events import CheckpointCompleted, DriverReported, Event
 from domain.recovery.incident import Deployment
 from tests.simulation.exact_disk import Disk
 from tests.simulation.exact_run import DriverKilledError, ExactRun
@@ -48,7 +48,7 @@ class ExactWorld(World):
             self.exact[name] = ExactRun(
                 run.graph,
                 disks=self.disks,
-                plan=wire_plan(run.in_force),
+                plan=wire_plan(run.in_force, 1),
                 rng=self.dice,
                 interrupt=self.interrupt,
             )
@@ -105,7 +105,7 @@ class ExactWorld(World):
             assert run.in_force is not None
             exact = self.exact[name]
             if run.in_force.generation > exact.plan.generation and not self.without_zookeeper(name):
-                exact.plan = wire_plan(run.in_force)
+                exact.plan = wire_plan(run.in_force, self.deployed(name, run.in_force.generation))
             before = exact.refused
             exact.turn(present=rng.choice([0, 1, 1, 2]))
             if exact.refused > before:
@@ -127,8 +127,26 @@ class ExactWorld(World):
     def do_restart_driver(self, rng: random.Random) -> None:
         self.exact[rng.choice(sorted(self.exact))].kill_driver()
 
+    def deployed(self, name: str, generation: int) -> int:
+        """Generation of the plan that deployed the topology which a plan of this generation is about."""
+        plans = [plan for plan in self.plans if plan.topology == name and plan.incident is None]
+        return max(plan.generation for plan in plans if plan.generation <= generation)
+
+    def present(self, event: Event) -> bool:
+        """Whether an event is of the present deployment: a worker leaves out checkpoints of earlier ones."""
+        if not isinstance(event, CheckpointCompleted):
+            return True
+        return event.generation >= self.deployed(event.topology, self.runs[event.topology].generation)
+
+    def feed(self, *events: Event, may_plan: bool = True, new: bool = False) -> None:
+        super().feed(*filter(self.present, events), may_plan=may_plan, new=new)
+
     def deployment(self, name: str, number: int) -> Deployment:
-        return replace(super().deployment(name, number), stored=frozenset(self.exact[name].kept))
+        """Checkpoints of an earlier deployment are void."""
+        run, found = self.runs[name], super().deployment(name, number)
+        if run.latest_generation < self.deployed(name, run.generation):
+            return replace(found, latest=0, stored=frozenset())
+        return replace(found, stored=frozenset(self.exact[name].kept))
 
     def chosen_checkpoint(self, name: str, rng: random.Random) -> int | None:
         """Sometimes an operator wants an older checkpoint than the newest."""
@@ -177,6 +195,7 @@ class ExactWorld(World):
         for name, exact in self.exact.items():
             for _ in range(60):
                 exact.turn(present=0)
+            assert exact.generation == exact.plan.generation, f"{name}: {exact.plan} was never applied"
             assert exact.settled(), (name, exact.state, exact.tracker.progress, exact.head)
             exact.validate()
             for _ in range(8):
@@ -188,18 +207,19 @@ class ExactWorld(World):
         self.counts["epochs replayed in forks"] = sum(exact.replayed for exact in runs)
 
 
-def wire_plan(plan: Plan) -> coordination.Plan:
-    """As the driver reads it in ZooKeeper."""
+def wire_plan(plan: Plan, deployed: int) -> coordination.Plan:
+    """As the driver reads it in ZooKeeper. deployed: generation of the plan that deployed the topology."""
     return coordination.Plan(
         generation=plan.generation,
         kind="recover" if plan.incident is not None else "deploy",
         assignment=dict(plan.assignment),
         wave=plan.wave,
         method=plan.method,
-        rollback=plan.rollback,
+        rollback=plan.rollback and plan.incident is not None,
         checkpoint=plan.checkpoint,
         restore=list(plan.restore),
         buffering=plan.method == "incremental",
+        deployed=deployed,
     )
 
 

@@ -157,6 +157,7 @@ def test_one_history_although_operators_are_not_deterministic(seed: int) -> None
 # 12055: a plan moved a partition that an earlier plan, which no driver had applied, was to restore there.
 # 104392: a plan that no driver had adopted yet named a node that died; an operator had aborted the incident.
 # 6318: the checkpoint that an operator had chosen was dropped before the driver applied the plan.
+# 174 again: a node kept state of an earlier deployment, of higher attempts than those of the present one.
 # 300182: an operator chose a checkpoint, then asked for the newest; a new coordinator still took the first.
 @pytest.mark.parametrize("seed", [103, 174, 1103, 1954, 4583, 6318, 12055, 30576, 104392, 300182])
 def test_schedules_that_once_failed(seed: int) -> None:

@@ -189,6 +189,15 @@ def test_a_plan_that_its_driver_refuses_is_made_again(measured: Topology) -> Non
     follower.check()
 
 
+def test_a_plan_names_the_deployment_it_is_about(deployed: Topology) -> None:
+    recover_now(topology="counts", actor="kim", reason="wrong output")
+    look(*seen("running"))
+    assert (newest().generation, plan_of(newest()).deployed) == (2, 1)
+    RecoveryPlan.objects.create(topology=deployed, generation=3, kind="deploy", assignment={})
+    assert plan_of(newest()).deployed == 3
+    assert plan_of(RecoveryPlan.objects.get(topology=deployed, generation=2)).deployed == 1
+
+
 def test_approval_through_operations(measured: Topology) -> None:
     topology_policy_set(name="counts", changes={"approval": "approve"}, **BY)
     with pytest.raises(Missing):

@@ -257,3 +257,16 @@ def test_what_a_plan_starts_from_is_kept_until_it_is_applied() -> None:
         assert applied.position.checkpoint == checkpoint
         shell.turn(at=91.0)
         assert shell.machine.checkpoints.held is None
+
+
+def test_a_plan_of_a_later_deployment_ends_the_driver() -> None:
+    """Whatever kind it is of: the plan that deployed it may have been superseded before it was published."""
+    for later in (plan(2), gone_back(3, checkpoint=0, deployed=2)):
+        shell = Shell(chain(), trimmed(), kept=(10, 15))
+        shell.turn()
+        shell.plan = later
+        (told,) = shell.machine.handle(shell.news(2.0))
+        assert isinstance(told, GiveUp)
+    first = Shell(chain(), Recorded())
+    first.plan = gone_back(3, checkpoint=0, deployed=2)
+    assert RecordPlan in kinds(first.turn()), "a driver without a run starts with any plan"
