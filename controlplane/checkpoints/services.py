@@ -129,7 +129,7 @@ def checkpoint_restored(
 def _detail(ack: CheckpointAck) -> dict[str, Any]:
     """The stored part of an acknowledgement: the checkpoint itself holds the rest."""
     kept: dict[str, Any] = msgspec.to_builtins(ack)
-    del kept["checkpoint"], kept["generation"]
+    del kept["checkpoint"], kept["generation"], kept["attempt"]
     return kept
 
 

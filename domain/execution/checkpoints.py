@@ -26,8 +26,12 @@ KEEP = 3
 
 @dataclass(slots=True)
 class Pending:
+    """The checkpoint under way. attempt: of the job that left its snapshots. Those of an earlier job may be
+    of a history that was undone, and of the same number where no later epoch follows."""
+
     checkpoint: int
     generation: int
+    attempt: int
     started_at: float
     request: int
     acknowledged: int = 0
@@ -81,10 +85,12 @@ class Checkpoints:
             return False
         return request > self._served or at >= self._next_at
 
-    def started(self, *, checkpoint: int, generation: int, request: int, at: float) -> list[TellCheckpoint]:
+    def started(
+        self, *, checkpoint: int, generation: int, attempt: int, request: int, at: float
+    ) -> list[TellCheckpoint]:
         self._next_at = at + self.interval
         self._served = max(self._served, request)
-        self.pending = Pending(checkpoint, generation, at, request)
+        self.pending = Pending(checkpoint, generation, attempt, at, request)
         return [self._report(self.pending, "started", at)]
 
     def gone_back(self, *, checkpoint: int, generation: int, at: float) -> list[PointTo]:
@@ -106,7 +112,8 @@ class Checkpoints:
         pending = self.pending
         if pending is None:
             return []
-        acks = {ack.partition: ack for ack in found if ack.generation == pending.generation}
+        job = pending.generation, pending.attempt
+        acks = {ack.partition: ack for ack in found if (ack.generation, ack.attempt) == job}
         pending.acknowledgements = list(acks.values())
         size = sum(ack.size_bytes for ack in acks.values())
         errors = [ack for ack in acks.values() if ack.error]

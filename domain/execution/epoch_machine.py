@@ -384,7 +384,11 @@ class EpochMachine:
         epoch, at = running.last, event.at
         done: list[Instruction] = [
             *self.checkpoints.started(
-                checkpoint=epoch, generation=self.plan.generation, request=running.request, at=at
+                checkpoint=epoch,
+                generation=self.plan.generation,
+                attempt=running.job.attempt,
+                request=running.request,
+                at=at,
             )
         ]
         behind = [partition for partition, reached in self.tracker.progress.items() if reached < epoch]

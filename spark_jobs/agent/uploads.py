@@ -69,9 +69,16 @@ class Uploader(threading.Thread):
                 failure = upload.exception()
                 if failure is not None:
                     log.error("upload broke off", snapshot=str(path), error=repr(failure))
-        for path in waiting_snapshots(self._snapshots):
-            if path not in self._in_flight:
+        under_way = {_of(path): path for path in self._in_flight}
+        for path, older in newest_snapshots(self._snapshots).items():
+            # What is uploaded last is what storage holds, so an older one ends first, or never begins.
+            before = under_way.get(_of(path))
+            if before is None:
                 self._in_flight[path] = self._pool.submit(self.upload, path)
+            for one in older:
+                if one != before:
+                    log.info("snapshot dropped: there is a newer one", snapshot=str(one))
+                    _remove(one)
 
     def upload(self, path: Path) -> bool:
         """Upload one snapshot and acknowledge the result; False if it has to be tried again."""
@@ -97,6 +104,7 @@ class Uploader(threading.Thread):
             partition=snapshot.partition,
             checkpoint=snapshot.checkpoint,
             generation=snapshot.generation,
+            attempt=snapshot.attempt,
             node=self._node,
             size_bytes=sum(file.bytes for file in snapshot.files),
             uploaded_bytes=sent,
@@ -124,14 +132,33 @@ class Uploader(threading.Thread):
 
 
 def waiting_snapshots(root: Path) -> Iterator[Path]:
-    """Complete snapshots, `<topology>/<k>.<generation>/<partition>.json`, the oldest checkpoint first."""
+    """Complete snapshots, `<topology>/<k>.<generation>.<attempt>/<partition>.json`: the oldest checkpoint
+    first, and of one checkpoint the oldest attempt."""
     with contextlib.suppress(FileNotFoundError):
         yield from sorted(root.glob("*/*/*.json"), key=_age)
 
 
-def _age(path: Path) -> tuple[int, str]:
-    checkpoint = path.parent.name.partition(".")[0]
-    return (int(checkpoint) if checkpoint.isdigit() else 0, path.name)
+def newest_snapshots(root: Path) -> dict[Path, list[Path]]:
+    """Those to upload, the oldest checkpoint first, each with the older ones of the same partition and
+    checkpoint: where operators are not deterministic these are of a history that was undone."""
+    found: dict[tuple[str, str, int], list[Path]] = {}
+    for path in waiting_snapshots(root):
+        found.setdefault(_of(path), []).append(path)
+    return {paths[-1]: paths[:-1] for paths in found.values()}
+
+
+def _numbers(path: Path) -> tuple[int, ...]:
+    """Checkpoint, generation and attempt; versions before this one named no attempt."""
+    return tuple(int(number) if number.isdigit() else 0 for number in path.parent.name.split("."))
+
+
+def _age(path: Path) -> tuple[tuple[int, ...], str]:
+    return (_numbers(path), path.name)
+
+
+def _of(path: Path) -> tuple[str, str, int]:
+    """Topology, partition and checkpoint."""
+    return (path.parent.parent.name, path.name, _numbers(path)[0])
 
 
 def _describe(error: Exception, url: str) -> str:

@@ -87,4 +87,11 @@ class NodeStorage:
     def snapshot(self, manifest: Manifest) -> None:
         """Leave the state for the node's agent to upload."""
         layout = self._layout
-        leave_snapshot(self._home, layout.spec.name, self._partition, layout.generation, manifest)
+        leave_snapshot(
+            self._home,
+            layout.spec.name,
+            self._partition,
+            layout.generation,
+            manifest,
+            attempt=self._attempt,
+        )

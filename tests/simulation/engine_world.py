@@ -169,6 +169,7 @@ class World:
                         partition=snapshot.partition,
                         checkpoint=snapshot.checkpoint,
                         generation=snapshot.generation,
+                        attempt=snapshot.attempt,
                         node=node.name,
                         size_bytes=1,
                         uploaded_bytes=1,

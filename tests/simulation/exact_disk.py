@@ -36,6 +36,7 @@ class Snapshot:
 
     checkpoint: int
     generation: int
+    attempt: int
     partition: str
     digest: Digest
 
@@ -204,6 +205,7 @@ class Outside:
             partition=snapshot.partition,
             checkpoint=snapshot.checkpoint,
             generation=snapshot.generation,
+            attempt=snapshot.attempt,
             node=node,
             size_bytes=1,
             uploaded_bytes=1,
@@ -259,4 +261,6 @@ class MemoryStorage:
 
     def snapshot(self, manifest: MemoryManifest) -> None:
         self.step()
-        self.kept.snapshots.append(Snapshot(manifest.epoch, self.generation, self.partition, manifest.digest))
+        self.kept.snapshots.append(
+            Snapshot(manifest.epoch, self.generation, self.store.attempt, self.partition, manifest.digest)
+        )

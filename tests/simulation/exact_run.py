@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from domain.execution.adoption import deployed_since
@@ -51,7 +52,8 @@ class DriverKilledError(BaseException):
 class ExactRun:
     """One topology. `disks` holds the nodes alive, and is shared between runs. `interrupt` is called between
     any two steps: it may take nodes out of `disks` or raise `DriverKilledError`. plan: the one in ZooKeeper.
-    flaws: whether things go wrong that are no failures of nodes or the driver.
+    flaws: whether things go wrong that are no failures of nodes or the driver. limit: the last epoch of a
+    bounded input, None for one without end; `completed` once the driver has ended after it.
     """
 
     def __init__(
@@ -63,9 +65,11 @@ class ExactRun:
         rng: random.Random,
         interrupt: Callable[[], None] = lambda: None,
         flaws: bool = True,
+        limit: int | None = None,
     ) -> None:
         self.topology, self.disks, self.plan, self.rng = topology, disks, plan, rng
         self.interrupt, self.flaws = interrupt, flaws
+        self.limit, self.completed = limit, False
         self.outside = Outside(topology)
         self.applied: list[int] = []
         self.refused = 0
@@ -104,7 +108,8 @@ class ExactRun:
             kept=complete_checkpoints(latest),
             highest=latest.highest,
         )
-        recorded = self.outside.log.begin_life()
+        log = self.outside.log
+        recorded = replace(log.begin_life(), final=log.head == self.limit)
         self.machine = EpochMachine(self.topology, recorded, checkpoints, realtime=True, at=self.now)
         self.state: DriverState = "starting"
 
@@ -132,7 +137,11 @@ class ExactRun:
             self.interrupt()
             if isinstance(instruction, GiveUp) and deployed_since(self.plan, self.generation):
                 raise DriverKilledError
-            assert not isinstance(instruction, GiveUp | End), instruction
+            assert not isinstance(instruction, GiveUp), instruction
+            if isinstance(instruction, End):
+                assert self.head == self.limit == self.tracker.committed == self.latest[0], instruction
+                self.completed = True
+                return
             carrier = self._carriers.get(type(instruction))
             answer = carrier(instruction) if carrier is not None else None
             if answer is not None:
@@ -182,10 +191,10 @@ class ExactRun:
 
     def _plan_epochs(self, instruction: PlanEpochs) -> EpochsPlanned:
         log = self.outside.log
-        log.plan(self._present)
+        log.plan(self._present if self.limit is None else min(self._present, self.limit - log.head))
         self._present = 0
         next_due = self.now + (self.rng.uniform(0.0, 2.0) if self.flaws else 1.0)
-        return EpochsPlanned(at=self.now, head=log.head, final=False, next_due=next_due)
+        return EpochsPlanned(at=self.now, head=log.head, final=log.head == self.limit, next_due=next_due)
 
     def _run_job(self, instruction: RunJob) -> Event:
         assert self.machine.plan is not None

@@ -59,7 +59,7 @@ WORLDS = 60
 class Chaos:
     """Kills, plans and restarts at random around one run."""
 
-    def __init__(self, seed: int, *, deterministic: bool = True) -> None:
+    def __init__(self, seed: int, *, deterministic: bool = True, limit: int | None = None) -> None:
         self.rng = random.Random(seed)
         self.graph = topology(deterministic, self.rng.choice([1, 2, 4, 8]))
         self.disks = {f"n{i}": Disk() for i in range(4)}
@@ -68,7 +68,7 @@ class Chaos:
         plan = Plan(generation=1, kind="deploy", assignment=assignment)
         self.calm = False
         self.run = ExactRun(
-            self.graph, disks=self.disks, plan=plan, rng=self.rng, interrupt=self.interrupt
+            self.graph, disks=self.disks, plan=plan, rng=self.rng, interrupt=self.interrupt, limit=limit
         )  # fmt: skip
 
     def interrupt(self) -> None:
@@ -126,6 +126,20 @@ class Chaos:
         assert self.run.settled(), (self.run.state, self.run.tracker.progress, self.run.head)
         self.run.validate()
 
+    def go_to_the_end(self) -> None:
+        """Of a bounded input; the last turns are undisturbed, so that there is an end."""
+        for turn in range(400):
+            self.calm = turn > 200
+            self.run.flaws = turn <= 300
+            if turn > 300:
+                self.run.interrupt = lambda: None
+            self.run.turn()
+            if self.run.completed:
+                break
+            self.coordinate()
+        assert self.run.completed, (self.run.state, self.run.tracker.progress, self.run.head)
+        self.run.validate()
+
 
 @settings(max_examples=RUNS, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
@@ -147,6 +161,20 @@ def test_one_history_although_operators_are_not_deterministic(seed: int) -> None
     """15, 22: snapshots of two attempts made up one checkpoint, after Spark had given up the first. The
     others: the driver died after it had put all partitions back, and its log did not say so yet."""
     Chaos(seed, deterministic=False).go()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.integers(1, 12))
+def test_a_bounded_input_ends_with_a_checkpoint_of_one_history(
+    seed: int, deterministic: bool, limit: int
+) -> None:
+    Chaos(seed, deterministic=deterministic, limit=limit).go_to_the_end()
+
+
+@pytest.mark.parametrize("seed", [8, 77, 99])
+def test_ends_that_once_failed(seed: int) -> None:
+    """The last checkpoint was made of snapshots of two attempts at it."""
+    Chaos(seed, deterministic=False, limit=8).go_to_the_end()
 
 
 # 103: the driver died when manifests were trimmed and its log did not yet name the checkpoint of the trim.

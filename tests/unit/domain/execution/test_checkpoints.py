@@ -34,11 +34,14 @@ class Clock:
         return self.now
 
 
-def ack(partition: str, *, checkpoint: int = 7, generation: int = 2, error: str = "") -> CheckpointAck:
+def ack(
+    partition: str, *, checkpoint: int = 7, generation: int = 2, attempt: int = 0, error: str = ""
+) -> CheckpointAck:
     return CheckpointAck(
         partition=partition,
         checkpoint=checkpoint,
         generation=generation,
+        attempt=attempt,
         node="node-1",
         size_bytes=10,
         uploaded_bytes=5,
@@ -63,11 +66,11 @@ class Coordinator:
                 accepted = self.store.complete(instruction.latest)
                 self.carry_out(self.checkpoints.pointed(accepted=accepted, at=self.clock()))
 
-    def started(self, *, checkpoint: int, generation: int, request: int) -> None:
-        at = self.clock()
-        self.carry_out(
-            self.checkpoints.started(checkpoint=checkpoint, generation=generation, request=request, at=at)
+    def started(self, *, checkpoint: int, generation: int, request: int, attempt: int = 0) -> None:
+        told = self.checkpoints.started(
+            checkpoint=checkpoint, generation=generation, attempt=attempt, request=request, at=self.clock()
         )
+        self.carry_out(told)
 
     def poll(self) -> None:
         pending = self.checkpoints.pending
@@ -119,6 +122,18 @@ def test_acknowledgements_of_an_older_generation_do_not_count(world: World) -> N
     coordinator.poll()
     assert checkpoints.pending is not None
     assert checkpoints.latest == 0
+
+
+def test_acknowledgements_of_an_earlier_job_do_not_count(world: World) -> None:
+    """At the end of an input the number is used again when all partitions had to start again."""
+    checkpoints, coordinator, store, _, _ = world
+    coordinator.started(checkpoint=7, generation=2, request=0, attempt=5)
+    store.acks = [ack("A[0]", attempt=5), ack("A[1]", attempt=4, error="of the job before")]
+    coordinator.poll()
+    assert checkpoints.pending is not None
+    store.acks[1] = ack("A[1]", attempt=5)
+    coordinator.poll()
+    assert checkpoints.latest == 7
 
 
 def test_a_failed_upload_fails_the_checkpoint_with_its_cause(world: World) -> None:

@@ -54,6 +54,8 @@ class Shell:
         self.told: list[Instruction] = []
         self.fail = self.disturbed = False
         self.ready = 1
+        self.final = False
+        self.acks: list[CheckpointAck] | None = None
 
     def turn(self, at: float = 1.0, **news: Any) -> list[Instruction]:
         """What was told in a turn; there is one more epoch in each."""
@@ -75,7 +77,7 @@ class Shell:
         if isinstance(instruction, PlaceTasks):
             return TasksPlaced(at=at, absent=set(), reachable=True)
         if isinstance(instruction, PlanEpochs):
-            return EpochsPlanned(at=at, head=self.head, final=False, next_due=at)
+            return EpochsPlanned(at=at, head=self.head, final=self.final, next_due=at)
         if isinstance(instruction, RunJob):
             if self.fail:
                 return JobFailed(at=at, error="stage failure", cancelled=False)
@@ -84,6 +86,7 @@ class Shell:
             return JobEnded(at=at, reports=[report], disturbed=self.disturbed)
         if isinstance(instruction, ReadAcknowledgements):
             acks = [ack(p, instruction.checkpoint) for p in self.topology.partitions]
+            acks = self.acks if self.acks is not None else acks
             return AcknowledgementsRead(at=at, acks=acks)
         return CheckpointPointed(at=at, accepted=True) if isinstance(instruction, PointTo) else None
 
@@ -92,10 +95,10 @@ def plan(generation: int, **changes: Any) -> Plan:
     return Plan(generation=generation, kind="deploy", assignment={"S[0]": "n1", "A[0]": "n1"}, **changes)
 
 
-def ack(partition: str, checkpoint: int) -> CheckpointAck:
+def ack(partition: str, checkpoint: int, attempt: int = 0) -> CheckpointAck:
     return CheckpointAck(
-        partition=partition, checkpoint=checkpoint, generation=1, node="n1", size_bytes=1, uploaded_bytes=1,
-        files=1, duration=0.1,
+        partition=partition, checkpoint=checkpoint, generation=1, attempt=attempt, node="n1", size_bytes=1,
+        uploaded_bytes=1, files=1, duration=0.1,
     )  # fmt: skip
 
 
@@ -145,6 +148,29 @@ def test_the_number_of_a_checkpoint_is_not_used_again_after_its_job_was_given_up
             asked += [one.checkpoint for one in shell.turn(at=20.0) if isinstance(one, RunJob)]
             shell.head = 0
         assert asked == expected
+
+
+def test_the_last_checkpoint_of_an_input_is_made_of_one_attempt() -> None:
+    """No later epoch follows, so that the number is used again after all partitions had to start again."""
+    shell = Shell(chain(deterministic=False), Recorded())
+    shell.final, shell.acks = True, []
+
+    def attempt(at: float) -> int:
+        shell.head = 0
+        (job,) = (one for one in shell.turn(at=at) if isinstance(one, RunJob))
+        assert job.checkpoint == 1
+        return job.attempt
+
+    first = attempt(20.0)
+    shell.machine.checkpoints.fail("nodes were lost", 21.0)
+    shell.machine.tracker.start_again()
+    second = attempt(22.0)
+    assert second > first
+    for attempts, completed in (((first, second), False), ((second, second), True)):
+        shell.acks = [ack(p, 1, one) for p, one in zip(shell.topology.partitions, attempts, strict=True)]
+        shell.head = 0
+        told = shell.turn(at=23.0)
+        assert any(isinstance(one, End) for one in told) == completed
 
 
 def test_it_gives_up_when_job_after_job_fails() -> None:

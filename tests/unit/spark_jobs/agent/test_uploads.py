@@ -3,6 +3,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -22,16 +24,27 @@ class Node:
         self.home = root / "node-1"
         self.acks: list[tuple[str, CheckpointAck, str]] = []
         self.reachable = True
+        self.answering = threading.Event()
+        self.answering.set()
         self.uploader = Uploader(
             node="node-1", node_home=self.home, storage=CheckpointStorage(url), acknowledge=self._acknowledge
         )
 
     def _acknowledge(self, topology: str, ack: CheckpointAck, directory: str) -> bool:
+        assert self.answering.wait(5)
         if self.reachable:
             self.acks.append((topology, ack, directory))
         return self.reachable
 
-    def snapshot(self, checkpoint: int, files: dict[str, bytes], *, index: int = 0) -> Path:
+    def snapshot(
+        self,
+        checkpoint: int,
+        files: dict[str, bytes],
+        *,
+        index: int = 0,
+        generation: int = 2,
+        attempt: int = 0,
+    ) -> Path:
         directory = f"O3-{index}"
         state = self.home / "state" / TOPOLOGY / directory
         state.mkdir(parents=True, exist_ok=True)
@@ -41,11 +54,14 @@ class Node:
             topology=TOPOLOGY,
             partition=f"O3[{index}]",
             checkpoint=checkpoint,
-            generation=2,
+            generation=generation,
+            attempt=attempt,
             files=[SnapshotFile(name=name, bytes=len(content)) for name, content in files.items()],
             manifest={"epoch": checkpoint, "files": sorted(files)},
         )
-        path = self.home / "snapshots" / TOPOLOGY / f"{checkpoint}.2" / f"{directory}.json"
+        path = (
+            self.home / "snapshots" / TOPOLOGY / f"{checkpoint}.{generation}.{attempt}" / f"{directory}.json"
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(msgspec.json.encode(snapshot))
         return path
@@ -165,9 +181,58 @@ def test_damaged_snapshot_is_dropped(node: Node) -> None:
 def test_snapshots_wait_in_order_of_their_checkpoints(node: Node) -> None:
     for checkpoint in (100, 20, 3):
         node.snapshot(checkpoint, {"a.arrow": b"a"})
-    (node.home / "snapshots" / TOPOLOGY / "3.2" / "O4-0.json.tmp").write_text("being written")
+    (node.home / "snapshots" / TOPOLOGY / "3.2.0" / "O4-0.json.tmp").write_text("being written")
     found = [path.parent.name for path in waiting_snapshots(node.home / "snapshots")]
-    assert found == ["3.2", "20.2", "100.2"]
+    assert found == ["3.2.0", "20.2.0", "100.2.0"]
+
+
+def poll_until_done(node: Node) -> None:
+    """At most 5 s."""
+    deadline = time.monotonic() + 5
+    while list(waiting_snapshots(node.home / "snapshots")) and time.monotonic() < deadline:
+        node.uploader.poll()
+        time.sleep(0.01)
+
+
+def stored_files(root: Path, checkpoint: int) -> list[str]:
+    content = (root / "checkpoints" / TOPOLOGY / f"manifests/{checkpoint}/O3-0.json").read_bytes()
+    files: list[str] = msgspec.json.decode(content)["files"]
+    return files
+
+
+def test_of_several_attempts_only_the_newest_is_stored(node: Node, tmp_path: Path) -> None:
+    node.snapshot(10, {"a.arrow": b"a"}, generation=2, attempt=9)
+    node.snapshot(10, {"c.arrow": b"c"}, generation=3, attempt=11)
+    node.snapshot(10, {"b.arrow": b"b"}, generation=2, attempt=100)
+    node.snapshot(20, {"d.arrow": b"d"}, generation=2, attempt=8)
+    poll_until_done(node)
+    assert stored_files(tmp_path, 10) == ["c.arrow"]
+    assert sorted((ack.checkpoint, ack.generation, ack.attempt) for _, ack, _ in node.acks) == [
+        (10, 3, 11),
+        (20, 2, 8),
+    ]
+
+
+def test_an_older_attempt_that_is_being_uploaded_ends_first(node: Node, tmp_path: Path) -> None:
+    node.answering.clear()
+    node.snapshot(10, {"a.arrow": b"a"}, attempt=1)
+    node.uploader.poll()
+    node.snapshot(10, {"b.arrow": b"b"}, attempt=2)
+    for _ in range(5):
+        node.uploader.poll()
+        time.sleep(0.02)
+    assert stored_files(tmp_path, 10) == ["a.arrow"], "the newer one waits"
+    node.answering.set()
+    poll_until_done(node)
+    assert stored_files(tmp_path, 10) == ["b.arrow"]
+    assert [ack.attempt for _, ack, _ in node.acks] == [1, 2]
+
+
+def test_snapshots_of_the_version_before_are_uploaded(node: Node) -> None:
+    path = node.snapshot(10, {"a.arrow": b"a"})
+    path.parent.rename(path.parent.with_name("10.2"))
+    poll_until_done(node)
+    assert [ack.checkpoint for _, ack, _ in node.acks] == [10]
 
 
 def test_any_fsspec_storage_serves(tmp_path: Path) -> None:
