@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 import schemathesis
@@ -31,6 +30,7 @@ from controlplane.events.models import AuditEntry, Operation
 from controlplane.topologies.models import Problem
 from tests.browser.seeding import seed as installation_seed
 from tests.unit.controlplane.addresses import REST, addresses
+from tests.unit.controlplane.filling import filled
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "8"))
 HOW = settings(
@@ -76,10 +76,10 @@ def test_every_resource_is_documented() -> None:
     assert sorted(operations()) == RESOURCES
 
 
-@pytest.fixture
-def installation(db: None) -> Iterator[dict[str, list[str]]]:
+@pytest.fixture(scope="module")
+def installation(django_db_setup: None, django_db_blocker: Any) -> Iterator[dict[str, list[str]]]:
     """A recovery that waits for an approval; path parameters that mean something in it, by name."""
-    with patch("controlplane.events.tasks.task_send"):
+    with filled(django_db_blocker):
         installation_seed("proposed")
         root = User.objects.create_superuser("root", password="secret-for-tests")
         _, text = AuthToken.objects.create(user=root)

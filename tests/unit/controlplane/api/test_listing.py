@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -34,16 +35,19 @@ from controlplane.topologies.selectors import (
     version_list,
 )
 from tests.browser.seeding import seed
+from tests.unit.controlplane.filling import filled
 
 API = "/api/v1"
 
 
-@pytest.fixture
-def broken(db: None) -> None:
-    seed("broken")
+@pytest.fixture(scope="module")
+def broken(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    with filled(django_db_blocker):
+        seed("broken")
+        yield
 
 
-def test_lists_show_what_their_serializers_say(viewer: APIClient, broken: None) -> None:
+def test_lists_show_what_their_serializers_say(broken: None, viewer: APIClient) -> None:
     of = "topologies/hashtags"
     lists: dict[str, tuple[Any, Any]] = {
         "audit/": (audit_list(), AuditEntrySerializer),
@@ -65,7 +69,7 @@ def test_lists_show_what_their_serializers_say(viewer: APIClient, broken: None) 
         assert [*shown[0]] == [*said[0]], "in the same order"
 
 
-def test_a_page_beyond_the_end_is_empty(viewer: APIClient, broken: None) -> None:
+def test_a_page_beyond_the_end_is_empty(broken: None, viewer: APIClient) -> None:
     answer = viewer.get(f"{API}/topologies/hashtags/queries/?offset=1000&limit=10").json()
     assert (answer["results"], answer["next"]) == ([], None)
     assert answer["count"] > 0
