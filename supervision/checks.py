@@ -1,9 +1,9 @@
-"""`python -m supervision.checks [pytest arguments]`: lint, types, architecture, migrations, then the tests.
+"""`python -m supervision.checks [pytest arguments]`: lint, types, architecture, migrations, and the tests.
 
-Every check runs, also after one that failed; the tests come last, so that their closing lines end the output.
-Tests that compute run first, on two cores; tests of single processes, which mostly wait, run beside them.
-Tests of whole installations run afterwards, one after the other. A failed test on real processes is run once
-more at the end, alone (`supervision.pytest_reports`). Their files are in memory, if there is room.
+Every check runs, also after one that failed. Tests of installations and of single processes mostly wait: each
+kind is a process of its own, and beside them, on what they leave of two cores, the types are checked and the
+tests that compute run. What ran beside is shown when it ended. A failed test on real processes is run once
+more at the end, alone (`supervision.pytest_reports`). Temporary files are in memory, if there is room.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from host.environment import ROOT
@@ -36,9 +36,11 @@ CHECKS: dict[str, list[list[str]]] = {
 }
 KINDS = (*CHECKS, "tests")
 PYTEST = [sys.executable, "-m", "pytest"]
-# The long ones first and in this order, so that both workers end together.
+# What waits is about times, and goes first when both want a core.
+YIELDING = ("nice", "-n", "15")
+# In this order: pages have time limits, and come when most installations have ended.
 COMPUTING = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-COMPUTING += ["tests/simulation", "tests/browser", "tests/unit"]
+COMPUTING += ["tests/simulation", "tests/unit", "tests/browser"]
 WAITING = ["tests/integration/control_plane"]
 INSTALLATIONS = ["tests/integration", *(f"--ignore={directory}" for directory in WAITING)]
 # A file system in memory, and the bytes that have to be free there.
@@ -50,31 +52,35 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m supervision.checks", description=__doc__)
     parser.add_argument("--only", choices=KINDS, action="append", help="run only this kind")
     options, pytest_arguments = parser.parse_known_args()
+    kinds = options.only or KINDS
+    later = CHECKS["types"] if {"types", "tests"} <= set(kinds) else []
     failed: list[str] = []
-    for kind in options.only or KINDS:
-        if kind != "tests":
-            for command in CHECKS[kind]:
-                _check(command, failed)
-            continue
+    for command in [one for kind in kinds for one in CHECKS.get(kind, []) if one not in later]:
+        _check(command, failed)
+    if "tests" in kinds:
         report("before the tests", failed)
-        failed += tests_run(pytest_arguments)
+        failed += run_tests(pytest_arguments, later)
     return 1 if failed else 0
 
 
-def tests_run(pytest_arguments: list[str]) -> list[str]:
-    """All tests, or what the arguments for pytest choose; returns the commands that failed for good."""
+def run_tests(pytest_arguments: list[str], beside: Sequence[list[str]] = ()) -> list[str]:
+    """All tests, or what the arguments for pytest choose, and checks beside them; returns the commands that
+    failed for good."""
     started = time.monotonic()
+    failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="resurge-tests-", dir=memory_directory()) as name:
         runs = PytestRuns(Path(name))
-        if pytest_arguments:
-            runs.run(pytest_arguments)
-        else:
-            with runs.beside(WAITING):
-                # What waits is about times, and goes first when both want a core.
-                runs.run(COMPUTING, before=["nice", "-n", "5"])
-            runs.run(INSTALLATIONS)
+        with ExitStack() as stack:
+            for command in beside:
+                stack.enter_context(_check_beside(command, failed))
+            if pytest_arguments:
+                runs.run(pytest_arguments)
+            else:
+                stack.enter_context(runs.beside(WAITING))
+                stack.enter_context(runs.beside(INSTALLATIONS))
+                runs.run(COMPUTING, before=YIELDING)
         verdict = judge(runs.reports, runs.again)
-    failed = list(verdict.failed)
+    failed += verdict.failed
     report("in the end", failed)
     for line in verdict.lines(time.monotonic() - started):
         say(line)
@@ -111,19 +117,12 @@ class PytestRuns:
         """Run pytest while the block runs, and show what it said when both have ended."""
         command, path = self._command(arguments)
         title = _title([*PYTEST, *arguments])
-        with tempfile.TemporaryFile() as said:
-            process = subprocess.Popen(
-                command, cwd=ROOT, env={**_environment(), **self._variables},
-                stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-            )  # fmt: skip
-            try:
-                yield
-            finally:
-                code = process.wait()
-                said.seek(0)
-                say(f"--- beside that: {title}")
-                say(said.read().decode(errors="replace").rstrip())
-                self.reports.append(report_read(path, title, code))
+
+        def ended(code: int) -> None:
+            self.reports.append(report_read(path, title, code))
+
+        with _beside(command, title, ended, self._variables):
+            yield
 
     def again(self, test: str) -> Report:
         """Once more, with nothing beside it."""
@@ -135,6 +134,37 @@ class PytestRuns:
         self._started += 1
         path = self._directory / f"{self._started}.xml"
         return [*before, *PYTEST, f"--junit-xml={path}", *OPTIONS, *arguments], path
+
+
+@contextmanager
+def _beside(
+    command: list[str], title: str, ended: Callable[[int], None], variables: Mapping[str, str] = {}
+) -> Iterator[None]:
+    """Run a command while the block runs; then show what it said, and call `ended` with its exit code."""
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env={**_environment(), **variables},
+            stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+        )  # fmt: skip
+        try:
+            yield
+        finally:
+            code = process.wait()
+            said.seek(0)
+            say(f"--- beside that: {title}")
+            say(said.read().decode(errors="replace").rstrip())
+            ended(code)
+
+
+@contextmanager
+def _check_beside(command: list[str], failed: list[str]) -> Iterator[None]:
+    def ended(code: int) -> None:
+        if code != 0:
+            failed.append(_title(command))
+        say(f"    {'ok' if code == 0 else 'FAILED'}")
+
+    with _beside([*YIELDING, *command], _title(command), ended):
+        yield
 
 
 def _check(command: list[str], failed: list[str]) -> None:

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from supervision.checks import INSTALLATIONS, WAITING, command_run, report, say, tests_run
+from supervision.checks import INSTALLATIONS, WAITING, command_run, report, run_tests, say
 
 PARTS = ("schedules", "kills", "memory", "repetitions")
 SCHEDULES = 3_000
@@ -65,7 +65,7 @@ def repeat(times: int, groups: list[list[str]]) -> list[str]:
     for number in range(1, times + 1):
         for group in groups:
             say(f"=== repetition {number} of {times}")
-            failed += [f"repetition {number}: {title}" for title in tests_run(group)]
+            failed += [f"repetition {number}: {title}" for title in run_tests(group)]
     return failed
 
 

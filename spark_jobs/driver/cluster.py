@@ -26,7 +26,7 @@ from spark_jobs.executor_resource import application_conf
 log = structlog.get_logger()
 TAG = "epochs"
 WARMING_TAG = "warming"
-# Few tasks a second run in each of these JVMs: with the usual thresholds their code is interpreted for minutes.
+# Few tasks a second run in each JVM: with the usual thresholds their code is interpreted for minutes.
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.2 -XX:+UseSerialGC -Xshare:auto"
 
 SETTINGS = {

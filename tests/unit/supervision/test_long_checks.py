@@ -26,12 +26,12 @@ def long(monkeypatch: pytest.MonkeyPatch) -> Long:
             commands.append(command[2:])
             return int(command[2] == failing)
 
-        def tests_run(chosen: list[str]) -> list[str]:
+        def run_tests(chosen: list[str]) -> list[str]:
             tests.append(chosen)
             return ["pytest"] if failing in chosen else []
 
         monkeypatch.setattr(long_checks, "command_run", command_run)
-        monkeypatch.setattr(long_checks, "tests_run", tests_run)
+        monkeypatch.setattr(long_checks, "run_tests", run_tests)
         monkeypatch.setattr(sys, "argv", ["long_checks", *arguments])
         return long_checks.main(), commands, tests
 
