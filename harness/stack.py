@@ -25,8 +25,10 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from coordination.paths import Paths
+from domain.topology import load_yaml
 from harness.eventually import eventually
 from host.detached import DetachedProcess, DetachedProcesses
+from host.environment import ROOT
 from host.processes import kill_session, processes_with_environment, send, session_members
 from supervision.access import Access, manage
 from supervision.installation import INSTANCE, Installation
@@ -127,12 +129,22 @@ class Stack:
         rate: int = 1000,
         limit: int | None = None,
         name: str | None = None,
+        epoch_interval: float | None = None,
     ) -> None:
+        """`epoch_interval`: seconds, instead of the pipeline's own."""
+        source = pipeline if epoch_interval is None else str(self._with_interval(pipeline, epoch_interval))
         self.manage(
-            *("deploy", pipeline, "--input", str(input), "--rate", str(rate)),
+            *("deploy", source, "--input", str(input), "--rate", str(rate)),
             *(["--limit", str(limit)] if limit is not None else []),
             *(["--name", name] if name else []),
         )
+
+    def _with_interval(self, pipeline: str, seconds: float) -> Path:
+        """A file with the specification of a ready-made pipeline that has this epoch interval."""
+        spec = load_yaml((ROOT / "spark_jobs" / "pipelines" / f"{pipeline}.yaml").read_text())
+        path = self.home / f"{pipeline}.json"
+        path.write_bytes(msgspec.json.encode({**spec, "epoch_interval": seconds}))
+        return path
 
     def topology(self, name: str = "hashtags") -> dict[str, Any]:
         return dict(self.rest.get(f"topologies/{name}/"))

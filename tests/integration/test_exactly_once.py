@@ -21,6 +21,8 @@ pytestmark = pytest.mark.integration
 
 QUERIES = 15
 RATE = 1_000
+EPOCH = 2.0
+"""Seconds. The pipeline's own epochs of one second would cost these tests twice the processor time."""
 SPARK_NOTICES = 60.0
 """Seconds after which Spark gives up an executor that is silent."""
 
@@ -29,7 +31,7 @@ SPARK_NOTICES = 60.0
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     tweets = shared_data("tweets.parquet")
     with Stack(tmp_path_factory.mktemp("stack")) as made:
-        made.deploy("hashtags", input=tweets, rate=RATE)
+        made.deploy("hashtags", input=tweets, rate=RATE, epoch_interval=EPOCH)
         healthy(made)
         yield made
 
@@ -91,7 +93,7 @@ def lose(stack: Stack, *names: str) -> None:
 
 
 def test_a_clean_run(stack: Stack) -> None:
-    advanced(stack, 30)
+    advanced(stack, 10)
     exact(stack)
     assert incidents(stack) == 0
 
@@ -133,7 +135,7 @@ def test_two_nodes_freeze_and_come_back(stack: Stack) -> None:
         go_on()
     assert took < SPARK_NOTICES, "recovery waited until Spark missed the nodes"
     stack.wait_for(lambda: set(lost) <= set(alive(stack)), "the nodes to be back", timeout=60)
-    advanced(stack, 10)
+    advanced(stack, 5)
     exact(stack)
     stack.kill_nodes(*[name for name in used(stack) if name not in lost][:2])
     stack.wait_for(lambda: incidents(stack) == before + 2, "an incident", timeout=30)
@@ -174,7 +176,7 @@ def test_a_node_dies_in_the_middle_of_a_checkpoint(stack: Stack) -> None:
 def test_the_driver_dies(stack: Stack) -> None:
     before = incidents(stack)
     stack.kill_driver()
-    advanced(stack, 5)
+    advanced(stack, 3)
     healthy(stack)
     exact(stack)
     assert incidents(stack) == before
@@ -184,7 +186,7 @@ def test_the_driver_dies(stack: Stack) -> None:
 def test_a_process_of_the_control_plane_dies(stack: Stack, process: str) -> None:
     before = incidents(stack)
     stack.kill(process)
-    advanced(stack, 8)
+    advanced(stack, 4)
     healthy(stack)
     assert incidents(stack) == before
 
@@ -194,7 +196,7 @@ def test_a_server_restarts(stack: Stack, process: str) -> None:
     """No incident, and not a row is lost."""
     before = incidents(stack)
     stack.restart(process, pause=2.0)
-    advanced(stack, 12)
+    advanced(stack, 6)
     healthy(stack)
     assert incidents(stack) == before
     exact(stack)
@@ -226,7 +228,7 @@ def test_an_operator_goes_back_to_an_older_checkpoint(stack: Stack) -> None:
     healthy(stack)
     states = {row["epoch"]: row["state"] for row in checkpoints(stack)}
     assert [states[number] for number in (chosen, *later)] == ["completed", "undone"]
-    advanced(stack, 3)
+    advanced(stack, 2)
     exact(stack)
 
 
@@ -251,7 +253,8 @@ def test_a_forced_checkpoint_and_the_end_of_the_input(stack: Stack) -> None:
     stack.wait_for(lambda: stack.topology()["checkpoint_epoch"] > before, "the checkpoint", timeout=30)
     stack.rest.post("topologies/hashtags/undeploy/", {"reason": "test"})
     stack.wait_for_status("stopped")
-    stack.deploy("hashtags", input=shared_data("tweets.parquet"), rate=5 * RATE, limit=100_000)
+    tweets = shared_data("tweets.parquet")
+    stack.deploy("hashtags", input=tweets, rate=5 * RATE, limit=100_000, epoch_interval=EPOCH)
     stack.wait_for_status("completed", timeout=180)
     exact(stack)
     assert list((stack.home / "outputs").glob("hashtags.until-*"))

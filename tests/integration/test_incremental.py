@@ -16,7 +16,7 @@ import pytest
 from harness.stack import Stack
 from supervision.rest import RestError
 from tests.data import shared_data
-from tests.integration.test_exactly_once import alive, exact, healthy, incidents, lose
+from tests.integration.test_exactly_once import EPOCH, alive, exact, healthy, incidents, lose
 
 pytestmark = pytest.mark.integration
 
@@ -30,7 +30,7 @@ TIGHT = {"RESURGE_REPLACEMENT_DELAY": "uniform:2:9", "RESURGE_CPU_CAPS": "0"}
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     tweets = shared_data("tweets.parquet")
     with Stack(tmp_path_factory.mktemp("tight"), slots=1, capacity=CAPACITY, variables=TIGHT) as made:
-        made.deploy("hashtags", input=tweets, rate=1000)
+        made.deploy("hashtags", input=tweets, rate=1000, epoch_interval=EPOCH)
         healthy(made)
         yield made
 
@@ -67,6 +67,11 @@ def plans(stack: Stack, number: int) -> list[dict[str, Any]]:
 
 def story(stack: Stack, number: int) -> list[dict[str, Any]]:
     return list(stack.rest.get(f"incidents/{number}/")["entries"])
+
+
+def joined(stack: Stack, number: int) -> int:
+    """How many nodes have come for this incident, and recovery knows it."""
+    return sum(" has joined " in entry["text"] for entry in story(stack, number))
 
 
 def lose_three(stack: Stack) -> int:
@@ -140,7 +145,7 @@ def test_nothing_is_restored_before_it_is_confirmed_or_while_it_is_paused(stack:
         with contextlib.suppress(RestError):
             confirmed = {"reason": "early", "proposal": proposal["proposal"]}
             stack.rest.post(f"incidents/{number}/approve/", confirmed)
-    time.sleep(4)
+    stack.wait_for(lambda: joined(stack, number) >= 3, "the replacements of all lost nodes", timeout=60)
     assert plans(stack, number) == []
     stack.rest.post(f"incidents/{number}/resume/", {"reason": "go on"})
     deadline = time.monotonic() + 200
