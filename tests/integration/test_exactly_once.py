@@ -254,7 +254,7 @@ def test_a_forced_checkpoint_and_the_end_of_the_input(stack: Stack) -> None:
     stack.rest.post("topologies/hashtags/undeploy/", {"reason": "test"})
     stack.wait_for_status("stopped")
     tweets = shared_data("tweets.parquet")
-    stack.deploy("hashtags", input=tweets, rate=5 * RATE, limit=100_000, epoch_interval=EPOCH)
+    stack.deploy("hashtags", input=tweets, rate=5 * RATE, limit=50_000, epoch_interval=EPOCH)
     stack.wait_for_status("completed", timeout=180)
     exact(stack)
     assert list((stack.home / "outputs").glob("hashtags.until-*"))
