@@ -23,7 +23,7 @@ from domain.planning.placement import Placer
 from spark_jobs.driver.epoch_planner import EpochPlanner
 from spark_jobs.executor.partition_run import PartitionRun
 
-Where = Literal["runs", "incidents", "engine"]
+Where = Literal["runs", "ends", "incidents", "engine"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,16 @@ FAULTS = (
         "the generation of an acknowledgement is ignored",
         Checkpoints,
         "acknowledged",
-        " if ack.generation == pending.generation}",
-        "}",
+        "if (ack.generation, ack.attempt) == job}",
+        "if ack.attempt == pending.attempt}",
+    ),
+    Fault(
+        "the attempt of an acknowledgement is ignored",
+        Checkpoints,
+        "acknowledged",
+        "if (ack.generation, ack.attempt) == job}",
+        "if ack.generation == pending.generation}",
+        "ends",
     ),
     Fault(
         "the durable commit of a complete checkpoint is dropped",

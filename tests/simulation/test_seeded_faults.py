@@ -18,11 +18,17 @@ from tests.simulation import test_engine
 from tests.simulation.exact_world import ExactWorld
 from tests.simulation.incident_schedules import run_schedule
 from tests.simulation.seeded_faults import FAULTS, Fault, Where
-from tests.simulation.test_exact import RUNS, WORLDS, Chaos
+from tests.simulation.test_exact import ENDS, LIMIT, RUNS, WORLDS, Chaos
 
-SCHEDULES: dict[Where, int] = {"runs": RUNS, "incidents": WORLDS, "engine": test_engine.SCHEDULES}
+SCHEDULES: dict[Where, int] = {
+    "runs": RUNS,
+    "ends": ENDS,
+    "incidents": WORLDS,
+    "engine": test_engine.SCHEDULES,
+}
 KINDS: dict[Where, str] = {
     "runs": "a run of a topology",
+    "ends": "a run of a bounded input",
     "incidents": "with the coordinator",
     "engine": "the engine",
 }
@@ -39,6 +45,8 @@ def run(where: Where, seed: int) -> None:
     """One schedule; raises if something is wrong."""
     if where == "runs":
         Chaos(seed // 2, deterministic=seed % 2 == 0).go()
+    elif where == "ends":
+        Chaos(seed // 2, deterministic=seed % 2 == 0, limit=LIMIT).go_to_the_end()
     elif where == "incidents":
         run_schedule(seed, kind=ExactWorld)
     else:
