@@ -37,11 +37,16 @@ def deployed_topologies() -> QuerySet[Topology]:
     )
 
 
-def machine_load(incident: Incident, *, may_plan: bool) -> IncidentMachine:
-    """The machine as the last step left it. `may_plan` is for callers that looked at ZooKeeper first."""
+def machine_load(incident: Incident, *, may_plan: bool, damaged: bool = False) -> IncidentMachine:
+    """The machine as the last step left it. `may_plan` is for callers that looked at ZooKeeper first.
+
+    damaged: leave out facts that cannot be read, which is enough to end the incident and for nothing else.
+    Otherwise raises `UnreadableFactError`.
+    """
     newest = plans_newest()
     entries = [*entries_load(incident)]
-    recorded = facts_read(incident.number, ((entry.pk, entry.fact) for entry in entries if entry.fact))
+    stored = ((entry.pk, entry.fact) for entry in entries if entry.fact)
+    recorded = facts_read(incident.number, stored, damaged=damaged)
     memory = Memory.recall(recorded, incident.costs)
     deployments = deployments_load(newest, incident)
     cases: dict[str, TopologyCase] = {}

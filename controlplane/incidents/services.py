@@ -36,6 +36,7 @@ from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Query, Topology
 from domain.availability import milestones
 from domain.recovery.events import (
+    AbortAsked,
     DrainAsked,
     Event,
     Looked,
@@ -94,7 +95,9 @@ def incident_advance(*, number: int, events: Iterable[Event], may_plan: bool = T
 
 
 def _step(incident: Incident, events: list[Event], *, may_plan: bool, opened: bool) -> Applied:
-    machine = machine_load(incident, may_plan=False)
+    # An abort does not depend on what the incident remembers, and is the way out where that is damaged.
+    aborting = bool(events) and all(isinstance(event, AbortAsked) for event in events)
+    machine = machine_load(incident, may_plan=False, damaged=aborting)
     instructions = machine.handle_stimulus(*events)
     if may_plan:
         # Only now is everything known that was observed, whatever the order of the events.

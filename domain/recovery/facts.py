@@ -219,7 +219,7 @@ class UnreadableFactError(Exception):
         self.incident, self.entry = incident, entry
         super().__init__(
             f"incident {incident} cannot go on: the fact stored with entry {entry} of its story "
-            f"cannot be read ({problem})"
+            f"cannot be read ({problem}). Abort it, then recover its topologies now"
         )
 
 
@@ -229,10 +229,12 @@ def fact_write(fact: Fact) -> dict[str, Any]:
     return written
 
 
-def facts_read(incident: int, rows: Iterable[tuple[int, str]]) -> Iterator[Fact]:
-    """The facts of an incident from (entry id, JSON text) in their order. Raises `UnreadableFactError`."""
+def facts_read(incident: int, rows: Iterable[tuple[int, str]], *, damaged: bool = False) -> Iterator[Fact]:
+    """The facts of an incident from (entry id, JSON text) in their order. damaged: leave out those that
+    cannot be read. Otherwise raises `UnreadableFactError`."""
     for entry, text in rows:
         try:
             yield DECODER.decode(text)
         except msgspec.MsgspecError as error:
-            raise UnreadableFactError(incident, entry, str(error)) from error
+            if not damaged:
+                raise UnreadableFactError(incident, entry, str(error)) from error

@@ -14,10 +14,19 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
+from controlplane.events.choices import OperationKind
+from controlplane.incidents.actions import incident_order
 from controlplane.incidents.loading import entries_load, machine_load
 from controlplane.incidents.models import Incident, IncidentEntry
+from controlplane.incidents.selectors import entry_list, incident_get
+from controlplane.incidents.services import incident_advance, recover_now
+from controlplane.lifecycle.nodes import node_register, nodes_lost
+from controlplane.topologies.models import Topology
 from domain.recovery import facts
+from domain.recovery.events import Looked
 from domain.recovery.memory import Memory
+from tests.unit.controlplane.following import Follower
+from tests.unit.controlplane.incidents.places import driver, newest, registration
 
 BEFORE, AFTER = ("incidents", "0003_incremental_recovery"), ("incidents", "0004_typed_facts")
 TOLD = datetime(2026, 11, 20, 3, 0, tzinfo=UTC)
@@ -127,6 +136,38 @@ def test_a_damaged_fact_names_its_incident(damaged: dict[str, Any], problem: str
     with pytest.raises(facts.UnreadableFactError, match=problem) as caught:
         machine_load(incident, may_plan=False)
     assert f"incident 17 cannot go on: the fact stored with entry {entry} of its story" in str(caught.value)
+
+
+def incident_damaged() -> Incident:
+    """Two of three nodes are lost; a plan waits for its driver; what was lost cannot be read any more."""
+    incident = nodes_lost(evidence=dict.fromkeys(("node-1", "node-2"), "gone"), at=timezone.now())
+    assert incident is not None
+    for name in ("node-5", "node-6"):
+        node_register(registration=registration(name), at=timezone.now())
+    at = timezone.now().timestamp()
+    incident_advance(number=incident.number, events=[*driver(1, "degraded", 20), Looked(at=at)])
+    assert newest().state == "planned"
+    IncidentEntry.objects.filter(data__fact="lost").update(data={"fact": "lost", "nodes": 3})
+    return incident
+
+
+@pytest.mark.django_db
+def test_an_incident_with_a_damaged_fact_can_be_aborted(deployed: Topology) -> None:
+    number = incident_damaged().number
+    follower = Follower()
+    for kind in (OperationKind.INCIDENT_PAUSE, OperationKind.INCIDENT_REPLAN):
+        with pytest.raises(facts.UnreadableFactError, match="Abort it, then recover"):
+            incident_order(kind=kind, number=number, actor="kim", reason="stuck")
+    incident_order(kind=OperationKind.INCIDENT_ABORT, number=number, actor="kim", reason="stuck")
+    assert incident_get(number).state == "aborted"
+    assert newest().state == "superseded"
+    assert any("kim aborted the recovery: stuck" in entry.text for entry in entry_list(number))
+    again = recover_now(topology="counts", actor="kim", reason="all of it")
+    assert again.number == number + 1
+    at = timezone.now().timestamp()
+    incident_advance(number=again.number, events=[*driver(1, "degraded", 20), Looked(at=at)])
+    assert (newest().incident_id, newest().state) == (again.pk, "planned")
+    follower.check()
 
 
 @pytest.mark.django_db
