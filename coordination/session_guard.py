@@ -15,32 +15,40 @@ import structlog
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KazooState
 
 log = structlog.get_logger(__name__)
 
 
 class SessionGuard:
-    """Call `check()` every second or so, from a thread that is none of kazoo's."""
+    """Call `check()` every second or so while the client is not connected, from a thread that is none of
+    kazoo's. Patience counts from the moment of disconnection, however long ago the check before was."""
 
     def __init__(self, client: KazooClient, *, session_timeout: float) -> None:
         self._client = client
         # After that long a server that has the session would have let it expire.
         self._patience = max(2 * session_timeout, 3.0)
-        self._connected_at = time.monotonic()
+        # When the connection was lost, or first asked for; None while there is one.
+        self._away_since: float | None = time.monotonic()
+        client.add_listener(self._state_changed)
+
+    # Called in kazoo's threads.
+    def _state_changed(self, state: str) -> None:
+        if state == KazooState.CONNECTED:
+            self._away_since = None
+        elif self._away_since is None:
+            self._away_since = time.monotonic()
 
     def check(self) -> bool:
         """Start a new session if a server listens but has refused the old one for too long; True if so.
         While no server listens the old session is kept: a restarted server still knows it."""
-        now = time.monotonic()
-        if self._client.connected:
-            self._connected_at = now
+        now, since = time.monotonic(), self._away_since
+        if self._client.connected or since is None:
             return False
-        if now - self._connected_at < self._patience or not self._server_listens():
+        if now - since < self._patience or not self._server_listens():
             return False
-        log.warning(
-            "zookeeper refuses the session; starting a new one", after=round(now - self._connected_at, 1)
-        )
-        self._connected_at = now
+        log.warning("zookeeper refuses the session; starting a new one", after=round(now - since, 1))
+        self._away_since = now
         with contextlib.suppress(KazooException, KazooTimeoutError, OSError):
             self._client.stop()
         try:
