@@ -37,6 +37,7 @@ from domain.execution.instructions import (
     TasksPlaced,
     TurnBegun,
 )
+from domain.execution.job import TaskReport
 from domain.execution.progress import ProgressTracker
 from domain.messages import DriverState, LatestCheckpoint, Plan
 from domain.topology import Topology
@@ -52,7 +53,8 @@ class DriverKilledError(BaseException):
 class ExactRun:
     """One topology. `disks` holds the nodes alive, and is shared between runs. `interrupt` is called between
     any two steps: it may take nodes out of `disks` or raise `DriverKilledError`. plan: the one in ZooKeeper.
-    flaws: whether things go wrong that are no failures of nodes or the driver. limit: the last epoch of a
+    flaws: whether things go wrong that are no failures of nodes or the driver. emptied: nodes that have lost
+    their disk and live, so that they may lack a state. limit: the last epoch of a
     bounded input, None for one without end; `completed` once the driver has ended after it.
     """
 
@@ -71,6 +73,7 @@ class ExactRun:
         self.interrupt, self.flaws = interrupt, flaws
         self.limit, self.completed = limit, False
         self.outside = Outside(topology)
+        self.emptied: set[str] = set()
         self.applied: list[int] = []
         self.refused = 0
         self.restorable: list[int] = []
@@ -201,6 +204,7 @@ class ExactRun:
         self._validate_log(instruction)
         job = MemoryJob(self, instruction, self.machine.plan)
         reports, disturbed = job.run()
+        self._validate_missing(reports)
         self.replayed += job.replayed
         seconds = self.rng.choice([0.1, 0.5, 2.0]) if self.flaws else 0.2
         if self.flaws and self.rng.random() < 0.02:
@@ -281,6 +285,14 @@ class ExactRun:
         for partition, reached in job.progress.items():
             believed = on_disk.ahead.get(partition, on_disk.committed)
             assert believed <= reached, f"the log on disk has {partition} at {believed}, not at {reached}"
+
+    def _validate_missing(self, reports: Sequence[TaskReport]) -> None:
+        """A partition is asked to go on only where its node has the state, unless the disk was lost."""
+        assert self.machine.plan is not None
+        for report in reports:
+            for partition, one in report.partitions.items():
+                node = self.machine.plan.assignment.get(partition)
+                assert not one.missing or node in self.emptied, f"{partition} on {node}: {one.error}"
 
     def _validate_checkpoint(self, latest: LatestCheckpoint) -> None:
         """One that is complete consists of what every partition left under its own generation, and is of the

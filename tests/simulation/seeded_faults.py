@@ -28,7 +28,8 @@ Where = Literal["runs", "ends", "incidents", "engine"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """In `method` of `owner`, `right` is replaced by `wrong`. where: the kind of schedule that finds it."""
+    """In `method` of `owner`, `right` is replaced by `wrong`. where: the kind of schedule that finds it.
+    besides: another fault, without which this one does no harm."""
 
     name: str
     owner: type
@@ -36,9 +37,12 @@ class Fault:
     right: str
     wrong: str
     where: Where = "runs"
+    besides: Fault | None = None
 
     def seed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The product has the fault until the monkeypatch is undone."""
+        if self.besides is not None:
+            self.besides.seed(monkeypatch)
         changed = rewritten(getattr(self.owner, self.method), self.right, self.wrong)
         monkeypatch.setattr(self.owner, self.method, changed)
 
@@ -72,6 +76,14 @@ STATE_FIRST = """\
             self.storage.write(plan.epoch, output)
         self.manifest = self.store.commit("""
 
+ATTEMPTS_IGNORED = Fault(
+    "the attempt of an acknowledgement is ignored",
+    Checkpoints,
+    "acknowledged",
+    "if (ack.generation, ack.attempt) == job}",
+    "if ack.generation == pending.generation}",
+    "ends",
+)
 FAULTS = (
     Fault(
         "state is written before the sink, and the sink skipped where state exists",
@@ -94,14 +106,7 @@ FAULTS = (
         "if (ack.generation, ack.attempt) == job}",
         "if ack.attempt == pending.attempt}",
     ),
-    Fault(
-        "the attempt of an acknowledgement is ignored",
-        Checkpoints,
-        "acknowledged",
-        "if (ack.generation, ack.attempt) == job}",
-        "if ack.generation == pending.generation}",
-        "ends",
-    ),
+    ATTEMPTS_IGNORED,
     Fault(
         "the durable commit of a complete checkpoint is dropped",
         EpochMachine,
@@ -161,6 +166,20 @@ FAULTS = (
         "if False:",
     ),
     Fault(
+        "what a plan moves is restored only if the plan says so",
+        ProgressTracker,
+        "adopt",
+        "self.put_back(moved.union(plan.restore, left_out), self.checkpoint)",
+        "self.put_back(left_out.union(plan.restore), self.checkpoint)",
+    ),
+    Fault(
+        "the durable commit of a start without the state is dropped",
+        EpochMachine,
+        "_take",
+        "durable=bool(missing)",
+        "durable=False",
+    ),
+    Fault(
         "a plan is applied without a word of it in the log",
         EpochMachine,
         "_adopt",
@@ -217,18 +236,20 @@ FAULTS = (
         "tuple(arrived.values())",
     ),
     Fault(
-        "the number of a checkpoint of an undone history is used again",
+        "the number of a checkpoint of an undone history is used again, and attempts are ignored",
         EpochMachine,
         "_work",
         "max(self.checkpoints.highest, self._barred)",
         "self.checkpoints.latest",
+        besides=ATTEMPTS_IGNORED,
     ),
     Fault(
-        "the number of a checkpoint is used again after Spark gave up the job that took it",
+        "the number of a checkpoint is used again after Spark gave up its job, and attempts are ignored",
         EpochMachine,
         "_job_failed",
         "self._barred = max(self._barred, self._running.last)",
         "pass",
+        besides=ATTEMPTS_IGNORED,
     ),
     Fault(
         "buffers are kept after the checkpoint that makes them superfluous",

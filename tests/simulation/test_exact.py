@@ -82,6 +82,10 @@ class Chaos:
             del self.disks[self.rng.choice(sorted(self.disks))]
         elif dice < 0.0016:
             raise DriverKilledError
+        elif dice < 0.0019:
+            node = self.rng.choice(sorted(self.disks))
+            self.disks[node] = Disk()
+            self.run.emptied.add(node)
 
     def join(self) -> str:
         self.count += 1
@@ -100,8 +104,10 @@ class Chaos:
             alive.append(self.join())
         rollback = not self.graph.deterministic or self.rng.random() < 0.2
         running = {p: node for p, node in plan.assignment.items() if node in self.disks}
-        # What a plan that may never have been applied was to restore is restored again.
-        unapplied = [] if plan.generation in self.run.applied else [p for p in plan.restore if p in running]
+        # What a plan that may never have been applied was to restore is restored again, unless the incident
+        # was aborted and the next one knows nothing of it.
+        forgotten = plan.generation in self.run.applied or self.rng.random() < 0.3
+        unapplied = [] if forgotten else [p for p in plan.restore if p in running]
         self.run.plan = Plan(
             generation=plan.generation + 1,
             kind="recover",
