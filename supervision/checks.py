@@ -1,8 +1,8 @@
 """`python -m supervision.checks [pytest arguments]`: lint, types, architecture, migrations, and the tests.
 
-Every check runs, also after one that failed. Tests of installations and of single processes mostly wait: each
-kind is a process of its own, and beside them, on what they leave of two cores, the types are checked and the
-tests that compute run. What ran beside is shown when it ended. A failed test on real processes is run once
+Every check runs, also after one that failed. Tests of installations, and of single processes and pages, mostly
+wait: both are a process of their own, and beside them, on what they leave of two cores, the types are checked
+and the tests that compute run. What ran beside is shown when it ended. A failed test on real processes is run once
 more at the end, alone (`supervision.pytest_reports`). Temporary files are in memory, if there is room.
 """
 
@@ -38,9 +38,9 @@ KINDS = (*CHECKS, "tests")
 PYTEST = [sys.executable, "-m", "pytest"]
 # What waits is about times, and goes first when both want a core.
 YIELDING = ("nice", "-n", "15")
-# In this order: pages have time limits, and come when most installations have ended.
-COMPUTING = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-COMPUTING += ["tests/simulation", "tests/unit", "tests/browser"]
+# The long ones first, so that both workers end together (see also tests/conftest.py).
+COMPUTING = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "tests/simulation", "tests/unit"]
+PAGES = ["tests/browser"]
 WAITING = ["tests/integration/control_plane"]
 INSTALLATIONS = ["tests/integration", *(f"--ignore={directory}" for directory in WAITING)]
 # A file system in memory, and the bytes that have to be free there.
@@ -76,7 +76,7 @@ def run_tests(pytest_arguments: list[str], beside: Sequence[list[str]] = ()) -> 
             if pytest_arguments:
                 runs.run(pytest_arguments)
             else:
-                stack.enter_context(runs.beside(WAITING))
+                stack.enter_context(runs.beside([*WAITING, *PAGES]))
                 stack.enter_context(runs.beside(INSTALLATIONS))
                 runs.run(COMPUTING, before=YIELDING)
         verdict = judge(runs.reports, runs.again)
