@@ -16,6 +16,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import patch
 
 if TYPE_CHECKING:
     from tests.browser.seeding import Scenario
@@ -86,8 +87,9 @@ def _session(user: Any) -> None:
 
 def serve(scenario: str, port: int, *, still: bool, hold: bool = False) -> None:
     """Seed what has not been seeded, and answer until the process ends."""
-    from django.db import connection
+    from django.db import connection, transaction
 
+    from controlplane.events import services
     from controlplane.events.models import Event
     from tests.browser.coordinating import operations_run
     from tests.browser.pulse import Pulse
@@ -95,9 +97,11 @@ def serve(scenario: str, port: int, *, still: bool, hold: bool = False) -> None:
 
     pulse = Pulse()
     if scenario != "empty" and not Event.objects.exists():
-        seed(cast("Scenario", scenario))
-        for _ in range(BEATS.get(scenario, 60)):
-            pulse.beat()
+        # No page is open yet that could be told of each event.
+        with patch.object(services, "hint_send", lambda sequence: None), transaction.atomic():
+            seed(cast("Scenario", scenario))
+            for _ in range(BEATS.get(scenario, 60)):
+                pulse.beat()
     connection.close()
 
     def beat() -> None:
