@@ -6,8 +6,11 @@ from __future__ import annotations
 import os
 import sys
 
+from host.garbage import collect_seldom
+
 
 def main() -> None:
+    collect_seldom()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.config.settings")
     from django.core.management import execute_from_command_line
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.config.garbage import THRESHOLDS
+from host.garbage import collect_seldom
 
 TOGETHER = ("tests/browser/", "tests/unit/cli/")
 """Directories whose tests share servers: a second worker would start all of them again."""
@@ -21,7 +21,7 @@ def pytest_collection_finish() -> None:
     """The million objects of loaded modules and tests stay: collections visit what tests leave, as in the web
     process."""
     gc.freeze()
-    gc.set_threshold(*THRESHOLDS)
+    collect_seldom()
     gc.enable()
 
 

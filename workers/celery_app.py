@@ -15,14 +15,17 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from host.garbage import collect_seldom
+
+collect_seldom()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.config.settings")
 # Django's checks load every page and all of REST, which no worker serves; `manage.py migrate` runs them.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
-import django
-from celery import Celery
-from celery.signals import worker_process_shutdown, worker_shutdown
-from kombu.entity import Queue
+import django  # noqa: E402
+from celery import Celery  # noqa: E402
+from celery.signals import worker_process_shutdown, worker_shutdown  # noqa: E402
+from kombu.entity import Queue  # noqa: E402
 
 SWEEP_INTERVAL = 2.0
 TRIM_INTERVAL = 60.0

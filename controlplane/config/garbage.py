@@ -12,9 +12,7 @@ from importlib import import_module
 
 from django.urls import get_resolver
 
-THRESHOLDS = (10_000, 10, 10)
-"""A page of a long list makes tens of thousands of objects and frees them itself; with Python's own 700 it
-alone would cause several collections, and every few pages a full one."""
+from host.garbage import collect_seldom
 
 LOADED_LATE = ("spark_jobs.operators.catalogue", "spark_jobs.sources.prepare")
 """What the control plane loads when it first validates a topology."""
@@ -27,4 +25,4 @@ def garbage_settle() -> None:
         import_module(name)
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*THRESHOLDS)
+    collect_seldom()

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from controlplane.config.garbage import THRESHOLDS, garbage_settle
+from controlplane.config.garbage import garbage_settle
+from host.garbage import THRESHOLDS
 
 
 @pytest.fixture
