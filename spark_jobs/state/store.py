@@ -44,6 +44,9 @@ class StateMissingError(LookupError):
 manifests = msgspec.json.Decoder(Manifest)
 """Made here, before there are threads (docs/decisions/0013)."""
 
+SEQUENTIAL = pa.ipc.IpcReadOptions(use_threads=False)
+"""How mapped files are read: threads would have nothing to compute, and take longer to wake than the rest."""
+
 _MANIFEST = re.compile(r"(\d+)(?:\.(\d+))?\.manifest")
 EMPTY = Manifest(epoch=0, generation=0)
 
@@ -99,7 +102,7 @@ class StateStore:
 
     def _load(self, name: str) -> pa.Table:
         with pa.memory_map(str(self.directory / name)) as source:
-            return pa.ipc.open_file(source).read_all()
+            return pa.ipc.open_file(source, options=SEQUENTIAL).read_all()
 
     def commit(self, state: StateTables, *, epoch: int, generation: int) -> Manifest:
         """Write the new chunks, then the manifest. Repeating it gives the same files if it computes the same;
