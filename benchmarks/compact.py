@@ -1,4 +1,4 @@
-"""Reports as text that is read and compared by people: short lines, few digits, no repeated measurements."""
+"""Reports as text for people to read and compare: short lines, few digits, no repeated measurements."""
 
 from __future__ import annotations
 
@@ -25,10 +25,8 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def compact(value: Any, *, indent: int = 0, used: int = 0) -> str:
-    """JSON in which a value that fits into a line has one, and larger ones fill their lines.
-
-    indent: of the line that the value stands in. used: columns taken before it.
-    """
+    """JSON in which each value that fits into a line stands on one line; larger values are broken into full
+    lines. indent: columns before the line of the value. used: columns before the value in its line."""
     whole = json.dumps(_rounded(value), allow_nan=False)
     if indent + used + len(whole) < WIDTH or not isinstance(value, Mapping | list | tuple) or not value:
         return whole

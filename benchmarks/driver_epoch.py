@@ -1,5 +1,5 @@
-"""CPU seconds of the driver for an epoch of one full shuffle: everything but Spark, which is played by a
-cluster that reports every partition done at once."""
+"""CPU seconds of the driver for an epoch of one full shuffle. Spark is not measured: a simulated cluster
+reports every partition as done at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIMIT = 0.3
 
 
 def shuffle(partitions: int) -> Topology:
-    """Half of the partitions read, the others receive from all of those."""
+    """Half of the partitions are sources; each of the others receives from all sources."""
     half = partitions // 2
     operators = (
         OperatorSpec(name="S", kind="source", parallelism=half),
@@ -47,7 +47,7 @@ def shuffle(partitions: int) -> Topology:
 
 
 class IdleCluster:
-    """Runs nothing: every partition of a job has applied its last epoch."""
+    """Runs no job: it reports that every partition of a job has applied its last epoch."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
@@ -75,7 +75,7 @@ class IdleCluster:
 
 
 class IdleCoordination:
-    """ZooKeeper with one plan, in which nothing changes."""
+    """ZooKeeper with one plan that never changes."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -99,7 +99,7 @@ class IdleCoordination:
 
 
 class NextEpoch:
-    """An input of which one more epoch is always due."""
+    """An input that always has one more epoch due."""
 
     realtime = False
     finished = False
@@ -125,7 +125,7 @@ class NextEpoch:
 
 
 def epoch_seconds(partitions: int, epochs: int, step: Callable[[], None]) -> list[float]:
-    """CPU seconds of this process for each of some epochs."""
+    """CPU seconds of this process for each of `epochs` epochs."""
     topology = shuffle(partitions)
     assignment = {p: f"node-{index % NODES}" for index, p in enumerate(topology.partitions)}
     coordination: Any = IdleCoordination(Plan(generation=1, kind="deploy", assignment=assignment))

@@ -90,7 +90,7 @@ def _publish(hosts: str, topology: Topology, nodes: int) -> None:
 
 
 def advance(loop: EpochLoop, epochs: int) -> int:
-    """Iterate until that many more epochs are committed; returns the tuples they hold."""
+    """Iterate until `epochs` more epochs are committed; returns the number of their tuples."""
     first = loop.log.committed
     slices: dict[int, int] = {}
     while loop.log.committed < first + epochs:

@@ -1,5 +1,5 @@
-"""What an epoch costs over an empty Spark job: the demo's epoch on four nodes against a job with the same
-stages and tasks whose functions do nothing, in turn on the same cluster."""
+"""How much longer an epoch takes than an empty Spark job. The demo's epoch on four nodes and a job with the
+same stages and tasks, whose functions do nothing, run in turn on the same cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class EmptyStage:
 
 def measure(session: Session) -> Report:
     repeats = 20 if session.quick else 60
-    # `fast` pace plans an epoch the moment the last one is committed: it measures the epoch, not the wait.
+    # With the pace `fast` the next epoch is planned when the last one is committed, so no wait is measured.
     topology = hashtags(source={"rate": RATE, "pace": "fast"}, max_epoch_tuples=RATE)
     seconds: dict[str, list[float]] = {"epoch": [], "empty job": []}
     with running(topology) as loop, session.progress("epochs", repeats) as step:

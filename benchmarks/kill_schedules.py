@@ -1,6 +1,6 @@
 """Randomised kill schedules on real processes: nodes, the driver, Celery workers and servers die or restart
 at random moments, also during recoveries and checkpoints, while the recovery policy changes. After each
-schedule everything must be back and every row of every query exactly right (`manage.py verify`).
+schedule all queries must be available and every row of every query exact (`manage.py verify`).
 
 INPUT=<file> reads real tweets. A failed schedule prints its seed; `--seed` and `--first` repeat it.
 """
@@ -29,7 +29,7 @@ from benchmarks.stack import (
 )
 
 NODES = 5
-# Low, so that recomputing everything after each schedule stays quick.
+# A low rate, so that the verification after each schedule does not take long.
 RATE = 300
 DELAY = "uniform:1:6"
 RECOVERY_TIMEOUT = 300.0
@@ -37,7 +37,7 @@ ASKED_FOR = 30
 
 
 def carry_out(stack: BenchmarkStack, schedule: Schedule) -> list[str]:
-    """Do what the schedule says; returns what was done."""
+    """Carry out the steps of the schedule; returns a description of each."""
     done: list[str] = []
     for number, step in enumerate(schedule.steps):
         time.sleep(step.after)
@@ -46,7 +46,7 @@ def carry_out(stack: BenchmarkStack, schedule: Schedule) -> list[str]:
 
 
 def _act(stack: BenchmarkStack, schedule: Schedule, number: int, step: Step) -> str:
-    """One step; what was not known before, for the record."""
+    """Carry out one step; returns what was decided only now, such as which nodes, for the report."""
     match step.kind:
         case "kill":
             alive = [name for name in stack.nodes("alive") if stack.node_runs(name)]
@@ -72,7 +72,7 @@ def schedule_run(stack: BenchmarkStack, schedule: Schedule) -> dict[str, Any]:
     before = len(stack.incidents())
     started = time.monotonic()
     done = carry_out(stack, schedule)
-    # A kill just before must have been noticed, or the stack would still look healthy.
+    # Wait until the last kill has been noticed; before, the stack would still look healthy.
     time.sleep(2 * stack.installation.settings.session_timeout)
     stack.healthy(timeout=RECOVERY_TIMEOUT)
     recovered = time.monotonic() - started
@@ -102,7 +102,7 @@ def measure(session: Session) -> Report:
             while waiting:
                 _on_one_stack(session, waiting, rows, step)
     except KeyboardInterrupt:
-        # What was under way says nothing; what is done counts.
+        # An interrupted schedule has no result; those that have ended count.
         rows = [row for row in rows if row["verified"] or row["problem"]]
         session.note(f"interrupted after {len(rows)} schedules")
     return _report(rows, seed=options.seed, first=options.first)
@@ -111,15 +111,15 @@ def measure(session: Session) -> Report:
 def _on_one_stack(
     session: Session, waiting: deque[int], rows: list[dict[str, Any]], step: Callable[[], None]
 ) -> None:
-    """Run schedules until none is left or one fails. What is broken stays broken: the rest gets a stack of
-    its own."""
+    """Run schedules on one stack until none is left or one fails. The schedules after a failed one need a new
+    stack."""
     options = session.options
     done_before = len(rows)
     logs = options.logs / f"kill-schedule-{options.seed}-{waiting[0]}"
     variables = {
         "RESURGE_REPLACEMENT_DELAY": DELAY,
         "RESURGE_CHECKPOINT_INTERVAL": "5",
-        # About what a node is loaded with, so that survivors have no room for all and waves follow waves.
+        # About the load of one node, so that survivors have no room for all and several waves are needed.
         "RESURGE_MAX_UTILISATION": "0.01",
     }
     try:

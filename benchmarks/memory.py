@@ -1,5 +1,5 @@
-"""Whether memory stays flat: resident memory of the driver, the executors and their Python workers over many
-epochs, compared between the second and the last fifth of the run."""
+"""Whether memory grows: resident memory of the driver, the executors and their Python workers over many
+epochs. The last fifth of the run is compared with the second."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def kind(command: str) -> str:
 
 
 def measure(session: Session) -> Report:
-    # At one epoch a second, as in the demo, the full run stands for an hour.
+    # At one epoch a second, as in the demo, the full run corresponds to an hour.
     samples = 40 if session.quick else 180
     topology = hashtags(source={"rate": RATE, "pace": "fast"}, max_epoch_tuples=RATE)
     series: dict[str, list[int]] = defaultdict(list)

@@ -1,6 +1,6 @@
 """What order-preserving processing and adaptive buffering cost (Figure 18): latency and throughput with every
-output of every channel buffered to disk, as for targets that do not follow, and with none, in turn on the
-same cluster; and what the bookkeeping of Algorithm 1 takes by itself.
+output of every channel buffered on disk, as for targets that do not follow, and without buffering, in turn on
+the same cluster; and the time that the bookkeeping of Algorithm 1 takes.
 
 The topology is that of Figure 17 (one source, four parsers, two windows of four partitions), checkpoints
 every 20 s. INPUT=<file> reads real tweets.
@@ -40,13 +40,13 @@ RATES = (1_000, 10_000, 50_000, 100_000)
 QUICK_RATES = (1_000, 20_000)
 FAST_EPOCH = 100_000
 CAUGHT_UP, MOST_TO_CATCH_UP = 3.0, 120
-"""A block begins once an epoch is less than so many seconds late, or after so many epochs."""
+"""A block begins when an epoch is less than this many seconds late, or after this many epochs."""
 VARIANTS = ("off", "on")
 P = ("p50", "p99")
 
 
 class BufferingLevel(Level):
-    """Buffers what every partition sends to every neighbour, although these follow."""
+    """Buffers all outputs for all targets, although the targets follow."""
 
     def emit(self, number: int, partition: str, epoch: int, table: pa.Table | None) -> None:
         starts = self.job.lanes[number].starts
@@ -66,8 +66,8 @@ class BufferingTask(LevelTask):
 
 
 class Switch:
-    """Turns forced buffering of a running loop on and off. The loop believes to be recovering while it is on,
-    so that buffers are dropped at the next global checkpoint as after a recovery."""
+    """Turns forced buffering of a running loop on and off. While it is on, the loop runs as in a recovery, so
+    that the next global checkpoint drops the buffers."""
 
     def __init__(self, loop: EpochLoop) -> None:
         self.loop = loop
@@ -93,7 +93,7 @@ class Switch:
         return [query.latency for report in self.reports for query in report.queries.values()]
 
     def catch_up(self) -> None:
-        """Go on until what had to wait is done: for the job's start, or for the block before."""
+        """Run epochs until those are done that had to wait for the start of Spark or for the block before."""
         for _ in range(MOST_TO_CATCH_UP):
             self.reports.clear()
             self.advance(1)
@@ -148,7 +148,7 @@ def topology_of(*, rate: int, pace: str, epoch_tuples: int = 1_000_000) -> Topol
 
 
 def latency_at(session: Session, rate: int, *, blocks: int, epochs: int) -> dict[str, Any]:
-    """At a rate of real time: latencies of all queries and tuples per second, for both variants in turn."""
+    """At a fixed rate: latencies of all queries and tuples per second, for both variants in turn."""
     latencies: dict[str, list[list[float]]] = {name: [] for name in VARIANTS}
     throughput: dict[str, list[float]] = {name: [] for name in VARIANTS}
     label = f"{rate:,} tweets/s"
@@ -159,7 +159,7 @@ def latency_at(session: Session, rate: int, *, blocks: int, epochs: int) -> dict
         switch = Switch(loop)
         switch.advance(20)
         for block in range(blocks):
-            # Turned about, so that a slow drift of the machine hits both alike.
+            # The order alternates, so that a slow change of the machine's speed affects both alike.
             for name in VARIANTS if block % 2 == 0 else VARIANTS[::-1]:
                 switch.on = name == "on"
                 switch.catch_up()

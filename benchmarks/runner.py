@@ -46,7 +46,7 @@ MARKERS = ("o", "s", "^", "D", "v", "x")
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """One number that was asked for. `bound` reads like `>= 0.97`."""
+    """One measured number and its bound. `bound` reads like `>= 0.97`."""
 
     name: str
     value: float
@@ -147,7 +147,8 @@ def run(
     arguments: Callable[[argparse.ArgumentParser], None] | None = None,
     argv: Sequence[str] | None = None,
 ) -> int:
-    """Measure, show, write what was asked for. 0 if all criteria hold. `arguments` adds options."""
+    """Measure, print the tables, write the requested files. 0 if all criteria hold. `arguments` adds
+    options."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=about)
     parser.add_argument("--quick", action="store_true", help="a smaller run, for a first impression")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report here")

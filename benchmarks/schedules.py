@@ -1,7 +1,7 @@
 """Randomised failures of a running stack, drawn from a seed. Pure.
 
-A schedule says how many nodes die when and what else happens; which nodes those are is drawn from the ones
-alive at that moment, so a seed repeats the same decisions as long as the stack is in the same state.
+A schedule says how many nodes die at which time, and what else happens. The nodes are drawn from those alive
+at that time, so a seed repeats the same decisions as long as the stack is in the same state.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Schedule:
 
 
 def schedule_draw(seed: str, *, nodes: int) -> Schedule:
-    """One to four kills of one to `nodes` nodes each, and up to two other troubles in between."""
+    """One to four kills of one to `nodes` nodes each, and up to two other failures or changes in between."""
     rng = random.Random(seed)
     steps: list[Step] = []
     if rng.random() < 0.6:
@@ -73,7 +73,7 @@ def victims_draw(seed: str, number: int, alive: Sequence[str], count: int) -> li
 
 
 def _count(rng: random.Random, nodes: int) -> int:
-    """Mostly some, now and then all."""
+    """In most cases some of the nodes, sometimes all."""
     return nodes if rng.random() < 0.08 else rng.randint(1, max(1, nodes - 1))
 
 

@@ -1,5 +1,5 @@
-"""The whole product on real processes, for benchmarks: the stack of the integration tests with what a
-measurement needs besides, and signals that end it in order.
+"""The whole product on real processes, for benchmarks: the stack of the integration tests with methods for
+measurements, and signals that end it in order.
 
     with stopping_in_order(), running_stack(nodes=5, variables={...}) as stack:
         stack.deploy_spec(pipeline_spec(rate=1000), input=path)
@@ -39,7 +39,7 @@ PAGE = 1000
 
 
 class StackError(RuntimeError):
-    """What the benchmark waited for did not happen; says what, and where the logs are."""
+    """The benchmark waited for a state in vain; the message says for which, and where the logs are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class BenchmarkStack(Stack):
         with settings_of_the_shell_replaced({**self._variables, "RESURGE_HOME": str(self.home)}):
             started = start(self.home, self._options, self._progress)
         self.installation, self.access = started.installation, started.access
-        # Ten nodes fill a small machine: an answer may take long without anything being wrong.
+        # Ten nodes load a small machine fully: a slow answer is no error.
         self.rest = Rest(self.access.url, self.access.token, timeout=60.0)
         wanted = self._options.nodes
         self.expect(lambda: len(self.nodes("alive")) >= wanted, f"{wanted} nodes alive", timeout=240)
@@ -252,8 +252,8 @@ def running_stack(
     slots: int = 2,
     keep_logs: Path | None = None,
 ) -> Iterator[BenchmarkStack]:
-    """A stack in a temporary home. Nothing of it is left, also after an error; its logs are copied to
-    `keep_logs` then. Raises `StackError` for everything that goes wrong in it."""
+    """A stack in a temporary home, which is removed at the end, also after an error; then its logs are copied
+    to `keep_logs`. Raises `StackError` for all errors of the stack."""
     with tempfile.TemporaryDirectory(prefix="resurge-benchmark-", ignore_cleanup_errors=True) as name:
         stack = BenchmarkStack(Path(name), nodes=nodes, slots=slots, variables=variables)
         stack.keep = keep_logs
@@ -266,7 +266,7 @@ def running_stack(
 
 @contextmanager
 def stopping_in_order() -> Iterator[None]:
-    """Within the block SIGTERM and SIGHUP are like Ctrl-C: what was started is ended."""
+    """In the block, SIGTERM and SIGHUP have the effect of Ctrl-C, so that all started processes are ended."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

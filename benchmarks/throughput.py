@@ -1,5 +1,5 @@
-"""Sustained tweets per second with all fifteen queries, and what checkpoints cost: blocks of epochs with and
-without checkpoints in turn on the same cluster, as fast as the engine can."""
+"""Sustained tweets per second with all fifteen queries, and the cost of checkpoints. Blocks of epochs with
+and without checkpoints run in turn on the same cluster, at full speed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.engine import NODES, advance, hashtags, running
 from benchmarks.runner import Report, Session, at_least, run
 
 EPOCH_TUPLES = 250_000
-# Event time runs at the rate that is asked for, so windows hold what they would hold at that load.
+# Event time runs at the required rate, so windows hold as many tuples as at that rate.
 RATE = 125_000
 NEVER = 1e9
 INTERVAL = 10.0

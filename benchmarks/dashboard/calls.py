@@ -18,11 +18,11 @@ READABLE = re.compile(r"^  /api/v1/(\S*):\n    get:", re.MULTILINE)
 # The schema's own documents are not calls of a page.
 NOT_CALLS = ("schema/", "docs/")
 NOT_LISTS = ("replication-plan/",)
-"""What has no pages, and says so."""
+"""Addresses without pages."""
 
 
 def page_calls() -> dict[str, str]:
-    """What pages ask for when they are opened: name to path below ``/api/v1/``."""
+    """The calls that pages make when they are opened: name to path below ``/api/v1/``."""
     from controlplane.topologies.models import AvailabilitySample
 
     newest = AvailabilitySample.objects.order_by("-at").select_related("topology")[0]
@@ -36,7 +36,7 @@ def page_calls() -> dict[str, str]:
 
 
 def every_call() -> dict[str, str]:
-    """All addresses that can be read, by their path in the schema, each about something there is."""
+    """All addresses that can be read: path in the schema to the path of an existing row."""
     paths = READABLE.findall((ROOT / "docs" / "openapi.yaml").read_text(encoding="utf-8"))
     found = {}
     for path in paths:
@@ -47,7 +47,7 @@ def every_call() -> dict[str, str]:
 
 
 def _address(path: str) -> str | None:
-    """`path` about the first there is; None where there is nothing to ask about."""
+    """`path` with the names of the first rows that exist; None if there are none."""
     from controlplane.events.models import AuditEntry, Operation
     from controlplane.incidents.models import Incident
     from controlplane.topologies.models import Problem
@@ -66,8 +66,8 @@ def _address(path: str) -> str | None:
 
 
 def queries_count() -> dict[str, int]:
-    """Database queries of each call, made in this process, with as many rows a page as there may be. Each is
-    made once before: what a process reads once and keeps is not counted."""
+    """Database queries of each call, made in this process, with the largest page. Each call is made once
+    before, so that data which a process reads once and keeps is not counted."""
     from django.contrib.auth import get_user_model
     from django.db import connection
     from django.test import Client as InProcess
@@ -89,15 +89,15 @@ def queries_count() -> dict[str, int]:
 
 
 def durations(session: Session, report: Report, web: Web, client: Client) -> None:
-    """Milliseconds from the request to the last byte of the answer, one call after the other, and of the
-    server's processor time. The first of each address does not count."""
+    """Milliseconds from the request to the last byte of the answer, and of the server's CPU time, one call
+    after the other. The first call of each address does not count."""
     asked = {name: (path, 200) for name, path in page_calls().items()}
     asked |= {name: (path, 100) for name, path in every_call().items() if name not in ("snapshot/",)}
     rows = {}
     with session.progress("REST calls", len(asked)) as step:
         for name, (path, repeats) in asked.items():
             repeats = repeats // 5 if session.quick else repeats
-            client.get(path)  # what a process reads once
+            client.get(path)  # the process reads and keeps some data at the first call
             busy = web.cpu_seconds()
             measured = [client.get(path) for _ in range(repeats)]
             busy = web.cpu_seconds() - busy

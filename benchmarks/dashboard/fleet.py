@@ -41,7 +41,7 @@ from workers.ingestion import Availabilities
 OPERATOR: dict[str, Any] = {"actor": "kim", "reason": "the fleet of the benchmark", "channel": Channel.CLI}
 PER_RACK = 20
 BEATS = 15
-"""Seconds of peace: the latencies that verdicts compare with, and what a page draws as sparklines."""
+"""Seconds without failures, for the baseline latencies and the sparklines of a page."""
 
 BUSY = 0.06
 """CPU seconds per second of a partition: ten of them keep a node of one core 60 % busy."""
@@ -89,14 +89,14 @@ class Fleet:
         self._epoch += 1
 
     def beat(self) -> None:
-        """What one second brings: every driver reports, every node's heartbeat is stored."""
+        """One second: every driver reports, every node's heartbeat is stored."""
         self.second()
         for name in self.topologies():
             self.report(name)
         self.heartbeats()
 
     def report(self, name: str) -> None:
-        """A driver's report of its last epoch goes the way ingestion sends it."""
+        """Store a driver's report of its last epoch as ingestion does."""
         report = self._epoch_report(Topology.objects.get(name=name))
         verdicts, _ = self._availabilities.observe(report)
         topology_metrics_apply(report=report, health=verdicts)

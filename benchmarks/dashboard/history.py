@@ -1,4 +1,4 @@
-"""What a fleet gathers over a day, written as rows: samples, checkpoints, problems, incidents, journals."""
+"""The history of a fleet over a day, written as rows: samples, checkpoints, problems, incidents, journals."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _problems(topology: Topology, now: datetime, seconds: int, rng: random.Rando
 
 
 def _incident(number: int, at: datetime, rng: random.Random) -> None:
-    """A rack was lost and came back in one wave for every topology; what ran there runs there now."""
+    """A rack was lost and restored in one wave for every topology, with the same placement."""
     topologies = list(Topology.objects.defer("spec"))
     nodes = rng.sample(list(Node.objects.all()), LOST)
     names = {node.name for node in nodes}

@@ -1,4 +1,4 @@
-"""Pages in Chromium: until they show what they are for, and how smoothly the graph moves."""
+"""Pages in Chromium: the time until they show their content, and how smoothly the graph moves."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from benchmarks.runner import Report, Session, at_most
 
 BOUND_MS = 1_000.0
 FRAME_MS = 50.0
-"""Twenty pictures a second: below, dragging is felt to lag. Everything is drawn by the processor here."""
+"""Milliseconds: below twenty frames a second dragging visibly lags. There is no graphics card here."""
 
 PATIENCE_MS = 120_000
-"""What takes longer has failed; a busy machine is measured, too."""
+"""Milliseconds. A longer wait is a failure; the limit is high because the machine may be busy."""
 
 SCREEN: Any = {"width": 1440, "height": 900}
 TABS = ("queries", "operators", "nodes", "checkpoints", "replication", "errors", "settings")
 
-# Notes when the page shows its content: state has been loaded, nothing waits to be, and it has been painted.
-# What is there when a frame begins is laid out and painted in it; the message arrives when that is done.
+# Records when the page shows its content: the state is loaded, no request is open, the frame is painted.
+# A frame paints the content that exists when it begins; the message arrives after the paint.
 PAINTED = """() => {
   window.usefulAt = null;
   const look = () => {
@@ -79,7 +79,7 @@ def browsing(web: Web) -> Iterator[Any]:
 
 
 def addresses(page: Any, url: str, incident: int) -> dict[str, str]:
-    """Name to path: what the navigation leads to, a topology with each of its tabs, and an incident."""
+    """Name to path: the pages of the navigation, a topology with each of its tabs, and an incident."""
     page.goto(url)
     page.wait_for_selector("header nav a")
     links = page.eval_on_selector_all(
@@ -92,7 +92,7 @@ def addresses(page: Any, url: str, incident: int) -> dict[str, str]:
 
 
 def first_paints(session: Session, report: Report, web: Web, incident: int) -> None:
-    """Milliseconds from the navigation to the useful picture; nothing is in the browser's cache."""
+    """Milliseconds from the navigation to the first useful paint, with an empty cache."""
     repeats = 2 if session.quick else 5
     rows: dict[str, Any] = {}
     with browsing(web) as fresh:
@@ -156,7 +156,7 @@ def graphs(session: Session, report: Report, web: Web) -> None:
 def _moved(page: Any) -> dict[str, float]:
     """Drag the graph to and fro and zoom it in and out with the wheel."""
     box = page.locator(".graph > svg").bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + 24  # above the boxes, where dragging begins on the ground
+    x, y = box["x"] + box["width"] / 2, box["y"] + 24  # above the boxes: there a drag moves the graph
     page.evaluate(FRAMES)
     page.mouse.move(x, y)
     page.mouse.down()

@@ -1,4 +1,4 @@
-"""The web server and its Redis, each the very process an installation runs, and a signed-in client of it."""
+"""The web server and its Redis, as an installation runs them, and a signed-in client."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def installation_compose(home: Path) -> Installation:
     os.environ["RESURGE_HOME"] = str(home)
     os.environ["RESURGE_PORT"] = str(choose(home / "run" / "web-port.json", ("web",))["web"])
     os.environ["RESURGE_LOG_LEVEL"] = "WARNING"
-    # It is asked directly, over plain HTTP: there is no proxy that would end TLS, whatever the shell says.
+    # The client uses plain HTTP: there is no proxy for TLS, even if the shell has RESURGE_HTTPS=1.
     os.environ["RESURGE_HTTPS"] = "0"
     installation = compose(home)
     os.environ.update(installation.variables)

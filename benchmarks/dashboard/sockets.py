@@ -23,7 +23,7 @@ BOUND_MS = 500.0
 BETWEEN = 0.4
 SETTLE = 3.0
 ENDED_WITHIN = 120.0
-"""Seconds: who reports finishes its second first, which a busy machine may draw out."""
+"""Seconds. The reporting process ends after its present second, which may take long on a busy machine."""
 
 
 class Listeners:
@@ -143,7 +143,7 @@ def _update() -> tuple[int, float]:
     from controlplane.lifecycle.recovery_terms import query_priorities_set
     from controlplane.topologies.models import Query
 
-    # Another than it has: a priority that stays is no event.
+    # Another priority than now: an unchanged one publishes no event.
     query = Query.objects.get(topology__name="flat", partition__operator="O0", partition__index=0)
     priority = 1 + query.priority % 10
     committed: list[float] = []

@@ -1,4 +1,4 @@
-"""The problems that are planned: generated topologies of which everything failed."""
+"""The planning problems: generated topologies of which all partitions failed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTINGS: dict[str, TopologyRecipe] = {
 
 
 def failed_topology(recipe: TopologyRecipe, seed: int, fraction: float) -> RecoveryProblem:
-    """Everything failed, capacity for this fraction of it."""
+    """All partitions failed; there is capacity for this share of their cost."""
     drawn = generate_topology(recipe, seed)
     return recovery_problem(
         drawn.topology,

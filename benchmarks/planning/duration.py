@@ -1,4 +1,4 @@
-"""How long planning takes, and what the bounded search for many queries is worth."""
+"""How long planning takes, and how good the bounded search for many queries is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMED = TopologyRecipe(size=34, max_sharing=6)
 TIMED_QUERIES = (10, 20, 50, 100, 200, 500, 1_000, 2_000)
 OPTIMUM_QUERIES = 200
 TIMED_FRACTION = 0.4
-# Where all pairs can still be run, the bounded search is held against them.
+# At this size all pairs can be run, so the bounded search can be compared with them.
 COMPARED_QUERIES = 100
 COMPARED = [(sharing, fraction) for sharing in (3, 6, 20) for fraction in (0.2, 0.4, 0.6)]
 
@@ -90,7 +90,7 @@ def planning_time(session: Session, report: Report) -> None:
 
 
 def bounded_search(session: Session, report: Report) -> None:
-    """The search that replaces Algorithm 3 for many queries, where Algorithm 3 can be run in full."""
+    """Compare the bounded search with Algorithm 3 at sizes at which Algorithm 3 can be run in full."""
     topologies = 2 if session.quick else 20
     rows: list[dict[str, Any]] = []
     with session.progress("Bounded search", len(COMPARED) * topologies) as advance:

@@ -12,16 +12,17 @@ from benchmarks.planning.cases import BASE, failed_topology
 from benchmarks.runner import Report, Session, at_least, at_most
 from domain.planning import Arrival, BestDensity, LookAhead, Planner, forecast
 
-# Eight nodes, each 120 to 360 seconds after it was asked for.
+# Eight nodes, each 120 to 360 seconds after its request.
 NODES = 8
 DELAY = (120.0, 360.0)
 HORIZON = 480.0
 
 
 def look_ahead(session: Session, report: Report) -> None:
-    """Wave by wave, with the papers' arrivals: looking ahead against not, and both against hindsight.
+    """Plan wave by wave, with the papers' arrivals: `look_ahead` against `best_density`, and both against the
+    best schedule in hindsight.
 
-    The planner knows only the expected arrivals; the nodes then come when they come.
+    The planner knows only the expected arrivals; the real ones differ from them.
     """
     names = ("best_density", "look_ahead", "clairvoyant")
     shares: dict[str, list[float]] = {name: [] for name in names}
@@ -36,7 +37,7 @@ def look_ahead(session: Session, report: Report) -> None:
             arrivals = [Arrival(at, each) for at in actual]
 
             def planner(coming: tuple[Arrival, ...], left: float, each: float = each) -> Planner:
-                """Evenly spaced over the time in which the papers' nodes arrive: all that is known."""
+                """The expected arrivals: evenly spaced over the time in which the papers' nodes arrive."""
                 elapsed = HORIZON - left
                 begin, end = max(DELAY[0], elapsed), DELAY[1]
                 step = (end - begin) / (len(coming) + 1)

@@ -93,7 +93,7 @@ def stack_variables(delay: str) -> dict[str, str]:
         "RESURGE_REPLACEMENT_DELAY": delay,
         "RESURGE_CHECKPOINT_INTERVAL": "10",
         "RESURGE_MAX_UTILISATION": f"{MAX_UTILISATION:g}",
-        # Capacities are those of planning only: a new node must not start at a few percent of a core.
+        # Capacities limit planning only: a new node must not start with a CPU cap of a few percent.
         "RESURGE_CPU_CAPS": "0",
     }
 
@@ -199,7 +199,7 @@ def _report(
 
 
 def _criteria(rows: Mapping[str, Mapping[str, Any]], problems: Mapping[str, str]) -> list[Criterion]:
-    """A number that was asked for and could not be measured counts as zero."""
+    """A criterion whose number could not be measured counts as zero."""
     first = {label: row["first"] for label, row in rows.items() if row["first"]}
     sooner = first["blocking"] / first["incremental"] if first.keys() >= {"blocking", "incremental"} else 0.0
     share = rows["incremental"]["share_of_clairvoyant"] if "incremental" in rows else 0.0

@@ -23,7 +23,7 @@ COSTS = {"source": 1.5, "flat_map_regex": 6.25, "sliding_window": 7.6, "latest":
 
 
 def hashtags() -> Topology:
-    """The pipeline `hashtags` as it is delivered."""
+    """The ready-made pipeline `hashtags`."""
     return Topology(msgspec.convert(yaml.safe_load(PIPELINE.read_text(encoding="utf-8")), TopologySpec))
 
 

@@ -28,7 +28,7 @@ GRID = 10.0
 
 
 def measure(session: Session, report: Report) -> None:
-    """Every way to recover, with the same arrivals, many times."""
+    """Every algorithm, with the same arrivals, for many seeds."""
     seeds = 2 if session.quick else 15
     report.parameters["fifteen"] = {
         "loads": LOADS, "seeds": seeds, "horizon": HORIZON, "best_case_delay": BEST_CASE_DELAY,
@@ -66,7 +66,7 @@ def measure(session: Session, report: Report) -> None:
 
 
 def _one(scenario: Scenario) -> dict[str, dict[str, Any]]:
-    """One failure, recovered in every way."""
+    """One failure, recovered with every algorithm."""
     ways = {name: scenario_for(scenario, name) for name in (*PLANNERS, "blocking")}
     ways["best_case"] = replace(ways["blocking"], arrivals=(BEST_CASE_DELAY,) * DEAD)
     outcomes = {name: simulate(way) for name, way in ways.items()}
@@ -109,7 +109,7 @@ def _available(curve: Sequence[Sample]) -> list[int]:
 
 
 def _latency(points: Sequence[LatencyPoint]) -> list[float]:
-    """Mean relative latency of the failed queries on the grid; once all is over it is 1."""
+    """Mean relative latency of the failed queries on the grid; 1 after the recovery has ended."""
     by_moment = {round(point.at, 6): point.failed for point in points}
     return [by_moment.get(round(i * GRID, 6), 1.0) for i in range(_points())]
 

@@ -1,4 +1,4 @@
-"""What the rollback does to queries that lost nothing: `ancestors` against the papers' `global`."""
+"""How the rollback policies affect queries that lost nothing: `ancestors`, and `global` as in the papers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated topologies at sizes no test machine has."""
+"""Generated topologies that are too large for a test machine."""
 
 from __future__ import annotations
 
