@@ -1,4 +1,4 @@
-"""Reading what the sink has written."""
+"""Reads the files of the sink."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ def read_outputs(
     *,
     last_epoch: int | None = None,
 ) -> pa.Table:
-    """Stored rows in order of operator, partition and epoch, with these three as further columns.
-
-    Operators with different columns can only be read one at a time. Empty (no columns) when nothing matches.
-    """
+    """Stored rows in order of operator, partition and epoch, with these three as further columns. Operators
+    with different columns must be read one at a time. Empty (no columns) if there are no rows."""
     base = Path(root) / topology
     names = [operator] if operator else sorted(path.name for path in base.glob("*") if path.is_dir())
     tables: list[pa.Table] = []

@@ -74,7 +74,7 @@ class AvailabilityTracker:
                 track.frozen = self._baseline(query, track)
         if not open_ and self.incident:
             for track in self._tracks.values():
-                track.frozen = None  # who has failed must still show a normal window
+                track.frozen = None  # a failed query must still show a normal window
         self.incident = open_
 
     def query_failed(self, query: str, at: float) -> None:

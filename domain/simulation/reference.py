@@ -58,7 +58,7 @@ def best_course(
 ) -> Reference | None:
     """What would have been best for a single moment of failure and these arrivals, within `horizon` seconds.
 
-    None where nodes fail at several moments: what is best then depends on who is hit.
+    None where nodes fail at several moments: the best schedule then depends on which partitions fail.
     time_limit: seconds for the solver, where the machine may matter.
     """
     start = scenario.first_failure

@@ -1,4 +1,4 @@
-"""What tests do on pages and ask of the server behind them."""
+"""Actions on pages, and requests to the server behind them, for tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def confirm(page: Any, reason: str) -> None:
 
 
 def requests_of(page: Any, method: str) -> list[Any]:
-    """What the page sends from now on."""
+    """The requests that the page sends from now on."""
     sent: list[Any] = []
     page.on("request", lambda request: sent.append(request) if request.method == method else None)
     return sent
@@ -50,19 +50,19 @@ def audited(page: Any, server: Server, action: str) -> list[tuple[str, str]]:
 
 
 def set_priority(page: Any, query: str, value: int, reason: str = "measuring") -> None:
-    """Over REST with the page's own session, past the page itself."""
+    """A REST call with the page's session, without the page."""
     path = f"/api/v1/topologies/hashtags/queries/{query.replace('[', '%5B').replace(']', '%5D')}/"
     assert page.evaluate(CHANGE, {"path": path, "body": {"priority": value, "reason": reason}}) == 200
 
 
 def sideways(page: Any) -> int:
-    """How far the page scrolls to the side, in pixels; 0 is right."""
+    """How far the page scrolls sideways, in pixels; it must be 0."""
     width = page.viewport_size["width"]
     return int(page.evaluate("() => document.documentElement.scrollWidth")) - int(width)
 
 
 def refuses(page: Any, button: Any, why: str) -> None:
-    """The button cannot be used, says why, and opens nothing."""
+    """Check that the button is disabled, says why, and opens no dialog."""
     button.hover()
     page.wait_for_selector(f'.why.shown:has-text("{why}")')
     button.click(force=True)

@@ -19,12 +19,13 @@ RUN = """async ({rules, only}) => {
 
 
 def prepare(page: Any) -> None:
-    """Load axe into the page, past its policy; it stays there until a reload."""
+    """Load axe into the page, which its policy would not permit; it stays there until a reload."""
     page.evaluate(SOURCE.read_text(encoding="utf-8") + "; undefined")
 
 
 def violations(page: Any, *, colours_only: bool = False) -> list[str]:
-    """Serious and critical violations, one line each. Only colours differ between themes."""
+    """Serious and critical violations, one line each. Themes differ only in colours, so a second theme needs
+    `colours_only`."""
     found = page.evaluate(RUN, {"rules": RULES, "only": ["color-contrast"] if colours_only else None})
     return [
         f"{one['id']} ({one['impact']}): {node}"

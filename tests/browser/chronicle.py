@@ -1,4 +1,4 @@
-"""What operators and the checkpoints of a seeded installation have left behind: versions, audit, parts."""
+"""The history of a seeded installation: versions, audit trail, and the parts of checkpoints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEPT, STORED, FAILED, ASKED, RESTORED = 24, 3, 9, 4, 13
 
 
 def checkpoints_write(topology: Topology, now: datetime) -> None:
-    """One every ten seconds; one of them failed, one was asked for, one was restored."""
+    """A checkpoint every ten seconds; one failed, one was requested by a user, one was restored."""
     partitions = list(Partition.objects.filter(topology=topology).select_related("node"))
     for k in range(KEPT):
         started = now - timedelta(seconds=10 * k + 4)
@@ -48,7 +48,7 @@ def checkpoints_write(topology: Topology, now: datetime) -> None:
 
 
 def part_of(row: Partition, k: int, *, failed: bool = False) -> dict[str, Any]:
-    """What a partition contributed to a checkpoint, as its agent acknowledges it; `k` makes them differ."""
+    """A partition's part of a checkpoint, as its agent acknowledges it; the numbers depend on `k`."""
     size = max(0, row.state_bytes - 1_000 * k)
     return {
         "partition": row.label,
@@ -80,7 +80,7 @@ def versions_write(topology: Topology, now: datetime) -> None:
 
 
 def audit_write(now: datetime) -> None:
-    """What was changed, through every channel; enough of it for a second page."""
+    """Changes through every channel, more than one page of them."""
     told: list[tuple[float, str, Channel, str, str, Any, Any, str]] = [
         (
             0.2,

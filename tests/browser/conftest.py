@@ -17,12 +17,12 @@ from tests.browser.serve import USER, session_of
 from tests.browser.servers import Server, free_port, seeded, template
 
 PATIENCE = 60_000
-"""Milliseconds; every wait is for a state, so that a slow machine takes longer and no less."""
+"""Milliseconds. Every wait is for a state, so on a slow machine tests take longer and check the same."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that fails says what servers were doing that do not answer."""
+    """If a test fails and a server does not answer, report what its threads are doing."""
     report = yield
     if report.failed:
         for server in Server.running:
@@ -47,7 +47,7 @@ Serving = Callable[..., Iterator[Server]]
 
 @pytest.fixture(scope="package")
 def serving(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Serving:
-    """Starts a server of a scenario and stops it when the fixture that asked for it ends."""
+    """Starts a server of a scenario, and stops it at the end of the fixture that uses it."""
     made: list[Path] = []
 
     def serve(scenario: str, *, still: bool = True) -> Iterator[Server]:
@@ -63,37 +63,37 @@ def serving(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Serving
 
 @pytest.fixture(scope="package")
 def healthy(serving: Serving) -> Iterator[Server]:
-    """Two topologies that run well, and change each second."""
+    """Two healthy topologies, whose metrics change each second."""
     yield from serving("healthy", still=False)
 
 
 @pytest.fixture(scope="package")
 def broken(serving: Serving) -> Iterator[Server]:
-    """Two waves have caught up, the third one replays, some partitions are in no plan; nothing moves."""
+    """Two waves have caught up, the third one replays, some partitions are in no plan; no metrics change."""
     yield from serving("broken")
 
 
 @pytest.fixture(scope="package")
 def recovered(serving: Serving) -> Iterator[Server]:
-    """The same, 50 minutes after it was over."""
+    """The same incident, 50 minutes after its end."""
     yield from serving("recovered")
 
 
 @pytest.fixture(scope="package")
 def empty(serving: Serving) -> Iterator[Server]:
-    """An installation on its first day."""
+    """An empty installation."""
     yield from serving("empty")
 
 
 @pytest.fixture
 def proposed(serving: Serving) -> Iterator[Server]:
-    """The second wave waits for an approval; each test has one of its own."""
+    """The second wave waits for an approval; each test has a server of its own."""
     yield from serving("proposed")
 
 
 @pytest.fixture
 def spare(serving: Serving) -> Iterator[Server]:
-    """Healthy, and free to be changed by the one test that asked for it."""
+    """A healthy server of its own for each test, which may change it."""
     yield from serving("healthy")
 
 

@@ -1,4 +1,4 @@
-"""Carrying out what operators ask for on seeded rows, where neither ZooKeeper nor a driver is."""
+"""Carries out operators' requests on seeded rows, without ZooKeeper and drivers."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Alone:
 
 
 def operations_run(*, nodes: bool = True) -> None:
-    """For ever: run the pending operations that need no driver to answer, as the recovery worker does.
-    nodes: False leaves those about nodes pending."""
+    """Run pending operations that need no answer of a driver, as the recovery worker does, without end.
+    nodes: False leaves operations on nodes pending."""
     kinds = [kind for kind in NO_DRIVER_NEEDED if nodes or not kind.startswith("node.")]
     alone: Any = Alone()
     while True:

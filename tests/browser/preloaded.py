@@ -1,4 +1,5 @@
-"""What takes long to import and needs no settings: imported once, where servers are forked from."""
+"""Modules that take long to import and need no settings: the process from which servers are forked imports
+them once."""
 
 from __future__ import annotations
 

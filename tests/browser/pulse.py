@@ -1,4 +1,4 @@
-"""What changes from second to second: the metrics that ingestion publishes of everything that runs."""
+"""The metrics of each second, as ingestion publishes them for all running topologies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHECKPOINT_EVERY = 10
 
 
 class Pulse:
-    """Metrics of every running topology, moving a little, as ingestion publishes them each second."""
+    """Publishes metrics of every running topology each second, with small changes, as ingestion does."""
 
     def __init__(self) -> None:
         self._random = random.Random(7)

@@ -1,4 +1,4 @@
-"""An incident recovered in waves, by the coordinator's own code: nothing of what the pages show is made up.
+"""An incident recovered in waves, by the coordinator's own code: pages show its real results.
 
 A rack of the seeded `hashtags` is lost; replacements come one after the other. Detection, registrations, the
 driver's reports and operators' orders are given to the same services that the workers call; the coordinator's
@@ -46,7 +46,7 @@ def clock(at: datetime) -> Iterator[None]:
 
 
 class Recovery:
-    """The incident from `start` on; `at` is the second of it that is played."""
+    """The incident from `start` on; `at` is its present second."""
 
     def __init__(self, start: datetime, number: int) -> None:
         self.start, self.number = start, number
@@ -92,8 +92,8 @@ class Recovery:
         checkpoint: int = CHECKPOINT,
         generation: int | None = None,
     ) -> None:
-        """The driver's report, and what the coordinator makes of it. It runs `generation`, default the newest
-        plan; what that leaves out is absent."""
+        """Give the coordinator a report of the driver, which runs `generation` (default: the newest plan).
+        Partitions without a node in that plan are absent."""
         at = self.moment(second)
         reported = self.plan.generation if generation is None else generation
         events: list[Event] = [
@@ -123,7 +123,7 @@ class Recovery:
         Partition.objects.filter(pk__in=self._rows(plan.restore)).update(state="replaying", epoch=CHECKPOINT)
 
     def caught_up(self, second: float, *, back_at: float | None = None) -> None:
-        """All that runs works live. back_at: when what returned has had a normal latency for a while."""
+        """All running partitions have caught up. back_at: when the returned queries count as available."""
         Partition.objects.filter(pk__in=self._rows(self.plan.restore)).update(state="running", epoch=5320)
         self.look(second, "degraded" if self.absent else "running")
         if back_at is not None:
@@ -230,7 +230,7 @@ def _approve(play: Recovery, second: float) -> None:
 
 
 def samples_write(topology: Topology, incident: Incident, until: datetime) -> None:
-    """Availability once a second around an incident, as ingestion would have noted it."""
+    """Availability samples of each second around an incident, as ingestion would write them."""
     start = incident.detected_at
     back: dict[str, str] = incident.summary.get("returned", {})
     failed = set(incident.summary.get("failed_queries", {}).get(topology.name, ()))

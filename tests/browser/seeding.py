@@ -35,7 +35,7 @@ UNTIL: dict[Scenario, str] = {"broken": "replaying", "proposed": "proposed", "re
 
 
 def seed(scenario: Scenario) -> None:
-    """Fill an empty database. Times are relative to now, so seed just before looking."""
+    """Fill an empty database. Times are relative to now, so seed just before the pages are opened."""
     if scenario == "empty":
         return
     now = timezone.now()
@@ -151,7 +151,7 @@ def _topology(
 
 
 def _weigh(topology: Topology) -> None:
-    """Partitions so heavy that a rack of four nodes is more than the other four have room for."""
+    """Costs of partitions, so high that four nodes have no room for the partitions of the other four."""
     for i, partition in enumerate(Partition.objects.filter(topology=topology)):
         partition.cpu = round(0.1 + 0.03 * ((i * 7) % 9), 3)
         partition.save(update_fields=["cpu"])

@@ -47,7 +47,7 @@ def configure(home: Path, *, port: int = 0, redis: str = NO_REDIS) -> None:
 
 
 def prepare() -> None:
-    """Tables and users, where there are none."""
+    """Create tables and users, if there are none."""
     from django.contrib.auth import get_user_model
     from django.contrib.auth.models import Group
     from django.core.management import call_command
@@ -63,7 +63,7 @@ def prepare() -> None:
 
 
 def session_of(name: str) -> str:
-    """Key of the session that is open for a user from the beginning, so that tests need no login each."""
+    """Key of a session of the user, which exists from the start, so that tests need no sign-in."""
     return f"session-of-{name}"
 
 
@@ -86,7 +86,7 @@ def _session(user: Any) -> None:
 
 
 def serve(scenario: str, port: int, *, still: bool, hold: bool = False) -> None:
-    """Seed what has not been seeded, and answer until the process ends."""
+    """Seed the database unless it is seeded, and serve until the process ends."""
     from django.db import connection, transaction
 
     from controlplane.events import services

@@ -32,7 +32,7 @@ def free_port() -> int:
 
 
 def template(home: Path) -> Path:
-    """A home with tables and users and nothing else, to be copied."""
+    """A template of a home, with tables and users only."""
     process = _context.Process(target=_prepare, args=(home,))
     process.start()
     process.join()
@@ -52,14 +52,14 @@ class Server:
     port: int = field(default_factory=free_port)
     process: ForkServerProcess | None = None
     running: ClassVar[list[Server]] = []
-    """All that were started and not stopped."""
+    """All servers that are running."""
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Returns once it answers. Raises `RuntimeError` with the end of its log."""
+        """Wait until it answers. Raises `RuntimeError` with the end of its log."""
         self.process = _context.Process(
             target=_run, args=(self.home, self.scenario, self.port, self.still, self.redis)
         )
@@ -74,7 +74,7 @@ class Server:
             time.sleep(0.05)
 
     def answers(self) -> bool:
-        """Whether it does, within a few seconds."""
+        """Whether it answers within a few seconds."""
         try:
             with urllib.request.urlopen(f"{self.url}/healthz", timeout=5):  # noqa: S310 - our own server
                 return True
@@ -82,7 +82,7 @@ class Server:
             return False
 
     def threads(self) -> str:
-        """What each of its threads is doing: what is known about a server that does not answer."""
+        """The stack of each of its threads, for a report about a server that does not answer."""
         log = self.home / "server.log"
         begin = log.stat().st_size
         if self.process is None or self.process.pid is None or not self.process.is_alive():

@@ -1,4 +1,4 @@
-"""The pages in a real browser, against the real web server over seeded rows: finding one's way and acting."""
+"""The pages in a real browser, against the real web server with seeded rows: navigation and actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is live stays live: events within a second, servers and sockets that come back, two browsers."""
+"""Live updates: events within a second, restarted servers and sockets, two browsers."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ WATCH = """(value) => {
 
 
 def table(page: Any) -> list[list[str]]:
-    """The queries as they stand, cell by cell."""
+    """The present rows of the queries table, cell by cell."""
     rows = page.locator("section[aria-label=Details] tbody tr").all()
     return [row.locator("td").all_inner_texts() for row in rows]
 
 
 def test_an_event_is_visible_within_a_second(broken: Server, new_page: Callable[..., Any]) -> None:
-    """Of five the one in the middle, since a machine that is busy with something else may stop a browser for
-    longer; and nothing has to be asked for."""
+    """The median of five counts, since a busy machine may stop the browser for longer. The page sends no
+    request for it."""
     page, other = new_page(), new_page()
     enter(page, broken, TOPOLOGY)
     enter(other, broken)
@@ -58,7 +58,8 @@ def test_an_event_is_visible_within_a_second(broken: Server, new_page: Callable[
 
 
 def test_a_page_asks_for_the_state_once(broken: Server, new_page: Callable[..., Any]) -> None:
-    """While the app is being loaded, and not again by the app."""
+    """The document requests the snapshot while the app is being loaded, and the app does not request it
+    again."""
     page = new_page()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -149,7 +150,7 @@ def test_pausing_holds_back_and_resuming_catches_up(healthy: Server, page: Any) 
 
 
 def test_a_node_is_drained_and_activated(spare: Server, new_page: Callable[..., Any]) -> None:
-    """By one operator; another one watches."""
+    """One operator acts; the page of another shows it."""
     page, other = new_page(), new_page()
     enter(page, spare, "/nodes/", user="operator")
     enter(other, spare, "/nodes/", user="viewer")

@@ -71,7 +71,7 @@ def test_what_is_still_down_stands_in_the_order_of_priority(broken: Server, page
 
 
 def test_an_incident_long_ago_has_its_curve(recovered: Server, page: Any) -> None:
-    """The snapshot's samples do not reach back so far: the page asks for them."""
+    """The samples of the snapshot are newer, so the page requests older ones."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     enter(page, recovered, INCIDENT)

@@ -1,4 +1,4 @@
-"""The replication tab of a topology in a real browser: a plan, its address, and what cannot be planned."""
+"""The replication tab of a topology in a real browser: a plan, its address, and refused requests."""
 
 from __future__ import annotations
 

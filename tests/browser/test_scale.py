@@ -1,4 +1,4 @@
-"""Topologies of 1,000 partitions: the graph is collapsed by operator, and moving it costs as little."""
+"""Topologies of 1,000 partitions: the graph is collapsed by operator, and moving it changes few elements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COUNTED = """() => {
   return {touched: window.touched_.size, built: window.built_};
 }"""
 MOVED = 4
-"""Elements that a move may change, however many there are in the graph: what it is drawn in, and controls."""
+"""Elements that a move may change, for a graph of any size: the one around the graph, and controls."""
 
 
 def drag(page: Any) -> None:
@@ -58,7 +58,8 @@ UNFOLDED = f"woven/?open={','.join(GROUPS)}"
 
 @pytest.mark.parametrize(("path", "boxes"), [("wide/", 10), ("woven/", 9), (UNFOLDED, 250)])
 def test_moving_the_graph_builds_nothing_anew(large: Server, page: Any, path: str, boxes: int) -> None:
-    """What a step takes is measured by `benchmarks.dashboard`; that it does not grow with the graph, here."""
+    """`benchmarks.dashboard` measures the time of a step. This test checks that it does not grow with the
+    graph."""
     enter(page, large)
     visit(page, Stop("graph", f"/topologies/{path}", ready=f".graph .box >> nth={boxes - 1}"))
     assert page.locator(".graph .box").count() == boxes

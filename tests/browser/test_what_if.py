@@ -1,4 +1,4 @@
-"""The what-if page in a real browser: what is asked, what is answered, and that a link asks the same."""
+"""The what-if page in a real browser: the request, the answer, and a link that repeats the request."""
 
 from __future__ import annotations
 

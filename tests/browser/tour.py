@@ -1,4 +1,4 @@
-"""Every view of the dashboard that a picture or a check should see, and how to get there without a reload."""
+"""Every view of the dashboard for pictures and checks, and how to open it without a reload."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ FRAMES = """() => new Promise((done) => {
   requestAnimationFrame(() => requestAnimationFrame(() => done()));
   setTimeout(done, 1000);
 })"""
-"""Two frames; a browser without a screen now and then draws none for as long as nothing changes."""
+"""Wait for two frames. A headless browser sometimes draws none while nothing changes."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """A view. `ready`: what is there once it is complete; `prepare` opens what an address cannot say."""
+    """A view. `ready`: selector of an element that exists when the view is complete. `prepare` opens parts
+    that have no address."""
 
     name: str
     path: str
@@ -29,7 +30,7 @@ class Stop:
 
 
 def stops(snapshot: dict[str, Any]) -> Iterator[Stop]:
-    """What there is to see in this installation, every page with its tabs, selections and dialogs."""
+    """All views of this installation: every page with its tabs, selections and dialogs."""
     entities = snapshot["entities"]
     yield Stop("fleet", "/")
     yield from _topology(entities)
@@ -103,7 +104,7 @@ def _unfold(page: Any) -> None:
 
 
 def visit(page: Any, stop: Stop, *, patience: float = 60_000) -> None:
-    """Go there inside the open page, and wait until it is complete. What was open is closed first."""
+    """Close the open dialogs, go to the view without a reload, and wait until it is complete."""
     while page.locator("dialog[open]").count():
         page.keyboard.press("Escape")
         page.evaluate(FRAMES)
@@ -116,7 +117,7 @@ def visit(page: Any, stop: Stop, *, patience: float = 60_000) -> None:
 
 
 def listen(page: Any, complaints: list[str]) -> None:
-    """Collect what the browser complains about: violations of the policy, script errors, failed requests."""
+    """Collect the errors that the browser logs: violations of the policy, script errors, failed requests."""
 
     def console(message: Any) -> None:
         if message.type in ("error", "warning"):

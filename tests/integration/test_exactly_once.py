@@ -24,7 +24,7 @@ RATE = 1_000
 EPOCH = 2.0
 """Seconds. The pipeline's own epochs of one second would cost these tests twice the processor time."""
 SPARK_NOTICES = 60.0
-"""Seconds after which Spark gives up an executor that is silent."""
+"""Seconds after which Spark gives up an executor that does not answer."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def exact(stack: Stack) -> None:
 
 
 def advanced(stack: Stack, epochs: int) -> None:
-    """The job goes on: that many further epochs are committed."""
+    """Wait until this many further epochs are committed."""
     start = stack.wait_for(stack.topology, "an answer")["committed_epoch"]
     stack.wait_for(
         lambda: stack.topology()["committed_epoch"] >= start + epochs, f"{epochs} more epochs", timeout=120
@@ -78,7 +78,7 @@ def alive(stack: Stack) -> list[str]:
 
 
 def used(stack: Stack) -> list[str]:
-    """Nodes that partitions are on; after some failures others are spare."""
+    """Nodes with partitions; after some failures there are also nodes without."""
     return sorted(set(stack.plan()["assignment"].values()))
 
 
@@ -87,7 +87,7 @@ def incidents(stack: Stack) -> int:
 
 
 def lose(stack: Stack, *names: str) -> None:
-    """Kill nodes and wait until they are found lost: until then everything still looks healthy."""
+    """Kill nodes and wait until they are detected as lost; before, the installation still looks healthy."""
     stack.kill_nodes(*names)
     stack.wait_for(lambda: not set(names) & set(alive(stack)), f"the loss of {', '.join(names)}", timeout=30)
 
@@ -145,7 +145,7 @@ def test_two_nodes_freeze_and_come_back(stack: Stack) -> None:
 
 
 def test_two_nodes_die_one_after_the_other(stack: Stack) -> None:
-    """The second one while the first is being replayed."""
+    """The second failure happens while the first is being replayed."""
     first = used(stack)[0]
     stack.kill_nodes(first)
     stack.wait_for(
@@ -193,7 +193,7 @@ def test_a_process_of_the_control_plane_dies(stack: Stack, process: str) -> None
 
 @pytest.mark.parametrize("process", ["zookeeper", "redis"])
 def test_a_server_restarts(stack: Stack, process: str) -> None:
-    """No incident, and not a row is lost."""
+    """There is no incident, and no row is lost."""
     before = incidents(stack)
     stack.restart(process, pause=2.0)
     advanced(stack, 6)
@@ -203,7 +203,7 @@ def test_a_server_restarts(stack: Stack, process: str) -> None:
 
 
 def test_the_workers_die_while_they_recover(stack: Stack) -> None:
-    """One after the other; `test_incremental` has them die at every step."""
+    """The workers die one after the other; in `test_incremental` they die at every step."""
     before = incidents(stack)
     stack.kill_nodes(used(stack)[0])
     stack.wait_for(lambda: incidents(stack) == before + 1, "an incident", timeout=30, pause=0.05)
@@ -215,8 +215,8 @@ def test_the_workers_die_while_they_recover(stack: Stack) -> None:
 
 
 def test_an_operator_goes_back_to_an_older_checkpoint(stack: Stack) -> None:
-    """Not the newest: what came after it is undone, computed again, and comes out the same. A driver that is
-    killed on the way knows what was undone, too."""
+    """Restore a checkpoint that is not the newest: later epochs are undone and computed again, with the same
+    rows. A driver that is killed meanwhile also knows which checkpoints were undone."""
     stack.wait_for(lambda: len(stored(stack)) >= 3, "three checkpoints in storage", timeout=60)
     generation = newest_plan(stack)["generation"]
     chosen, *later = stored(stack)[-2:]

@@ -37,8 +37,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(autouse=True)
 def ready(stack: Stack) -> None:
-    """Each test starts from a healthy system whose costs are known, with the default policy, and without the
-    nodes that came for the test before it and are not needed any more."""
+    """Each test starts from a healthy system with measured costs and the default policy, without the
+    additional nodes of the test before it."""
     policy(stack)
     healthy(stack)
     spare = set(alive(stack)) - set(stack.plan()["assignment"].values())
@@ -54,7 +54,7 @@ def policy(stack: Stack, **changes: Any) -> None:
 
 
 def measured(stack: Stack) -> bool:
-    """What partitions cost and how late queries normally are is known."""
+    """Wait until costs of partitions and normal latencies of queries are measured."""
     partitions = stack.rest.listing("topologies/hashtags/partitions/?limit=100")
     queries = stack.rest.listing("topologies/hashtags/queries/?limit=100")
     known = [row["cpu"] > 0 for row in partitions] + [bool(row["baseline_latency"]) for row in queries]
@@ -162,8 +162,8 @@ def test_nothing_is_restored_before_it_is_confirmed_or_while_it_is_paused(stack:
 
 
 def test_the_coordinator_is_killed_at_every_step(stack: Stack) -> None:
-    """The worker that recovers gets SIGKILL whenever the story has got on, the one that detects every third
-    time as well, and a restored node dies in the middle."""
+    """Whenever the story has new entries, the recovery worker gets SIGKILL; every third time the detection
+    worker too. In between a restored node dies."""
     number = lose_three(stack)
     seen, kills = 0, 0
     last = ""

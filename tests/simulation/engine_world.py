@@ -1,6 +1,5 @@
-"""The whole engine in one process: the real epoch loop, tasks, state, log, checkpoints and sinks; only Spark,
-ZooKeeper and the agents' uploads are played here. One seed decides what fails when.
-"""
+"""The whole engine in one process: the real epoch loop, tasks, state, log, checkpoints and sinks. Only Spark,
+ZooKeeper and the agents' uploads are simulated. One seed decides which failures happen when."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ from spark_jobs.operators.catalogue import catalogue
 
 
 def schedules(count: int) -> settings:
-    """So many seeds; a failing one is reported as it is, since a smaller number is no simpler schedule."""
+    """Seeds of schedules. A failing seed is not shrunk, since a smaller number is no simpler schedule."""
     return settings(
         max_examples=count,
         deadline=None,
@@ -53,7 +52,7 @@ def schedules(count: int) -> settings:
 
 
 class DriverKilledError(BaseException):
-    """SIGKILL of the driver: nothing after it runs."""
+    """SIGKILL of the driver: no statement after it runs."""
 
 
 def sources(source: Path, limit: int) -> list[dict[str, Any]]:
@@ -144,12 +143,12 @@ class World:
         self.frozen[name] = self.nodes.pop(name)
 
     def thaw(self) -> None:
-        """All frozen nodes are back, with whatever they have on disk."""
+        """All frozen nodes come back, with their disks."""
         self.nodes.update(self.frozen)
         self.frozen.clear()
 
     def upload(self) -> None:
-        """What the agents do."""
+        """The work of the agents: uploads and acknowledgements."""
         for path in sorted(self.root.glob("nodes/*/snapshots/t/*/*.json")):
             snapshot = msgspec.json.decode(path.read_bytes(), type=Snapshot)
             node = self.root / "nodes" / path.relative_to(self.root / "nodes").parts[0]
@@ -294,7 +293,8 @@ class PlayedCluster:
         return [msgspec.json.decode(message[-1], type=TaskReport) for message in reports]
 
     def _arriving(self, sent: list[tuple[str, Any]]) -> list[Any]:
-        """Messages of a node that died since are lost with its shuffle files, unless fetched before."""
+        """Messages of a node that has died are lost with its shuffle files, unless they were fetched
+        before."""
         dead = {node for node, _ in sent if node not in self.world.nodes}
         lost = {node for node in sorted(dead) if self.world.random.random() < 0.5}
         return [message for node, message in sent if node not in lost]
@@ -327,7 +327,7 @@ class PlayedCluster:
 
 
 def drive(world: World, *, steps: int) -> str:
-    """One life of the driver, until it completes, is killed (then "killed") or has used up its steps."""
+    """Run one driver until it completes, is killed (then "killed") or has done `steps` steps."""
     log = EpochLog(world.root / "topologies" / "t" / "epochs.log")
     coordination: Any = PlayedCoordination(world)
     stop = threading.Event()

@@ -43,8 +43,8 @@ class Snapshot:
 
 @dataclass(slots=True)
 class Kept:
-    """What a node keeps of a topology: partition -> epoch -> attempt -> state; channel -> epoch -> what was
-    sent; and snapshots to upload."""
+    """The files of one topology on a node: partition -> epoch -> attempt -> state; channel -> epoch -> sent
+    output; and snapshots to upload."""
 
     states: dict[str, dict[int, dict[int, Digest]]] = field(default_factory=dict)
     buffers: dict[Channel, dict[int, Sent]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Kept:
 
 
 class Disk(defaultdict[str, Kept]):
-    """What a node keeps, by topology."""
+    """The disk of a node, by topology."""
 
     def __init__(self) -> None:
         super().__init__(Kept)
@@ -136,7 +136,7 @@ class MemoryLog:
 
     @property
     def forced(self) -> Position:
-        """What is on disk whatever happens."""
+        """The part that is on disk in any case."""
         return self._positions[0]
 
     def applied(self, generation: int, position: Position, homes: dict[str, str]) -> None:
@@ -166,7 +166,7 @@ class MemoryLog:
             self._force()
 
     def crash(self, rng: random.Random) -> None:
-        """The driver dies: only a part of what was not forced has reached the disk."""
+        """The driver dies: of the lines that were not forced to disk, only some have reached it."""
         del self._positions[rng.randrange(len(self._positions)) + 1 :]
 
     def begin_life(self) -> Recorded:
@@ -182,8 +182,8 @@ class MemoryLog:
 
 
 class Outside:
-    """What no process of a topology takes with it: its log, its outputs, ZooKeeper's values and the storage.
-    acks: checkpoint -> partition -> acknowledgement. stored: checkpoint -> partition -> state."""
+    """The data that survives all processes of a topology: its log, its outputs, ZooKeeper's values and the
+    storage. acks: checkpoint -> partition -> acknowledgement. stored: checkpoint -> partition -> state."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
@@ -194,7 +194,7 @@ class Outside:
         self.stored: dict[int, dict[str, Digest]] = {}
 
     def upload(self, node: str, snapshot: Snapshot, kept: Kept, step: Callable[[], None]) -> None:
-        """What an agent does with a snapshot it finds: the state first, then the acknowledgement."""
+        """Upload a snapshot as an agent does: first the state, then the acknowledgement."""
         versions = kept.states.get(snapshot.partition, {}).get(snapshot.checkpoint, {})
         error = "" if snapshot.digest in versions.values() else "its files are gone"
         if not error:
@@ -216,7 +216,7 @@ class Outside:
         kept.snapshots.remove(snapshot)
 
     def retire(self, kept: list[int], below: int, latest: int) -> None:
-        """Checkpoints below those kept go, and acknowledgements below `latest`."""
+        """Remove checkpoints older than those kept, and acknowledgements older than `latest`."""
         self.stored = {k: one for k, one in self.stored.items() if not kept or k >= kept[0]}
         self.log.trim(below)
         self.acks = {k: one for k, one in self.acks.items() if k >= latest}

@@ -25,7 +25,7 @@ class TaskDiedError(BaseException):
 
 
 class MemoryJob:
-    """To a `PartitionRun` it is what `spark_jobs.executor.task.Level` is, for all partitions at once."""
+    """Gives `PartitionRun` the interface of `spark_jobs.executor.task.Level`, for all partitions at once."""
 
     def __init__(self, run: ExactRun, told: RunJob, plan: Plan) -> None:
         self.outer, self.plan = run, plan
@@ -49,7 +49,7 @@ class MemoryJob:
         self._unbuffered: set[str] = set()
 
     def run(self) -> tuple[list[TaskReport], bool]:
-        """What the tasks report, and whether an executor was lost."""
+        """The reports of the tasks, and whether an executor was lost."""
         before = set(self.outer.disks)
         if self.job.drop_buffers:
             for disk in self.outer.disks.values():
@@ -81,8 +81,8 @@ class MemoryJob:
     # ---- tasks -----------------------------------------------------------------------------------
 
     def _task(self, number: int, lane: Lane, partition: str) -> None:
-        """Spark repeats a task whose result was lost. That of an operator that is not deterministic comes out
-        otherwise then: see `_executor_replaced`."""
+        """Spark repeats a task whose result was lost. If the operator is not deterministic, the repeated task
+        gives other rows: see `_executor_replaced`."""
         repeated = self.topology.deterministic and self.outer.flaws and self.rng.random() < 0.05
         for _ in range(1 + repeated):
             kept = self._kept(partition)
@@ -106,8 +106,8 @@ class MemoryJob:
             self._forks[partition] = report.error
 
     def _executor_replaced(self, number: int, lane: Lane, ran: list[str]) -> None:
-        """The executor of a node dies and another takes its place: what the tasks there sent is lost, except
-        to those that have it already, and they run again."""
+        """The executor of a node dies and another replaces it. Messages of its tasks are lost unless they
+        were received before, and the tasks run again."""
         if not ran or not self.outer.flaws or self.rng.random() > 0.003:
             return
         node = self.plan.assignment.get(self.rng.choice(ran))
@@ -178,14 +178,14 @@ class MemoryJob:
     # ---- nodes -----------------------------------------------------------------------------------
 
     def _kept(self, partition: str) -> Kept | None:
-        """What the node has on which the partition runs; None if it has lost its executor, or no plan places
-        the partition."""
+        """The disk of the node on which the partition runs; None if the node has lost its executor, or no
+        plan places the partition."""
         node = self.plan.assignment.get(partition, "")
         disk = self.outer.disks.get(node) if node not in self._gone else None
         return None if disk is None else disk[self.topology.name]
 
     def _step(self, node: str) -> None:
-        """Between any two steps the driver, the node or only the executor may die; or a step fails."""
+        """Between any two steps the driver, the node or only the executor may die, or a step may fail."""
         self.outer.interrupt()
         if node not in self.outer.disks:
             raise TaskDiedError

@@ -2,7 +2,7 @@
 runs of its Spark tasks, over what `exact_disk` keeps in memory.
 
 Operators are symbolic (see `exact_symbols`). Nodes and the driver die between any two steps, jobs are given
-up, tasks run twice, and the driver forgets what had not yet reached its disk.
+up, tasks run twice, and the driver forgets what has not reached its disk.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tests.simulation.exact_symbols import ContradictionError
 
 
 class DriverKilledError(BaseException):
-    """The driver dies here; nothing after it happens."""
+    """The driver dies here; no step after it happens."""
 
 
 class ExactRun:
@@ -117,7 +117,7 @@ class ExactRun:
         self.state: DriverState = "starting"
 
     def kill_driver(self) -> None:
-        """SIGKILL. What was not forced to the disk may not have reached it."""
+        """SIGKILL. Lines that were not forced to disk may be lost."""
         self.outside.log.crash(self.rng)
         self._start_driver()
 
@@ -228,7 +228,7 @@ class ExactRun:
     # ---- the agents ------------------------------------------------------------------------------
 
     def _upload(self) -> None:
-        """The agents get on with their uploads, in order; some are slow, and some not to be reached."""
+        """The agents continue their uploads, in order; some are slow, and some cannot be reached."""
         for node, kept in self._kept().items():
             waiting = list(kept.snapshots)
             if self.flaws:
@@ -273,13 +273,13 @@ class ExactRun:
         return self.state == "running" and self.tracker.committed == self.head
 
     def validate(self) -> None:
-        """Raises AssertionError if any output is not what it has to be."""
+        """Raises AssertionError if any output differs from that of a clean run."""
         self.outside.history.validate(self.tracker.committed)
         assert self.topology.deterministic or not self.replayed, "something was computed twice in a fork"
 
     def _validate_log(self, job: RunJob) -> None:
-        """A driver that dies now is followed by one that knows what was forced to disk: it must not believe
-        in epochs that this job computes again, nor ask for state that this job removes."""
+        """If the driver dies now, the next one knows only what was forced to disk. This must not claim epochs
+        that this job computes again, nor need state that this job removes."""
         on_disk = self.outside.log.forced
         assert job.trim_below <= on_disk.checkpoint, "state is trimmed that the log on disk may ask for"
         for partition, reached in job.progress.items():
@@ -295,8 +295,8 @@ class ExactRun:
                 assert not one.missing or node in self.emptied, f"{partition} on {node}: {one.error}"
 
     def _validate_checkpoint(self, latest: LatestCheckpoint) -> None:
-        """One that is complete consists of what every partition left under its own generation, and is of the
-        present history."""
+        """A complete checkpoint consists of snapshots of every partition under its own generation, and
+        belongs to the present history."""
         acks = self.outside.acks.get(latest.checkpoint, {})
         stored = self.outside.stored.get(latest.checkpoint, {})
         for partition in self.topology.partitions:
@@ -308,5 +308,5 @@ class ExactRun:
             assert stored[partition] == state, f"{where} is of another history"
 
     def buffered(self) -> int:
-        """Epochs of channels that are buffered anywhere."""
+        """Channel -> epochs that any node has buffered."""
         return sum(len(sent) for kept in self._kept().values() for sent in kept.buffers.values())

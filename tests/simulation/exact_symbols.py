@@ -24,12 +24,12 @@ TUPLES = 10
 
 
 class ContradictionError(BaseException):
-    """Something was written that no run may write. Not an `Exception`, because tasks report those."""
+    """A write that no run may make. Not an `Exception`, because tasks catch and report those."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a partition sent in an epoch; stands for a table."""
+    """The output of a partition in an epoch, in place of a table."""
 
     source: str
     digest: Digest
@@ -38,7 +38,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """One epoch of one partition: the state before it, what it consumed, and what came of it."""
+    """One epoch of one partition: the state before it, its inputs, and the results."""
 
     before: Digest
     inputs: tuple[tuple[str, Digest], ...]
@@ -57,13 +57,14 @@ class SymbolicState:
 def epoch_apply(
     partition: str, epoch: int, state: Digest, consumed: tuple[tuple[str, Digest], ...], chance: int = 0
 ) -> Applied:
-    """One epoch; stable within a process but for `chance`, and that is all that is compared."""
+    """Process one epoch. The digests are the same within a process, apart from `chance`; only such digests
+    are compared."""
     after = hash((partition, epoch, state, consumed, chance))
     return Applied(state, consumed, after, hash((after, "output")))
 
 
 def slice_read(partition: str, start: int, end: int, chance: int = 0) -> Digest:
-    """What a source partition reads between two offsets."""
+    """The rows that a source partition reads between two offsets."""
     return hash((partition, start, end, chance))
 
 
@@ -90,7 +91,7 @@ class SymbolicOperator:
 
 
 class History:
-    """What each partition did last in each epoch, and the outputs of the queries."""
+    """The last record of each partition and epoch, and the outputs of the queries."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
@@ -100,7 +101,7 @@ class History:
         self._clean = [dict.fromkeys(topology.partitions, Applied(0, (), 0, 0))]
 
     def expected(self, partition: str, epoch: int) -> Applied:
-        """What a partition does in an epoch of a clean run."""
+        """The record of a partition and epoch in a clean run."""
         while len(self._clean) <= epoch:
             self._clean.append(self._next_clean(len(self._clean), self._clean[-1]))
         return self._clean[epoch][partition]
@@ -117,18 +118,18 @@ class History:
         return done
 
     def record(self, partition: str, epoch: int, done: Applied) -> None:
-        """The state after an epoch was committed, for the first time or again."""
+        """Note that the state after an epoch was committed, for the first time or again."""
         self.applied[partition, epoch] = done
 
     def write(self, query: str, epoch: int, output: Digest) -> None:
-        """The output of a query was written."""
+        """Note that the output of a query was written."""
         if self.topology.deterministic and output != self.expected(query, epoch).output:
             raise ContradictionError(f"{query} wrote something else for epoch {epoch}")
         self.outputs[query, epoch] = output
 
     def validate(self, committed: int) -> None:
-        """Every query has one output, the right one, for every epoch up to `committed`, and all of them are
-        of one history; raises AssertionError."""
+        """Raises AssertionError unless every query has exactly the right output for every epoch up to
+        `committed`, and all outputs belong to one history."""
         for partition in self.topology.partitions:
             state = 0
             for epoch in range(1, committed + 1):

@@ -1,5 +1,5 @@
 """The incident world with a data plane that is real tuple for tuple: coordinator, planners, tracker and
-partition runtimes are those of production; nodes, network and ZooKeeper are played.
+partition runtimes are those of production; nodes, network and ZooKeeper are simulated.
 
     python -m tests.simulation.exact_world --count 10000
 """
@@ -63,7 +63,7 @@ class ExactWorld(World):
         self.follow_runs()
 
     def interrupt(self) -> None:
-        """Between two steps: a node dies, or the driver."""
+        """Between two steps a node or the driver may die."""
         if self.calm:
             return
         throw = self.dice.random()
@@ -75,7 +75,8 @@ class ExactWorld(World):
             raise DriverKilledError
 
     def follow_nodes(self) -> None:
-        """Disks come and go with their nodes; who returns under an old name may have kept its disk."""
+        """Disks come and go with their nodes; a node that returns under its old name may have kept its
+        disk."""
         for node, up in self.nodes.items():
             if up and node not in self.disks:
                 kept = self.shelf.pop(node, None) if self.dice.random() < 0.7 else None
@@ -152,7 +153,7 @@ class ExactWorld(World):
         return replace(found, stored=frozenset(self.exact[name].kept))
 
     def chosen_checkpoint(self, name: str, rng: random.Random) -> int | None:
-        """Sometimes an operator wants an older checkpoint than the newest."""
+        """Sometimes an operator asks for an older checkpoint than the newest."""
         kept = self.exact[name].kept
         return rng.choice(kept) if kept and rng.random() < 0.5 else None
 
@@ -211,7 +212,8 @@ class ExactWorld(World):
 
 
 def wire_plan(plan: Plan, deployed: int) -> coordination.Plan:
-    """As the driver reads it in ZooKeeper. deployed: generation of the plan that deployed the topology."""
+    """The plan as the driver reads it in ZooKeeper. deployed: generation of the plan that deployed the
+    topology."""
     return coordination.Plan(
         generation=plan.generation,
         kind="recover" if plan.incident is not None else "deploy",
@@ -227,7 +229,7 @@ def wire_plan(plan: Plan, deployed: int) -> coordination.Plan:
 
 
 def attempt(seed: int, *, length: int) -> tuple[int, dict[str, int], str]:
-    """Seed, what was counted, and what went wrong, if anything did."""
+    """Seed, counted figures, and the error, if there was one."""
     try:
         world = run_schedule(seed, length=length, kind=ExactWorld)
     except Exception:  # the point is to go on and list them all

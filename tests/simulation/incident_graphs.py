@@ -28,7 +28,7 @@ def topology(name: str, width: int) -> Topology:
 
 def branches(name: str, width: int, *, deterministic: bool = True) -> Topology:
     """`width` independent chains Source -> A (an output) -> B (an output), and one output over all of them:
-    some queries can return without the others. An operator that nothing needs hangs on the first chain."""
+    some queries can return without the others. The first chain also feeds an operator that no query needs."""
 
     def one_to_one(source: str) -> tuple[InputSpec, ...]:
         return (InputSpec(source=source, partitioning="one_to_one"),)

@@ -1,4 +1,4 @@
-"""What operators do in the incident world, at any moment and in any order."""
+"""Actions of operators in the incident world, at any moment and in any order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Orders(Store):
         self.feed(event, may_plan=False, new=True)
 
     def do_redeploy(self, rng: random.Random) -> None:
-        """An operator deploys the topology anew while whatever goes on goes on."""
+        """An operator deploys the topology again, whatever its state."""
         name = rng.choice(sorted(self.runs))
         run = self.runs[name]
         alive = [node for node in self.nodes if node not in self.recorded_lost]
@@ -82,7 +82,7 @@ class Orders(Store):
         self.feed(AbortAsked(at=self.now, actor="operator", reason="maintenance"), may_plan=False)
 
     def do_approve(self, rng: random.Random) -> None:
-        """A confirmation of any proposal there ever was: most are stale."""
+        """A confirmation of any proposal that was ever made; most are out of date."""
         if self.proposed:
             names = list(self.proposed)
             self.approve(rng.choice([names[-1], rng.choice(names)]))

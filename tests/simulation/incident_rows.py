@@ -1,4 +1,4 @@
-"""What the incident world remembers: nodes, runs of topologies, plans, and the rows of a store."""
+"""The data of the incident world: nodes, runs of topologies, plans, and the rows of a store."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Run:
 
 
 class Rows:
-    """nodes: name -> whether it really lives. recorded_lost: what detection has written down."""
+    """nodes: name -> whether it is really alive. recorded_lost: nodes that detection has recorded as lost."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""What must hold of every step of an incident."""
+"""Rules for every step of an incident."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ ROUNDING = 1e-3
 
 
 class Rules(Rows):
-    """Raises AssertionError where something does not hold."""
+    """Raises AssertionError if a rule does not hold."""
 
     def check_costs(self, number: int) -> None:
-        """No node was entitled to more than its bound before the incident, nor anything to more than it
-        took."""
+        """Before the incident the costs on each node are within its bound, and no cost is above the measured
+        one."""
         load: dict[str, float] = {}
         for name, costs in self.costs[number].items():
             deployment = self.deployment(name, number)
@@ -71,7 +71,7 @@ class Rules(Rows):
             assert new.rollback, "no plan of the incident is applied"
 
     def check_load(self, number: int, new: CreatePlan, machine: IncidentMachine) -> None:
-        """Nodes that got something are within their bound, and so is the plan within what was free."""
+        """Nodes with new partitions are within their bounds, and the plan costs no more than was free."""
         costs = self.costs[number]
         load: dict[str, float] = {}
         for name in self.runs:
@@ -94,7 +94,7 @@ class Rules(Rows):
         assert any(not wave & (r.absent | r.behind) for r in mine), "told to have caught up, and has not"
 
     def check_closed(self, machine: IncidentMachine) -> None:
-        """Recovered means: every partition of every query."""
+        """A recovered query has all its partitions."""
         for name, case in machine.cases.items():
             if case.phase == "verified":
                 assert set(self.newest(name).assignment) == set(self.runs[name].graph.partitions), name

@@ -1,5 +1,5 @@
-"""Random schedules for the incident world: `python -m tests.simulation.incident_schedules --count 3000`.
-With `--interrupted`, recoveries that fail on their way."""
+"""Random schedules for the incident world: `python -m tests.simulation.incident_schedules --count 3000`. With
+`--interrupted`, recoveries during which more nodes fail."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def world_of(seed: int, kind: type[W]) -> W:
 
 
 def check(world: World) -> None:
-    """What must hold at any moment, besides what the store checks at every step."""
+    """Rules for any moment, besides those that the store checks at every step."""
     for name, run in world.runs.items():
         assert run.generations_seen == sorted(set(run.generations_seen)), "generation in force went back"
         assert run.driver.applied == sorted(set(run.driver.applied)), "a generation was applied twice"
@@ -91,7 +91,7 @@ def check_ended(world: World) -> None:
 
 
 def run_schedule(seed: int, *, length: int = 60, kind: type[World] = World) -> World:
-    """One schedule from its seed; raises AssertionError where something does not hold."""
+    """Run the schedule of this seed; raises AssertionError if a rule does not hold."""
     world = world_of(seed, kind)
     rng = random.Random(f"schedule-{seed}")
     for _ in range(rng.randint(5, length)):
@@ -104,7 +104,7 @@ def run_schedule(seed: int, *, length: int = 60, kind: type[World] = World) -> W
 
 
 def run_interrupted(seed: int, *, kind: type[World] = World) -> World:
-    """A recovery that goes its way and is interrupted again and again, so that failures meet every phase."""
+    """A recovery that proceeds and is interrupted repeatedly, so that failures happen in every phase."""
     world = world_of(seed, kind)
     rng = random.Random(f"interrupted-{seed}")
     for _ in range(rng.randint(3, 12)):

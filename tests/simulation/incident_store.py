@@ -1,5 +1,5 @@
-"""The store of the incident world: a machine is loaded from it, fed, and its instructions carried out, as
-the database does it. Every step checks what must hold of every step."""
+"""The store of the incident world. As with the database, a machine is loaded from it, gets an event, and its
+instructions are carried out. The rules are checked at every step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.simulation.incident_rules import BOUND, Rules
 
 
 def steady_planner(name: str, arrivals: Any) -> Planner:
-    """Planners whose limits are in work, not in seconds: the same plan on every machine."""
+    """Planners with limits in work, not in seconds, so that plans are the same on every machine."""
     known: tuple[Arrival, ...] = tuple(arrivals)
     if name == LookAhead.name:
         return LookAhead(arrivals=known, time_limit=float("inf"), program_limit=0)
@@ -37,7 +37,7 @@ def steady_planner(name: str, arrivals: Any) -> Planner:
 
 
 class Store(Rules):
-    """Feeds one fresh machine per step."""
+    """Gives each event to a new machine."""
 
     def load(self, number: int, may_plan: bool) -> IncidentMachine:
         recorded = facts.facts_read(number, enumerate(self.entries[number]))
@@ -86,7 +86,8 @@ class Store(Rules):
     # ---- one step --------------------------------------------------------------------------------
 
     def feed(self, *events: Event, may_plan: bool = True, new: bool = False) -> None:
-        """One transaction: load, handle, store. A fresh machine each time is a restart each time."""
+        """One transaction: load, handle, store. A new machine for each step stands for a restart at each
+        step."""
         number = self.open_incident()
         if number is None:
             if not new:
@@ -110,7 +111,7 @@ class Store(Rules):
         self.check_rebuilt(machine, self.load(number, may_plan))
 
     def check_rebuilt(self, machine: IncidentMachine, again: IncidentMachine) -> None:
-        """Nothing that matters is only in the machine."""
+        """A machine loaded from the store equals the one that was stored."""
         for name, case in machine.cases.items():
             rebuilt = again.cases[name]
             assert rebuilt.phase == case.phase, (name, case, rebuilt)

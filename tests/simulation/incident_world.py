@@ -1,5 +1,5 @@
-"""A small world for the incident state machine: nodes, drivers, a store, and messages that get lost,
-repeated and reordered. Only the machine is real; everything around it is as simple as it can be."""
+"""A small world for the incident state machine: nodes, drivers, a store, and messages that are lost, repeated
+and reordered. Only the machine is real; the rest is a simple simulation."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class World(Orders):
         self.detect([node for node, up in self.nodes.items() if not up])
 
     def do_return(self, rng: random.Random) -> None:
-        """A node given up was alive all the time."""
+        """A node that was recorded as lost was alive all the time."""
         lost = sorted(self.recorded_lost)
         if lost:
             node = rng.choice(lost)
@@ -104,7 +104,7 @@ class World(Orders):
         self.arrive(rng, size=rng.choice([1.0, 1.0, 1.0, 0.5, 2.0]))
 
     def arrive(self, rng: random.Random, size: float = 1.0) -> None:
-        """A replacement comes; a provider may send a smaller or a larger machine than was asked for."""
+        """A replacement arrives; the provider may bring a smaller or a larger machine than requested."""
         number = self.open_incident()
         waiting = [
             request
@@ -182,7 +182,7 @@ class World(Orders):
         self.feed(*events, *[self.report(name) for name in self.runs], *events, Looked(at=self.now))
 
     def do_deliver(self, rng: random.Random) -> None:
-        """A message arrives: any of those under way, and it may arrive again."""
+        """One of the messages under way arrives; it may arrive again later."""
         if self.inbox:
             index = rng.randrange(len(self.inbox))
             event = self.inbox[index]
@@ -195,7 +195,8 @@ class World(Orders):
     # ---- drivers ---------------------------------------------------------------------------------
 
     def do_drive(self, rng: random.Random) -> None:
-        """Each driver adopts the plan in force once all its nodes are there, or gets on, and reports."""
+        """Each driver adopts the newest plan when all its nodes are alive, or continues to replay, and
+        reports."""
         for name, run in self.runs.items():
             plan, driver = run.in_force, run.driver
             assert plan is not None
@@ -262,8 +263,8 @@ class World(Orders):
     # ---- the end ---------------------------------------------------------------------------------
 
     def settle(self, rounds: int = 150) -> None:
-        """Everything that is due happens: nodes come as they were asked for, plans are confirmed and
-        published, drivers get on, and what an abort left down is asked for."""
+        """All due events happen: requested nodes arrive, plans are confirmed and published, drivers proceed,
+        and a recovery is requested for what an abort left down."""
         rng = random.Random(0)
         for _ in range(rounds):
             self.now += 1.0

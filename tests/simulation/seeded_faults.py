@@ -1,6 +1,5 @@
 """Faults that the simulation must find: each is a change to the product that would lose, repeat or mix rows,
-or break a bound. They are applied to a method for the time of a test; the product knows nothing of them.
-"""
+or exceed a bound. A fault is applied to a method during a test; the product has no code for them."""
 
 from __future__ import annotations
 import __future__

@@ -1,5 +1,5 @@
-"""Exactly once, whatever fails: nodes in the middle of a stage, the driver anywhere, tasks that run twice,
-uploads that come late, a coordinator that plans more than once for the same failure."""
+"""Outputs are exact after failures: nodes die during a stage, the driver anywhere, tasks run twice, uploads
+are late, and the coordinator plans more than once for the same failure."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def new_world(root: Path, seed: int) -> World:
 
 
 def coordinate(world: World) -> None:
-    """A coordinator that plans sometimes the blocking way, sometimes in waves: each restores some of what is
-    down on old nodes and new, with or without rollback, buffered or not."""
+    """A coordinator that sometimes makes blocking plans and sometimes waves, which restore some of the failed
+    partitions on old and new nodes, with or without rollback and buffering."""
     assert world.plan is not None
     if world.frozen and world.random.random() < 0.4:
         world.thaw()
@@ -95,7 +95,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Rows:
 
 
 def clean_run(root: Path) -> Rows:
-    """What is written when nothing fails."""
+    """The outputs of a run without failures."""
     world = new_world(root, seed=0)
     world.failing = False
     assert drive(world, steps=100_000) == "completed"
@@ -114,7 +114,7 @@ def test_schedules_that_once_failed(
 
 
 def live(world: World) -> None:
-    """One life of the driver after the other until the input has ended; what fails stops failing in time."""
+    """Run one driver after the other until the input has ended; after some time no more failures happen."""
     for life in range(200):
         world.failing = life < 40
         state = drive(world, steps=world.random.choice([30, 100, 400]))
@@ -138,8 +138,8 @@ def test_every_schedule_ends_with_the_rows_of_a_clean_run(
     seed: int,
     freezing: bool,
 ) -> None:
-    """Nodes die, or freeze and come back: Spark goes on believing in those, and what they were doing may be
-    finished later, unasked for."""
+    """Nodes die, or freeze and come back. Spark still counts on frozen nodes, and their tasks may end later,
+    when their results are not wanted any more."""
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     world = new_world(tmp_path_factory.mktemp("world"), seed)
     world.freezing = freezing

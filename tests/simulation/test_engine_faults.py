@@ -1,5 +1,5 @@
-"""What cannot be written is not lost: the partition waits and says why, the others go on, and when the fault
-is gone the outputs are those of a clean run."""
+"""If a file cannot be written, no row is lost: the partition waits and reports the reason, the others go on,
+and after the fault the outputs are those of a clean run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def problems(world: World) -> list[ProblemReport]:
 
 
 def in_the_way(path: Path) -> Path:
-    """A file where a directory must be: unwritable even for root."""
+    """Put a file in the place of a directory, so that not even root can write there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("in the way")
     return path
@@ -73,7 +73,7 @@ def test_an_operator_that_fails_does_not_stop_its_neighbours(world: World) -> No
 
 
 def test_checkpoints_wait_while_a_partition_fails(world: World) -> None:
-    """A checkpoint that not every partition reached is none."""
+    """A checkpoint without the part of every partition is never complete."""
     in_the_way(world.root / "outputs" / "t" / "V")
     drive(world, steps=400)
     ended = [message for message in world.messages if isinstance(message, CheckpointReport)]

@@ -104,7 +104,8 @@ def keys(root: Path, operator: str) -> Counter[tuple[int, str]]:
 
 
 def unbroken(root: Path) -> bool:
-    """Whether every row of the marker names the one before it: no state came from another history."""
+    """Whether every row of the marker names the mark of the row before it, so that no state came from another
+    history."""
     for index in range(2):
         rows = read_outputs(root / "outputs", "t", "M", index)
         marks = [key.split("-")[1:] for key in rows.column("key").to_pylist()]
@@ -122,7 +123,7 @@ def unmarked(found: Counter[tuple[int, str]]) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Counter[str]:
-    """Without marks, of a run in which nothing fails."""
+    """The outputs of a run without failures, without marks."""
     world = new_world(tmp_path_factory.mktemp("clean"), seed=0)
     world.failing = False
     assert drive(world, steps=100_000) == "completed"

@@ -1,6 +1,6 @@
-"""Exactly once under random failures, plans and restarts: first epoch machine and partition runs alone, with
-plans worse than any coordinator's (in any order and number, too early, too late, with and without rollback),
-then together with the coordinator."""
+"""Outputs are exact under random failures, plans and restarts. First the epoch machine and partition runs
+alone, with random plans (in any order and number, too early, too late, with and without rollback) that no
+coordinator would make; then together with the coordinator."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ LIMIT = 8
 
 
 class Chaos:
-    """Kills, plans and restarts at random around one run."""
+    """Random kills, plans and restarts of one run."""
 
     def __init__(self, seed: int, *, deterministic: bool = True, limit: int | None = None) -> None:
         self.rng = random.Random(seed)
@@ -93,7 +93,7 @@ class Chaos:
         return f"n{self.count}"
 
     def coordinate(self) -> None:
-        """Some of what is down goes somewhere; all of it once the chaos is over."""
+        """A plan for some of the failed partitions on random nodes; for all of them at the end."""
         plan = self.run.plan
         down = [p for p in self.graph.partitions if plan.assignment.get(p) not in self.disks]
         if not down or (not self.calm and self.rng.random() < 0.6):
@@ -233,5 +233,5 @@ def test_a_plan_whose_checkpoint_is_gone_is_made_again(seed: int) -> None:
 @settings(max_examples=WORLDS, deadline=None)
 @given(st.integers(0, 2**32))
 def test_coordinator_and_data_plane_together(seed: int) -> None:
-    """Real coordinator, planners, tracker and runtimes; played nodes, network and ZooKeeper."""
+    """Real coordinator, planners, tracker and runtimes; simulated nodes, network and ZooKeeper."""
     run_schedule(seed, kind=ExactWorld)

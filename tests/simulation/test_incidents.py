@@ -1,4 +1,4 @@
-"""Every incident ends once resources suffice, whatever happens meanwhile and in whatever order."""
+"""Every incident ends when there are enough nodes, after any events in any order."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_repeating_a_step_changes_nothing(schedule: list[tuple[str, int]]) -> No
 
 
 def test_schedules_by_seed_exercise_what_they_are_for() -> None:
-    """Waves really are partial, plans really are confirmed, and both methods are used."""
+    """The schedules contain partial waves, confirmed plans, and both methods."""
     counts: Counter[str] = Counter()
     for seed in range(100):
         world = run_schedule(seed)

@@ -1,7 +1,6 @@
-"""The simulation finds faults: each of `seeded_faults` fails a schedule, of the kind and within the number
-that the tests run by default. The table in docs/simulation.md is what
-`python -m tests.simulation.test_seeded_faults` prints.
-"""
+"""The simulation finds faults: with each of `seeded_faults` a schedule fails, of the given kind and within
+the number of schedules that the tests run by default. `python -m tests.simulation.test_seeded_faults` prints
+the table of docs/simulation.md."""
 
 from __future__ import annotations
 
@@ -36,13 +35,13 @@ KINDS: dict[Where, str] = {
 
 @cache
 def clean_rows() -> test_engine.Rows:
-    """What the engine writes when nothing fails and nothing is wrong."""
+    """The outputs of the engine without a failure and without a fault."""
     with tempfile.TemporaryDirectory() as name:
         return test_engine.clean_run(Path(name))
 
 
 def run(where: Where, seed: int) -> None:
-    """One schedule; raises if something is wrong."""
+    """Run one schedule; raises an error if it finds a fault."""
     if where == "runs":
         Chaos(seed // 2, deterministic=seed % 2 == 0).go()
     elif where == "ends":
@@ -55,7 +54,7 @@ def run(where: Where, seed: int) -> None:
 
 
 def found_after(fault: Fault) -> int | None:
-    """How many schedules, from seed 0 on, it takes until one fails; None if that is more than the default."""
+    """The number of schedules, from seed 0 on, until one fails; None if it is more than the default."""
     for seed in range(SCHEDULES[fault.where]):
         try:
             run(fault.where, seed)

@@ -1,4 +1,4 @@
-"""What every unit test starts from."""
+"""Fixtures of all unit tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from domain.recovery.machine import IncidentMachine
 
 @pytest.fixture(scope="session", autouse=True)
 def _static_files_are_listed_once() -> Iterator[None]:
-    """Each test client makes the middleware anew, which would look through all static files every time."""
+    """Each test client creates the middleware again, which would search all static files every time."""
     listed: dict[str, Any] = {}
     look_through = WhiteNoiseMiddleware.add_files_from_finders
 
@@ -33,8 +33,8 @@ def _static_files_are_listed_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _nothing_of_another_test() -> None:
-    """Tests take their changes back, so that the same number of events stands for another state, and the same
-    keys for another topology."""
+    """Tests roll their changes back. So the same sequence number can stand for another state, and the same
+    key for another topology; caches are cleared."""
     snapshot.forget()
     plans.forget()
 
@@ -53,6 +53,7 @@ def validating(machine: type[Any]) -> Callable[..., list[Any]]:
 
 @pytest.fixture(autouse=True)
 def _machines_stay_valid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a test feeds to a state machine, directly or through a service, its invariants hold."""
+    """After every event of a state machine in any test, directly or through a service, check its
+    invariants."""
     for machine in (IncidentMachine, FailureDetector):
         monkeypatch.setattr(machine, "handle_stimulus", validating(machine))

@@ -1,4 +1,4 @@
-"""Which module imports which: never in a circle, at no level (decision 0015)."""
+"""Modules and packages never import each other in a circle, at any level (decision 0015)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PACKAGES = (
     "cli",
 )
 COMPOSITION_ROOT = "controlplane.config.urls"
-"""It includes the dashboard's addresses; that is what a composition root is for."""
+"""The composition root: it includes the addresses of the dashboard."""
 
 Edges = Mapping[str, set[str]]
 
@@ -41,7 +41,7 @@ def imports() -> Edges:
 
 
 def included(module: str) -> set[str]:
-    """The modules that Django is to load addresses from."""
+    """The modules from which Django loads addresses."""
     path = ROOT.joinpath(*module.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return {

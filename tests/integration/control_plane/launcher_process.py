@@ -1,4 +1,4 @@
-"""The launcher's part for nodes; the drivers of these tests are played and need no launcher.
+"""The part of the launcher for nodes. The drivers of these tests are simulated and need no launcher.
 
 python -m tests.integration.control_plane.launcher_process
 """

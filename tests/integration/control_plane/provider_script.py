@@ -1,6 +1,6 @@
 """An executable for the provider `script`: it starts node processes on this host and keeps a file for each.
 
-Its directory, `<RESURGE_HOME>/provider`, also tells what a test wants of it: with a file `refuse` it acquires
+Its directory, `<RESURGE_HOME>/provider`, also holds instructions of a test: with a file `refuse` it acquires
 nothing and says why, and with a file `hang` it does not end after it has started a node. `calls` has a line
 for each call. It is not idempotent on purpose, so that asking twice for a node starts two.
 """

@@ -134,7 +134,7 @@ class Stack:
         self.start(f"driver-{spec['name']}")
 
     def launch_due(self) -> list[str]:
-        """What the launcher does: start the nodes that were asked for and are due."""
+        """Start the nodes that are requested and due, as the launcher does."""
         rows = self.rows("select node_name from nodes_noderequest where state in ('pending', 'started')")
         started = [row["node_name"] for row in rows if row["node_name"] not in self.processes]
         for name in started:
@@ -171,7 +171,8 @@ class Stack:
         return [int(line.split()[1]) for line in text.splitlines() if line.startswith("applied ")]
 
     def wait(self, what: str, condition: Callable[[], object], limit: float = 30.0) -> float:
-        """Wait until `condition()` holds; returns the seconds it took; fails with the story."""
+        """Wait until `condition()` holds and return the seconds it took; if it does not hold, fail with the
+        story."""
         started = time.monotonic()
         eventually(condition, what, limit, story=self._told)
         return time.monotonic() - started

@@ -117,7 +117,8 @@ def test_a_forked_process_has_a_session_of_its_own(
 
 
 def _answer_and_exit(writing: int) -> NoReturn:
-    """In the child: say which session it has and what that reads, and end without the test run's clean-up."""
+    """In the child process: report its session and what the session reads, and end without the clean-up of
+    the tests."""
     code = 1
     try:
         session = worker_session()

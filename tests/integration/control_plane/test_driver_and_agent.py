@@ -59,7 +59,7 @@ def opened(hosts: str) -> Session:
 
 
 def refreshed(channel: TopologyChannel, condition: Callable[[], object], what: str) -> None:
-    """Wait as the loop does, on what ZooKeeper signals."""
+    """Wait as the loop does, for the signal of a watch."""
 
     def holds() -> bool:
         channel.refresh()
@@ -203,7 +203,7 @@ def test_a_driver_without_zookeeper_goes_on_and_waits_between_its_turns() -> Non
 
 
 class Node:
-    """A node's membership, and what it was told to run."""
+    """The membership of a node, and the applications that it has to run."""
 
     def __init__(self, hosts: str) -> None:
         self.wanted: list[frozenset[str]] = []

@@ -30,7 +30,7 @@ def send(stream: redis.Redis, *messages: Telemetry) -> None:
 
 
 def drain(ingestion: Ingestion, position: str = ">") -> int:
-    """Read and apply until nothing is left; returns the number of entries."""
+    """Read and apply all entries; returns their number."""
     count = 0
     while entries := ingestion._read(position):
         ingestion._apply(entries)

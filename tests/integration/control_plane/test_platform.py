@@ -1,4 +1,4 @@
-"""The platform below the engine: nodes, their registration and workers, restarts, and a clean end."""
+"""The processes below the engine: nodes, their registration and workers, restarts, and a clean end."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def client(plane: DataPlane) -> Iterator[KazooClient]:
 
 
 def read(client: KazooClient, path: str) -> bytes | None:
-    """What is there, if anything is: it may go at any moment."""
+    """The data of a znode; None if it is missing, as ephemeral ones may be at any moment."""
     try:
         data: bytes = client.get(path)[0]
     except NoNodeError:

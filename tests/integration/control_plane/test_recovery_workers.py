@@ -82,7 +82,7 @@ def plan_states(stack: Stack) -> list[str]:
 
 
 def finish(stack: Stack, limit: float = 60.0) -> None:
-    """Start whatever replacements are due until the incident has ended."""
+    """Start replacements when they are due, until the incident has ended."""
 
     def over() -> bool:
         stack.launch_due()
@@ -101,7 +101,7 @@ def healthy(stack: Stack) -> None:
 
 
 def test_node_that_lost_only_its_session_is_taken_back(stack: Stack) -> None:
-    """The first test: later on there are spare nodes, and a plan would move its partitions at once."""
+    """This test is the first. Later there are spare nodes, and a plan would move the partitions at once."""
     before = len(stack.incidents())
     generation = stack.plans("demo")[-1]["generation"]
     name = hosting(stack)[0]
@@ -163,7 +163,7 @@ def test_zookeeper_restart_opens_no_incident(stack: Stack) -> None:
 
 
 def test_zookeeper_that_loses_its_data_opens_no_incident(stack: Stack) -> None:
-    """Every process needs a new session then, and everything has to be written again."""
+    """Then every process needs a new session, and all values must be written again."""
     before, generation = len(stack.incidents()), stack.plans("demo")[-1]["generation"]
     applied = stack.applied("demo")
     stack.kill("zookeeper")

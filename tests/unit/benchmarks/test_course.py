@@ -1,4 +1,4 @@
-"""What the recovery benchmark reads out of events, and what it compares that with."""
+"""The course that the recovery benchmark reads from events, and the optimum that it compares it with."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def report(at: float, **queries: tuple[float, bool]) -> dict[str, Any]:
 
 
 def as_sent(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Whole only where a query became available or ceased to be; otherwise its numbers alone."""
+    """A change with all fields only if the availability of a query changed; otherwise with its measurements
+    only."""
     known: dict[str, bool] = {}
     for change in (change for event in events for change in event["changes"]):
         fields, key = change["fields"], change["key"]
@@ -59,7 +60,7 @@ def plan(wave: int, at: float, restore: list[str]) -> dict[str, Any]:
 
 @pytest.fixture
 def course() -> Course:
-    """A and B fail, B is noticed late and comes back first, A flickers; C is never touched."""
+    """A and B fail. B is noticed late and returns first, A changes several times; C never fails."""
     events = [
         report(-2, A=(1.0, True), B=(1.0, True), C=(1.0, True)),
         report(1, A=(2.0, True), B=(2.0, True), C=(1.1, True)),
@@ -121,7 +122,7 @@ def test_percentiles_are_values_that_occurred(share: float, expected: int) -> No
 
 @pytest.fixture
 def topology() -> Topology:
-    """S feeds A and B; A is worth more."""
+    """S feeds A and B; A has the higher priority."""
     operators: list[dict[str, Any]] = [
         {"name": "S", "kind": "source", "params": {"reader": "file"}},
         *(

@@ -1,4 +1,4 @@
-"""The figures of the recovery benchmark are drawn from whatever part of the results there is."""
+"""The figures of the recovery benchmark can be drawn from a part of the results."""
 
 from __future__ import annotations
 

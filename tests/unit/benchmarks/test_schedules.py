@@ -1,4 +1,4 @@
-"""Randomised kill schedules are what they say, and the same again from the same seed."""
+"""Randomised kill schedules have the promised steps, and a seed always gives the same schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The systems of the simulation benchmark are what its page says."""
+"""The systems of the simulation benchmark are as its page describes them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tests.unit.cli.serving import Server, rest_client, tokens_make
 
 Resurge = Callable[..., Answer]
 PATIENCE = 120.0
-"""Seconds for an answer: a machine that is busy with something else is slow, and not wrong."""
+"""Seconds for an answer; long, because a busy machine is slow."""
 
 
 @pytest.fixture(scope="session")
@@ -35,13 +35,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def tokens(server: Server) -> dict[str, str]:
-    """By role."""
+    """Tokens by role."""
     return tokens_make(server)
 
 
 @pytest.fixture(scope="session")
 def rest(server: Server, tokens: dict[str, str]) -> Iterator[httpx.Client]:
-    """REST without the command line, to compare with."""
+    """A client of REST, to compare its answers with the command line."""
     with rest_client(server, tokens) as client:
         yield client
 
@@ -85,7 +85,7 @@ def wire(server: Server) -> Iterator[Wire]:
 
 @pytest.fixture
 def database(server: Server) -> Callable[..., list[Any]]:
-    """What other processes do to the server's database: a statement, and the rows it gives."""
+    """Run a statement on the server's database, as other processes do, and return its rows."""
 
     def execute(statement: str, *values: Any) -> list[Any]:
         (file,) = server.home.rglob("*.sqlite3")

@@ -1,4 +1,5 @@
-"""Running `resurge` in this process or on a terminal of its own, and a wire to the server that can be cut."""
+"""Runs `resurge` in this process or on a pseudo-terminal, with a connection to the server that tests can
+cut."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a call ended."""
+    """The result of a call."""
 
     code: int
     out: str
@@ -79,11 +80,11 @@ class Terminal:
 
     @property
     def words(self) -> str:
-        """What can be seen, without the places where lines are broken."""
+        """The visible text, without line breaks."""
         return " ".join(self.screen.split())
 
     def until(self, text: str) -> None:
-        """Wait until it can be seen, however its lines are broken."""
+        """Wait until this text is visible, with any line breaks."""
         deadline = time.monotonic() + PATIENCE
         while text not in self.words:
             if not self._read(deadline):
@@ -116,8 +117,8 @@ class Terminal:
 
 
 class Wire:
-    """A TCP proxy to the server: `cut` ends what is open, and while `down` nothing gets through. With
-    `mute` requests arrive and their answers do not; `lose_answer` does that to one answer and cuts it."""
+    """A TCP proxy to the server. `cut` closes all connections; with `down` no connection is accepted. With
+    `mute` requests arrive, but no answers; `lose_answer` drops one answer and closes its connection."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)

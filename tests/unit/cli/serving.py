@@ -1,4 +1,4 @@
-"""The seeded web server of the browser tests, as a process of its own."""
+"""The seeded web server of the browser tests, in a separate process."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ PATIENCE = 120.0
 
 
 class Server:
-    """Answers at `url` until it is stopped; its database is below `home`. It has no Redis: what happens is
-    seen by looking, twice a second."""
+    """Answers at `url` until it is stopped; its database is below `home`. It has no Redis, so it looks for
+    events twice a second."""
 
     def __init__(self, home: Path, scenario: str) -> None:
         self.home = home
@@ -54,7 +54,7 @@ class Server:
 
 
 def token_make(url: str, user: str) -> str:
-    """A token of a seeded user, made as a page makes one, in the session that is open from the beginning."""
+    """A token of a seeded user, made as a page makes one, with the session that exists from the start."""
     cookies = {"sessionid": session_of(user), "csrftoken": "c" * 32}
     headers = {"Referer": url, "X-CSRFToken": cookies["csrftoken"]}
     body = {"reason": "tests"}
@@ -63,12 +63,12 @@ def token_make(url: str, user: str) -> str:
 
 
 def tokens_make(server: Server) -> dict[str, str]:
-    """By role."""
+    """Tokens by role."""
     users = {"administrator": USER, **{name: name for name in OTHERS}}
     return {role: token_make(server.url, user) for role, user in users.items()}
 
 
 def rest_client(server: Server, tokens: dict[str, str]) -> httpx.Client:
-    """An administrator's, without the command line."""
+    """A client of REST with an administrator's token."""
     headers = {"Authorization": f"Bearer {tokens['administrator']}"}
     return httpx.Client(base_url=f"{server.url}/api/v1/", headers=headers, timeout=60)

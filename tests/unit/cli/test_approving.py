@@ -1,4 +1,5 @@
-"""Approving a plan: exactly what was listed. On a server of its own, as nothing is proposed afterwards."""
+"""Approving a plan approves exactly the listed proposals. The server is used by these tests only, since
+nothing is proposed afterwards."""
 
 from __future__ import annotations
 

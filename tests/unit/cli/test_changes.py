@@ -1,4 +1,4 @@
-"""Changes: a reason, a yes, an operation followed to its end, and an entry in the audit trail."""
+"""Changes: a reason, a confirmation, an operation followed to its end, and an entry in the audit trail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell's completion: commands, options, and names that the server knows."""
+"""Shell completion: commands, options, and names from the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Complete = Callable[..., list[str]]
 
 @pytest.fixture
 def complete(resurge: Resurge, capsys: pytest.CaptureFixture[str]) -> Complete:
-    """What bash is offered for the last word of a line."""
+    """The completions that bash gets for the last word of a line."""
 
     def run(*words: str, **changed: str) -> list[str]:
         # In what the shell asks with, a word is quoted where it must be.

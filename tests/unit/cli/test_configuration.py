@@ -1,4 +1,4 @@
-"""Which server, with which token, and what is wrong with a file."""
+"""Which server and token are used, and the errors for bad files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command explains itself, and docs/cli.md lists them all, with examples that are understood."""
+"""Every command has a help text, docs/cli.md lists all commands, and its examples can be parsed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_documentation_names_every_exit_code() -> None:
     ],
 )
 def test_examples_are_understood(line: str) -> None:
-    """As far as the command line itself can tell: its commands and options exist."""
+    """The commands and options of the example exist."""
     words = shlex.split(
         line.partition(" | ")[0].partition(" > ")[0].partition(" < ")[0].rstrip("\\"), comments=True
     )

@@ -1,4 +1,4 @@
-"""Events as they come: nothing is lost by a cut, by a lost hint, or by events that are no longer kept."""
+"""Following events: none is lost when the connection is cut, a hint is lost, or events are no longer kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Lists and objects: JSON is what REST says, tables say what matters, and every failure has its code."""
+"""Lists and objects: JSON is that of REST, tables have the main fields, and every failure has its exit
+code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line knows some words of the server by heart: they are those of the OpenAPI document."""
+"""The states and kinds that the command line has built in are those of the OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At a keyboard: questions, what will happen, tables, progress, and the live view."""
+"""On a terminal: questions, lists of what will happen, tables, progress, and the live view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks: set up, changed only as they were seen, tried out, and what became of each delivery."""
+"""Webhooks: created, changed only in the version that was read, tested, and their deliveries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def hooks(resurge: Resurge, tokens: dict[str, str]) -> Hook:
 
 @pytest.fixture
 def pager(hooks: Hook, rest: httpx.Client) -> Iterator[dict[str, Any]]:
-    """A webhook that is told about incidents of `hashtags`."""
+    """A webhook that gets incidents of `hashtags`."""
     made = hooks(
         "create", "pager", ADDRESS, "--kind", "incident.opened", "--kind", "node.lost",
         "--topology", "hashtags", "--show", *WHY,

@@ -1,4 +1,4 @@
-"""Asking what a failure would do, where nothing is down: a topology that runs on four nodes."""
+"""What-if and replication plans, on a healthy topology that runs on four nodes."""
 
 from __future__ import annotations
 

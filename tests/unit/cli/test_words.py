@@ -1,4 +1,4 @@
-"""Numbers, times and texts as a person reads them."""
+"""Numbers, times and texts for people."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.unit.controlplane.specs import spec_of
 
 @pytest.fixture(autouse=True)
 def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What would have gone to Celery; no test needs a broker."""
+    """Collects the tasks that would be sent to Celery, so that tests need no broker."""
     sent: list[tuple[Any, ...]] = []
     monkeypatch.setattr(tasks, "task_send", lambda name, *arguments: sent.append((name, *arguments)))
     return sent

@@ -45,5 +45,5 @@ def snapshot_read() -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """As the wire would have it."""
+    """The value after a round trip through JSON."""
     return json.loads(json.dumps(copy.deepcopy(value), cls=DjangoJSONEncoder))

@@ -20,7 +20,7 @@ from domain.messages import (
 )
 
 BY: dict[str, Any] = {"actor": "ada", "reason": "test", "channel": Channel.CLI}
-"""Who asks for a change, why and through what, for every service that records it."""
+"""Actor, reason and channel of a change, for services that record it."""
 
 _SPEC: dict[str, Any] = {
     "name": "counts",

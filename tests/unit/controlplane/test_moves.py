@@ -1,4 +1,4 @@
-"""`plan_move`, `node_move` and `request_move`: every pair of states, and no other code that writes them."""
+"""`plan_move`, `node_move` and `request_move`: every pair of states, and no other code writes states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything REST can be asked besides reading: a request that succeeds, and what it leaves behind."""
+"""All requests of REST that write: for each a request that succeeds, and its entry in the audit trail."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ Kind = Literal["creates", "changes", "deletes", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """`leaves`: what the audit trail has of it; `prepare` puts the installation into a state for it."""
+    """`leaves`: what its entry in the audit trail says. `prepare` puts the installation into a state that
+    permits it."""
 
     leaves: Kind
     body: dict[str, Any] = field(default_factory=dict)
@@ -127,7 +128,7 @@ WRITES: dict[tuple[str, str], Write] = {
 
 
 def installation_fill(topology: Topology) -> Callable[[str], dict[str, str]]:
-    """A row of everything; gives what stands for each `{name}` of a route."""
+    """Create a row of every kind; returns a function from a route to the values of its `{name}`s."""
     now = timezone.now()
     incident = Incident.objects.create(number=1, detected_at=now, opened_at=now)
     incident.topologies.add(topology)

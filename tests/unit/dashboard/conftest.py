@@ -1,4 +1,4 @@
-"""Nothing is sent to Celery: no test here needs a broker."""
+"""Replaces sending to Celery, so that tests need no broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The websocket: who may listen, what arrives, what a client may get wrong, and what it survives."""
+"""The websocket: access, the messages, invalid messages of clients, and failures of other servers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Socket:
-    """A websocket client of the consumer alone: `scope` is what the middleware would have put there."""
+    """A websocket client of the consumer alone; `scope` has the values that the middleware would add."""
 
     def __init__(self, **scope: Any) -> None:
         path: dict[str, Any] = {"type": "websocket", "path": "/ws/v1/", "headers": [], "subprotocols": []}
@@ -79,7 +79,7 @@ async def ask(socket: Socket, **message: Any) -> None:
 
 
 async def hear(socket: Socket, kind: str, timeout: float = 3) -> dict[str, Any]:
-    """The next message of this kind, passing over pings."""
+    """The next message of this kind; pings are skipped."""
     while True:
         message: dict[str, Any] = msgspec.json.decode((await socket.receive(timeout))["text"])
         if message["type"] == kind:
@@ -122,7 +122,7 @@ async def test_a_hint_wakes_the_feed_at_once(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class BrokenLayer:
-    """A channel layer whose Redis is gone."""
+    """A channel layer without a reachable Redis."""
 
     async def new_channel(self) -> str:
         raise ConnectionError("Redis is gone")
@@ -297,7 +297,7 @@ async def test_two_clients_share_one_reading(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def followed(client: Socket, last: int) -> list[list[int]]:
-    """The sequence numbers of each message up to `last`; no event is left out or comes twice."""
+    """The sequence numbers of each message up to `last`; checks that no event is missing or repeated."""
     messages: list[list[int]] = []
     reached = 0
     while reached < last:

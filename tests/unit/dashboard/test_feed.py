@@ -1,4 +1,4 @@
-"""What listeners share stays whole, whichever listeners come and go at whatever moment."""
+"""The feed that listeners share stays complete when listeners come and go at any moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dashboard.feed import EventFeed, FeedEvent
 
 
 class Table:
-    """The events table; reading it takes a few turns of the loop."""
+    """The events table; a read takes a few turns of the event loop."""
 
     def __init__(self, turns: int = 2) -> None:
         self.last, self.turns = 0, turns

@@ -25,7 +25,7 @@ CONFIGURATION = (
 
 
 def sources_hash(frontend: Path = FRONTEND) -> str:
-    """Hash over names and contents of everything a build reads; scripts/stamp.mjs computes the same."""
+    """Hash of the names and contents of all files that a build reads; scripts/stamp.mjs computes the same."""
     paths = [path for path in (frontend / "src").rglob("*") if path.is_file()]
     paths += [frontend / name for name in CONFIGURATION]
     digest = hashlib.sha256()

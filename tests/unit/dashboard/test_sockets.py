@@ -1,4 +1,5 @@
-"""Who may listen on the websocket, from where, and for how long; and that no message breaks it."""
+"""Which identities may listen on the websocket, from which origins, and for how long; and that no message
+breaks it."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ async def ask(communicator: Any, text: str) -> None:
 
 
 async def verdict(headers: Headers) -> str | int:
-    """`listens` once an event arrives, else the code it is closed with (0: before it was accepted)."""
+    """`listens` if an event arrives, else the code with which it is closed (0: before it was accepted)."""
     async with socket(headers) as communicator:
         accepted = await communicator.receive_output(3)
         if accepted["type"] == "websocket.close":
@@ -153,7 +154,7 @@ MESSAGES = st.one_of(
 
 
 async def test_no_message_breaks_a_consumer() -> None:
-    """One socket is sent everything; after each batch it still answers and still hears events."""
+    """One socket gets all random messages; after each batch it still answers and still receives events."""
     who = await sync_to_async(identity)("viewer")
     await sync_to_async(publish)()
     batches: list[list[str | bytes]] = []
@@ -183,7 +184,7 @@ async def test_no_message_breaks_a_consumer() -> None:
 
 
 async def until(communicator: Any, kind: str, said: str) -> None:
-    """Wait for a message of this kind that says so; it must not be closed meanwhile."""
+    """Wait for a message of this kind with this text; the socket must not be closed meanwhile."""
     while True:
         message = await communicator.receive_output(5)
         assert message["type"] == "websocket.send", message

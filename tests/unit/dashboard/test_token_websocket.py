@@ -1,4 +1,4 @@
-"""Websockets opened with a token instead of a session: the command line's way in."""
+"""Websockets opened with a token instead of a session, as the command line does."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def opened(*headers: tuple[bytes, bytes]) -> AsyncIterator[Any]:
 
 
 async def close_code(socket: Any) -> int:
-    """The code it is closed with, passing over everything else."""
+    """The code with which it is closed; other messages are skipped."""
     while True:
         message = await socket.receive_output(3)
         if message["type"] == "websocket.close":

@@ -103,7 +103,7 @@ def test_detached_process_is_adopted_by_the_next_owner(tmp_path: Path) -> None:
     second.end("one", grace=5)
     assert not is_running(record.pid, record.started)
     assert second.get("one") == record
-    assert second.exit_code("one") is None, "only the one who started it learns the exit code"
+    assert second.exit_code("one") is None, "only the process that started it learns the exit code"
     assert first.exit_code("one") == -signal.SIGTERM
     second.forget("one")
     assert first.get("one") is None

@@ -1,4 +1,4 @@
-"""`make test-long` runs what it is asked for, all of it, and fails when anything failed."""
+"""`make test-long` runs all requested parts, and fails if one of them failed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Long = Callable[..., tuple[int, list[list[str]], list[list[str]]]]
 
 @pytest.fixture
 def long(monkeypatch: pytest.MonkeyPatch) -> Long:
-    """Calls it; returns the exit code, the commands and the tests that were run. Nothing is really run."""
+    """Call it with simulated commands; returns the exit code, the commands and the tests."""
 
     def call(*arguments: str, failing: str = "") -> tuple[int, list[list[str]], list[list[str]]]:
         commands: list[list[str]] = []

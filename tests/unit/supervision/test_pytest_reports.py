@@ -1,4 +1,4 @@
-"""Which failures a second run takes back, and what the closing lines say of them."""
+"""Which failures a second run cancels, and the closing lines about them."""
 
 from __future__ import annotations
 

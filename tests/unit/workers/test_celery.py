@@ -1,4 +1,4 @@
-"""How the workers are put together."""
+"""The configuration of the workers."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ SITE = [address for address in addresses() if address.route.startswith(ADMIN)]
 
 @pytest.fixture(autouse=True)
 def own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A readiness that asks no server, and settings that a request's preparation may change."""
+    """Readiness without checks of servers, and settings that the preparation of a request may change."""
     monkeypatch.setattr("controlplane.config.probes.CHECKS", {})
     monkeypatch.setattr(settings, "RESURGE", replace(settings.RESURGE))
 
@@ -102,7 +102,7 @@ def identities(values: Any) -> list[Identity]:
 
 
 def needed(address: Address, method: str) -> int:
-    """The least rank that this may be asked with."""
+    """The least rank that may send this request."""
     if not address.route.startswith(REST):
         return PAGES[address.route].get(method, REFUSED)
     route = address.route.removeprefix(REST)
@@ -130,7 +130,7 @@ def test_every_address_has_its_entry() -> None:
 def ask(
     who: Identity, address: Address, method: str, values: Any, *, program: bool, allowed: bool
 ) -> tuple[Any, list[str]]:
-    """Ask for it, with a request that would succeed, and undo whatever it did."""
+    """Send a request that would succeed, and roll its changes back."""
     write = WRITES.get((method, address.route.removeprefix(REST)))
     client = who.program if program else who.page
     cookies = copy(client.cookies)  # signing out takes them away
@@ -157,7 +157,7 @@ def own_token(who: Identity) -> str:
 
 
 def changed_by(queries: CaptureQueriesContext) -> list[str]:
-    """Statements that changed something besides a session, and besides a token found expired."""
+    """Statements that changed rows, apart from sessions and expired tokens."""
     return [
         query["sql"]
         for query in queries.captured_queries
@@ -168,7 +168,7 @@ def changed_by(queries: CaptureQueriesContext) -> list[str]:
 
 
 def resource(address: Address) -> str:
-    """What one test looks at together."""
+    """The part of the addresses that one test covers."""
     return address.route.removeprefix(REST).partition("/")[0] if address.route.startswith(REST) else "pages"
 
 
@@ -194,7 +194,7 @@ def test_no_identity_gets_beyond_its_role(part: str, identities: list[Identity],
 def verdict(
     address: Address, least: int, who: Identity, response: Any, changed: list[str], *, program: bool
 ) -> bool:
-    """Whether that was the right answer."""
+    """Whether the answer is right."""
     status: int = response.status_code
     rest = address.route.startswith(REST) or address.route == "metrics"
     if least == PUBLIC:

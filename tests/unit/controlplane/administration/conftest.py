@@ -1,4 +1,4 @@
-"""Everything the admin site can show, and a browser for each role."""
+"""Rows for all pages of the admin site, and a browser for each role."""
 
 from __future__ import annotations
 

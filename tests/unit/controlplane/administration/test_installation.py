@@ -1,4 +1,4 @@
-"""The page of what only the environment sets."""
+"""The page of the settings that only the environment can change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every page of the admin site, as each role meets it."""
+"""Every page of the admin site, for each role."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.controlplane.conftest import user_of
 
 OURS = ("topologies", "checkpoints", "events", "nodes", "incidents", "webhooks")
 PARTS = {DeliveryAttempt, WebhookSecret}
-"""Shown with what they belong to, or not at all."""
+"""Models that are shown with another one, or not at all."""
 
 admin.autodiscover()
 PAGES = sorted(admin.site._registry.items(), key=lambda item: item[0].__name__)

@@ -1,4 +1,4 @@
-"""Topologies, versions, policies, priorities and nodes: edits that go through and edits that do not."""
+"""Topologies, versions, policies, priorities and nodes: edits that succeed and edits that are refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def client(browser: Callable[[str | None], Client]) -> Client:
 
 
 def text(spec: Any) -> str:
-    """As a browser sends what is in a text area."""
+    """The text as a browser sends it from a text area."""
     return yaml.safe_dump(spec, sort_keys=False).replace("\n", "\r\n")
 
 
@@ -162,7 +162,7 @@ def test_edits_that_cannot_be_change_nothing(
 
 
 def test_half_an_edit_is_none(client: Client, topology: Topology) -> None:
-    """The specification is fine and the policy is not: neither is changed."""
+    """The specification is valid and the policy is not: neither is changed."""
     body = change(topology, specification=text(spec_of(parallelism=4)), correlation_window="-1")
     assert client.post(f"{TOPOLOGIES}{topology.pk}/change/", body).status_code == 200
     topology.refresh_from_db()

@@ -1,4 +1,5 @@
-"""Guessing passwords and asking too often: who has to wait, for how long, and who is not hindered."""
+"""Guessing passwords and sending too many requests: which clients have to wait, for how long, and which do
+not."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def soon(answer: Any, seconds: int) -> bool:
-    """The wait is what it is for a bucket that was emptied just now, on a slow machine a little less."""
+    """The wait is that of a bucket which was emptied just now; on a slow machine it is a little shorter."""
     return seconds - 15 <= int(answer["Retry-After"]) <= seconds
 
 

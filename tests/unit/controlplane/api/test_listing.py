@@ -1,4 +1,4 @@
-"""Rows that are read as tuples are shown exactly as their serializers would show them."""
+"""Rows that are read as tuples are shown exactly as their serializers show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists: what is asked for is filtered, ordered and cut exactly, and what means nothing is refused."""
+"""Lists are filtered, ordered and paginated exactly as requested; unknown parameters are refused."""
 
 from __future__ import annotations
 

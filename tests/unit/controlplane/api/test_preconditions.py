@@ -1,4 +1,5 @@
-"""Entity tags: an edit holds only for what its author has seen, and what is known is not sent again."""
+"""Entity tags: an edit holds only for the version that its author has read, and a known version is not sent
+again."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def match(tag: str) -> dict[str, str]:
     return {"If-Match": tag}
 
 
-def test_a_specification_is_replaced_only_by_who_has_seen_it(operator: APIClient, topology: Topology) -> None:
+def test_a_specification_is_replaced_only_by_a_user_who_has_seen_it(
+    operator: APIClient, topology: Topology
+) -> None:
     body = {"spec": spec_of(parallelism=4), **WHY}
     blind = operator.put(TOPOLOGY, body)
     assert (blind.status_code, "If-Match" in blind.json()["errors"][0]["message"]) == (428, True)

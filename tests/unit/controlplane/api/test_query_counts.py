@@ -1,4 +1,4 @@
-"""However much there is: every address that can be read takes the same number of database queries."""
+"""The number of database queries of an address does not depend on the number of rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def administrator(db: None) -> APIClient:
 
 
 def populate(topology: Topology, first: int, count: int) -> None:
-    """More of everything, all of it about `topology`, the first node or the first incident."""
+    """Add rows of every kind, about `topology`, the first node or the first incident."""
     now = timezone.now()
     for number in range(first, first + count):
         node = Node.objects.create(name=f"extra-{number}", state=NodeState.ALIVE)
@@ -69,7 +69,7 @@ def populate(topology: Topology, first: int, count: int) -> None:
 
 
 def address(path: str) -> str:
-    """`path` about something there is; a new parameter needs a value here."""
+    """`path` with the names of existing rows; a new parameter needs a value here."""
     webhook = Webhook.objects.order_by("pk")[0]
     rows: dict[str, Any] = {
         "audit": AuditEntry.objects,
@@ -102,7 +102,7 @@ def queries_of(client: APIClient, path: str) -> list[str]:
 
 def test_the_number_of_queries_does_not_grow(administrator: APIClient, topology: Topology) -> None:
     populate(topology, 1, 2)
-    administrator.get("/api/v1/me/")  # who that is, is read once
+    administrator.get("/api/v1/me/")  # reads and keeps the user
     few = {path: len(queries_of(administrator, path)) for path in READABLE}
     populate(topology, 3, 4)
     many = {path: len(queries_of(administrator, path)) for path in READABLE}
@@ -112,7 +112,7 @@ def test_the_number_of_queries_does_not_grow(administrator: APIClient, topology:
 
 
 def test_nothing_parses_specifications(administrator: APIClient, topology: Topology) -> None:
-    """It takes milliseconds, and a list would have it a thousand times; as text they are shown as is."""
+    """Parsing takes milliseconds, a thousand times in a list; as text, JSON is shown as it is stored."""
     populate(topology, 1, 1)
     column = re.compile(r'"topologies_topology"\."spec"(?! AS text)')
     reading = {

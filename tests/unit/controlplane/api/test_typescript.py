@@ -1,4 +1,4 @@
-"""The generated types of the front end are current, and the snapshot and events are as they say."""
+"""The generated types of the front end are current, and the snapshot and events have these types."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PROPOSAL = {
 
 
 class TypeScript:
-    """The types of the file, as far as the generator writes such: checks values of JSON against them."""
+    """The types of the generated file; checks values of JSON against them."""
 
     def __init__(self, text: str) -> None:
         self.unions = {
@@ -58,7 +58,7 @@ class TypeScript:
         }
 
     def wrong(self, value: Any, kind: str, where: str, *, partly: bool = False) -> list[str]:
-        """What of `value` is not of the type `kind`; members may be missing where it is told `partly`."""
+        """The parts of `value` that do not have the type `kind`. Members may be missing with `partly`."""
         if kind.endswith(" | null"):
             return [] if value is None else self.wrong(value, kind.removesuffix(" | null"), where)
         if kind.endswith("[]"):

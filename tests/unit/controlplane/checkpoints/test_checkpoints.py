@@ -1,4 +1,4 @@
-"""What is kept of a checkpoint, partition by partition, and how it is read."""
+"""The stored parts of a checkpoint, partition by partition, and how they are read."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_partition_is_told_once_it_has_ended(running: Topology, viewer: AP
     follower.check()
 
 
-def test_a_failed_one_names_who_is_missing(running: Topology, viewer: APIClient) -> None:
+def test_a_failed_one_names_the_missing_partitions(running: Topology, viewer: APIClient) -> None:
     acks = [ack("O0[0]"), ack("O0[1]", error="No space left on device")]
     report = checkpoint_report(running, "failed", cause="O0[1] on node-1: ...", acknowledgements=acks)
     checkpoint_apply(report=report)

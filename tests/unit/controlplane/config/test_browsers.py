@@ -1,4 +1,4 @@
-"""What browsers are told: policies, cookies, transport; and Django's own checks of a deployment."""
+"""Headers for browsers: policies, cookies, transport; and Django's own checks of a deployment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from tests.unit.controlplane.writes import installation_fill
 
 
 class Inline(HTMLParser):
-    """Everything in a page that a policy without ``unsafe-inline`` would block, or that is from elsewhere."""
+    """The parts of a page that a policy without ``unsafe-inline`` would block, or that come from another
+    server."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +130,7 @@ print(json.dumps(answer))
 
 
 def installed(tmp_path: Path, *command: str, **variables: str) -> str:
-    """What a command says in an installation of its own, outside of the tests' settings."""
+    """The output of a command in a separate installation, without the tests' settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RESURGE_")}
     environment = {
         **kept,

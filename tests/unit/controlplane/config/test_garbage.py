@@ -1,4 +1,4 @@
-"""A full collection of garbage stops the whole process, so it must have little to look at."""
+"""A full garbage collection stops the whole process, so it must have few objects to visit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the audit trail: filters, a span of time, and what a filter can offer."""
+"""Reading the audit trail: filters, time ranges, and the choices of a filter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The snapshot as an answer: shared by those who wait, compressed, bounded, large plans without workings."""
+"""The snapshot as an answer: shared by waiting requests, compressed, limited, large plans without
+intermediate results."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from tests.unit.controlplane.specs import BY
 
 
 class Reading:
-    """Counts the readings; each waits until it is let go."""
+    """Counts the readings; each waits for the event `go`."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -48,7 +49,7 @@ class Reading:
         yield str(number).encode()
 
 
-def test_those_who_ask_during_a_reading_share_the_next_one() -> None:
+def test_requests_during_a_reading_share_the_next_one() -> None:
     reading = Reading()
     shared = Shared(reading)
     with ThreadPoolExecutor(20) as threads:

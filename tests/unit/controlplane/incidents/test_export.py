@@ -81,7 +81,7 @@ def test_the_document_is_complete_and_explains_itself(viewer: APIClient, recover
 
 
 def test_samples_look_as_the_topology_shows_them(viewer: APIClient, recovered: Incident) -> None:
-    """In the export the database writes them."""
+    """In the export the database writes the times."""
     topology = Topology.objects.get(name="hashtags")
     on_the_second = recovered.detected_at.replace(microsecond=0)
     AvailabilitySample.objects.create(

@@ -57,7 +57,7 @@ def entries_stored() -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """As JSON has it, sets sorted."""
+    """The value as JSON, with sorted sets."""
     if isinstance(value, set):
         return sorted(value)
     if isinstance(value, dict):

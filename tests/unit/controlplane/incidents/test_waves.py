@@ -150,7 +150,7 @@ def test_an_aborted_incident_leaves_homes_for_the_next(measured: Topology) -> No
     assert not unassigned()
 
 
-def test_the_driver_tells_who_is_behind(measured: Topology) -> None:
+def test_the_driver_tells_which_partitions_are_behind(measured: Topology) -> None:
     status = DriverStatus(
         topology="counts", pid=1, session="a", generation=1, state="degraded", head=9, committed=9,
         checkpoint=0, absent=["O0[0]"], behind=["O1[0]"], refused=2, restorable=[0, 9], at=1.0,

@@ -1,4 +1,4 @@
-"""`GET topologies/{topology}/replication-plan/`: what it answers, from which rates, and what it refuses."""
+"""`GET topologies/{topology}/replication-plan/`: its answers, the rates that it uses, and its refusals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ URL = "/api/v1/topologies/counts/replication-plan/"
 
 @pytest.fixture
 def running(topology: Topology) -> Topology:
-    """Everything of index 1 gives three times as much; windows give nothing in this epoch."""
+    """Partitions with index 1 give three times as many tuples; windows give none in this epoch."""
     topology = deployed(topology)
     for index, rate in ((0, 100.0), (1, 300.0)):
         Partition.objects.filter(index=index).update(rows_in_rate=rate, rows_out_rate=rate)
@@ -83,7 +83,7 @@ def test_what_is_not_asked_for_is_as_the_policy_says(
     assert (answer["planner"], answer["budget"]) == ("structure_aware", 3)
 
 
-def test_a_plan_serves_all_who_ask_the_same(viewer: APIClient, running: Topology) -> None:
+def test_a_plan_serves_all_requests_with_the_same_question(viewer: APIClient, running: Topology) -> None:
     first = viewer.get(URL, {"budget": 3}).json()
     Partition.objects.update(rows_in_rate=1.0, rows_out_rate=1.0)
     assert viewer.get(URL, {"budget": 3}).json() == first

@@ -1,4 +1,4 @@
-"""Topologies, nodes, checkpoints and incidents tell what they refuse, in the words of the refusal."""
+"""The `refusals` of topologies, nodes, checkpoints and incidents have the words of the later refusal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def told(kind: str, key: str) -> dict[str, str]:
 
 
 def refused(act: Callable[[], object]) -> str:
-    """The words in which a service refuses; "" where it does not."""
+    """The words with which a service refuses; "" if it does not."""
     try:
         act()
     except Conflict as error:

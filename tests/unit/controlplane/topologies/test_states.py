@@ -1,4 +1,4 @@
-"""The state of each partition from what a driver reports, partition by partition."""
+"""The states of partitions, derived from the reports of a driver."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_driver_that_replays_and_names_no_partition_means_all() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [("replaying", "replaying"), ("running", "running")])
-def test_a_message_that_does_not_say_who_is_behind_changes_nothing(before: str, after: str) -> None:
+def test_a_message_that_names_no_partitions_behind_changes_nothing(before: str, after: str) -> None:
     assert states("degraded", failed=("B[0]",), before=before)["A[1]"] == after
     assert states("replaying", before=before)["A[1]"] == after
 

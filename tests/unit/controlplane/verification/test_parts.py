@@ -1,4 +1,4 @@
-"""How far a topology has come, the original input, and the command."""
+"""The last committed epoch of a topology, the original input, and the command."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class TestExtent:
 
 
 class TestOriginal:
-    """Two readers written apart from each other must agree on what is in a file."""
+    """Two independent readers must find the same rows in a file."""
 
     @pytest.mark.parametrize(
         ("name", "body"),

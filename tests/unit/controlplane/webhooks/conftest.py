@@ -1,4 +1,4 @@
-"""A receiver, an installation that may reach it, and a webhook that tells it everything."""
+"""A receiver, an installation that may reach it, and a webhook that sends it all events."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def publish(db: None) -> Callable[..., Event]:
 
 
 def due_now() -> int:
-    """Let everything that waits be due, and every pause be over, as if the time had come."""
+    """Make all waiting deliveries due and end all pauses, as if their time had come."""
     Webhook.objects.filter(lease=None).update(free_at=None)
     return Delivery.objects.filter(state=DeliveryState.PENDING).update(
         due_at=timezone.now() - timedelta(seconds=1)

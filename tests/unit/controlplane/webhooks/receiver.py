@@ -1,4 +1,4 @@
-"""A real HTTP server of the other side: it answers as it is told to, and remembers what it got."""
+"""A real HTTP server as the receiver: it gives the configured answers and keeps the requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Got:
-    """One request as it arrived."""
+    """One request."""
 
     headers: Message
     body: bytes
@@ -34,7 +34,7 @@ class Got:
         return dict(json.loads(self.body))
 
     def signed_with(self, secret: str) -> bool:
-        """What docs/webhooks.md tells receivers to do."""
+        """Checks a signature as docs/webhooks.md tells receivers to do."""
         key = base64.b64decode(secret.removeprefix("whsec_"))
         signed = f"{self.id}.{self.headers['webhook-timestamp']}.".encode() + self.body
         expected = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
@@ -70,7 +70,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @dataclass
 class Receiver:
-    """`answers` are given in order, the last one for ever; an answer is a status or a function."""
+    """`answers` are given in order, the last one repeatedly; an answer is a status or a function."""
 
     answers: list[Answer] = field(default_factory=lambda: [200])
     got: list[Got] = field(default_factory=list)
@@ -106,12 +106,12 @@ class Receiver:
 
 
 def hang(handler: Handler) -> None:
-    """Say nothing until the test ends."""
+    """Send no answer until the test ends."""
     handler.receiver.closing.wait(30)
 
 
 def drip(handler: Handler) -> None:
-    """A byte of the status line now and then: no single read takes long."""
+    """Send the status line byte by byte, with pauses, so that no single read takes long."""
     for byte in b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1000:
         if handler.receiver.closing.wait(0.05):
             return
@@ -122,7 +122,7 @@ def drip(handler: Handler) -> None:
 
 
 def endless(handler: Handler) -> None:
-    """A good status and a body without an end."""
+    """A status 200 and a body without an end."""
     handler.send_response(200)
     handler.end_headers()
     while not handler.receiver.closing.is_set():
@@ -133,7 +133,7 @@ def endless(handler: Handler) -> None:
 
 
 def slow_body(handler: Handler) -> None:
-    """A good status, the beginning of a body, and then nothing."""
+    """A status 200, the beginning of a body, and then nothing."""
     handler.send_response(200)
     handler.send_header("content-length", "100")
     handler.end_headers()

@@ -1,4 +1,4 @@
-"""When a webhook is disabled, what its secrets sign, and what is left of it."""
+"""When a webhook is disabled, which secrets sign, and which rows remain of a deleted one."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_another_secret_key_is_noticed_before_anything_is_signed(
 
 
 def test_deleting_leaves_nothing_behind(made: Made, receiver: Receiver, publish: Publish) -> None:
-    """Not even what an event wrote that was published at the same moment."""
+    """Not even deliveries of an event that was published at the same moment."""
     publish()
     webhook_delete(webhook_id=made.id, **BY)
     assert not WebhookSecret.objects.exists()

@@ -24,7 +24,7 @@ Publish = Callable[..., Event]
 
 
 def heard() -> list[tuple[str, str]]:
-    """Which webhook is told of which kind, in order."""
+    """The webhook and kind of each delivery, in order."""
     return list(Delivery.objects.order_by("sequence", "webhook_id").values_list("webhook__name", "kind"))
 
 

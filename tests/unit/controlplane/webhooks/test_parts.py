@@ -1,4 +1,4 @@
-"""Signatures, secrets, addresses and waiting times, each alone."""
+"""Signatures, secrets, addresses and waiting times, each by itself."""
 
 from __future__ import annotations
 

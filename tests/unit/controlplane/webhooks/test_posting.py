@@ -1,4 +1,4 @@
-"""The request itself, against a real server that misbehaves in every way."""
+"""The HTTP request, against a real server with all kinds of faults."""
 
 from __future__ import annotations
 

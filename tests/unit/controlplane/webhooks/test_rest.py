@@ -1,4 +1,4 @@
-"""Webhooks over REST: administrators only, audited, and no secret twice."""
+"""Webhooks over REST: for administrators only, audited, and each secret is shown once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds of sending: workers that die or come late, webhooks that go, and what starts the next round."""
+"""Rounds of sending: workers that die or are late, deleted webhooks, and the start of the next round."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_an_outcome_that_comes_late_harms_nothing(
     late: int,
     after: tuple[str, int, str],
 ) -> None:
-    """A worker stops for longer than its lease; another one sends; then the first one goes on."""
+    """A worker freezes for longer than its lease; another one sends; then the first one goes on."""
     receiver.answers = [second, late]
     publish()
     lease = "2e9d6d1e-0000-4000-8000-000000000000"
@@ -120,7 +120,7 @@ def test_an_outcome_that_comes_late_harms_nothing(
 def test_what_is_written_while_a_round_ends_is_sent(
     made: Made, receiver: Receiver, publish: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own message finds the lease taken, so the holder of the lease has to look again."""
+    """The message of the event finds the lease taken, so the worker with the lease has to look again."""
     take = sending._take
     written: list[Event] = []
 

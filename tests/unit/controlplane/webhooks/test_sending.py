@@ -1,4 +1,4 @@
-"""From a due delivery to its end: signed, tried again, given up."""
+"""A due delivery until its end: signed, repeated, given up."""
 
 from __future__ import annotations
 

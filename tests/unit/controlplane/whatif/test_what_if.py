@@ -1,4 +1,4 @@
-"""`POST what-if/`: what it answers, what it refuses, and that it changes nothing."""
+"""`POST what-if/`: its answers, its refusals, and that it changes nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def errors(response: Any) -> dict[str, str]:
 
 
 def deployed(topology: Topology) -> Topology:
-    """It runs on all nodes there are."""
+    """The topology runs on all nodes."""
     topology_deploy(name=topology.name, actor="ada", reason="test", channel=Channel.CLI)
     Topology.objects.filter(pk=topology.pk).update(status=TopologyStatus.RUNNING)
     return Topology.objects.get(pk=topology.pk)
@@ -44,7 +44,7 @@ def running(topology: Topology) -> Topology:
 
 
 def fingerprint() -> str:
-    """Of everything in the database."""
+    """A digest of all rows of the database."""
     rows = [
         serializers.serialize("json", model.objects.order_by("pk"))
         for model in sorted(apps.get_models(), key=lambda model: model._meta.label)

@@ -1,4 +1,5 @@
-"""The checkpoint coordinator: complete only when all acknowledged, failed with its cause, fenced."""
+"""The checkpoint coordinator: a checkpoint is complete only when all acknowledged, fails with its cause, and
+is fenced."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def ack(
 
 
 class Coordinator:
-    """Carries out what the checkpoints say, and hands them what the store answers."""
+    """Carries out the instructions of `Checkpoints`, and gives it the answers of the store."""
 
     def __init__(self, checkpoints: Checkpoints, store: Store, clock: Clock) -> None:
         self.checkpoints, self.store, self.clock = checkpoints, store, clock
@@ -148,7 +149,7 @@ def test_a_failed_upload_fails_the_checkpoint_with_its_cause(world: World) -> No
     assert reports[-1].acknowledgements == store.acks
 
 
-def test_silence_fails_it_too_and_names_who_was_silent(world: World) -> None:
+def test_silence_fails_it_too_and_names_the_silent_partitions(world: World) -> None:
     _, coordinator, store, clock, reports = world
     coordinator.started(checkpoint=7, generation=2, request=0)
     store.acks = [ack("A[0]")]

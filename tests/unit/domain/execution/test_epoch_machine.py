@@ -1,4 +1,5 @@
-"""What the epoch machine says, and in which order: what must be on disk comes before what relies on it."""
+"""The instructions of the epoch machine and their order: records reach the disk before steps that depend on
+them."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def chain(deterministic: bool = True) -> Topology:
 
 
 class Shell:
-    """Plays the driver: answers what it has to, and keeps what it was told. `fail`: jobs fail."""
+    """A simulated driver: answers instructions with events, and keeps them. `fail`: jobs fail."""
 
     def __init__(self, topology: Topology, recorded: Recorded, kept: tuple[int, ...] = ()) -> None:
         checkpoints = Checkpoints("t", topology.partitions, interval=10.0, since=0.0, kept=list(kept))
@@ -58,7 +59,7 @@ class Shell:
         self.acks: list[CheckpointAck] | None = None
 
     def turn(self, at: float = 1.0, **news: Any) -> list[Instruction]:
-        """What was told in a turn; there is one more epoch in each."""
+        """The instructions of one turn; each turn has one more epoch."""
         self.told, self.head = [], self.head + 1
         self.carry_out(self.machine.handle(self.news(at, **news)), at)
         return self.told
@@ -113,7 +114,7 @@ def test_a_plan_is_on_disk_before_anything_runs_under_it() -> None:
 
 
 def test_an_older_checkpoint_is_pointed_to_before_the_plan_that_goes_back_to_it_is_recorded() -> None:
-    """A driver that dies in between does so again; one that had recorded the plan would not."""
+    """A driver that dies before the record repeats the step; with the plan recorded it would not."""
     shell = Shell(chain(), Recorded(head=20, position=Position(20, checkpoint=15)), kept=(10, 15))
     shell.plan = plan(1, rollback=True, checkpoint=10)
     told = kinds(shell.turn())
@@ -139,7 +140,7 @@ def test_all_start_again_after_a_disturbed_job_unless_operators_are_deterministi
 
 
 def test_the_number_of_a_checkpoint_is_not_used_again_after_its_job_was_given_up() -> None:
-    """Snapshots of that attempt may have been left, and operators are not deterministic."""
+    """Snapshots of that attempt may exist, and operators are not deterministic."""
     for deterministic, expected in ((True, [1, 1]), (False, [1, 0])):
         shell = Shell(chain(deterministic), Recorded())
         asked: list[int] = []

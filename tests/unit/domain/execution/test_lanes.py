@@ -52,7 +52,7 @@ buffered = st.dictionaries(channels, st.tuples(st.integers(1, 8), st.integers(1,
 
 
 def run(lane: Lane, progress: dict[str, int], coverage: Coverage) -> dict[str, int]:
-    """What the partitions do with a lane: each goes on from its start while all its inputs deliver."""
+    """Run a lane: each partition goes on from its start while it gets all its inputs."""
     after = dict(progress)
     delivered: dict[tuple[str, str], set[int]] = {}
     for partition in TOPOLOGY.partitions:

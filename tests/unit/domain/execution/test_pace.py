@@ -1,4 +1,4 @@
-"""Replay takes what the present leaves over, and never so little that it does not arrive."""
+"""Replay uses the time that new epochs leave, but always enough to catch up."""
 
 from __future__ import annotations
 

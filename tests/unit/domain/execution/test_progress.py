@@ -1,4 +1,4 @@
-"""What plans, failures and finished jobs do to the position of a run."""
+"""How plans, failures and finished jobs change the position of a run."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_checkpoint_of_an_undone_history_is_not_gone_back_to(run: ProgressTrac
     assert (run.checkpoint, set(run.progress.values())) == (3, {3})
 
 
-def test_buffers_fill_for_those_who_do_not_follow(run: ProgressTracker) -> None:
+def test_buffers_fill_for_partitions_that_do_not_follow(run: ProgressTracker) -> None:
     run.adopt(plan(2, assignment={p: "n1" for p in chain().partitions if p != "V[0]"}, buffering=True))
     lanes = run.lanes(head=22, held=(), limit=8, replay=4)
     run.take(lanes, {"S[0]": 22, "A[0]": 22, "W[0]": 22}, head=22)

@@ -1,4 +1,5 @@
-"""Reach and lanes by index ranges are what going over every channel gives, for every kind of stream."""
+"""Reach and lanes computed by index ranges equal those computed channel by channel, for every kind of
+stream."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def problems(
 
 
 def synthetic(seed: int, *, fraction: float = 0.4, **recipe: object) -> RecoveryProblem:
-    """Everything of a generated topology failed; the capacity is a fraction of its cost."""
+    """All partitions of a generated topology failed; the capacity is a fraction of their cost."""
     drawn = generate_topology(TopologyRecipe(**recipe), seed)  # type: ignore[arg-type]
     return recovery_problem(
         drawn.topology,

@@ -95,7 +95,7 @@ def profit_density(instance: Instance) -> list[int]:
 
 
 def optimum(instance: Instance) -> int:
-    """The best value, by trying every set of queries."""
+    """The best value over all sets of queries."""
     best = 0
     for size in range(1, len(instance.needs) + 1):
         for plan in itertools.combinations(range(len(instance.needs)), size):

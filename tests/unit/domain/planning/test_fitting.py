@@ -23,7 +23,7 @@ from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
 
 
 def chain(name: str = "chain", parallelism: int = 1) -> Topology:
-    """S -> A (output) and S -> B (output); D hangs on S and no query needs it."""
+    """S -> A (output) and S -> B (output); S also feeds D, which no query needs."""
     inputs = (InputSpec(source="S"),)
     return Topology(
         TopologySpec(
@@ -65,7 +65,7 @@ def test_what_fits_in_sum_but_on_no_node_is_given_up_with_the_reason() -> None:
 
 
 def test_the_room_of_a_query_given_up_goes_to_another() -> None:
-    """A needs more than any node has left; B takes its place although A is denser."""
+    """A needs more than any node has free; B is chosen although A is denser."""
     costs = {"S[0]": 1.0, "A[0]": 60.0, "B[0]": 40.0, "D[0]": 1.0}
     nodes = [NodeSpace(name="n1", load=39.0), NodeSpace(name="n2", load=39.0)]
     problem = recovery_problem(chain(), failed={"A[0]", "B[0]"}, costs=costs, nodes=nodes)
@@ -122,7 +122,7 @@ def test_sharing_sees_through_healthy_partitions() -> None:
 
 @st.composite
 def placed_problems(draw: st.DrawFn) -> RecoveryProblem:
-    """A generated topology of which some nodes died, and some room on others."""
+    """A generated topology after the loss of some nodes, with some room on the others."""
     seed = draw(st.integers(0, 40))
     drawn = generate_topology(TopologyRecipe(queries=8, size=4, max_sharing=4, costs=(1.0, 45.0)), seed)
     partitions = drawn.topology.partitions
@@ -155,7 +155,8 @@ def test_no_node_above_its_bound_and_nothing_without_a_node(
 
 @pytest.mark.parametrize("seed", range(12))
 def test_as_many_equal_replacements_restore_everything(seed: int) -> None:
-    """Eight of ten nodes die and come back one by one: each wave respects the bounds, the last ends it."""
+    """Eight of ten nodes die and return one by one: each wave is within the bounds, and the last ends the
+    incident."""
     rng = random.Random(seed)
     recipe = TopologyRecipe(
         queries=rng.choice([8, 15, 24]), size=6, costs=(1.0, rng.choice([5.0, 20.0, 40.0]))

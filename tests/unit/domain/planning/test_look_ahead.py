@@ -84,7 +84,8 @@ def test_clairvoyant_is_the_best_possible(problem: RecoveryProblem, arrivals: li
 
 
 def test_of_two_equal_queries_it_takes_the_one_that_helps_later() -> None:
-    """A and B are worth the same and B is denser, but what A restores makes C fit in the next wave."""
+    """A and B have the same priority and B is denser, but with the partitions of A, C fits in the next
+    wave."""
     queries = {"A[0]": {"X[0]"}, "B[0]": {"Y[0]"}, "C[0]": {"X[0]", "Z[0]"}}
     problem = problem_from_sets(
         queries,

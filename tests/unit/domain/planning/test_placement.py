@@ -25,7 +25,8 @@ def nodes(count: int, capacity: float = 100.0) -> list[NodeSpace]:
 
 
 def fifteen_queries(parallelism: int = 4) -> Topology:
-    """The topology of the papers' recovery experiments: a parser, four windows, eleven on top of them."""
+    """The topology of the papers' recovery experiments: a parser, four windows, and eleven operators that
+    read them."""
     operators = [
         OperatorSpec(name="Source", kind="source", parallelism=parallelism),
         OperatorSpec(

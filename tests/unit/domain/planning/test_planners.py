@@ -1,4 +1,4 @@
-"""Every planner against plain transcriptions of the papers, and what all plans must hold."""
+"""Every planner against direct transcriptions of the papers, and rules for all plans."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_enumeration_refuses_to_eat_the_memory() -> None:
 
 
 def test_bounded_search_does_not_lose_against_all_pairs() -> None:
-    """Where Algorithm 3 can still be run in full: the search that replaces it above finds no less."""
+    """At sizes at which Algorithm 3 can be run in full, the bounded search finds plans at least as good."""
     ratios = []
     shapes = itertools.product((3, 6, 12), (0.15, 0.3, 0.5), range(2))
     for seed, (sharing, fraction, _) in enumerate(shapes):

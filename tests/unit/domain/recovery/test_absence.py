@@ -1,4 +1,4 @@
-"""Partitions that stay absent on living nodes, and what a driver's report says of nodes."""
+"""Partitions that stay absent on living nodes, and what a driver's report proves about nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators may do about an incremental recovery: confirm, pause, replan, drain, go back."""
+"""Actions of operators in an incremental recovery: confirm, pause, replan, drain, restore a checkpoint."""
 
 from __future__ import annotations
 

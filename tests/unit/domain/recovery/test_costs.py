@@ -1,4 +1,4 @@
-"""What partitions count for in an incident, and which nodes are asked for because of it."""
+"""The costs of partitions in an incident, and the nodes that are requested for them."""
 
 from __future__ import annotations
 

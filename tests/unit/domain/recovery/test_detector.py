@@ -1,4 +1,4 @@
-"""Who is declared lost, when, and on what evidence."""
+"""Which nodes are declared lost, when, and with which evidence."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Cluster:
         return said
 
     def calm(self) -> Cluster:
-        """Past the grace that follows the first connection."""
+        """After the grace period of the first connection."""
         self.run(LIMITS.grace + 1)
         return self
 
@@ -229,7 +229,7 @@ def test_a_new_detector_knows_from_the_database_and_waits_before_judging() -> No
 
 
 def test_restarted_installation_keeps_its_nodes() -> None:
-    """Agents that start anew together with detection have other processes; that is no failure."""
+    """Agents that are started again together with detection have new processes; that is no failure."""
     detector = FailureDetector(LIMITS)
     detector.handle_stimulus(NodeKnown(0.0, "n1", "old", 1, False), SessionConnected(1.0))
     said = detector.handle_stimulus(NodesListed(3.0, (registration("n1", session="new", pid=77, at=2.0),)))

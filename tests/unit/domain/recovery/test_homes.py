@@ -1,4 +1,4 @@
-"""Partitions go back to a node that is there again, because its disk may still have their state."""
+"""Partitions return to a node that is back, because its disk may still have their state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The incident state machine: what follows from what, and what it says about it."""
+"""The incident state machine: events, instructions, and the entries of the story."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def machine(nodes: int = 4, *, costs: float = 0.0, may_plan: bool = True) -> Inc
 
 
 def arrive(subject: IncidentMachine, name: str, at: float = 5.0) -> list[Instruction]:
-    """A node registers: what the store would show, and the event."""
+    """A node registers: the state of the store, and the event."""
     subject.nodes[name] = NodeView(name=name, alive=True, usable=True)
     waiting = next((r for r in subject.requests.values() if r.state in ("pending", "started")), None)
     if waiting is not None:
@@ -85,7 +85,8 @@ def only(instructions: list[Instruction], kind: type) -> list:  # type: ignore[t
 
 
 def state(subject: IncidentMachine) -> State:
-    """Asked anew each time: to a type checker the attribute would be what it was compared with last."""
+    """A function, because a type checker would assume that the attribute keeps the value of the last
+    comparison."""
     return subject.state
 
 

@@ -1,4 +1,5 @@
-"""Information loss, output fidelity and internal completeness, computed by hand and by a transcription."""
+"""Information loss, output fidelity and internal completeness, compared with values by hand and a
+transcription."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planners against the optimum by brute force, and what their plans say."""
+"""The planners against the optimum by brute force, and the explanations of their plans."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_others_never_beat_it_and_grow_with_the_budget(model: FidelityModel)
 
 
 def pipeline(width: int = 4) -> Topology:
-    """Sources and parsers side by side, then everything to everything: as most topologies are."""
+    """Sources and parsers in parallel, then full streams, as in most topologies."""
     return topology_of(
         operator("Source", width),
         operator("Parser", width, ("Source", "one_to_one")),
@@ -108,7 +108,7 @@ def test_structures() -> None:
 
 
 def test_a_full_topology_takes_the_best_of_each_operator_first() -> None:
-    """Algorithm 4: one of each, and then whatever adds most."""
+    """Algorithm 4: one partition of each operator, then the partitions that add most."""
     topology = topology_of(
         operator("A", 3), operator("B", 3, ("A", "full")), operator("C", 2, ("B", "full"), output=True)
     )

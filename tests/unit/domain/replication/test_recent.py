@@ -1,4 +1,4 @@
-"""Plans of a moment ago."""
+"""Recent plans are returned again."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_only_so_many_are_kept_the_oldest_goes() -> None:
     assert recent.get(0, lambda: 2) == 2
 
 
-def test_many_who_ask_the_same_cause_one_computation() -> None:
+def test_many_requests_with_the_same_question_cause_one_computation() -> None:
     recent: Recent[str, int] = Recent()
     begun, goes_on = threading.Event(), threading.Event()
     computed: list[int] = []

@@ -1,4 +1,4 @@
-"""Topologies written in a few words, random ones, and the paper's definitions transcribed plainly."""
+"""Topologies in a short notation, random ones, and direct transcriptions of the paper's definitions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def fidelity_of(topology: Topology, rates: Mapping[str, float], alive: Sequence[
 
 
 def best_fidelities(model: FidelityModel) -> list[float]:
-    """The highest fidelity for every budget, by looking at all sets of partitions."""
+    """The highest fidelity for every budget, over all sets of partitions."""
     count = len(model.partitions)
     plans = [plan for size in range(count + 1) for plan in itertools.combinations(range(count), size)]
     best = [0.0] * (count + 1)

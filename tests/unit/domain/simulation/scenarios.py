@@ -66,7 +66,7 @@ def drawn_scenario(
 def _placed(
     drawn: Sequence[SyntheticTopology], nodes: int, capacity: float
 ) -> tuple[list[SimulatedTopology], dict[str, float]]:
-    """The topologies on so many nodes, and the load of each; no topologies if one does not fit."""
+    """The topologies on this many nodes, and the load of each node; no topologies if one does not fit."""
     loads = {f"node-{i}": 0.0 for i in range(1, nodes + 1)}
     placed: list[SimulatedTopology] = []
     for one in drawn:

@@ -1,4 +1,4 @@
-"""The fluid data plane: exact, whatever the steps, and never ahead of its input."""
+"""The fluid data plane: exact for any steps, and never ahead of its input."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ def test_the_number_of_steps_makes_no_difference(data: st.DataObject, seed: int)
         assert (coarse.position >= before - 1e-9).all(), "nothing goes back by itself"
         assert (coarse.position <= now + 1e-9).all(), "nothing is ahead of the time"
         level = coarse.position >= now - 1e-6
-        assert (level == (predicted <= now + 1e-6)).all(), "who has caught up is who was predicted to"
+        assert (level == (predicted <= now + 1e-6)).all(), (
+            "the partitions that have caught up are those predicted"
+        )
 
 
 def test_a_query_is_available_once_its_mean_relative_latency_is() -> None:

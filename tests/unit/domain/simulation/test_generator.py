@@ -1,4 +1,4 @@
-"""Generated topologies are what their recipe says."""
+"""Generated topologies are as their recipe says."""
 
 from __future__ import annotations
 

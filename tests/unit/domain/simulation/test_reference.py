@@ -1,4 +1,4 @@
-"""The best course in hindsight: against every way there is, on problems small enough to try them all."""
+"""The best course in hindsight, compared with all possible schedules of small problems."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def small_problem(seed: int) -> tuple[RecoveryProblem, list[Room]]:
 
 
 def every_way(problem: RecoveryProblem, rooms: list[Room]) -> float:
-    """The largest area by trying each node, or none, for each partition."""
+    """The largest area over all placements: each partition on each node, or on none."""
     best = 0.0
     needs = problem.needs[:, problem.bundle_of]
     for chosen in product(range(-1, len(rooms)), repeat=len(problem.partitions)):

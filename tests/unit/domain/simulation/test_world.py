@@ -38,7 +38,7 @@ def test_one_seed_decides_everything(algorithm: str) -> None:
 
 
 def strip(outcome: Outcome) -> Outcome:
-    """Without the real time that planning took."""
+    """The outcome without the real time of planning."""
     return replace(
         outcome,
         planning_seconds=0.0,
@@ -47,7 +47,7 @@ def strip(outcome: Outcome) -> Outcome:
 
 
 def check(outcome: Outcome) -> None:
-    """What must hold of every outcome."""
+    """Rules for every outcome."""
     moments = [wave.decided_at for wave in outcome.waves]
     assert moments == sorted(moments), "waves in the order of time"
     assert [wave.number for wave in outcome.waves] == list(range(1, len(moments) + 1))

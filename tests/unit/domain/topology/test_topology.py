@@ -1,4 +1,4 @@
-"""Specifications from outside: each mistake is named with its path; good ones give the right graph."""
+"""Specifications of users: each mistake is named with its path; valid ones give the right graph."""
 
 from __future__ import annotations
 

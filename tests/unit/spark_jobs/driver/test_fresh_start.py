@@ -1,4 +1,4 @@
-"""Deploying a name again: the earlier run's outputs are kept aside, everything else of it goes."""
+"""Deploying a name again: the outputs of the earlier run are moved aside, its other files removed."""
 
 from __future__ import annotations
 

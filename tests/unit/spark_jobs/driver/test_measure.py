@@ -1,4 +1,4 @@
-"""What a partition costs, learnt from what its tasks took."""
+"""The cost of a partition, estimated from the CPU time of its tasks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def lane(first: int, last: int) -> Lane:
 
 
 def test_a_cost_is_a_moving_average_of_cpu_time_per_second(topology: Topology, tmp_path: Path) -> None:
-    """A window costs many times more when it closes; plans need what it costs on average."""
+    """A window costs many times more when it closes; plans need the average."""
     measure, log = Measure(topology), EpochLog(tmp_path / "epochs.log")
     assert reported(measure, log, lane=lane(1, 1), cpu=0.1, before=0).partitions["A[0]"].cost == 0.05
     later = reported(measure, log, lane=lane(2, 2), cpu=0.3, before=1).partitions["A[0]"].cost

@@ -1,4 +1,4 @@
-"""Jobs that make no sense any more are ended; all others are left alone."""
+"""Jobs that cannot succeed any more are ended; other jobs are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What Python workers are forked from has everything loaded, and no thread that a fork would lose."""
+"""The process from which Python workers are forked has imported everything, and has no threads, which a fork
+would lose."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ HASHTAGS = {"pattern": r"#(\w+)", "fold": "lower"}
 
 
 def rows(params: Mapping[str, object], texts: list[str | None], *, vectorised: bool) -> list[tuple[int, str]]:
-    """(row, key) pairs; a batch is made large with rows that match nothing to get the fast way."""
+    """(row, key) pairs. Rows without a match make the batch large enough for the vectorised method."""
     padding = VECTORISED_FROM if vectorised else 0
     text = pa.chunked_array([pa.array(texts + [""] * padding, pa.string())])
     table = pa.table({"ts": pa.array(np.arange(len(text))), "text": text})

@@ -1,4 +1,4 @@
-"""Operators that remember (distinct, windowed join) and those that gather (top k, union)."""
+"""Operators with state (distinct, windowed join) and operators that combine rows (top k, union)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a specification can bring along: SQL, functions, operators; and the catalogue that checks it."""
+"""User code in a specification: SQL, functions, operators; and the catalogue that checks it."""
 
 from __future__ import annotations
 

@@ -104,7 +104,8 @@ def test_unwritable_directory_is_named(tmp_path: Path) -> None:
 
 
 def test_the_highest_attempt_counts_whichever_is_written_last(tmp_path: Path) -> None:
-    """Rows that come out otherwise each time: a node thought dead must not have the last word."""
+    """Rows that differ in each attempt: files of a node that was taken for dead must not replace newer
+    ones."""
 
     def keys() -> list[str]:
         table = read_outputs(tmp_path, "t")

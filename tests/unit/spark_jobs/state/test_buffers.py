@@ -1,4 +1,4 @@
-"""Output buffers: files that may be repeated, cleared and lost."""
+"""Output buffers: files that can be written again, removed and lost."""
 
 from __future__ import annotations
 

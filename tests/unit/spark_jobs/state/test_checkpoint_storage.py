@@ -1,4 +1,5 @@
-"""What an agent uploads a task restores from, and the driver deletes what no kept checkpoint needs."""
+"""A task restores from the files that an agent uploaded, and the driver deletes files that no kept checkpoint
+needs."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def layout(storage: CheckpointStorage) -> Any:
 
 
 def grown(store: StateStore, before: Manifest, epoch: int) -> Manifest:
-    """One more chunk; those of earlier epochs are shared with the manifests before."""
+    """Add one chunk; manifests share the chunks of earlier epochs."""
     state = store.open(before)
     state.table("rows").append(pa.table({"x": [epoch]}))
     return store.commit(state, epoch=epoch, generation=1)
@@ -49,7 +50,7 @@ def rows(store: StateStore, epoch: int) -> list[int]:
 
 
 def test_the_names_on_disk_are_those_of_earlier_versions(tmp_path: Path) -> None:
-    """Checkpoints that are stored already must stay readable."""
+    """Checkpoints that are stored already stay readable."""
     storage = CheckpointStorage(f"file://{tmp_path}/checkpoints")
     store = StateStore(tmp_path / "state")
     manifest = grown(store, EMPTY, 10)

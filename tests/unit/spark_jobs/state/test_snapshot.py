@@ -1,4 +1,4 @@
-"""A partition leaves its snapshot beside an agent that clears away what is empty."""
+"""A partition leaves its snapshot while an agent removes empty directories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from spark_jobs.state.store import Manifest
 
 
 def removing_directories(monkeypatch: pytest.MonkeyPatch, times: int) -> list[Path]:
-    """The agent: removes the directory after it was made and before the file is in it, so many times."""
+    """Simulates the agent: removes the directory after it was made and before the file is in it, this many
+    times."""
     removed: list[Path] = []
     write = Path.write_bytes
 

@@ -1,4 +1,5 @@
-"""State on a node's disk: the same files when it is computed again, or the newest attempt if it differs."""
+"""State on a node's disk: a repeated computation gives the same files, or the newest attempt counts if they
+differ."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def test_trimming_keeps_what_is_named_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_attempts_of_an_earlier_deployment_go_with_the_first_trim(tmp_path: Path) -> None:
-    """It was not deterministic; the one of today is."""
+    """The operator of the earlier version was not deterministic; the present one is."""
     committed(StateStore(tmp_path, 3), epoch=9, rows=[3])
     store = StateStore(tmp_path)
     committed(store, epoch=1, rows=[1])

@@ -14,7 +14,7 @@ WANTED = WantedDriver(topology="hashtags", deployment="1/a", finished=False)
 
 
 class Driver:
-    """A process in the place of the driver: it does what its script says and counts its starts."""
+    """A process in place of the driver: it runs a script and counts its starts."""
 
     def __init__(self, home: Path) -> None:
         self.home = home

@@ -17,7 +17,7 @@ from workers.launcher.launcher import Launcher
 
 
 class Provider:
-    """Lists its nodes as the test says; nothing else is asked of it here."""
+    """Lists its nodes as the test says; these tests call no other method."""
 
     list_interval = 0.0
 
@@ -38,7 +38,7 @@ def _handlers() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connections of this process belong to other tests: the loops leave them alone."""
+    """The connections of this process belong to other tests, so the loops must not close them."""
     monkeypatch.setattr(launcher, "close_old_connections", lambda: None)
     monkeypatch.setattr("django.db.connections.close_all", lambda: None)
 

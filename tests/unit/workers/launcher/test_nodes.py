@@ -82,7 +82,7 @@ class MemoryProvider:
 
 @pytest.fixture(autouse=True)
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What would have gone to Celery."""
+    """Collects the tasks that would be sent to Celery."""
     messages: list[tuple[Any, ...]] = []
     monkeypatch.setattr(tasks, "task_send", lambda name, *arguments: messages.append((name, *arguments)))
     return messages
@@ -289,7 +289,8 @@ def test_a_node_that_dies_before_it_registers_fails_its_request(
 def test_a_restarted_launcher_acquires_no_node_twice(
     provider: MemoryProvider, nodes: Nodes, incident: Incident
 ) -> None:
-    """The launcher before was killed after the provider had started the node and before this was noted."""
+    """The earlier launcher was killed after the provider had started the node and before that was
+    recorded."""
     row = request("node-5", incident=incident)
     provider.start(NodeDescription(name="node-5", rack="rack-b"))
     provider.away = True

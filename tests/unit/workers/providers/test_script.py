@@ -1,4 +1,4 @@
-"""The provider `script`: what it tells the executable, and what it makes of each kind of answer."""
+"""The provider `script`: the input of the executable, and the result of each kind of answer."""
 
 from __future__ import annotations
 
