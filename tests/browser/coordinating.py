@@ -50,7 +50,7 @@ def operations_run(*, nodes: bool = True) -> None:
             waiting = Operation.objects.filter(state=OperationState.PENDING, kind__in=kinds)
             for pk in waiting.order_by("created_at").values_list("pk", flat=True):
                 operation_run(alone, str(pk))
-        except Exception as error:  # the pages are to be looked at, whatever this does
+        except Exception as error:  # pages must be served in any case
             log.warning("operations not run", error=f"{type(error).__name__}: {error}")
         finally:
             connection.close()

@@ -51,8 +51,8 @@ def _installation(scenario: Scenario, now: datetime) -> None:
     nodes = _nodes(now)
     main = _topology("hashtags", nodes, now, priorities=True)
     _weigh(main)
-    # What is recovered in waves is one topology: the other one stays out of the rack that is lost, and
-    # without a plan out of the coordinator's sight.
+    # Only one topology is recovered in waves. The other one has no partition in the lost rack, and no
+    # plan, so the coordinator does not look at it.
     racks = ("rack-a",) if scenario in UNTIL else ("rack-a", "rack-b")
     side = _topology("trending", nodes, now, racks=racks)
     _topology("mentions", {}, now, status="completed")
@@ -193,7 +193,7 @@ def _closed_incident(topology: Topology, nodes: dict[str, Node], at: datetime) -
 
 
 def _in_waves(topology: Topology, now: datetime, until: str) -> None:
-    # Long enough ago for the snapshot's samples to reach no further back than the end of it.
+    # So long ago that the samples of the snapshot begin after its end.
     end = now - timedelta(minutes=50) if until == "closed" else now
     rack = [f"node-{i}" for i in range(2, NODES + 1, 2)]
     recovery_play(end, number=2, lost=rack, rack="rack-b", until=until)

@@ -111,7 +111,7 @@ def _prepare(home: Path) -> None:
     prepare()
     from django.db import connection
 
-    connection.close()  # what the database still keeps beside its file goes into it: the file is copied
+    connection.close()  # moves the database's log into its file, which is copied
 
 
 def _run(home: Path, scenario: str, port: int, still: bool, redis: str) -> None:

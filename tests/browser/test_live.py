@@ -110,7 +110,7 @@ def test_a_cut_socket_loses_nothing_and_two_browsers_see_the_same(
     for value in range(2, 9):
         set_priority(other, f"O{value}[0]", 1 + value % 10, reason="while the first browser heard nothing")
     other.wait_for_selector("tr:has-text('O8[0]') .priority:text-is('9')")
-    assert table(page) == before, "nothing can have come through"
+    assert table(page) == before, "no event can have arrived"
     wire.dead = False
     page.click(".freshness button >> nth=0")
     page.wait_for_selector(".freshness.good")
@@ -140,7 +140,7 @@ def test_pausing_holds_back_and_resuming_catches_up(healthy: Server, page: Any) 
     epoch = page.locator(".stat:has(.label:text-is('Epoch')) .value")
     page.keyboard.press("p")
     held = epoch.inner_text()
-    # Two events of this topology, and one of the nodes, have come and are kept back.
+    # Two events of this topology and one of the nodes have arrived and wait.
     page.wait_for_function(
         "() => Number(/(\\d+) waiting/.exec(document.querySelector('.freshness').innerText)?.[1]) > 4"
     )
@@ -166,7 +166,7 @@ def test_a_node_is_drained_and_activated(spare: Server, new_page: Callable[..., 
     page.wait_for_selector(".notice:has-text('Succeeded')")
     for one in (page, other):
         one.wait_for_selector(f"{row} :text('Draining')")
-    # What runs there moves: an incident says so.
+    # The partitions of the node move; an incident shows that.
     other.wait_for_selector(".notice:has-text('Incident 2')")
     page.click(".notice button")
     page.click(f"{row} button:has-text('Activate')")

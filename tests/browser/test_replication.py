@@ -30,7 +30,7 @@ def test_a_plan_is_asked_for_explained_and_linked(healthy: Server, page: Any) ->
     page.on("request", lambda request: asked.append(request.url.partition("/api/v1/")[2]))
     enter(page, healthy, PATH, user="viewer")
     page.wait_for_selector(ROWS)
-    # While the app was being loaded, and not again by the app.
+    # The document requested it while the app was being loaded; the app does not request it again.
     assert asked.count("topologies/hashtags/replication-plan/") == 1, asked
     assert "This version does not run active replicas" in page.locator("main").inner_text()
     plan = read(page, healthy, "topologies/hashtags/replication-plan/")

@@ -45,7 +45,7 @@ def drag(page: Any) -> None:
 
 
 def zoom(page: Any) -> None:
-    page.mouse.move(1, 1)  # a box that comes under the pointer lights its lineage up
+    page.mouse.move(1, 1)  # a box under the pointer highlights its lineage
     page.focus(".graph svg")
     for step in range(STEPS):
         page.keyboard.press("-" if step % 4 == 3 else "+")
@@ -68,7 +68,7 @@ def test_moving_the_graph_builds_nothing_anew(large: Server, page: Any, path: st
         page.evaluate(TOUCHED)
         move(page)
         counted = page.evaluate(COUNTED)
-        assert page.locator(".graph .box").first.bounding_box() != before, "it has not moved"
+        assert page.locator(".graph .box").first.bounding_box() != before, "the graph has not moved"
         assert 1 <= counted["touched"] <= MOVED, counted
         assert counted["built"] == 0, counted
 

@@ -55,7 +55,7 @@ def test_a_question_is_put_together_and_answered(healthy: Server, page: Any) -> 
     page.click("button:text-is('Blocking')")
     page.wait_for_selector("h3:has-text('Waves of Blocking')")
     assert "show=blocking" in page.url
-    # Another question makes the answer old, and says so.
+    # When the question changes, the page marks the answer as outdated.
     page.uncheck("label:has-text('Optimal') input")
     page.wait_for_selector("text=The question has changed since the answer below.")
     assert complaints == []

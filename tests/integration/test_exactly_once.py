@@ -46,7 +46,7 @@ def healthy(stack: Stack, *, timeout: float = 240.0) -> dict[str, Any]:
         good = topology["status"] == "running" and topology["queries_available"] == QUERIES
         return topology if good and caught_up and not open_incidents else None
 
-    # Not more often: the answers to these three requests would cost as much as the epochs meanwhile.
+    # Not more often: these three requests would cost as much CPU as the epochs.
     found = stack.wait_for(
         is_healthy, "15 available queries and no open incident", timeout=timeout, pause=0.5
     )

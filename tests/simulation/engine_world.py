@@ -112,7 +112,7 @@ class World:
     topology: Topology
     random: random.Random
     nodes: dict[str, str] = field(default_factory=dict)
-    # Not registered any more and silent; Spark still believes in them.
+    # Not registered any more and silent, but Spark still lists their executors.
     frozen: dict[str, str] = field(default_factory=dict)
     freezing: bool = False
     # Whose functions the topology may name.

@@ -126,7 +126,7 @@ class ExactRun:
         self._present += present
         self._pass(self.rng.choice([0.3, 1.0, 1.0, 3.0]) if self.flaws else 1.0)
         if self.flaws and self.rng.random() < 0.01:
-            self._pass(70.0)  # every patience ends
+            self._pass(70.0)  # after every time limit
         try:
             self._upload()
             self._carry_out(self.machine.handle(self._news()))
@@ -208,7 +208,7 @@ class ExactRun:
         self.replayed += job.replayed
         seconds = self.rng.choice([0.1, 0.5, 2.0]) if self.flaws else 0.2
         if self.flaws and self.rng.random() < 0.02:
-            error = "Job aborted due to stage failure"  # its effects stay
+            error = "Job aborted due to stage failure"  # the effects of the step stay
             return JobFailed(at=self._pass(seconds), error=error, cancelled=self.rng.random() < 0.5)
         if disturbed and self.rng.random() < 0.5:
             return JobFailed(at=self._pass(seconds), error="executors are gone", cancelled=True)

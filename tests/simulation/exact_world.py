@@ -161,7 +161,7 @@ class ExactWorld(World):
         exact = self.exact[name]
         if exact.in_force is None:
             return set(exact.topology.partitions)
-        # What ZooKeeper holds counts as well: the driver will go over to it, whatever has died since.
+        # The plan in ZooKeeper counts as well: the driver will adopt it, even if nodes have died since.
         plans = (exact.in_force.assignment, exact.plan.assignment)
         return {
             partition

@@ -27,7 +27,7 @@ class Rules(Rows):
                 load[home] = load.get(home, 0.0) + cost
         for node, total in load.items():
             room = self.capacity[node] * BOUND
-            # A redeployment during the incident may put more there than is left; those count next to nothing.
+            # A redeployment during the incident may place more there than fits; these partitions cost little.
             assert total <= room * (1 + 1e-3) + 0.1, (node, total, room)
 
     def check_plan(self, number: int, new: CreatePlan, machine: IncidentMachine) -> None:

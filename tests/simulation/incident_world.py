@@ -188,7 +188,7 @@ class World(Orders):
             event = self.inbox[index]
             if rng.random() < 0.6:
                 del self.inbox[index]
-            # That a node returned is news once: detection says so before it records anything else of it.
+            # Detection reports the return of a node once, before it records other events of it.
             if not isinstance(event, NodeReturned) or event.node not in self.recorded_lost:
                 self.feed(event, may_plan=rng.random() < 0.5)
 

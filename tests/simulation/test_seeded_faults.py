@@ -58,7 +58,7 @@ def found_after(fault: Fault) -> int | None:
     for seed in range(SCHEDULES[fault.where]):
         try:
             run(fault.where, seed)
-        except Exception:  # an assertion of the simulation, or the product's own code at its wits' end
+        except Exception:  # an assertion of the simulation, or an error of the product's own code
             return seed + 1
     return None
 

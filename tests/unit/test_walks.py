@@ -1,4 +1,4 @@
-"""The walks in docs/architecture.md name modules that exist, and say which one is visited twice."""
+"""The walks in docs/architecture.md name modules that exist, and say which one is called twice."""
 
 from __future__ import annotations
 

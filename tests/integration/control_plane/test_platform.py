@@ -87,7 +87,7 @@ def test_nodes_register_work_and_survive_zookeeper(plane: DataPlane, client: Kaz
     processes = {member.pid for member in session_members(first.pid)}
     assert len(processes) == 2, "the agent and its Spark worker"
 
-    # ZooKeeper comes back without anything it knew: another session, the same processes.
+    # ZooKeeper comes back without its data: new sessions, the same processes.
     zookeeper = plane.child("zookeeper")
     zookeeper.kill()
     zookeeper.wait()
@@ -103,12 +103,12 @@ def test_nodes_register_work_and_survive_zookeeper(plane: DataPlane, client: Kaz
     assert {member.pid for member in session_members(first.pid)} == processes
     client.create(Paths.spec("one"), spec, makepath=True)
 
-    # Undeployed: the worker goes, the node stays.
+    # After undeploying, the Spark worker ends and the node stays.
     client.set(Paths.spec("one"), encode(DeployedSpec(name="one", version=1, spec={}, desired="stopped")))
     eventually(lambda: workers("node-1") == [], "the worker ends")
     assert session_members(first.pid)[0].pid == first.pid
 
-    # A killed node takes all of its processes along; its registration ends with the session.
+    # All processes of a killed node end; its registration ends with the session.
     plane.provider.fail("node-2")
     eventually(lambda: registered("node-2") is None, "the registration of a dead node ends", 15)
 

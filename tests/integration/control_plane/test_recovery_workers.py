@@ -154,7 +154,7 @@ def test_zookeeper_restart_opens_no_incident(stack: Stack) -> None:
     time.sleep(8)
     assert len(stack.incidents()) == before
     stack.wait("all nodes are trusted again", lambda: len(alive(stack)) >= 4, 20)
-    # The brake lets go: a node that dies afterwards is noticed, at the latest after the grace period.
+    # The mass-loss brake ends: a node that dies afterwards is detected, at the latest after the grace period.
     victim = hosting(stack)[0]
     stack.kill(victim)
     stack.wait("an incident", lambda: len(stack.incidents()) > before, 15)

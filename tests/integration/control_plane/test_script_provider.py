@@ -92,7 +92,7 @@ def test_nodes_are_killed_and_replaced_by_the_executable(stack: Stack, provider:
     waited = stack.rows(
         "select requested_at, due_at from nodes_noderequest where key like ?", f"%/{victim}/2"
     )
-    assert waited[0]["due_at"] > waited[0]["requested_at"], "the provider had a rest after the failure"
+    assert waited[0]["due_at"] > waited[0]["requested_at"], "the launcher waited after the failure"
     assert f"fail {victim}" in (provider / "calls").read_text()
     stack.wait("the dead one released", lambda: f"release {victim}" in (provider / "calls").read_text(), 20)
 

@@ -53,7 +53,7 @@ def test_nothing_is_lost_when_worker_and_redis_die(stack: Stack) -> None:
             rows = stack.rows("select sequence, state from webhooks_delivery")
             return {row["sequence"]: row["state"] for row in rows}
 
-        # Messages alone, without beat: the event's own, and the one that follows the failure.
+        # Without beat there are two messages: that of the event, and that of the failed attempt.
         stack.start("webhooks")
         stack.python(SET_UP.format(url=receiver.url))
         stack.python(PUBLISH.format(node="node-1"))
@@ -73,7 +73,7 @@ def test_nothing_is_lost_when_worker_and_redis_die(stack: Stack) -> None:
         stack.python(PUBLISH.format(node="node-3"))
         assert states() == {1: "succeeded", 2: "pending", 3: "pending"}
 
-        # What comes back knows of no message: the sweep finds the work in the database.
+        # Redis comes back without messages: the sweep finds the deliveries in the database.
         for name in ("redis", "webhooks", "beat"):
             stack.start(name)
         eventually(lambda: set(states().values()) == {"succeeded"}, "the sweep", PATIENCE)

@@ -58,7 +58,7 @@ class Terminal:
         self._emulator = pyte.ByteStream(self._display)
         self.pid, self._fd = pty.fork()
         if self.pid == 0:  # pragma: no cover - the other process
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # it is ignored in whatever a shell runs behind
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell sets it to be ignored in background jobs
             os.chdir(ROOT)
             os.environ.update(variables, TERM="xterm-256color", COLUMNS=str(columns), LINES=str(rows))
             os.execv(sys.executable, [sys.executable, "-m", "cli", *arguments])  # noqa: S606
@@ -109,7 +109,7 @@ class Terminal:
             return True
         try:
             data = os.read(self._fd, 65536)
-        except OSError:  # the other side of a terminal that is gone
+        except OSError:  # the terminal has been closed
             return False
         self.written += data.decode(errors="replace")
         self._emulator.feed(data)

@@ -244,7 +244,7 @@ def test_a_creation_whose_answer_is_lost_happens_once(
     assert (created.code, created.json["version"], wire.lost) == (0, 1, 1)
     assert len(resurge("audit", "list", "--action", "topology.create", "--target", "three").json) == 1
     assert resurge("topologies", "delete", "three", *WHY, "--yes").code == 0
-    # A script that is run again with its own key makes nothing twice, and begins nothing twice.
+    # A script that is run again with its own key creates and starts nothing twice.
     deploy = ("topologies", "deploy", "-f", str(file), *WHY, "--no-wait", "--idempotency-key", "release-7")
     first = resurge(*deploy)
     assert first.code == 0

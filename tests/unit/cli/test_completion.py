@@ -18,7 +18,7 @@ def complete(resurge: Resurge, capsys: pytest.CaptureFixture[str]) -> Complete:
     """The completions that bash gets for the last word of a line."""
 
     def run(*words: str, **changed: str) -> list[str]:
-        # In what the shell asks with, a word is quoted where it must be.
+        # The shell passes words with quotes where they are needed.
         line = " ".join(f"'{word}'" if set(word) & set("[]= ") else word for word in ("resurge", *words))
         asked = {"_RESURGE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words))}
         with pytest.raises(SystemExit) as end:

@@ -95,8 +95,8 @@ def test_of_two_processes_one_moves_a_row() -> None:
 # ---- no other writer -----------------------------------------------------------------------------
 
 OWNERS = {"controlplane/nodes/states.py", "controlplane/incidents/plan_states.py"}
-# Everything else that has a `state`: where it is written, and what. A row of a plan, a node or a request must
-# never appear here; it is moved by the functions above.
+# Other things with a `state`: where it is written, and of what. Rows of plans, nodes and requests must not
+# appear here; only the functions above write their states.
 OTHERS = {
     ("controlplane/checkpoints/services.py", "checkpoint.state"),
     ("controlplane/events/operations.py", "current.state"),

@@ -89,12 +89,12 @@ async def test_pages_of_other_origins_are_refused_before_anything_is_said() -> N
     who = await sync_to_async(identity)("operator")
     cookie = session_of(who)[0]
     assert await verdict([cookie, (b"origin", ELSEWHERE)]) == 0
-    assert await verdict([cookie]) == 0, "a browser always says where a page is from"
+    assert await verdict([cookie]) == 0, "a browser always sends the origin of a page"
     assert await verdict([cookie, (b"origin", b"null")]) == 0
     assert await verdict([*token_of(who), (b"origin", ELSEWHERE)]) == 0
     await sync_to_async(publish)()
     assert await verdict([*token_of(who), (b"origin", HERE)]) == "listens"
-    # A token that is no good is not made up for by the session beside it.
+    # With an invalid token, a valid session in the same request does not help.
     assert await verdict([*session_of(who), (b"authorization", b"Bearer x")]) == UNAUTHENTICATED
 
 

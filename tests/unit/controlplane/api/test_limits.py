@@ -58,7 +58,7 @@ def test_guessing_is_stopped_and_no_other_client_is(ann: User, caplog: pytest.Lo
     assert (refused.status_code, refused["Retry-After"]) == (429, "900")
     assert b"Too many wrong passwords" in refused.content
     assert b"15 minutes" in refused.content
-    assert sign_in(guesser, PASSWORD).status_code == 429, "not even the right one now"
+    assert sign_in(guesser, PASSWORD).status_code == 429, "now the right password is refused too"
     assert sign_in(guesser, "x", user="bob").status_code == 200, "another user from there"
     elsewhere = Client(REMOTE_ADDR="192.0.2.8")
     assert sign_in(elsewhere, PASSWORD).status_code == 302, "the same user from elsewhere"
@@ -115,7 +115,7 @@ def test_each_token_and_each_user_has_a_limit(topology: Topology, limited: Any) 
     assert codes == [200, 200, 429]
     assert two.program.get("/api/v1/topologies/").status_code == 200
     codes = [one.page.get("/api/v1/topologies/").status_code for _ in range(4)]
-    assert codes == [200, 200, 200, 429], "a page is not hindered by the same user's program"
+    assert codes == [200, 200, 200, 429], "requests of a program do not count for the pages of the same user"
     throttled = two.program.post("/api/v1/topologies/counts/pause/", {}, content_type="application/json")
     assert throttled.status_code == 400
     throttled = two.program.post("/api/v1/topologies/counts/pause/", {}, content_type="application/json")

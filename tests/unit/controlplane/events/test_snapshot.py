@@ -100,7 +100,7 @@ def test_what_is_long_is_compressed(
     def ask() -> Any:
         return viewer.get(f"/api/v1/{path}", HTTP_ACCEPT_ENCODING="gzip, deflate")
 
-    assert "Content-Encoding" not in ask().headers, "short ones are not worth it"
+    assert "Content-Encoding" not in ask().headers, "short answers are not compressed"
     monkeypatch.setattr(documents, "WORTH_IT", 1_000)
     plain, compressed = viewer.get(f"/api/v1/{path}"), ask()
     assert "Content-Encoding" not in plain.headers

@@ -127,7 +127,7 @@ def test_every_step_is_from_the_database(measured: Topology) -> None:
     assert set(incident.costs["counts"]) == {row.label for row in Partition.objects.all()}
     Partition.objects.update(cpu=0.9)
     look(*seen("degraded"))
-    assert incident_get(1).costs == incident.costs, "what replays measures high; what it counts for stays"
+    assert incident_get(1).costs == incident.costs, "a replay measures high costs; those of the incident stay"
     deployment = deployments_load(plans_newest(), incident)["counts"]
     assert set(deployment.homes) == set(incident.costs["counts"])
     assert deployment.before == 1
@@ -218,7 +218,7 @@ def test_approval_through_operations(measured: Topology) -> None:
     early = incident_action(kind=OperationKind.INCIDENT_APPROVE, number=1, **BY)
     assert early.parameters == {"proposals": [waiting["proposal"]]}
     node_register(registration=registration("node-6"), at=now())
-    look(*seen("degraded"))  # another node, another proposal: the approval is overtaken
+    look(*seen("degraded"))  # another node makes another proposal, so the approval is out of date
     coordination: Any = Alone()
     operation_run(coordination, str(early.pk))
     early.refresh_from_db()

@@ -59,7 +59,7 @@ def test_all_run_once_the_driver_does() -> None:
         ("restoring", False, (QueryStatus.AVAILABLE, True)),
         ("restoring", True, (QueryStatus.RECOVERING, False)),
         ("waiting_for_nodes", False, (QueryStatus.RECOVERING, False)),
-        # Whether it has caught up is for its latency to say.
+        # Its latency decides whether it has caught up.
         ("replaying", True, (QueryStatus.AVAILABLE, True)),
     ],
 )

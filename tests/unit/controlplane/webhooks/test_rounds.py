@@ -172,7 +172,7 @@ def test_messages_follow_up_and_the_sweep_finds_the_rest(
     due_now()
     sent.clear()
     tasks.send(made.id)
-    assert sent == [], "what is that far off is left to the sweep"
+    assert sent == [], "later deliveries are left to the sweep"
     due_now()
     tasks.sweep()
     assert sent == [(WEBHOOK_SEND, made.id, None), (WEBHOOK_SEND, other.pk, None)]

@@ -63,7 +63,7 @@ def test_500_and_then_200(made: Made, receiver: Receiver, publish: Publish) -> N
     delivery = Delivery.objects.get()
     assert (delivery.state, delivery.status, delivery.error) == ("pending", 500, "answered 500")
     assert made.now().failing_since is not None
-    assert webhook_send(webhook_id=made.id) is None, "nothing is due before its time"
+    assert webhook_send(webhook_id=made.id) is None, "no delivery is sent before it is due"
     assert len(receiver.got) == 1
     due_now()
     webhook_send(webhook_id=made.id)
@@ -71,7 +71,7 @@ def test_500_and_then_200(made: Made, receiver: Receiver, publish: Publish) -> N
     assert (delivery.state, delivery.attempts, delivery.error) == ("succeeded", 2, "")
     assert log_of(delivery) == [(1, 500, "answered 500"), (2, 200, "")]
     first, second = receiver.got
-    assert first.id == second.id, "a receiver can tell that it has had it"
+    assert first.id == second.id, "a receiver can see that it had this delivery before"
     assert first.body == second.body
     assert made.now().failing_since is None
 

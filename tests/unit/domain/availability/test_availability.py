@@ -46,7 +46,7 @@ def test_hysteresis_within_an_incident() -> None:
     # A query the failure did not touch stays available at 1.4 (below theta x margin), not at 3.
     assert all(feed(tracker, [1.4] * 10, start=20.0))
     assert feed(tracker, [3.0] * 10, start=30.0)[-1] is False
-    # Once gone it must come below theta itself.
+    # After it was unavailable, it must come below theta itself.
     assert feed(tracker, [1.4] * 10, start=40.0)[-1] is False
     assert feed(tracker, [1.0] * 10, start=50.0)[-1] is True
 

@@ -47,7 +47,7 @@ def test_never_more_than_allowed() -> None:
 def test_jobs_grow_where_they_would_never_arrive_otherwise() -> None:
     pace = learnt(base=0.5, each=0.01)
     for _ in range(8):
-        pace.advanced(epochs=pace.at_once, seconds=12.0)  # whatever it does, a job takes that long
+        pace.advanced(epochs=pace.at_once, seconds=12.0)  # a job takes that long for any number of epochs
     assert pace.at_once == 32
     pace.advanced(epochs=1, seconds=1.0)
     assert pace.at_once == 8, "arrived"

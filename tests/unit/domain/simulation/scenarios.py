@@ -42,7 +42,7 @@ def drawn_scenario(
     capacity = max(total / nodes / load, 4 * largest)
     placed, loads = _placed(drawn, nodes, capacity)
     while not placed:
-        capacity *= 1.1  # what fits in sum may not fit in pieces
+        capacity *= 1.1  # partitions that fit in sum may not fit on single nodes
         placed, loads = _placed(drawn, nodes, capacity)
     order = sorted(loads)
     random.Random(seed).shuffle(order)

@@ -67,7 +67,7 @@ def check(outcome: Outcome) -> None:
                 assert query.available_at > query.restored_at
     assert all(0 <= one.available <= one.total for one in outcome.curve)
     for horizon in (60.0, 300.0, 900.0):
-        # The area under the curve and what the gaps take away are two ways to count the same.
+        # The area under the curve and the sum of the gaps are two ways to compute the same value.
         total = sum(query.priority for query in outcome.queries)
         lost = outcome.lost(horizon) + outcome.lost(horizon, failed=False)
         assert outcome.area(horizon) == pytest.approx(1 - lost / (total * horizon), abs=1e-9)
@@ -139,7 +139,7 @@ def test_incremental_is_never_later_than_blocking(seed: int, dead: int, load: fl
     comparison = compare(drawn_scenario(seed, dead=dead, load=load), ["best_density", "blocking"])
     ours, theirs = (comparison.outcomes[name] for name in ("best_density", "blocking"))
     assume(ours.failed)
-    # Who is done sooner sees fewer of them come.
+    # The recovery that ends earlier sees fewer arrivals.
     for one, other in zip(ours.arrivals, theirs.arrivals, strict=False):
         assert one == other
     assert ours.milestones.first is not None

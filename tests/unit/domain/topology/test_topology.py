@@ -64,7 +64,7 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-# Each line stands for nine times as many values as the one before.
+# Each line expands to nine times as many values as the line before.
 _BOMB = "\n".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]" for before, name in pairwise("abcdefgh")
 )

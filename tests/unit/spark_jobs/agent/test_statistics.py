@@ -11,7 +11,7 @@ import pytest
 from host.processes import kill_session
 from spark_jobs.agent.statistics import UsageSampler
 
-# Spins in a child that has left the process group, as Spark's Python workers do.
+# Uses CPU in a child that has left the process group, as Spark's Python workers do.
 SPIN = """
 import os, time
 if os.fork() == 0:

@@ -90,7 +90,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> MemoryProvider:
-    # The test's transaction belongs to its own thread; a memory needs no others.
+    # The transaction of the test belongs to its thread, and a provider in memory needs no other thread.
     monkeypatch.setattr("workers.launcher.nodes.ThreadPoolExecutor", InThisThread)
     return MemoryProvider()
 
@@ -152,7 +152,7 @@ def test_first_nodes_alternate_between_racks(provider: MemoryProvider, nodes: No
     assert not order.exists()
     provider.fail("node-2")
     nodes.step()
-    assert "node-2" not in provider.alive, "without an order a dead node stays dead"
+    assert "node-2" not in provider.alive, "without a request a dead node stays dead"
 
 
 def test_the_nodes_of_the_last_run_come_back(provider: MemoryProvider, nodes: Nodes, order: Path) -> None:
