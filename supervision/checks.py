@@ -1,9 +1,9 @@
 """`python -m supervision.checks [pytest arguments]`: lint, types, architecture, migrations, and the tests.
 
-Every check runs, also after one that failed. Tests of installations, and of single processes and pages, mostly
-wait: both are a process of their own, and beside them, on what they leave of two cores, the types are checked
-and the tests that compute run. What ran beside is shown when it ended. A failed test on real processes is run once
-more at the end, alone (`supervision.pytest_reports`). Temporary files are in memory, if there is room.
+Every check runs, also after one that failed. Tests of installations mostly wait, and so do those of single
+processes and of pages: each of the two is one process. On what they leave of two cores the types are checked
+and the tests that compute run. What ran beside is shown when it ended. A failed test on real processes is run
+once more at the end, alone (`supervision.pytest_reports`). Temporary files are in memory, if there is room.
 """
 
 from __future__ import annotations
