@@ -168,8 +168,8 @@ FAULTS = (
         "what a plan moves is restored only if the plan says so",
         ProgressTracker,
         "adopt",
-        "self.put_back(moved.union(plan.restore, left_out), self.checkpoint)",
-        "self.put_back(left_out.union(plan.restore), self.checkpoint)",
+        "self.put_back(moved.union(plan.restore, unassigned), self.checkpoint)",
+        "self.put_back(unassigned.union(plan.restore), self.checkpoint)",
     ),
     Fault(
         "the durable commit of a start without the state is dropped",
