@@ -161,8 +161,19 @@ class Stack:
         self, predicate: Callable[[], T], what: str, *, timeout: float = 60.0, pause: float = 0.2
     ) -> T:
         """Wait until `predicate()` is true and return its value. An unreachable server counts as not
-        yet; so does a row that is not there yet. Raises `AssertionError` naming `what`."""
-        return eventually(predicate, what, timeout, pause=pause, not_yet=NOT_YET)
+        yet; so does a row that is not there yet. Raises `AssertionError` naming `what`, with the nodes and
+        the story of the newest incident."""
+        return eventually(predicate, what, timeout, pause=pause, not_yet=NOT_YET, story=self._told)
+
+    def _told(self) -> str:
+        """How nodes and the newest incident are; what cannot be read any more is left out."""
+        lines: list[str] = []
+        with contextlib.suppress(*NOT_YET):
+            lines += [f"{name}: {row['state']}" for name, row in sorted(self.nodes().items())]
+            for incident in self.incidents()[-1:]:
+                entries = self.rest.get(f"incidents/{incident['number']}/")["entries"]
+                lines += [f"{entry['at']} {entry['kind']}: {entry['text']}" for entry in entries]
+        return "\n".join(lines)
 
     def wait_for_status(self, status: str, name: str = "hashtags", *, timeout: float = 120.0) -> None:
         self.wait_for(
