@@ -29,6 +29,7 @@ from domain.execution.instructions import (
     JobEnded,
     JobFailed,
     LookAgain,
+    MakeWay,
     Measured,
     Note,
     PlaceTasks,
@@ -148,7 +149,7 @@ class EpochMachine:
         if news.stopped:
             return [End("stopped")]
         if news.plan is not None and deployed_since(news.plan, self.generation):
-            return [GiveUp(f"plan {news.plan.generation} is of a later deployment: a new driver starts it")]
+            return [MakeWay(f"plan {news.plan.generation} is of a later deployment")]
         told = self._judge(news.plan)
         return [*told, *self._follow(news)]
 

@@ -264,6 +264,13 @@ class GiveUp:
     cause: str
 
 
+@dataclass(frozen=True, slots=True)
+class MakeWay:
+    """Nothing is wrong, but another driver has to go on; the launcher starts it."""
+
+    cause: str
+
+
 Instruction = (
     StartInput
     | RecordPlan
@@ -284,4 +291,5 @@ Instruction = (
     | AwaitNews
     | End
     | GiveUp
+    | MakeWay
 )

@@ -1,7 +1,8 @@
 """`python -m spark_jobs.driver --topology NAME`: run one topology until it ends or is undeployed.
 
-Exit status 0 when the input ended or the topology was undeployed; 1 after an error, and then it may simply
-be started again: everything it needs to go on is in the epoch log, on the nodes and in ZooKeeper.
+Exit status 0 when the input ended or the topology was undeployed; 1 after an error, or when the topology was
+deployed again meanwhile, and then it may simply be started again: everything it needs to go on is in the
+epoch log, on the nodes and in ZooKeeper.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from domain.topology import load_topology
 from host import environment
 from host.logs import logging_configuration
 from spark_jobs.driver.assembly import epoch_loop
+from spark_jobs.driver.loop import MakeWayError
 from spark_jobs.driver.telemetry import TelemetryStream
 from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.operators.catalogue import catalogue
@@ -49,6 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         coordination.connect()
         return _drive(options, settings, stop, telemetry, coordination)
+    except MakeWayError as reason:
+        # Exit status 0 would say that the deployment has completed.
+        log.info("driver makes way for another", reason=str(reason))
+        return 1
     except Exception as error:
         log.exception("driver failed")
         _report(options.topology, error, telemetry, coordination)

@@ -24,6 +24,7 @@ from domain.execution.instructions import (
     JobEnded,
     JobFailed,
     LookAgain,
+    MakeWay,
     Measured,
     Note,
     PlaceTasks,
@@ -58,6 +59,10 @@ from spark_jobs.driver.watch import JobCancelledError
 log = structlog.get_logger()
 # Epochs to plan beyond what runs where the input is read as fast as it can be.
 FAST_AHEAD = 1
+
+
+class MakeWayError(Exception):
+    """Another driver has to go on, for the reason given; this one has nothing to report."""
 
 
 class EpochLoop:
@@ -127,6 +132,7 @@ class EpochLoop:
             Sleep: self._sleep,
             AwaitNews: self._await_news,
             GiveUp: self._give_up,
+            MakeWay: self._make_way,
         }
 
     @property
@@ -317,6 +323,9 @@ class EpochLoop:
 
     def _give_up(self, instruction: GiveUp) -> None:
         raise RuntimeError(instruction.cause)
+
+    def _make_way(self, instruction: MakeWay) -> None:
+        raise MakeWayError(instruction.cause)
 
 
 def recorded(epoch_log: EpochLog) -> Recorded:

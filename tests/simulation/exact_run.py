@@ -25,6 +25,7 @@ from domain.execution.instructions import (
     Instruction,
     JobEnded,
     JobFailed,
+    MakeWay,
     PlaceTasks,
     PlanEpochs,
     PointTo,
@@ -138,7 +139,7 @@ class ExactRun:
     def _carry_out(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:
             self.interrupt()
-            if isinstance(instruction, GiveUp) and deployed_since(self.plan, self.generation):
+            if isinstance(instruction, MakeWay):
                 raise DriverKilledError
             assert not isinstance(instruction, GiveUp), instruction
             if isinstance(instruction, End):

@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from domain.execution.checkpoints import UPLOAD_TIMEOUT
-from domain.messages import CheckpointReport, DriverStatus, ProblemReport
+from domain.messages import CheckpointReport, DriverStatus, LatestCheckpoint, Plan, ProblemReport
+from spark_jobs.driver.loop import MakeWayError
 from tests.simulation.engine_world import World, drive
 from tests.simulation.test_engine import Rows, expected, new_world, outputs
 
@@ -103,3 +105,36 @@ def test_a_partition_that_cannot_leave_its_snapshot_fails_the_checkpoint_at_once
     blocked.unlink()
     assert drive(world, steps=100_000) == "completed"
     assert world.latest is not None
+
+
+def run_for_a_while(world: World) -> tuple[Plan, LatestCheckpoint]:
+    """Until older checkpoints have left storage, and the log their epochs."""
+    while world.latest is None or world.latest.kept[0] < 8:
+        assert drive(world, steps=100) == "stopped"
+    assert world.plan is not None
+    return world.plan, world.latest
+
+
+def test_a_plan_whose_checkpoint_is_gone_is_refused_until_a_newer_one_comes(
+    world: World, expected: Rows
+) -> None:
+    plan, latest = run_for_a_while(world)
+    gone = structs.replace(plan, generation=9, kind="restore", rollback=True, checkpoint=latest.kept[0] - 1)
+    world.plan = gone
+    assert drive(world, steps=100) == "stopped"
+    said = world.reported[-2]
+    assert (said.refused, said.generation) == (9, plan.generation)
+    assert set(latest.kept) & set(said.restorable)
+    assert [problem.where for problem in problems(world)] == ["plan 9"]
+    assert said.committed > world.reported[0].committed, "the plan before goes on"
+    world.plan = structs.replace(gone, generation=10, checkpoint=said.restorable[-1])
+    assert drive(world, steps=100_000) == "completed"
+    assert (world.reported[-1].refused, world.reported[-1].generation) == (0, 10)
+    assert outputs(world.root) == expected
+
+
+def test_a_driver_of_an_earlier_deployment_makes_way(world: World) -> None:
+    plan, _ = run_for_a_while(world)
+    world.plan = structs.replace(plan, generation=9, deployed=9)
+    with pytest.raises(MakeWayError, match="plan 9 is of a later deployment"):
+        drive(world, steps=100)

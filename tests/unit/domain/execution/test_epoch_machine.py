@@ -16,6 +16,7 @@ from domain.execution.instructions import (
     Instruction,
     JobEnded,
     JobFailed,
+    MakeWay,
     PlaceTasks,
     PlanEpochs,
     PointTo,
@@ -293,7 +294,7 @@ def test_a_plan_of_a_later_deployment_ends_the_driver() -> None:
         shell.turn()
         shell.plan = later
         (told,) = shell.machine.handle(shell.news(2.0))
-        assert isinstance(told, GiveUp)
+        assert told == MakeWay(f"plan {later.generation} is of a later deployment")
     first = Shell(chain(), Recorded())
     first.plan = gone_back(3, checkpoint=0, deployed=2)
     assert RecordPlan in kinds(first.turn()), "a driver without a run starts with any plan"

@@ -1,0 +1,61 @@
+"""How the driver's process ends, and what it reports then."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from domain.messages import DriverStatus, ProblemReport
+from spark_jobs.driver import __main__ as driver
+from spark_jobs.driver.loop import MakeWayError
+
+
+class Channel:
+    plan = latest = None
+    session = "a1"
+
+    def __init__(self, **named: Any) -> None:
+        self.closed = False
+
+    def connect(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Telemetry of a driver whose surroundings are played."""
+    told: list[Any] = []
+    settings = SimpleNamespace(log_level="INFO", redis_url="", zookeeper="", session_timeout=4.0)
+    monkeypatch.setattr("host.environment.read", lambda: settings)
+    monkeypatch.setattr(driver, "TopologyChannel", Channel)
+    stream = SimpleNamespace(send=told.append, close=lambda: None)
+    monkeypatch.setattr(driver, "TelemetryStream", lambda url: stream)
+    monkeypatch.setattr("logging.config.dictConfig", lambda configuration: None)
+    monkeypatch.setattr(driver, "prepare_spark_environment", lambda: None)
+    monkeypatch.setattr("signal.signal", lambda number, handler: None)
+    return told
+
+
+def ending(monkeypatch: pytest.MonkeyPatch, error: Exception) -> int:
+    def drive(*given: Any) -> int:
+        raise error
+
+    monkeypatch.setattr(driver, "_drive", drive)
+    return driver.main(["--topology", "t"])
+
+
+def test_an_error_is_reported(monkeypatch: pytest.MonkeyPatch, sent: list[Any]) -> None:
+    assert ending(monkeypatch, RuntimeError("five jobs failed")) == 1
+    assert [type(one) for one in sent] == [ProblemReport, DriverStatus]
+
+
+def test_one_that_makes_way_reports_no_failure(monkeypatch: pytest.MonkeyPatch, sent: list[Any]) -> None:
+    """A failure would end the operation that has just deployed the topology, and an exit with 0 would say
+    that this deployment has completed."""
+    assert ending(monkeypatch, MakeWayError("plan 3 is of a later deployment")) == 1
+    assert sent == []
