@@ -38,11 +38,17 @@ class Pending:
     acknowledgements: list[CheckpointAck] = field(default_factory=list)
 
 
-def complete_checkpoints(newest: LatestCheckpoint | None) -> list[int]:
-    """Those in storage, ascending, as the driver before this one left them."""
+def complete_checkpoints(newest: LatestCheckpoint | None, *, checkpoint: int, generation: int) -> list[int]:
+    """Those in storage, ascending, as the driver before this one left them.
+
+    newest: what ZooKeeper says. checkpoint, generation: the newest one, and the plan applied last, that the
+    epoch log knows of. What ZooKeeper says from before that plan was told before all went back to an older
+    checkpoint, if that is what the plan did: later ones are of the history it undid.
+    """
     if newest is None:
         return []
-    return newest.kept or [newest.checkpoint] * (newest.checkpoint > 0)
+    kept = newest.kept or [newest.checkpoint] * (newest.checkpoint > 0)
+    return [number for number in kept if number <= checkpoint or newest.generation >= generation]
 
 
 @dataclass(slots=True)

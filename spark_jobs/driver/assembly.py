@@ -60,7 +60,7 @@ def epoch_loop(
             partitions=topology.partitions,
             interval=topology.spec.checkpoint_interval or settings.checkpoint_interval,
             since=clock(),
-            kept=complete_checkpoints(newest),
+            kept=complete_checkpoints(newest, checkpoint=log.position.checkpoint, generation=log.generation),
             highest=newest.highest if newest else 0,
         )
         checkpoints.served(coordination.control.checkpoint_request)

@@ -103,17 +103,18 @@ class ExactRun:
             life = self.outside.log.life
             self.outside = Outside(self.topology)
             self.outside.log.life = life
-        latest = self.outside.latest
+        latest, log = self.outside.latest, self.outside.log
+        recorded = replace(log.begin_life(), final=log.head == self.limit)
         checkpoints = Checkpoints(
             topology=self.topology.name,
             partitions=self.topology.partitions,
             interval=self.interval,
             since=self.now,
-            kept=complete_checkpoints(latest),
+            kept=complete_checkpoints(
+                latest, checkpoint=recorded.position.checkpoint, generation=recorded.generation
+            ),
             highest=latest.highest,
         )
-        log = self.outside.log
-        recorded = replace(log.begin_life(), final=log.head == self.limit)
         self.machine = EpochMachine(self.topology, recorded, checkpoints, realtime=True, at=self.now)
         self.state: DriverState = "starting"
 
@@ -177,7 +178,7 @@ class ExactRun:
         self.outside.log.commit(instruction.position, durable=instruction.durable)
 
     def _point_to(self, instruction: PointTo) -> CheckpointPointed:
-        accepted = not (self.flaws and self.machine.checkpoints.pending and self.rng.random() < 0.1)
+        accepted = not (self.flaws and self.rng.random() < 0.1)
         if self.machine.checkpoints.pending is not None:
             self._validate_checkpoint(instruction.latest)
         if accepted:

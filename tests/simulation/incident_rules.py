@@ -89,7 +89,10 @@ class Rules(Rows):
 
     def check_caught_up(self, plan: Plan, machine: IncidentMachine, reports: list[DriverReported]) -> None:
         wave = set(plan.assignment if plan.rollback else plan.restore)
-        wave -= machine.cases[plan.topology].failed
+        case = machine.cases[plan.topology]
+        wave -= case.failed
+        if case.generation > plan.generation:
+            wave -= case.restore  # failed then, and planned later in the same step
         mine = [r for r in reports if r.topology == plan.topology and r.generation >= plan.generation]
         assert any(not wave & (r.absent | r.behind) for r in mine), "told to have caught up, and has not"
 
