@@ -195,12 +195,12 @@ def report(when: str, failed: list[str]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """The environment without RESURGE_* settings of the shell, because tests make their own; only the place
-    of their data stays. Python may keep what it compiled: tests start hundreds of processes."""
+    """The environment without RESURGE_* settings of the shell, because tests make their own; only those
+    of the tests stay. Python may keep what it compiled: tests start hundreds of processes."""
     kept = {
         name: value
         for name, value in os.environ.items()
-        if name == "RESURGE_TEST_DATA" or not name.startswith(("RESURGE_", "PYTHONDONTWRITEBYTECODE"))
+        if name.startswith("RESURGE_TEST_") or not name.startswith(("RESURGE_", "PYTHONDONTWRITEBYTECODE"))
     }
     return {**kept, "PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "controlplane.config.settings"}
 

@@ -1,16 +1,24 @@
-"""How pytest processes work: which tests stay together, and when garbage is collected."""
+"""How pytest processes work: which tests stay together, which examples are drawn, when garbage goes."""
 
 from __future__ import annotations
 
 import gc
+import os
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from host.garbage import collect_seldom
 
 TOGETHER = ("tests/browser/", "tests/unit/cli/")
 """Directories whose tests share servers: a second worker would start all of them again."""
+
+
+# The same examples in every run: one that failed fails again. RESURGE_TEST_EXAMPLES=new draws others.
+settings.register_profile("same", derandomize=True, database=None, deadline=None)
+settings.register_profile("new", derandomize=False, deadline=None)
+settings.load_profile(os.environ.get("RESURGE_TEST_EXAMPLES", "same"))
 
 
 def pytest_configure() -> None:

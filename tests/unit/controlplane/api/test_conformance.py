@@ -35,9 +35,6 @@ from tests.unit.controlplane.filling import filled
 EXAMPLES = int(os.environ.get("EXAMPLES", "8"))
 HOW = settings(
     max_examples=EXAMPLES,
-    deadline=None,
-    database=None,
-    derandomize=False,
     phases=(Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )
