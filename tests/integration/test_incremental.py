@@ -21,8 +21,8 @@ from tests.integration.test_exactly_once import EPOCH, alive, exact, healthy, in
 pytestmark = pytest.mark.integration
 
 ADOPTED = re.compile(r"event=.plan adopted. generation=(\d+)")
-# CPU percent, four fifths of which may be planned; the fifteen queries need about two in all, on a slow machine
-# twice that, which counts as what four such nodes may take.
+# CPU percent, four fifths of which may be planned; the fifteen queries need two to three in all. On a slow
+# machine they need more, which then counts as what four such nodes may take.
 CAPACITY = 1
 TIGHT = {"RESURGE_REPLACEMENT_DELAY": "uniform:2:9", "RESURGE_CPU_CAPS": "0"}
 
