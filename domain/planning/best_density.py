@@ -21,7 +21,7 @@ import numpy as np
 from domain.planning.adaptive_search import WORK, adaptive_search
 from domain.planning.candidates import Candidates, in_batches
 from domain.planning.greedy import GreedyExtension
-from domain.planning.planner import Planner
+from domain.planning.planner import PackingPlanner, Planner
 from domain.planning.problem import Integers, RecoveryProblem
 from domain.planning.proposal import Selection
 
@@ -39,7 +39,7 @@ class ProfitDensity(Planner):
 
 
 @dataclass(frozen=True)
-class BestDensity(Planner):
+class BestDensity(PackingPlanner):
     """exact_work: run all candidates while candidates x steps x queries stay below; about half a second.
     singles: False leaves the single queries out, to the letter of the paper.
     """
@@ -54,7 +54,7 @@ class BestDensity(Planner):
 
 
 @dataclass(frozen=True)
-class AdaptiveDensity(Planner):
+class AdaptiveDensity(PackingPlanner):
     """The better of `best_density` and the adaptive search: the best plan without a solver."""
 
     work: int = WORK

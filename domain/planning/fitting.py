@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from domain.planning.packed_plan import PackedPlan, placer_for
 from domain.planning.placement import Placement, Placer
 from domain.planning.problem import Flags, Integers, RecoveryProblem
 from domain.planning.proposal import Selection
+from domain.planning.settling import settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +33,7 @@ def fit_on_nodes(problem: RecoveryProblem, selection: Selection) -> Fitted:
     partitions = selection.restores(problem)
     if not problem.nodes:
         return _with_unneeded(problem, Fitted(selection, partitions), None)
-    placer = Placer(
-        nodes=problem.nodes,
-        costs=problem.placed_costs,
-        assigned=problem.assigned,
-        max_utilisation=problem.max_utilisation,
-        affinity=problem.affinity,
-        levels=problem.levels,
-    )
+    placer = placer_for(problem)
     unplaced = placer.add(problem.partitions[i] for i in partitions)
     given_up: dict[int, str] = {}
     if unplaced and selection.partitions is not None:
@@ -47,10 +42,47 @@ def fit_on_nodes(problem: RecoveryProblem, selection: Selection) -> Fitted:
         order = list(selection.order)
         _give_up(problem, placer, order, unplaced, given_up)
         covered = _refill(problem, placer, order, given_up)
-        selection = replace(selection, order=tuple(order), covered=covered)
+        proven = selection.proven and not given_up
+        selection = replace(selection, order=tuple(order), covered=covered, proven=proven)
         partitions = problem.partitions_of(covered)
     fitted = Fitted(selection, partitions, placer.placement(), given_up)
     return _with_unneeded(problem, fitted, placer)
+
+
+def fit_packed(plan: PackedPlan, selection: Selection) -> Fitted:
+    """A plan that has its nodes already. What `selection` says beyond queries and bundles is kept, and so is
+    its order if the queries are the same."""
+    problem = plan.layout.problem
+    order = selection.order if set(selection.order) == set(plan.order) else tuple(plan.order)
+    covered = problem.covered(order)
+    placer = settled(plan)
+    no_room = {
+        query: _no_room(tuple(problem.partitions[i] for i in lacking))
+        for query in range(len(problem.queries))
+        if query not in plan.order and (lacking := _lacking(plan, query))
+    }
+    note = selection.note
+    in_sum = problem.value_of(selection.order)
+    if plan.value < in_sum:
+        note = f"{note}; {in_sum} would fit in sum, {plan.value} can be placed".removeprefix("; ")
+    chosen = replace(selection, order=order, covered=covered, partitions=None, note=note)
+    fitted = Fitted(chosen, problem.partitions_of(covered), placer.placement(), no_room)
+    return _with_unneeded(problem, fitted, placer)
+
+
+def _lacking(plan: PackedPlan, query: int) -> list[int]:
+    """Partitions of this query for which no node has room; none if the sum is too little, too."""
+    layout = plan.layout
+    missing = plan.missing(query)
+    partitions = sorted(
+        (p for bundle in missing for p in layout.members[bundle]), key=layout.rank.__getitem__
+    )
+    roomiest = max(layout.free, default=0)
+    too_large = [partition for partition in partitions if layout.costs[partition] > roomiest]
+    if too_large or sum(layout.bundle_cost[bundle] for bundle in missing) > plan.left:
+        return too_large
+    # The search has found no room for all together; if each has some, the largest tells what is lacking.
+    return plan.rooms.lacking(partitions) or partitions[:1]
 
 
 def _give_up(
@@ -106,7 +138,7 @@ def _without_unplaced(
     whole = problem.recovered(complete)
     given_up.update({i: _no_room(unplaced) for i in selection.order if not whole[i]})
     order = tuple(i for i in selection.order if whole[i])
-    return replace(selection, order=order, covered=complete, partitions=tuple(kept)), kept
+    return replace(selection, order=order, covered=complete, partitions=tuple(kept), proven=False), kept
 
 
 def _refill(problem: RecoveryProblem, placer: Placer, order: list[int], given_up: dict[int, str]) -> Flags:

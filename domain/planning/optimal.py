@@ -8,7 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from domain.planning.best_density import AdaptiveDensity
-from domain.planning.planner import Planner
+from domain.planning.fitting import Fitted, fit_packed
+from domain.planning.placed_optimum import placed_optimum
+from domain.planning.planner import PackingPlanner, Planner
 from domain.planning.problem import RecoveryProblem
 from domain.planning.proposal import Selection
 from domain.planning.wave_program import WaveProgram
@@ -23,8 +25,25 @@ class Optimal(Planner):
     """
 
     time_limit: float = 10.0
-    first: Planner = field(default_factory=AdaptiveDensity)
+    first: PackingPlanner = field(default_factory=AdaptiveDensity)
     name: ClassVar[str] = "optimal"
+
+    def fit(self, problem: RecoveryProblem) -> Fitted:
+        """What is proven for a problem with nodes is the best plan that can be placed."""
+        selection = self.first.select(problem)
+        found = placed_optimum(self.first.pack(problem, selection), time_limit=self.time_limit)
+        order = _densest_first(problem, list(found.plan.order))
+        proven = Selection(
+            order=order,
+            covered=problem.covered(order),
+            candidates=selection.candidates,
+            bound=float(found.plan.value) if found.proven else found.bound,
+            proven=found.proven,
+            note="proven optimal, placement included"
+            if found.proven
+            else f"solver: {found.status}; nothing above {found.bound:g} can be placed",
+        )
+        return fit_packed(found.plan, proven)
 
     def select(self, problem: RecoveryProblem) -> Selection:
         start = self.first.select(problem)

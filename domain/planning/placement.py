@@ -196,6 +196,11 @@ class Placer:
                     self._put(single, where)
         return tuple(unplaced)
 
+    def put(self, where: Mapping[str, str]) -> None:
+        """Place partitions on the nodes that were chosen for them elsewhere."""
+        for name, node in where.items():
+            self._put(self._unit((name,)), self.index[node])
+
     def remove(self, partitions: Iterable[str]) -> None:
         """Remove these from their nodes."""
         for name in sorted(partitions):

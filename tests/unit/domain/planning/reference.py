@@ -104,6 +104,32 @@ def optimum(instance: Instance) -> int:
     return best
 
 
+def placed_optimum(instance: Instance, rooms: Sequence[int]) -> int:
+    """The best value of any set of queries whose partitions fit on nodes with these rooms."""
+    best = 0
+    for size in range(1, len(instance.needs) + 1):
+        for plan in itertools.combinations(range(len(instance.needs)), size):
+            value = instance.value_of(plan)
+            if value > best:
+                wanted = frozenset[int]().union(*(instance.needs[i] for i in plan))
+                if fits([instance.cost[p] for p in wanted], rooms):
+                    best = value
+    return best
+
+
+def fits(costs: Sequence[int], rooms: Sequence[int]) -> bool:
+    """Whether each of these can have a node: the largest on every node with room, then the others."""
+    if not costs:
+        return True
+    first, *others = sorted(costs, reverse=True)
+    for node in {room: i for i, room in enumerate(rooms)}.values():
+        if rooms[node] >= first:
+            left = [room - first if i == node else room for i, room in enumerate(rooms)]
+            if fits(others, left):
+                return True
+    return False
+
+
 def dynamic_programming(instance: Instance) -> int:
     """Algorithm 4, unit by unit of resource; the value counts every query that the plan makes whole."""
     candidates = [frozenset[int]()]
