@@ -49,7 +49,7 @@ def measure(session: Session, report: Report) -> None:
     for name, rows in found.items():
         share = rows["best_density"]["share_of_clairvoyant"]
         report.criteria.append(
-            at_least(f"best_density, load {name}: area relative to the clairvoyant optimum", share, 0.9)
+            at_least(f"best_density, load {name}: area relative to the clairvoyant optimum", share, 0.97)
         )
     report.criteria += [
         at_least(
