@@ -6,12 +6,14 @@ only when nothing is missing any more.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from domain.planning.moving import Moves
 from domain.planning.packed_plan import PackedPlan, placer_for
-from domain.planning.placement import Placement, Placer
+from domain.planning.placement import Placement, Placer, natural_key
 from domain.planning.problem import Flags, Integers, RecoveryProblem
 from domain.planning.proposal import Selection
 from domain.planning.settling import settled
@@ -19,12 +21,15 @@ from domain.planning.settling import settled
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A selection as it can be carried out. `given_up` tells of queries that were chosen but not placed."""
+    """A selection as it can be carried out. `given_up` tells of queries that were chosen but not placed;
+    `moves` are running partitions and where they go, for `price` points of priority."""
 
     selection: Selection
     partitions: list[int]
     placement: Placement | None = None
     given_up: dict[int, str] = field(default_factory=dict)
+    moves: Mapping[str, str] = field(default_factory=dict)
+    price: float = 0.0
 
 
 def fit_on_nodes(problem: RecoveryProblem, selection: Selection) -> Fitted:
@@ -49,13 +54,14 @@ def fit_on_nodes(problem: RecoveryProblem, selection: Selection) -> Fitted:
     return _with_unneeded(problem, fitted, placer)
 
 
-def fit_packed(plan: PackedPlan, selection: Selection) -> Fitted:
+def fit_packed(moves: Moves, selection: Selection) -> Fitted:
     """A plan that has its nodes already. What `selection` says beyond queries and bundles is kept, and so is
     its order if the queries are the same."""
+    plan = moves.plan
     problem = plan.layout.problem
     order = selection.order if set(selection.order) == set(plan.order) else tuple(plan.order)
     covered = problem.covered(order)
-    placer = settled(plan)
+    placer = settled(plan, moves.nodes)
     no_room = {
         query: _no_room(tuple(problem.partitions[i] for i in lacking))
         for query in range(len(problem.queries))
@@ -65,8 +71,12 @@ def fit_packed(plan: PackedPlan, selection: Selection) -> Fitted:
     in_sum = problem.value_of(selection.order)
     if plan.value < in_sum:
         note = f"{note}; {in_sum} would fit in sum, {plan.value} can be placed".removeprefix("; ")
+    if moves.nodes:
+        names = ", ".join(sorted(moves.nodes, key=natural_key))
+        note = f"{note}; room is made by moving {names}, for {moves.price:g} points".removeprefix("; ")
     chosen = replace(selection, order=order, covered=covered, partitions=None, note=note)
-    fitted = Fitted(chosen, problem.partitions_of(covered), placer.placement(), no_room)
+    partitions = problem.partitions_of(covered)
+    fitted = Fitted(chosen, partitions, placer.placement(), no_room, moves.nodes, moves.price)
     return _with_unneeded(problem, fitted, placer)
 
 

@@ -60,6 +60,7 @@ def recovery_problem(
     capacity: float | None = None,
     restored: Collection[str] = (),
     assigned: Mapping[str, str] | None = None,
+    movable: Mapping[str, float] | None = None,
     priorities: Mapping[str, int] | None = None,
     max_utilisation: float = MAX_UTILISATION,
 ) -> RecoveryProblem:
@@ -70,8 +71,11 @@ def recovery_problem(
     restored: failed ones that earlier waves already brought back; they cost nothing and need no node.
     nodes: where the plan may place partitions. `capacity` defaults to their free capacity in sum, after
         the `assigned` partitions that stay; give it explicitly to plan without placement.
+    movable: assigned partitions that may be moved where that makes room, and the price of each move in points
+        of priority; none by default.
     priorities: overrides of the priorities in the specifications, by query.
-    Raises ValueError for a failed partition no topology has, and if neither nodes nor capacity are given.
+    Raises ValueError for a failed partition no topology has, for a movable one that does not run or has a
+    negative price, and if neither nodes nor capacity are given.
     """
     single = isinstance(topologies, Topology)
     members = [topologies] if isinstance(topologies, Topology) else list(topologies)
@@ -111,6 +115,11 @@ def recovery_problem(
             f"no topology has the failed partition {', '.join(sorted(unknown, key=natural_key))}"
         )
     assigned = {name: node for name, node in (assigned or {}).items() if name not in lost}
+    for name, price in (movable or {}).items():
+        if name not in assigned or price < 0.0:
+            raise ValueError(
+                f"{name} cannot be moved for {price:g} points: it has to run, and the price to be 0 or more"
+            )
     full_costs = effective_costs(
         partitions=[*bits, *assigned], nodes=nodes, costs=costs, max_utilisation=max_utilisation
     )
@@ -128,6 +137,7 @@ def recovery_problem(
         upstream=upstream,
         nodes=tuple(nodes),
         assigned=assigned,
+        movable=movable or {},
         placed_costs=full_costs,
         affinity=tuple(affinity),
         levels=levels,
@@ -161,6 +171,7 @@ def _assemble(
     upstream: Mapping[str, Sequence[str]] | None = None,
     nodes: tuple[NodeSpace, ...] = (),
     assigned: Mapping[str, str] | None = None,
+    movable: Mapping[str, float] | None = None,
     placed_costs: Mapping[str, float] | None = None,
     affinity: tuple[tuple[str, ...], ...] = (),
     levels: Mapping[str, int] | None = None,
@@ -187,6 +198,7 @@ def _assemble(
         predecessors=_predecessors(partitions, upstream or {}),
         nodes=nodes,
         assigned=assigned or {},
+        movable=movable or {},
         placed_costs=placed_costs or {},
         affinity=affinity,
         levels=levels or {},

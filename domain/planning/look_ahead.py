@@ -28,6 +28,7 @@ import numpy as np
 from domain.planning.arrivals import Arrival
 from domain.planning.best_density import AdaptiveDensity, BestDensity
 from domain.planning.fitting import Fitted, fit_packed
+from domain.planning.moving import with_moves
 from domain.planning.packing import packed_ties, take_over
 from domain.planning.planner import PackingPlanner, Planner, starts_of
 from domain.planning.problem import Flags, RecoveryProblem
@@ -97,13 +98,14 @@ class LookAhead(Planner):
         if ahead.value >= plans[0].value:
             plans.insert(1, ahead)
         best, relative = Rollout(plans[0].layout, self.arrivals, times.horizon).best(plans)
-        if best is plans[0]:
-            return fit_packed(best, own)
+        moves, own_moves = with_moves(best), with_moves(plans[0])
+        if best is plans[0] or moves.worth < own_moves.worth:
+            return fit_packed(own_moves, own)
         note = (
             f"of plans worth the same now, this leads to {(relative - 1) * 100:.1f} % more availability "
             f"until all {len(times.starts)} waves are done"
         )
-        return fit_packed(best, replace(own, note=note))
+        return fit_packed(moves, replace(own, note=note))
 
     def schedule(self, problem: RecoveryProblem) -> Schedule:
         """All waves as expected now; the first is what `select` proposes."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from domain.planning.best_density import AdaptiveDensity
 from domain.planning.fitting import Fitted, fit_packed
+from domain.planning.moving import Moves
 from domain.planning.placed_optimum import placed_optimum
 from domain.planning.planner import PackingPlanner, Planner
 from domain.planning.problem import RecoveryProblem
@@ -29,7 +30,7 @@ class Optimal(Planner):
     name: ClassVar[str] = "optimal"
 
     def fit(self, problem: RecoveryProblem) -> Fitted:
-        """What is proven for a problem with nodes is the best plan that can be placed."""
+        """On nodes, what is proven is the best plan that can be placed while what runs stays where it is."""
         selection = self.first.select(problem)
         found = placed_optimum(self.first.pack(problem, selection), time_limit=self.time_limit)
         order = _densest_first(problem, list(found.plan.order))
@@ -43,7 +44,7 @@ class Optimal(Planner):
             if found.proven
             else f"solver: {found.status}; nothing above {found.bound:g} can be placed",
         )
-        return fit_packed(found.plan, proven)
+        return fit_packed(Moves(found.plan), proven)
 
     def select(self, problem: RecoveryProblem) -> Selection:
         start = self.first.select(problem)

@@ -6,10 +6,13 @@ import heapq
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from domain.planning.placement import Placer
 from domain.planning.problem import RecoveryProblem, capacity_grains
 from domain.planning.rooms import Effort, Rooms
+
+NO_MOVES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,12 @@ class Layout:
         )
 
 
-def placer_for(problem: RecoveryProblem) -> Placer:
-    """The problem's nodes with what is assigned to them, before anything of a plan is placed."""
+def placer_for(problem: RecoveryProblem, moved: Mapping[str, str] = NO_MOVES) -> Placer:
+    """The problem's nodes with what runs on them, some of it moved, before anything of a plan is placed."""
     return Placer(
         nodes=problem.nodes,
         costs=problem.placed_costs,
-        assigned=problem.assigned,
+        assigned={**problem.assigned, **moved},
         max_utilisation=problem.max_utilisation,
         affinity=problem.affinity,
         levels=problem.levels,

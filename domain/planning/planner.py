@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from domain.planning.fitting import Fitted, fit_on_nodes, fit_packed
+from domain.planning.moving import with_moves
 from domain.planning.packed_plan import PackedPlan
 from domain.planning.packing import packed
 from domain.planning.problem import RecoveryProblem, to_percent
@@ -58,7 +59,7 @@ class PackingPlanner(Planner):
             fitted = fit_on_nodes(problem, selection)
             if not fitted.given_up:
                 return fitted
-        return fit_packed(self.pack(problem, selection), selection)
+        return fit_packed(with_moves(self.pack(problem, selection)), selection)
 
     def pack(self, problem: RecoveryProblem, selection: Selection) -> PackedPlan:
         """The best plan found with a node for everything, begun from what was selected in sum."""
@@ -83,6 +84,8 @@ def _proposal(name: str, problem: RecoveryProblem, fitted: Fitted) -> RecoveryPl
         capacity=to_percent(problem.capacity),
         explanations=explain(problem, final, fitted.given_up),
         placement=fitted.placement,
+        moves=fitted.moves,
+        move_price=fitted.price,
         candidates=final.candidates,
         bound=bound,
         proven=final.proven,

@@ -59,6 +59,8 @@ class RecoveryProblem:
     capacity: what may be planned in this wave, in grains.
     predecessors: per partition the failed partitions next upstream of it (healthy ones looked through).
     nodes, assigned, affinity, levels, max_utilisation: for placing the plan; no nodes, no placement.
+    movable: partitions in `assigned` that a plan may move to another node, and the price of each move in
+        points of priority. Empty: what runs stays where it is.
     """
 
     queries: tuple[str, ...]
@@ -72,6 +74,7 @@ class RecoveryProblem:
     nodes: tuple[NodeSpace, ...] = ()
     assigned: Mapping[str, str] = field(default_factory=dict)
     placed_costs: Mapping[str, float] = field(default_factory=dict)
+    movable: Mapping[str, float] = field(default_factory=dict)
     affinity: tuple[tuple[str, ...], ...] = ()
     levels: Mapping[str, int] = field(default_factory=dict)
     max_utilisation: float = MAX_UTILISATION

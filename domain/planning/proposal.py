@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,9 @@ class RecoveryPlanProposal:
 
     bound: an upper bound of the best value possible, where the planner knows one; `gap` is the relative
     distance to it, and `proven` says that no plan is better.
-    placement: node per partition, for problems that name nodes.
+    placement: node per partition, for problems that name nodes; its `placed` are the restored partitions.
+    moves: running partitions that go to another node to make room, and that node; `move_price` is what that
+        costs, in points of priority, and not taken off `value`. Only where the problem says what may move.
     """
 
     planner: str
@@ -82,6 +84,8 @@ class RecoveryPlanProposal:
     capacity: float
     explanations: tuple[QueryExplanation, ...]
     placement: Placement | None = None
+    moves: Mapping[str, str] = field(default_factory=dict)
+    move_price: float = 0.0
     candidates: int = 1
     bound: float | None = None
     proven: bool = False

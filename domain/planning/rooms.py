@@ -79,7 +79,8 @@ class Rooms:
     def open(self, node: int, grains: int) -> None:
         """This node has so much more room from now on."""
         self._change(node, grains)
-        self._largest = max(self._largest, grains)
+        held = sum(self.costs[partition] for partition in self._held[node])
+        self._largest = max(self._largest, self.free[node] + held)
 
     def add(self, partitions: Iterable[int]) -> bool:
         """Place all of these in this order, which should be the largest first, or none of them."""

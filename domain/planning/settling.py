@@ -18,9 +18,13 @@ from domain.planning.rooms import Effort, Rooms
 EFFORT = 20_000
 
 
-def settled(plan: PackedPlan) -> Placer:
-    """The placement of the plan that is carried out."""
+def settled(plan: PackedPlan, moved: Mapping[str, str]) -> Placer:
+    """The placement that is carried out. With moves (partition -> node) it is the one that was found."""
     problem = plan.layout.problem
+    if moved:
+        placer = placer_for(problem, moved)
+        placer.put(_named(plan.layout, plan.rooms.where))
+        return placer
     partitions = [problem.partitions[partition] for partition in sorted(plan.rooms.where)]
     if len(plan.order) == len(problem.queries):
         spread = placer_for(problem)
@@ -28,8 +32,14 @@ def settled(plan: PackedPlan) -> Placer:
             return spread
     placer = placer_for(problem)
     where = _in_runs(plan.layout, sorted(plan.rooms.where)) or plan.rooms.where
-    placer.put({problem.partitions[p]: plan.layout.nodes[node] for p, node in where.items()})
+    placer.put(_named(plan.layout, where))
     return placer
+
+
+def _named(layout: Layout, where: Mapping[int, int]) -> dict[str, str]:
+    """Names of failed partitions and nodes; running partitions that were moved have higher numbers."""
+    names = layout.problem.partitions
+    return {names[p]: layout.nodes[node] for p, node in where.items() if p < len(names)}
 
 
 def _in_runs(layout: Layout, partitions: Sequence[int]) -> Mapping[int, int] | None:
