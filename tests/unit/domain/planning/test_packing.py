@@ -30,6 +30,7 @@ from domain.planning import placed_optimum as placed_optimum_module
 from domain.planning.packed_plan import Layout, PackedPlan
 from domain.planning.placed_optimum import placed_optimum
 from domain.planning.repacking import repack
+from domain.planning.rollout import Rollout
 from domain.planning.rooms import Effort, Rooms
 from domain.simulation.generator import TopologyRecipe, generate_topology
 from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
@@ -326,6 +327,25 @@ def test_of_plans_worth_the_same_look_ahead_takes_the_one_that_leads_on() -> Non
     proposal = LookAhead([Arrival(10.0, 80.0)], horizon=100.0).plan(problem)
     assert proposal.queries == ("A[0]",)
     assert "more availability until all 2 waves are done" in proposal.note
+
+
+def test_many_arrivals_are_played_in_groups() -> None:
+    """Sixteen nodes come in pairs: A is back with the first pair, and B with the second."""
+    costs = {"A[0]": 50.0, "B[0]": 70.0}
+    problem = with_nodes(
+        problem_from_sets(
+            {"A[0]": {"A[0]"}, "B[0]": {"B[0]"}}, costs=costs, capacity=0.0, priorities={"A[0]": 2, "B[0]": 3}
+        ),
+        costs,
+        [0],
+    )
+    layout = Layout.of(problem)
+    arrivals = [Arrival(float(second), 60.0 if second <= 2 else 80.0) for second in range(1, 17)]
+    rollout = Rollout(layout, [*arrivals, Arrival(500.0, 80.0)], 100.0)
+    assert len(rollout.groups) == 8
+    nothing = PackedPlan(layout, Effort(1_000))
+    assert rollout.area(nothing) == 2 * (100.0 - 2.0) + 3 * (100.0 - 4.0)
+    assert (nothing.value, nothing.rooms.where) == (0, {}), "what is played changes nothing"
 
 
 def test_what_leads_on_is_refused_if_it_recovers_less_now() -> None:
