@@ -1,7 +1,8 @@
 """Which node hosts which partition (incremental recovery, end of section 5).
 
 One rule: a partition goes to the node with most free capacity, and no node is ever planned above
-`max_utilisation` of its capacity. Everything else here makes that rule usable:
+`max_utilisation` of its capacity. (Plans that leave queries waiting for room are packed instead: `rooms`.)
+Everything else here makes that rule usable:
 
 - *Units.* Partitions that feed each other one to one are placed together while the unit fits, because
   on one node they share a Spark stage. A unit that fits nowhere is placed partition by partition.
