@@ -71,7 +71,8 @@ class _Search:
         for queries in starts:
             self._begin(queries, self.shares)
         for weight in (self.scarcity, self.shares, self.layout.bundle_cost):
-            self._begin((), weight)
+            if self.effort.left > 0:
+                self._begin((), weight)
         while self._exchange():
             pass
         return self.best

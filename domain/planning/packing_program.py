@@ -66,7 +66,7 @@ class PackingProgram:
 
     @property
     def seconds(self) -> float:
-        """What the solver has taken so far."""
+        """What all runs of the solver have taken so far; its limit is for one run."""
         return float(self.solver.getRunTime())
 
     def suggest(self, queries: Collection[int], where: Mapping[int, int]) -> None:
@@ -87,8 +87,7 @@ class PackingProgram:
 
     def solve(self, time_limit: float) -> Placed:
         """Run for at most so many seconds."""
-        # HiGHS counts the time of all runs against its limit.
-        self.solver.setOptionValue("time_limit", self.seconds + time_limit)
+        self.solver.setOptionValue("time_limit", time_limit)
         self.solver.run()
         info = self.solver.getInfo()
         status = str(self.solver.modelStatusToString(self.solver.getModelStatus()))

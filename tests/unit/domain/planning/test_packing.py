@@ -28,6 +28,7 @@ from domain.planning import (
 )
 from domain.planning import placed_optimum as placed_optimum_module
 from domain.planning.packed_plan import Layout, PackedPlan
+from domain.planning.packing_program import PackingProgram
 from domain.planning.placed_optimum import placed_optimum
 from domain.planning.repacking import repack
 from domain.planning.rollout import Rollout
@@ -199,6 +200,14 @@ def test_optimal_reports_its_gap_when_stopped() -> None:
         assert stopped.bound is not None
         assert stopped.value <= stopped.bound <= stopped.total
         assert stopped.proven == (stopped.gap == 0.0)
+
+
+def test_the_time_limit_is_for_one_run() -> None:
+    """HiGHS counts every run from its own beginning."""
+    program = PackingProgram(Layout.of(random_problem(1, 60)), placing=True)
+    for limit in (2.0, 1.0):
+        program.solve(limit)
+        assert program.solver.getOptionValue("time_limit")[1] == limit
 
 
 @settings(max_examples=1_000, deadline=None)
