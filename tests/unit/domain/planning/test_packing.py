@@ -210,7 +210,7 @@ def test_the_time_limit_is_for_one_run() -> None:
         assert program.solver.getOptionValue("time_limit")[1] == limit
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(problem=tight_problems())
 def test_look_ahead_is_never_below_best_density_when_placed(problem: RecoveryProblem) -> None:
     """Without the program over all waves, which only adds a candidate and takes most of the time."""
