@@ -55,9 +55,10 @@ def client(plane: DataPlane) -> Iterator[KazooClient]:
 
 
 def read(client: KazooClient, path: str) -> bytes | None:
-    """The data of a znode; None if it is missing, as ephemeral ones may be at any moment."""
+    """The data of a znode; None if it is missing, as ephemeral ones may be at any moment. The client may not
+    have noticed yet that ZooKeeper was killed: it asks again."""
     try:
-        data: bytes = client.get(path)[0]
+        data: bytes = client.retry(client.get, path)[0]
     except NoNodeError:
         return None
     return data
