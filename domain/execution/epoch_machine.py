@@ -266,7 +266,7 @@ class EpochMachine:
         elif not tracker.answering():
             replay = limit  # no query gives output that could be late
         elif tracker.front() < self.head:
-            replay = self.pace.beside()
+            replay = self.pace.beside(min(self.head - tracker.front(), limit))
         else:
             idle = self.final or not self._realtime or self._news.paused
             replay = self.pace.alone(float("inf") if idle else self._next_due - at)

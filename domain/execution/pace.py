@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 SMOOTHING = 0.3
 SHARE = 0.15
 """Of the latency of queries that give output: how much longer a job may take for the sake of those behind.
 Beyond 0.2 they would no longer count as available."""
-LEAST = 2
-"""Replay must be faster than the present, or it never arrives."""
+LEAST = 1.25
+"""Epochs of replay for each epoch of the present, at least: replay must be faster, or it never arrives. With
+2, on nodes with little CPU, jobs grew to fifty seconds: more epochs fell due during a job than before."""
 CAUTION = 0.9
 QUICKEST = 0.0005
 ENOUGH = 2.0
@@ -38,10 +40,10 @@ class ReplayPace:
     def __post_init__(self) -> None:
         self.at_once = self.together
 
-    def beside(self) -> int:
-        """Epochs to replay in a job that also runs the present, for queries that give output."""
+    def beside(self, present: int) -> int:
+        """Epochs to replay in a job that also runs `present` epochs for queries that give output."""
         latency = self.interval / 2 + self.base  # a tuple waits half an interval, then for the job
-        return self._within(SHARE * latency, LEAST)
+        return self._within(SHARE * latency, max(present + 1, math.ceil(LEAST * present)))
 
     def alone(self, slack: float) -> int:
         """Epochs to replay in a job of their own that ends within `slack` seconds; 0 if none would."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from domain.execution.pace import LEAST, SHARE, ReplayPace
+from domain.execution.pace import SHARE, ReplayPace
 
 
 def learnt(*, base: float, each: float, most: int = 64) -> ReplayPace:
     pace = ReplayPace(interval=1.0, together=8, most=most)
     for _ in range(40):
         pace.observe(seconds=base, replaying=0.0, replayed=0)
-        replayed = pace.beside()
+        replayed = pace.beside(1)
         pace.observe(seconds=base + replayed * each, replaying=replayed * each, replayed=replayed)
     return pace
 
@@ -24,11 +24,13 @@ def test_it_learns_what_an_epoch_costs() -> None:
 
 def test_a_job_gets_longer_by_a_share_of_the_latency_only() -> None:
     pace = learnt(base=0.5, each=0.01)
-    assert 0.1 < pace.beside() * pace.each <= SHARE * 1.0
+    assert 0.1 < pace.beside(1) * pace.each <= SHARE * 1.0
 
 
 def test_replay_is_always_faster_than_the_present() -> None:
-    assert learnt(base=0.5, each=10.0).beside() == LEAST
+    slow = learnt(base=0.5, each=10.0)
+    # On nodes with little CPU a job takes as long as several epochs, and works them off together.
+    assert [slow.beside(present) for present in (1, 2, 4, 7)] == [2, 3, 5, 9]
 
 
 def test_idle_time_is_used_if_a_job_fits() -> None:
@@ -40,7 +42,7 @@ def test_idle_time_is_used_if_a_job_fits() -> None:
 
 def test_never_more_than_allowed() -> None:
     pace = learnt(base=0.1, each=0.001, most=8)
-    assert pace.beside() == 8
+    assert pace.beside(1) == 8
     assert pace.alone(float("inf")) == 8
 
 
