@@ -46,7 +46,9 @@ class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeStats(msgspec.Struct, frozen=True, kw_only=True):
-    """`stats/<id>`, persistent: the heartbeat, written once an interval."""
+    """`stats/<id>`, persistent: the heartbeat, written once an interval. `cpu_seconds`: of each topology's
+    processes, `own_cpu_seconds` of the agent, both since it began to count. `throttled`: share of the quota's
+    periods, since the heartbeat before, in which the node was stopped; 0 without a quota."""
 
     id: str
     at: float
@@ -55,6 +57,9 @@ class NodeStats(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int
     disk_free_bytes: int
     workers: list[str] = []
+    cpu_seconds: dict[str, float] = {}
+    own_cpu_seconds: float = 0.0
+    throttled: float = 0.0
 
 
 class DeployedSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +171,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     manifest: dict[str, Any]
 
 
+KEEPING_PACE_EPOCHS = 3
+KEEPING_PACE_SECONDS = 5.0
+"""Of input that a job may work off, or leave waiting, in a topology that keeps pace with its input."""
+
+
 class QueryMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """Of one query at one moment: last epoch applied, mean end-to-end latency of the tuples in the epochs
     just applied (seconds; for a stalled query the age of the oldest tuple that waits), rows written."""
@@ -177,18 +187,30 @@ class QueryMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """`cost`: CPU seconds per second that the present takes, a moving average; None until it is measured."""
+    """Moving averages, None until they are measured: `cost`, the CPU seconds per second that the operator
+    measures of itself while it works in the present, and `tuple_rate`, tuples per second in and out."""
 
     epoch: int
     node: str
     cost: float | None = None
+    tuple_rate: float | None = None
     rows_in: int = 0
     rows_out: int = 0
     state_bytes: int = 0
 
 
+class NodeWork(msgspec.Struct, frozen=True, kw_only=True):
+    """What one job did on one node, replays included: Spark tasks, CPU seconds that operators measured of
+    themselves, tuples into partitions and out of them."""
+
+    tasks: int
+    cpu_seconds: float
+    tuples: int
+
+
 class EpochReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="epoch"):
-    """Telemetry after each Spark job: it ran epochs `first..last` (both included)."""
+    """Telemetry after each Spark job: it ran epochs `first..last` (both included). `work`: by node.
+    `epoch_interval`: seconds; 0 from versions that did not say."""
 
     topology: str
     generation: int
@@ -205,6 +227,15 @@ class EpochReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     absent: list[str]
     queries: dict[str, QueryMetrics]
     partitions: dict[str, PartitionMetrics]
+    work: dict[str, NodeWork] = {}
+    epoch_interval: float = 0.0
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether the topology keeps pace with its input: the job was of few epochs, or of few seconds of
+        them, and so are those that wait."""
+        epochs = max(self.last - self.first + 1, self.head - self.last)
+        return epochs <= KEEPING_PACE_EPOCHS or epochs * self.epoch_interval <= KEEPING_PACE_SECONDS
 
 
 class CheckpointReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="checkpoint"):

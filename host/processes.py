@@ -21,7 +21,8 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """One line of /proc/<pid>/stat: `started` in clock ticks since boot, `cpu_ticks` user + system."""
+    """One line of /proc/<pid>/stat: `started` in clock ticks since boot, `cpu_ticks` user + system,
+    `reaped_ticks` the same of children that have ended and were waited for, with what they had reaped."""
 
     pid: int
     state: str
@@ -30,6 +31,7 @@ class ProcessFacts:
     session: int
     started: int
     cpu_ticks: int
+    reaped_ticks: int = 0
 
 
 def facts(pid: int) -> ProcessFacts | None:
@@ -48,6 +50,7 @@ def facts(pid: int) -> ProcessFacts | None:
         session=int(fields[3]),
         started=int(fields[19]),
         cpu_ticks=int(fields[11]) + int(fields[12]),
+        reaped_ticks=int(fields[13]) + int(fields[14]),
     )
 
 

@@ -44,6 +44,7 @@ from domain.recovery.liveness import (
     SuspicionCleared,
     Ticked,
 )
+from workers.node_cpu import node_cpu
 from workers.zookeeper import WorkerSession
 
 log = structlog.get_logger(__name__)
@@ -201,6 +202,7 @@ class Watch(threading.Thread):
         self._stats_at = self.now()
         try:
             nodes_heartbeat(stats=stats, at=self._moment())
+            node_cpu.heartbeats(stats)
         except DatabaseError as error:  # newer ones follow in a second
             log.warning("statistics of nodes not stored", error=str(error))
 

@@ -38,6 +38,7 @@ from domain.messages import (
 )
 from domain.recovery.incident import APPLIED_STATES
 from domain.topology import partition_id
+from workers.node_cpu import node_cpu
 
 log = structlog.get_logger(__name__)
 
@@ -67,7 +68,11 @@ class Availabilities:
         for query, metrics in report.queries.items():
             before = tracker.health(query).available
             verdicts[query] = tracker.observe(
-                query, at=report.ended_at, latency=metrics.latency, stalled=metrics.stalled
+                query,
+                at=report.ended_at,
+                latency=metrics.latency,
+                stalled=metrics.stalled,
+                caught_up=report.caught_up,
             )
             changed |= verdicts[query].available != before
         return verdicts, changed
@@ -188,6 +193,7 @@ class Ingestion(threading.Thread):
         """Apply one message; True if it may move an incident on."""
         match message:
             case EpochReport():
+                node_cpu.report(message)
                 verdicts, changed = self._availabilities.observe(message)
                 topology_metrics_apply(report=message, health=verdicts)
                 return changed

@@ -20,6 +20,7 @@ from controlplane.events.models import Operation
 from controlplane.events.services import events_trim
 from controlplane.incidents.selectors import incidents_open, incidents_with_queries_down
 from controlplane.incidents.services import incident_queries_note
+from controlplane.nodes.retention import node_samples_trim
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.models import Topology
 from controlplane.topologies.retention import samples_trim
@@ -82,10 +83,11 @@ def sweep() -> None:
 
 @shared_task(name="maintenance.trim")
 def trim() -> None:
-    """Drop what is out of date: metrics events after an hour, availability samples and kept answers
-    after a day, deliveries of webhooks after two weeks."""
+    """Drop what is out of date: metrics events after an hour, samples of availability and of
+    nodes and kept answers after a day, deliveries of webhooks after two weeks."""
     _attempt(events_trim, task="events_trim", of="events")
     _attempt(samples_trim, task="samples_trim", of="samples")
+    _attempt(node_samples_trim, task="node_samples_trim", of="samples of nodes")
     _attempt(answers_trim, task="answers_trim", of="answers")
     _attempt(deliveries_trim, task="deliveries_trim", of="deliveries")
 

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from controlplane.administration.pages import ReasonedActionsMixin, SystemOwnedAdmin
 from controlplane.events.choices import OperationKind
 from controlplane.nodes.actions import node_action
-from controlplane.nodes.models import Node, NodeRequest
+from controlplane.nodes.models import Node, NodeRequest, NodeSample
 
 
 @admin.register(Node)
@@ -23,6 +23,8 @@ class NodeAdmin(ReasonedActionsMixin, SystemOwnedAdmin):
         "slots",
         "capacity",
         "cpu_percent",
+        "predicted_percent",
+        "throttled",
         "last_heartbeat",
         "standby",
     )
@@ -41,6 +43,15 @@ class NodeAdmin(ReasonedActionsMixin, SystemOwnedAdmin):
 
     def _ask(self, request: HttpRequest, rows: Any, kind: OperationKind, verb: str) -> None:
         self.run_service(request, rows, verb, lambda node, who: node_action(kind=kind, name=node.name, **who))
+
+
+@admin.register(NodeSample)
+class NodeSampleAdmin(SystemOwnedAdmin):
+    list_display = ("node", "at", "cpu_percent", "predicted_percent", "throttled")
+    list_filter = ("node",)
+    list_select_related = ("node",)
+    search_fields = ("node__name",)
+    date_hierarchy = "at"
 
 
 @admin.register(NodeRequest)

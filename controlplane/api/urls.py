@@ -10,7 +10,7 @@ from controlplane.api.checkpoints.views import CheckpointViewSet, TopologyCheckp
 from controlplane.api.docs import DocumentationView, SchemaView
 from controlplane.api.events.views import AuditViewSet, EventListView, OperationViewSet, SnapshotView
 from controlplane.api.incidents.views import IncidentViewSet, TopologyPlanViewSet
-from controlplane.api.nodes.views import NodeRequestViewSet, NodeViewSet
+from controlplane.api.nodes.views import NodeRequestViewSet, NodeSampleViewSet, NodeViewSet
 from controlplane.api.replication.views import ReplicationPlanView
 from controlplane.api.topologies.parts import (
     AvailabilityViewSet,
@@ -71,6 +71,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("pipelines/", PipelineListView.as_view(), name="pipelines"),
     path("what-if/", WhatIfView.as_view(), name="what-if"),
     path("", include(router.urls)),
+    path("nodes/<str:name>/samples/", NodeSampleViewSet.as_view({"get": "list"}), name="node-samples"),
     re_path(r"^topologies/(?P<topology>[A-Za-z0-9_-]+)/", include(of_topology)),
     re_path(r"^[\s\S]*$", UnknownView.as_view()),
 ]

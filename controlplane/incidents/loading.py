@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.conf import settings
@@ -15,6 +15,7 @@ from controlplane.incidents.choices import PlanKind
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.nodes.choices import NODE_PRESENT, NODE_USABLE
 from controlplane.nodes.models import Node, NodeRequest
+from controlplane.topologies.capacity import PERCENT, cpu_model_read
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Partition, Query, Topology
@@ -25,9 +26,6 @@ from domain.recovery.facts import facts_read
 from domain.recovery.incident import Deployment, NodeView, Request, State, TopologyCase
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.memory import Memory, PlanRecord, case_rebuild
-
-PERCENT = 100.0
-"""Stored costs are CPU seconds per second; planning counts percent of one core."""
 
 
 def deployed_topologies() -> QuerySet[Topology]:
@@ -75,7 +73,7 @@ def machine_load(incident: Incident, *, may_plan: bool, damaged: bool = False) -
     return IncidentMachine(
         number=incident.number,
         deployments=deployments,
-        nodes=nodes_load(),
+        nodes=nodes_load(deployments),
         state=State(incident.state),
         cases=cases,
         requests=requests_load(incident),
@@ -137,6 +135,7 @@ def deployments_load(
             policy=policy_of(topology),
             homes=_homes(before.get(topology.name)),
             before=before[topology.name].generation if topology.name in before else 0,
+            node_cpu=cpu_model_read(topology.name, topology.cpu_model).node * PERCENT,
         )
         for pk, topology in topologies.items()
     }
@@ -147,11 +146,12 @@ def deployments_load(
     since = deploy_generations()
     complete = Checkpoint.objects.filter(topology__in=topologies, state=CheckpointState.COMPLETED)
     # A day has thousands of them: the database looks for the newest, and only what is stored is listed.
-    newest_of = complete.values("topology_id", "generation").annotate(newest=Max("epoch")).order_by()
-    for row in newest_of:
-        if row["generation"] >= since.get(row["topology_id"], 0):
-            deployment = deployments[row["topology_id"]]
-            deployment.latest = max(deployment.latest, row["newest"])
+    newest_of = complete.values("topology_id", "generation").annotate(newest=Max("epoch"), at=Max("ended_at"))
+    for row in newest_of.order_by():
+        deployment = deployments[row["topology_id"]]
+        if row["generation"] >= since.get(row["topology_id"], 0) and row["newest"] > deployment.latest:
+            deployment.latest = row["newest"]
+            deployment.checkpoint_at = row["at"].timestamp() if row["at"] else float("-inf")
     stored = complete.filter(stored=True).values_list("topology_id", "generation", "epoch")
     for pk, generation, epoch in stored:
         if generation >= since.get(pk, 0):
@@ -165,13 +165,16 @@ def deploy_generations() -> dict[int, int]:
     return {row["topology_id"]: row["since"] for row in rows.annotate(since=Max("generation")).order_by()}
 
 
-def nodes_load() -> dict[str, NodeView]:
+def nodes_load(deployments: Mapping[str, Deployment]) -> dict[str, NodeView]:
+    """Every known node. Each deployed topology has processes on all of them."""
+    load = sum(deployment.node_cpu for deployment in deployments.values())
     return {
         node.name: NodeView(
             name=node.name,
             alive=node.state in NODE_PRESENT,
             usable=node.state in NODE_USABLE and not node.standby,
             capacity=node.capacity,
+            load=node.agent_percent + load,
             rack=node.rack,
         )
         for node in Node.objects.all()

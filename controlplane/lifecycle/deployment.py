@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from controlplane.errors import Conflict
@@ -16,15 +17,13 @@ from controlplane.incidents.plan_states import plan_move
 from controlplane.incidents.representation import plan_change
 from controlplane.nodes.choices import NODE_USABLE
 from controlplane.nodes.models import Node
+from controlplane.topologies.capacity import PERCENT, cpu_model_read
 from controlplane.topologies.choices import TOPOLOGY_LIVE
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Partition, Topology
 from controlplane.topologies.rows import Rows, rows_reset
 from domain.planning.deployment import initial_placement
 from domain.planning.placement import NodeSpace
-
-PERCENT = 100.0
-"""Partition costs are CPU seconds per second; placement counts percent of one core."""
 
 
 @transaction.atomic
@@ -83,14 +82,23 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
 
 
 def node_spaces(*, excluding: Topology | None = None) -> list[NodeSpace]:
-    """Alive nodes with the load other topologies were measured to put on them (two queries)."""
+    """Alive nodes with the load other topologies were measured to put on them (three queries)."""
     load: defaultdict[int, float] = defaultdict(float)
     others = Partition.objects.filter(topology__status__in=TOPOLOGY_LIVE, node__isnull=False)
     if excluding is not None:
         others = others.exclude(topology=excluding)
     for node, cpu in others.values_list("node_id", "cpu"):
         load[node] += cpu * PERCENT
+    # What this topology took on every node before is what it will take again.
+    live = Topology.objects.filter(Q(status__in=TOPOLOGY_LIVE) | Q(pk=excluding.pk if excluding else None))
+    models = [cpu_model_read(name, stored) for name, stored in live.values_list("name", "cpu_model")]
+    everywhere = sum(model.node for model in models) * PERCENT
     return [
-        NodeSpace(name=node.name, capacity=node.capacity, load=load[node.pk], standby=node.standby)
+        NodeSpace(
+            name=node.name,
+            capacity=node.capacity,
+            load=node.agent_percent + everywhere + load[node.pk],
+            standby=node.standby,
+        )
         for node in Node.objects.filter(state__in=NODE_USABLE, standby=False)
     ]

@@ -40,7 +40,7 @@ from domain.recovery.events import Event, NodeArrived, NodeReturned, NodesLost
 
 log = structlog.get_logger(__name__)
 
-HEARTBEAT_FIELDS = ("last_heartbeat", "cpu_percent", "memory_bytes", "disk_free_bytes")
+HEARTBEAT_FIELDS = ("last_heartbeat", "cpu_percent", "throttled", "memory_bytes", "disk_free_bytes")
 PULSE_FIELDS = HEARTBEAT_FIELDS[:2]
 """Told each time, also of more nodes than are told in one round."""
 
@@ -94,6 +94,7 @@ def nodes_heartbeat(*, stats: Iterable[NodeStats], at: datetime) -> None:
         one = newest[node.name]
         node.last_heartbeat = min(at, datetime.fromtimestamp(one.at, tz=UTC))
         node.cpu_percent = one.cpu_percent
+        node.throttled = one.throttled
         node.memory_bytes = one.memory_bytes
         node.disk_free_bytes = one.disk_free_bytes
     if not present:

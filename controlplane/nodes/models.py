@@ -23,7 +23,16 @@ class Node(models.Model):
     pid = models.PositiveIntegerField(null=True, blank=True)
     registered_at = models.DateTimeField(null=True, blank=True)
     last_heartbeat = models.DateTimeField(null=True, blank=True)
-    cpu_percent = models.FloatField(null=True, blank=True)
+    cpu_percent = models.FloatField(null=True, blank=True, help_text="measured; 100 is one core")
+    predicted_percent = models.FloatField(
+        null=True, blank=True, help_text="CPU percent that the planner expects at the normal pace"
+    )
+    agent_percent = models.FloatField(
+        default=0.0, help_text="CPU percent of the agent alone, a moving average"
+    )
+    throttled = models.FloatField(
+        default=0.0, help_text="share of the quota's periods in which the node was stopped, between 0 and 1"
+    )
     memory_bytes = models.PositiveBigIntegerField(null=True, blank=True)
     disk_free_bytes = models.PositiveBigIntegerField(null=True, blank=True)
     provider = models.CharField(max_length=32, default="local")
@@ -34,6 +43,27 @@ class Node(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class NodeSample(models.Model):
+    """A node's CPU over some seconds, measured and as the planner expects it."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="samples")
+    at = models.DateTimeField(help_text="when the seconds ended")
+    cpu_percent = models.FloatField(help_text="mean of the seconds; 100 is one core")
+    predicted_percent = models.FloatField(
+        null=True, blank=True, help_text="expected at the normal pace; empty before anything was measured"
+    )
+    throttled = models.FloatField(
+        default=0.0, help_text="share of the quota's periods in which the node was stopped, between 0 and 1"
+    )
+
+    class Meta:
+        ordering = ("node", "at")
+        indexes = (models.Index(fields=["node", "at"]), models.Index(fields=["at"]))
+
+    def __str__(self) -> str:
+        return f"{self.node} at {self.at:%H:%M:%S}"
 
 
 class NodeRequest(models.Model):

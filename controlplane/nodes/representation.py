@@ -13,9 +13,13 @@ if TYPE_CHECKING:
 
 NODE_FIELDS = (
     *("name", "address", "rack", "slots", "capacity", "standby", "state", "registered_at"),
-    *("last_heartbeat", "cpu_percent", "memory_bytes", "disk_free_bytes", "provider"),
+    *("last_heartbeat", "cpu_percent", "predicted_percent", "throttled"),
+    *("memory_bytes", "disk_free_bytes", "provider"),
 )
 """What is shown of a node as it is stored: by the snapshot, by events and by REST."""
+
+NODE_SAMPLE_FIELDS = ("at", "cpu_percent", "predicted_percent", "throttled")
+"""What is shown of a node's CPU over some seconds, by REST."""
 
 STANDING = ("state", "refusals")
 """What changes with a node's state."""
@@ -29,6 +33,8 @@ def node_change(node: Node, *, only: Iterable[str] | None = None) -> Change:
             node,
             NODE_FIELDS,
             cpu_percent=rounded(node.cpu_percent, 1),
+            predicted_percent=rounded(node.predicted_percent, 1),
+            throttled=rounded(node.throttled),
             refusals=node_refusals(name=node.name, state=node.state),
         ),
         only,

@@ -92,6 +92,9 @@ class Topology(models.Model):
     committed_epoch = models.PositiveBigIntegerField(default=0)
     checkpoint_epoch = models.PositiveBigIntegerField(default=0)
     input_rate = models.FloatField(default=0.0, help_text="tuples per second")
+    cpu_model = models.JSONField(
+        default=dict, blank=True, help_text="what its work costs nodes, as `domain.capacity` learned it"
+    )
     deployed_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -136,7 +139,9 @@ class Partition(models.Model):
     )
     state = models.CharField(max_length=16, choices=PartitionState.choices, default=PartitionState.STARTING)
     epoch = models.PositiveBigIntegerField(default=0)
-    cpu = models.FloatField(default=0.0, help_text="CPU seconds per second")
+    cpu = models.FloatField(
+        default=0.0, help_text="CPU seconds per second of its node, without what every node takes anyway"
+    )
     rows_in_rate = models.FloatField(default=0.0)
     rows_out_rate = models.FloatField(default=0.0)
     state_bytes = models.PositiveBigIntegerField(default=0)

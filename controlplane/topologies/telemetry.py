@@ -19,6 +19,7 @@ from controlplane.events.choices import EventKind
 from controlplane.events.pace import round_begins
 from controlplane.events.representation import Change
 from controlplane.events.services import event_publish
+from controlplane.topologies.capacity import cpu_model_read
 from controlplane.topologies.choices import (
     Desired,
     PartitionState,
@@ -68,6 +69,7 @@ def topology_metrics_apply(*, report: EpochReport, health: Mapping[str, QueryHea
     rows = Rows.load(topology)
     before = topology.status, rows.standing()
     seconds = _span(report, graph_of(topology.spec).spec.epoch_interval)
+    shares = cpu_model_read(topology.name, topology.cpu_model).shares
     for label, metrics in report.partitions.items():
         partition = rows.partitions.get(label)
         if partition is None:
@@ -75,7 +77,8 @@ def topology_metrics_apply(*, report: EpochReport, health: Mapping[str, QueryHea
         partition.node_id = rows.nodes.ids.get(metrics.node, partition.node_id)
         partition.epoch = metrics.epoch
         if metrics.cost is not None:
-            partition.cpu = round(metrics.cost, 6)
+            cores = shares.partitions(operators=metrics.cost, tuples=metrics.tuple_rate or 0.0)
+            partition.cpu = round(cores, 6)
         partition.rows_in_rate = round(metrics.rows_in / seconds, 1)
         partition.rows_out_rate = round(metrics.rows_out / seconds, 1)
         partition.state_bytes = metrics.state_bytes

@@ -30,7 +30,8 @@ def scenario_load(asked: WhatIf) -> Scenario:
     recovered.
     """
     arrivals = asked.arrivals_read(settings.RESURGE.replacement_delay)
-    deployments, nodes = deployments_load(plans_newest()), nodes_load()
+    deployments = deployments_load(plans_newest())
+    nodes = nodes_load(deployments)
     _refuse_unfit(deployments, nodes)
     problems = [*_failure_problems(asked, nodes), *_priority_problems(asked, deployments)]
     if problems:
@@ -51,7 +52,13 @@ def scenario_load(asked: WhatIf) -> Scenario:
                 for name, deployment in sorted(deployments.items())
             ),
             nodes=tuple(
-                SimulatedNode(name=node.name, capacity=node.capacity, rack=node.rack, usable=node.usable)
+                SimulatedNode(
+                    name=node.name,
+                    # What is there for partitions.
+                    capacity=max(1.0, node.capacity - node.load),
+                    rack=node.rack,
+                    usable=node.usable,
+                )
                 for node in nodes.values()
                 if node.alive or node.name in hosts
             ),

@@ -4,11 +4,14 @@ Relative latency RL = latency now / latency before the failure. A query is avail
 a window is below theta. Two things keep noise from flipping a query:
 
 - while no incident is open, a query only becomes unavailable if its output stalls for `stall_limit`
-  seconds; slower output alone, whatever its RL, is shown but not called a failure;
+  seconds, or if its topology has been behind its input for a whole window and the mean RL exceeds `late`;
+  output that is slower and keeps pace is shown but not called a failure;
 - within an incident a query that was unavailable returns when the *mean over a full window* is below
   theta, and leaves again only if that mean exceeds theta by the `margin`.
 
-The baseline is the median of latencies seen in peace. It is frozen when an incident opens, so that a
+The baseline is the median of latencies seen in peace, while the topology keeps pace with its input: what a
+backlog takes to work off is no normal latency, and until a topology has caught up for the first time its
+queries are not available. The baseline is frozen when an incident opens, so that a
 recovery is never measured against itself; latencies below `floor` seconds count as `floor`, because the
 ratio of two tiny numbers says nothing.
 """
@@ -24,13 +27,15 @@ from statistics import fmean, median
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """theta: bound of the mean RL. window: seconds of the mean. margin: factor above theta at which an
-    available query is lost again within an incident. Times in seconds."""
+    available query is lost again within an incident. late: mean RL above which a query of a topology that is
+    behind its input is unavailable also in peace. Times in seconds."""
 
     theta: float = 1.2
     window: float = 5.0
     margin: float = 1.25
     baseline_samples: int = 120
     baseline_least: int = 5
+    late: float = 5.0
     stall_limit: float = 5.0
     floor: float = 0.05
 
@@ -53,6 +58,7 @@ class _Track:
     frozen: float | None = None
     available: bool = False
     stalled_since: float | None = None
+    behind_since: float | None = None
     disturbed: bool = False  # has failed or stalled and not been normal for a full window since
     recent_from: float | None = None
 
@@ -84,8 +90,11 @@ class AvailabilityTracker:
         track.recent.clear()
         track.recent_from = None
 
-    def observe(self, query: str, *, at: float, latency: float, stalled: bool) -> QueryHealth:
-        """Take in one measurement and give the verdict."""
+    def observe(
+        self, query: str, *, at: float, latency: float, stalled: bool, caught_up: bool = True
+    ) -> QueryHealth:
+        """Take in one measurement and give the verdict. caught_up: whether the topology keeps pace with its
+        input."""
         track = self._track(query)
         if track.recent and at < track.recent[-1][0]:
             return self.health(query)  # a late message says nothing about now
@@ -99,7 +108,11 @@ class AvailabilityTracker:
                 track.recent_from = None
             return self.health(query)
         track.stalled_since = None
-        if not self.incident and not track.disturbed:
+        if caught_up:
+            track.behind_since = None
+        elif track.behind_since is None:
+            track.behind_since = at
+        if caught_up and not self.incident and not track.disturbed:
             track.baseline.append(latency)
         relative = self._ratio(latency, baseline)
         if track.recent_from is None:
@@ -116,10 +129,12 @@ class AvailabilityTracker:
             # Nothing to compare with: output that flows is all that can be asked for. In peace it is normal
             # output after a while, from which a baseline can be learnt.
             track.disturbed = track.disturbed and (self.incident or not full)
-            return True
+            return track.behind_since is None
         mean = fmean(value for _, value in track.recent)
         if not self.incident and not track.disturbed:
-            return True
+            behind = track.behind_since is not None and at - track.behind_since >= self.policy.window
+            track.disturbed = behind and mean > self.policy.late
+            return not track.disturbed
         if track.available:
             return mean <= self.policy.theta * self.policy.margin
         if full and mean < self.policy.theta:

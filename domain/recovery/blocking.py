@@ -80,6 +80,11 @@ def spare_nodes(case: TopologyCase, situation: Situation) -> list[str]:
     return [node.name for node in situation.usable if node.name not in occupied]
 
 
+def everything_fits(case: TopologyCase, situation: Situation) -> bool:
+    """Whether all failed partitions of a topology have room on the nodes there are."""
+    return bool(situation.usable) and not _placement(case, situation, situation.usable).unplaced
+
+
 def _placement(case: TopologyCase, situation: Situation, usable: list[NodeView]) -> Placement:
     """Place the failed partitions. Those whose node is usable stay if there is room: it may be a new
     process under the old name, or a discarded plan had chosen it, or only an executor died."""
@@ -102,7 +107,10 @@ def _place(
         deployment.topology,
         homes,
         {homes[p] for p in case.failed if p in homes} - usable_names,
-        [NodeSpace(name=n.name, capacity=n.capacity, load=elsewhere.get(n.name, 0.0)) for n in usable],
+        [
+            NodeSpace(name=n.name, capacity=n.capacity, load=n.load + elsewhere.get(n.name, 0.0))
+            for n in usable
+        ],
         situation.costs[case.name],
         partitions=case.failed,
         max_utilisation=situation.max_utilisation,
@@ -151,9 +159,8 @@ def overload_words(topology: str, situation: Situation) -> str:
     for name, deployment in situation.deployments.items():
         for partition, home in deployment.homes.items():
             load[home] += situation.costs[name].get(partition, 0.0)
-    full = 0.999 * situation.max_utilisation
     homes = set(situation.deployments[topology].homes.values()) & situation.nodes.keys()
-    if all(load[home] < situation.nodes[home].capacity * full for home in homes):
+    if all(load[home] < 0.999 * situation.nodes[home].limit(situation.max_utilisation) for home in homes):
         return ""
     return (
         f" Nodes carried the {situation.max_utilisation:.0%} that may be planned on one, or more, already "

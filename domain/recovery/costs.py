@@ -36,13 +36,14 @@ def costs_fix(
     if not new:
         return {}
     hosts = {node for deployment in new.values() for node in deployment.homes.values()}
-    spaces = [NodeSpace(name=n, capacity=nodes[n].capacity) for n in sorted(hosts) if n in nodes]
+    known = [nodes[name] for name in sorted(hosts) if name in nodes]
+    spaces = [NodeSpace(name=n.name, capacity=n.capacity, load=n.load) for n in known]
     used: defaultdict[str, float] = defaultdict(float)
     for name, costs in kept.items():
         if name in deployments:
             for partition, node in deployments[name].homes.items():
                 used[node] += costs.get(partition, 0.0)
-    room = {n.name: max(GRAIN, n.capacity - used[n.name] / max_utilisation) for n in spaces}
+    room = {n.name: max(GRAIN, (n.limit(max_utilisation) - used[n.name]) / max_utilisation) for n in known}
     measured = {
         full_name(name, partition): deployment.costs.get(partition, 0.0)
         for name, deployment in new.items()

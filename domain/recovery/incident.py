@@ -58,13 +58,19 @@ TERMINAL_DRIVER_STATES = frozenset({"completed"})
 
 @dataclass(slots=True, kw_only=True)
 class NodeView:
-    """A node as recovery sees it. `usable`: alive, not draining, not a standby."""
+    """A node as recovery sees it. `usable`: alive, not draining, not a standby. `load`: CPU percent that is
+    taken there whatever partitions are there, by the agent and by the processes of every topology."""
 
     name: str
     alive: bool
     usable: bool
     capacity: float = 100.0
+    load: float = 0.0
     rack: str = ""
+
+    def limit(self, max_utilisation: float) -> float:
+        """CPU percent that partitions may be planned with there; negative where not even the load fits."""
+        return self.capacity * max_utilisation - self.load
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,15 +80,17 @@ class Deployment:
     assignment: what that plan runs; partitions that no wave has restored yet are missing.
     homes: where each partition ran before the incident, default `assignment`.
     before: generation of the newest plan that is not of this incident, default `generation`.
-    costs: CPU percent of each measured partition. latest: newest complete checkpoint, 0 if none; stored:
-    those that can be restored.
-    """
+    costs: CPU percent of each measured partition; node_cpu: what the topology takes besides on every node,
+    whatever partitions are there. latest: newest complete checkpoint, 0 if none, complete since
+    checkpoint_at (Unix seconds); stored: those that can be restored."""
 
     topology: Topology
     generation: int
     assignment: dict[str, str]
     costs: dict[str, float] = field(default_factory=dict)
+    node_cpu: float = 0.0
     latest: int = 0
+    checkpoint_at: float = float("-inf")
     stored: frozenset[int] = frozenset()
     priorities: dict[str, int] = field(default_factory=dict)
     policy: RecoveryPolicy = field(default_factory=RecoveryPolicy)

@@ -665,7 +665,11 @@ class IncidentMachine:
             memory=self.memory,
             awaited=len(replacements.expected(requests)),
             arrivals=replacements.arrivals(
-                requests, delay=self.delay, now=self.now, max_utilisation=self.max_utilisation
+                requests,
+                delay=self.delay,
+                now=self.now,
+                load=self._load_of_a_node(),
+                max_utilisation=self.max_utilisation,
             )
             if looks_ahead
             else (),
@@ -776,6 +780,7 @@ class IncidentMachine:
             requests=self.requests.values(),
             losses=self.memory.losses,
             costs=self.memory.costs.get(case.name, {}),
+            load=self._load_of_a_node(),
             max_utilisation=self.max_utilisation,
         )
         if further is None:
@@ -849,6 +854,10 @@ class IncidentMachine:
     ) -> facts.Lost:
         failed = self._failed(affected)
         return facts.Lost(at=self.now, nodes=tuple(sorted(nodes)), failed=failed, avoid=tuple(avoid))
+
+    def _load_of_a_node(self) -> float:
+        """CPU percent that every node has besides its partitions, also one that is still to come."""
+        return sum(deployment.node_cpu for deployment in self.deployments.values())
 
     def _generation(self, topology: str) -> int:
         return decisions.generation_of(topology, self.cases, self.deployments)

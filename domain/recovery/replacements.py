@@ -49,15 +49,17 @@ def one_more(
     requests: Collection[Request],
     losses: Counter[str],
     costs: Mapping[str, float],
+    load: float,
     max_utilisation: float,
 ) -> tuple[str, int] | None:
     """(node to be like, number of the attempt) where everything asked for is here and does not suffice.
-    None if many of them have not helped. costs: of the partitions of this topology."""
+    None if many of them have not helped. costs: of the partitions of this topology; load: what every node has
+    besides its partitions; both in CPU percent."""
     homes = {home for p in case.failed if (home := deployment.home(p))}
     # As large as the largest of their homes: no number of smaller nodes need ever take what is left.
     # A redeployment may have put partitions where they would not fit by what they count for.
     needed = max((costs.get(p, 0.0) for p in case.failed), default=0.0)
-    if all(capacity_of(nodes, home) * max_utilisation < needed for home in homes):
+    if all(capacity_of(nodes, home) * max_utilisation - load < needed for home in homes):
         homes |= nodes.keys()
     node = min(homes, key=lambda name: (-capacity_of(nodes, name), natural_key(name)), default="capacity")
     like_it = [request for request in requests if request.lost_node == node]
@@ -77,14 +79,20 @@ def expected(requests: Collection[Request]) -> list[Request]:
 
 
 def arrivals(
-    requests: Collection[Request], *, delay: DelayDistribution | None, now: float, max_utilisation: float
+    requests: Collection[Request],
+    *,
+    delay: DelayDistribution | None,
+    now: float,
+    load: float,
+    max_utilisation: float,
 ) -> tuple[Arrival, ...]:
-    """When they are expected, by the provider's distribution of delays and the time each has waited."""
+    """When they are expected, by the provider's distribution of delays and the time each has waited. load:
+    what every node has besides its partitions, in CPU percent."""
     awaited = expected(requests)
     if delay is None or not awaited:
         return ()
     return expected_arrivals(
         delay,
         waited=[max(0.0, now - (now if r.requested_at is None else r.requested_at)) for r in awaited],
-        capacity=[request.capacity * max_utilisation for request in awaited],
+        capacity=[max(0.0, request.capacity * max_utilisation - load) for request in awaited],
     )

@@ -55,7 +55,7 @@ class Agent:
             hosts=environment.zookeeper,
             session_timeout=environment.session_timeout,
             heartbeat_interval=environment.heartbeat_interval,
-            usage=UsageSampler(os.getsid(0), self._node_home).sample,
+            usage=UsageSampler(os.getsid(0), self._node_home, roots=self._workers.processes).sample,
             workers=lambda: self._workers.topologies,
             on_wanted=self._want,
         )

@@ -166,6 +166,9 @@ class NodeMembership(threading.Thread):
             memory_bytes=usage.memory_bytes,
             disk_free_bytes=usage.disk_free_bytes,
             workers=self._workers(),
+            cpu_seconds=dict(usage.cpu_seconds),
+            own_cpu_seconds=usage.own_cpu_seconds,
+            throttled=usage.throttled,
         )
         self._session.put(Paths.stats(self._identity.id), stats)
 

@@ -51,6 +51,10 @@ class SparkWorkers:
     def topologies(self) -> list[str]:
         return sorted(self._running)
 
+    def processes(self) -> dict[str, int]:
+        """Topology -> the process of its worker; may be called in any thread."""
+        return {topology: worker.process.pid for topology, worker in list(self._running.items())}
+
     def reconcile(self, wanted: frozenset[str]) -> None:
         """Reap, stop and start until the workers are those of `wanted`; called several times a second."""
         now = time.monotonic()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from domain.execution.job import PartitionReport, TaskReport
 from domain.execution.lanes import Lane
 from domain.execution.reach import blocked_partitions
-from domain.messages import DriverState, EpochReport, PartitionMetrics, QueryMetrics
+from domain.messages import DriverState, EpochReport, NodeWork, PartitionMetrics, QueryMetrics
 from domain.topology import Topology
 from spark_jobs.driver.epoch_log import EpochLog
 
@@ -24,6 +25,7 @@ class Measure:
     def __init__(self, topology: Topology, costs: Mapping[str, float] | None = None) -> None:
         self.topology = topology
         self._costs = dict(costs or {})
+        self._tuple_rates: dict[str, float] = {}
         self._latency: dict[str, float] = {}
 
     def report(
@@ -53,6 +55,7 @@ class Measure:
                     epoch=progress[name],
                     node=task.node,
                     cost=self._cost(name),
+                    tuple_rate=self._tuple_rate(name),
                     rows_in=result.rows_in,
                     rows_out=result.rows_out,
                     state_bytes=result.state_bytes,
@@ -84,6 +87,8 @@ class Measure:
             absent=sorted(absent),
             queries=queries,
             partitions=partitions,
+            work=_work(reports),
+            epoch_interval=self.topology.spec.epoch_interval,
         )
 
     def _query(
@@ -122,16 +127,39 @@ class Measure:
         present = lanes[0]
         for name, result in (item for task in reports for item in task.partitions.items()):
             if present.starts.get(name) == before[name] and result.epoch == present.last:
-                share = result.cpu_seconds / (
-                    (present.last - before[name]) * self.topology.spec.epoch_interval
-                )
-                earlier = self._costs.get(name, share)
-                self._costs[name] = earlier + SMOOTHING * (share - earlier)
+                seconds = (present.last - before[name]) * self.topology.spec.epoch_interval
+                _smooth(self._costs, name, result.cpu_seconds / seconds)
+                _smooth(self._tuple_rates, name, (result.rows_in + result.rows_out) / seconds)
 
     def _cost(self, partition: str) -> float | None:
         share = self._costs.get(partition)
         return None if share is None else round(share, 6)
 
+    def _tuple_rate(self, partition: str) -> float | None:
+        rate = self._tuple_rates.get(partition)
+        return None if rate is None else round(rate, 1)
+
     def costs(self) -> dict[str, float]:
         """CPU seconds per second of each partition, smoothed."""
         return {partition: round(share, 6) for partition, share in self._costs.items()}
+
+
+def _smooth(averages: dict[str, float], name: str, value: float) -> None:
+    earlier = averages.get(name, value)
+    averages[name] = earlier + SMOOTHING * (value - earlier)
+
+
+def _work(reports: Sequence[TaskReport]) -> dict[str, NodeWork]:
+    """By node; a task that ran on another node than it should did nothing."""
+    tasks: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
+    tuples: Counter[str] = Counter()
+    for task in reports:
+        if not task.misplaced:
+            tasks[task.node] += 1
+            seconds[task.node] += task.cpu_seconds
+            tuples[task.node] += task.tuples
+    return {
+        node: NodeWork(tasks=count, cpu_seconds=round(seconds[node], 6), tuples=tuples[node])
+        for node, count in tasks.items()
+    }

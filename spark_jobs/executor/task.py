@@ -47,7 +47,8 @@ class Level(LevelContext):
         forks: dict[str, str] = {}
         unbuffered: list[str] = []
         # The lane of those furthest ahead comes first; what it needs of a partition's state stays untouched.
-        replaying = 0.0
+        replaying = cpu_seconds = 0.0
+        tuples = 0
         for number, lane in enumerate(self.job.lanes):
             started = time.perf_counter()
             for partition in mine:
@@ -56,6 +57,8 @@ class Level(LevelContext):
                 if partition in lane.starts:
                     run = PartitionRun(self, number, partition)
                     report = run.execute()
+                    cpu_seconds += report.cpu_seconds
+                    tuples += report.rows_in + report.rows_out
                     if run.advances:
                         reports[partition] = report
                     elif report.error:
@@ -74,6 +77,8 @@ class Level(LevelContext):
                 forks=forks,
                 unbuffered=unbuffered,
                 replaying=replaying,
+                cpu_seconds=cpu_seconds,
+                tuples=tuples,
             )
         )
 

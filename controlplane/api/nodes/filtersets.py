@@ -5,7 +5,7 @@ from __future__ import annotations
 from django_filters import CharFilter
 from django_filters.rest_framework import FilterSet
 
-from controlplane.api.filtering import FlagFilter, WholeFilter, one_of
+from controlplane.api.filtering import FlagFilter, WholeFilter, one_of, since, until
 from controlplane.nodes.choices import NodeRequestState, NodeState
 
 
@@ -13,6 +13,11 @@ class NodeFilters(FilterSet):
     state = one_of(NodeState.choices)
     rack = CharFilter()
     standby = FlagFilter()
+
+
+class NodeSampleFilters(FilterSet):
+    since = since("at")
+    until = until("at")
 
 
 class NodeRequestFilters(FilterSet):

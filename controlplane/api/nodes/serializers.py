@@ -6,13 +6,14 @@ from rest_framework import serializers
 
 from controlplane.api.fields import RefusalsField
 from controlplane.api.topologies.serializers import PartitionSerializer
-from controlplane.nodes.models import Node, NodeRequest
+from controlplane.nodes.models import Node, NodeRequest, NodeSample
 from controlplane.nodes.permitted import node_refusals
-from controlplane.nodes.representation import NODE_FIELDS
+from controlplane.nodes.representation import NODE_FIELDS, NODE_SAMPLE_FIELDS
 
 
 class NodeSerializer(serializers.ModelSerializer):
-    """`cpu_percent` counts one core as 100; `planned_percent` is what its partitions need, as measured."""
+    """Percents count one core as 100. `planned_percent` is what its partitions need, as measured;
+    `predicted_percent` adds what every node takes anyway."""
 
     partitions_total = serializers.IntegerField(read_only=True)
     planned_percent = serializers.FloatField(read_only=True)
@@ -34,6 +35,12 @@ class NodeDetailSerializer(NodeSerializer):
     class Meta(NodeSerializer.Meta):
         fields = (*NodeSerializer.Meta.fields, "partitions", "refusals")
         read_only_fields = fields
+
+
+class NodeSampleSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = NodeSample
+        fields: tuple[str, ...] = NODE_SAMPLE_FIELDS
 
 
 class NodeRequestSerializer(serializers.ModelSerializer):

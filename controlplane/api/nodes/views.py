@@ -15,13 +15,19 @@ from rest_framework.response import Response
 
 from controlplane.api.actions import ActionsMixin, action_schema
 from controlplane.api.listing import TupleListMixin
-from controlplane.api.nodes.filtersets import NodeFilters, NodeRequestFilters
-from controlplane.api.nodes.serializers import NodeDetailSerializer, NodeRequestSerializer, NodeSerializer
+from controlplane.api.nodes.filtersets import NodeFilters, NodeRequestFilters, NodeSampleFilters
+from controlplane.api.nodes.serializers import (
+    NodeDetailSerializer,
+    NodeRequestSerializer,
+    NodeSampleSerializer,
+    NodeSerializer,
+)
 from controlplane.events.choices import OperationKind
 from controlplane.incidents.selectors import INCIDENT_AT_LENGTH
 from controlplane.nodes.actions import node_action
-from controlplane.nodes.models import Node, NodeRequest
+from controlplane.nodes.models import Node, NodeRequest, NodeSample
 from controlplane.nodes.permitted import NO_FAULTS
+from controlplane.nodes.selectors import node_get
 from controlplane.topologies.models import Partition
 from controlplane.topologies.selectors import SPEC_OF_TOPOLOGY
 
@@ -73,6 +79,22 @@ class NodeViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, views
         if not settings.RESURGE.fault_injection:
             raise PermissionDenied(NO_FAULTS)
         return self.act(request, node_action, kind=OperationKind.NODE_FAIL, name=name)
+
+
+class NodeSampleViewSet(TupleListMixin, viewsets.GenericViewSet):
+    """The CPU of a node over time: what was measured beside what the planner expects; kept for a day."""
+
+    queryset = NodeSample.objects.none()
+    serializer_class = NodeSampleSerializer
+    filterset_class = NodeSampleFilters
+    ordering_fields = ("at",)
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        node_get(kwargs["name"])
+
+    def get_queryset(self) -> Any:
+        return NodeSample.objects.filter(node__name=self.kwargs.get("name", "")).order_by("at")
 
 
 class NodeRequestViewSet(TupleListMixin, viewsets.GenericViewSet):

@@ -1,9 +1,10 @@
-// How full nodes are planned: what their partitions were measured to need, against what may be planned on them.
+// How full nodes are planned: what their partitions need and what every node takes anyway, as the planner expects it,
+// against what may be planned on them.
 
 import type { Node, Partition } from "./entities.generated";
 
 export interface Room {
-  /** CPU percent of one core that its partitions need, and how much of its capacity may be planned. */
+  /** CPU percent of one core: what the node needs at the normal pace, and how much of its capacity may be planned. */
   needed: number;
   limit: number;
   free: number;
@@ -11,7 +12,8 @@ export interface Room {
 }
 
 export function roomOf(node: Node, hosted: readonly Partition[], maxUtilisation: number): Room {
-  const needed = hosted.reduce((sum, partition) => sum + partition.cpu * 100, 0);
+  const partitions = hosted.reduce((sum, partition) => sum + partition.cpu * 100, 0);
+  const needed = Math.max(partitions, node.predicted_percent ?? 0);
   const limit = node.capacity * maxUtilisation;
   return { needed, limit, free: Math.max(0, limit - needed), capacity: node.capacity };
 }

@@ -236,7 +236,7 @@ export interface Partition {
   node: string | null;
   state: PartitionState;
   epoch: number;
-  /** CPU seconds per second */
+  /** CPU seconds per second of its node, without what every node takes anyway */
   cpu: number;
   rows_in_rate: number;
   rows_out_rate: number;
@@ -270,7 +270,12 @@ export interface Node {
   state: NodeState;
   registered_at: Iso | null;
   last_heartbeat: Iso | null;
+  /** measured; 100 is one core */
   cpu_percent: number | null;
+  /** CPU percent that the planner expects at the normal pace */
+  predicted_percent: number | null;
+  /** share of the quota's periods in which the node was stopped, between 0 and 1 */
+  throttled: number;
   memory_bytes: number | null;
   disk_free_bytes: number | null;
   provider: string;

@@ -36,6 +36,7 @@ READS = {
     "node-requests/",
     "nodes/",
     "nodes/{name}/",
+    "nodes/{name}/samples/",
     "operations/",
     "operations/{pk}/",
     "pipelines/",

@@ -19,7 +19,7 @@ from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.choices import NodeState
-from controlplane.nodes.models import Node, NodeRequest
+from controlplane.nodes.models import Node, NodeRequest, NodeSample
 from controlplane.topologies.models import AvailabilitySample, Partition, Problem, Topology
 from controlplane.topologies.services import topology_create
 from controlplane.webhooks.models import Webhook
@@ -55,6 +55,7 @@ def populate(topology: Topology, first: int, count: int) -> None:
         NodeRequest.objects.create(
             key=f"k{number}", node_name="n", requested_at=now, due_at=now, incident=incident
         )
+        NodeSample.objects.create(node=Node.objects.get(name="node-1"), at=now, cpu_percent=1.0)
         Problem.objects.create(topology=topology, at=now, where="x", what=f"y{number}")
         AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=1, weighted=1)
         other = topology_create(spec=spec_of(f"other-{number}"), **BY)

@@ -26,6 +26,7 @@ def statistics(nodes: list[Node], at: datetime, cpu: float = 40.0) -> list[NodeS
             cpu_percent=cpu,
             memory_bytes=3_000_000_000,
             disk_free_bytes=80_000_000_000,
+            throttled=0.5,
         )
         for node in nodes
     ]
@@ -36,7 +37,7 @@ def test_heartbeats_are_stored_and_told(nodes: list[Node]) -> None:
     follower = Follower()
     nodes_heartbeat(stats=statistics(nodes, AT), at=AT + timedelta(seconds=1))
     stored = Node.objects.get(name="node-1")
-    assert (stored.last_heartbeat, stored.cpu_percent) == (AT, 40.0)
+    assert (stored.last_heartbeat, stored.cpu_percent, stored.throttled) == (AT, 40.0, 0.5)
     assert (stored.memory_bytes, stored.disk_free_bytes) == (3_000_000_000, 80_000_000_000)
     assert Node.objects.get(name="node-4").last_heartbeat is None, "what is lost has no heartbeat"
     follower.check()
@@ -63,5 +64,5 @@ def test_of_many_nodes_the_pulse_is_told_and_the_rest_in_rounds(
         changes = Event.objects.order_by("-sequence")[0].changes
         assert len(changes) == 4
         fields.append(len(changes[0]["fields"]))
-    assert fields[0] == 4
-    assert sorted(fields[1:]) == [2, 2, 2, 2, 2, 2, 4, 4]
+    assert fields[0] == 5
+    assert sorted(fields[1:]) == [2, 2, 2, 2, 2, 2, 5, 5]

@@ -126,3 +126,41 @@ def test_a_baseline_is_learnt_after_a_failure_that_came_before_any() -> None:
     for second in range(3, 20):
         health = tracker.observe("Q", at=float(second), latency=1.0, stalled=False)
     assert health.baseline == 1.0
+
+
+def behind(tracker: AvailabilityTracker, latencies: list[float], start: float = 0.0) -> list[bool]:
+    """One measurement a second of a topology that is behind its input."""
+    return [
+        tracker.observe("O1[0]", at=start + i, latency=latency, stalled=False, caught_up=False).available
+        for i, latency in enumerate(latencies)
+    ]
+
+
+def test_no_baseline_is_learnt_before_a_topology_has_caught_up() -> None:
+    """Seen on nodes with little CPU: a relative latency of 1.0, learnt at 14.6 s."""
+    tracker = AvailabilityTracker(Policy())
+    assert not any(behind(tracker, [31.0 - second for second in range(20)]))
+    assert tracker.health("O1[0]").baseline is None
+    for second in range(10):
+        health = tracker.observe("O1[0]", at=20.0 + second, latency=1.5, stalled=False)
+    assert (health.available, health.baseline, health.relative) == (True, 1.5, 1.0)
+
+
+def test_a_query_far_behind_its_input_is_not_available_in_peace() -> None:
+    tracker = AvailabilityTracker(Policy())
+    feed(tracker, [1.0] * 10)
+    growing = [1.0 + second for second in range(30)]
+    available = behind(tracker, growing, start=10.0)
+    assert available[:7] == [True] * 7, "slower output is shown, not called a failure"
+    assert available[-1] is False
+    # It returns after a window of normal output, measured against what was normal before.
+    returned = feed(tracker, [1.0] * 12, start=40.0)
+    assert returned[-1]
+    assert not returned[0]
+    assert tracker.health("O1[0]").baseline == 1.0
+
+
+def test_slow_output_that_keeps_pace_is_no_failure() -> None:
+    tracker = AvailabilityTracker(Policy())
+    feed(tracker, [1.0] * 10)
+    assert all(feed(tracker, [9.0] * 30, start=10.0))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from host.processes import kill_session
+from harness.eventually import eventually
+from host.processes import TICKS_PER_SECOND, kill_session, session_members
 from spark_jobs.agent.statistics import UsageSampler
 
 # Uses CPU in a child that has left the process group, as Spark's Python workers do.
@@ -52,3 +53,42 @@ def test_a_session_that_is_gone_uses_nothing(tmp_path: Path) -> None:
     process.wait()
     usage = UsageSampler(process.pid, tmp_path).sample()
     assert (usage.cpu_percent, usage.memory_bytes) == (0, 0)
+
+
+# A topology's root whose child uses CPU, ends and is waited for, before the next one does the same.
+GENERATIONS = """
+import os, time
+while True:
+    child = os.fork()
+    if child == 0:
+        end = time.process_time() + 0.2
+        while time.process_time() < end:
+            pass
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def test_cpu_counts_by_topology_also_of_processes_that_have_ended(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", GENERATIONS], start_new_session=True)
+    try:
+        sampler = UsageSampler(process.pid, tmp_path, roots=lambda: {"t": process.pid})
+        sampler.sample()
+        eventually(lambda: sampler.sample().cpu_seconds.get("t", 0.0) > 1.0, "a second of CPU")
+        counted = sampler.sample().cpu_seconds["t"]
+        (leader,) = [one for one in session_members(process.pid) if one.pid == process.pid]
+        # Several generations have ended: what their parent says of them is about what was counted.
+        reaped = leader.reaped_ticks / TICKS_PER_SECOND
+        assert reaped > 0.5
+        assert abs(counted - reaped) < 0.5
+        assert sampler.sample().own_cpu_seconds == 0.0
+    finally:
+        kill_session(process.pid)
+        process.wait()
+
+
+def test_what_belongs_to_no_topology_is_the_agents_own(spinning: int, tmp_path: Path) -> None:
+    sampler = UsageSampler(spinning, tmp_path, roots=lambda: {"t": 1})
+    sampler.sample()
+    eventually(lambda: sampler.sample().own_cpu_seconds > 0.2, "CPU of the agent")
+    assert sampler.sample().cpu_seconds == {}
