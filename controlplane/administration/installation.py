@@ -38,13 +38,14 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
     "Failures and recovery": (
         Setting(
             "RESURGE_CORRELATION_THRESHOLD", "correlation_threshold",
-            "At least this many nodes lost together are a correlated failure, which is recovered "
-            "incrementally. "
+            "At least this many nodes lost together are a correlated failure. Topologies whose waves put "
+            "back what runs are recovered in waves only then. "
             "A topology's policy may have a number of its own.",
         ),
         Setting(
             "RESURGE_CORRELATION_WINDOW", "correlation_window",
-            "Seconds: nodes are lost together when each is lost at most this long after the one before. "
+            "Seconds: nodes are lost together when each is lost at most this long after the one before, or "
+            "no global checkpoint was completed in between. "
             "A topology's policy may have a number of its own.",
         ),
         Setting(

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from domain.planning import Arrival
+from domain.recovery.blocking import everything_fits
 from domain.recovery.incident import (
     ENDED_PHASES,
     Deployment,
@@ -20,7 +21,7 @@ from domain.recovery.incident import (
 from domain.recovery.instructions import CreatePlan
 from domain.recovery.memory import Memory
 from domain.recovery.method import Situation, Wave
-from domain.recovery.policy import INCREMENTAL, method_choose
+from domain.recovery.policy import INCREMENTAL, lost_together, method_choose
 from domain.recovery.replacements import expected
 
 _STATE_OF_PHASE = {
@@ -83,11 +84,18 @@ def generation_of(
 
 def method_of(case: TopologyCase, situation: Situation, memory: Memory) -> tuple[str, str]:
     """The method that recovers a topology, and why."""
+    deployment = situation.deployments[case.name]
     return method_choose(
-        situation.deployments[case.name].policy,
+        deployment.policy,
         so_far=case.method,
         down=situation.down(case.name),
-        moments=[moment for moment, _ in memory.loss_times],
+        together=lost_together(
+            [moment for moment, _ in memory.loss_times],
+            checkpoint_at=deployment.checkpoint_at,
+            window=deployment.policy.correlation_window,
+        ),
+        disturbs=deployment.policy.rollback == "global" or not deployment.topology.deterministic,
+        room=lambda: everything_fits(case, situation),
     )
 
 
@@ -99,7 +107,7 @@ def plan_of(case: TopologyCase, deployment: Deployment, wave: Wave, proposal: st
         expected=deployment.generation,
         generation=deployment.generation + 1,
         wave=case.wave + 1,
-        kind="recover" if wave.restore else "restore",
+        kind="recover" if wave.restore or wave.parked else "restore",
         method=wave.method,
         rollback=wave.rollback,
         buffering=wave.buffering,

@@ -59,24 +59,76 @@ class Incremental:
         down = {case.name: situation.down(case.name) for case in cases}
         # What still runs, on a node that is being drained, moves when everything else is back.
         wanted = down if any(down.values()) else {case.name: set(case.failed) for case in cases}
-        problem = _problem(wanted, situation)
+        choice = self._choice(wanted, {case.name: set() for case in cases}, cases, situation)
+        idle = {case.name: _to_park(case, cases, situation) for case in cases}
+        if any(idle.values()) and not all(one.selected for one in choice.proposal.explanations):
+            # What runs for nothing makes room if more comes back without it.
+            other = self._choice(wanted, idle, cases, situation)
+            choice = other if other.value > choice.value else choice
+        if not _worth_a_wave(choice.proposal):
+            return _all_wait(cases, situation, _no_room(choice.proposal, len(usable)))
+        return choice.waves()
+
+    def _choice(
+        self,
+        wanted: Mapping[str, set[str]],
+        idle: Mapping[str, set[str]],
+        cases: Sequence[TopologyCase],
+        situation: Situation,
+    ) -> _Choice:
+        """What the planner chooses among the partitions wanted back and the idle ones that may stop."""
+        problem = _problem({name: mine | idle[name] for name, mine in wanted.items()}, situation)
         proposal = self._propose(_planner_name(cases, situation), problem, situation)
-        if not _worth_a_wave(proposal):
-            return _all_wait(cases, situation, _no_room(proposal, len(usable)))
-        placement = _placement(problem, proposal, situation)
-        waves: dict[str, Wave | Waiting] = {}
-        for case in cases:
-            part = _Part(case, situation, proposal, placement)
-            waves[case.name] = (
-                part.wave() if part.restore else Waiting(f"No room yet for another query of {case.name}.")
-            )
-        return waves
+        return _Choice(cases, situation, problem, proposal, idle)
 
     def _propose(self, name: str, problem: RecoveryProblem, situation: Situation) -> RecoveryPlanProposal:
         try:
             return self.planner_of(name, situation.arrivals).plan(problem)
         except TooManyPlansError:
             return self.planner_of(FALLBACK, situation.arrivals).plan(problem)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A joint proposal for some topologies. idle: by topology, what ran for nothing and was up for choice
+    too."""
+
+    cases: Sequence[TopologyCase]
+    situation: Situation
+    problem: RecoveryProblem
+    proposal: RecoveryPlanProposal
+    idle: Mapping[str, set[str]]
+
+    @property
+    def value(self) -> int:
+        """Points of priority that it wins back; nothing where a topology would be left without any partition,
+        since its driver could not tell that from a plan whose nodes are missing."""
+        if not any(self.idle.values()):
+            return self.proposal.value
+        parts = self._parts()
+        return self.proposal.value if all(part.assignment for part in parts.values()) else 0
+
+    def waves(self) -> Mapping[str, Wave | Waiting]:
+        return {
+            name: part.wave()
+            if part.restore or part.parked
+            else Waiting(f"No room yet for another query of {name}.")
+            for name, part in self._parts().items()
+        }
+
+    def _parts(self) -> dict[str, _Part]:
+        placement = _placement(self.problem, self.proposal, self.situation)
+        return {
+            case.name: _Part(case, self.situation, self.proposal, placement, self.idle[case.name])
+            for case in self.cases
+        }
+
+
+def _to_park(case: TopologyCase, cases: Sequence[TopologyCase], situation: Situation) -> set[str]:
+    """What may stop to make room: what runs for nothing. Plans that wait for an operator make no room for
+    those of other topologies, which are carried out at once."""
+    waits = situation.deployments[case.name].policy.approval != "automatic"
+    return set() if waits and len(cases) > 1 else situation.idle(case.name)
 
 
 def _problem(wanted: Mapping[str, set[str]], situation: Situation) -> RecoveryProblem:
@@ -87,7 +139,7 @@ def _problem(wanted: Mapping[str, set[str]], situation: Situation) -> RecoveryPr
         full_name(name, partition): node
         for name, deployment in situation.deployments.items()
         for partition, node in deployment.assignment.items()
-        if partition not in down[name]
+        if partition not in down[name] and full_name(name, partition) not in failed
     }
     return recovery_problem(
         [situation.deployments[topology].topology for topology in wanted],
@@ -97,7 +149,7 @@ def _problem(wanted: Mapping[str, set[str]], situation: Situation) -> RecoveryPr
             for name, costs in situation.costs.items()
             for partition, cost in costs.items()
         },
-        nodes=[NodeSpace(name=node.name, capacity=node.capacity) for node in situation.usable],
+        nodes=[NodeSpace(name=n.name, capacity=n.capacity, load=n.load) for n in situation.usable],
         assigned=assigned,
         priorities={
             full_name(topology, query): priority
@@ -109,7 +161,7 @@ def _problem(wanted: Mapping[str, set[str]], situation: Situation) -> RecoveryPr
 
 
 def _placement(problem: RecoveryProblem, proposal: RecoveryPlanProposal, situation: Situation) -> Placement:
-    """Where the plan puts its partitions; those whose node came back go there."""
+    """Where the plan puts its partitions; those that run, or whose node came back, go there."""
     placement = proposal.placement
     if placement is None:  # only a problem without nodes is not placed
         raise ValueError(f"planner {proposal.planner!r} has placed nothing")
@@ -118,7 +170,7 @@ def _placement(problem: RecoveryProblem, proposal: RecoveryPlanProposal, situati
         homes={
             full_name(name, partition): home
             for name, deployment in situation.deployments.items()
-            for partition in situation.failed(name)
+            for partition in deployment.topology.partitions
             if (home := deployment.home(partition)) is not None
         },
         costs=problem.placed_costs,
@@ -179,7 +231,7 @@ def _no_room(proposal: RecoveryPlanProposal, nodes: int) -> str:
 
 
 class _Part:
-    """What a joint proposal means for one topology."""
+    """What a joint proposal means for one topology. idle: what ran for nothing and was up for choice too."""
 
     def __init__(
         self,
@@ -187,11 +239,19 @@ class _Part:
         situation: Situation,
         proposal: RecoveryPlanProposal,
         placement: Placement,
+        idle: set[str],
     ) -> None:
         self.case, self.situation, self.proposal, self.placement = case, situation, proposal, placement
         self.deployment = situation.deployments[case.name]
-        self.restore = self._mine(proposal.partitions)
+        chosen = self._mine(proposal.partitions)
+        self.placed = {p: placement.placed[full_name(case.name, p)] for p in chosen}
+        stays = {p for p in idle if self.placed.get(p) == self.deployment.assignment[p]}
+        self.restore = tuple(p for p in chosen if p not in stays)
+        self.parked = tuple(sorted(idle.difference(chosen), key=natural_key))
         self.queries = self._mine(proposal.queries)
+        gone = situation.down(case.name) | idle
+        running = {p: node for p, node in self.deployment.assignment.items() if p not in gone}
+        self.assignment = {**running, **self.placed}
 
     def _mine(self, names: Sequence[str]) -> tuple[str, ...]:
         prefix = full_name(self.case.name, "")
@@ -207,15 +267,14 @@ class _Part:
         return first or asked or not self.deployment.topology.deterministic
 
     def wave(self) -> Wave:
-        mine = {p: self.placement.placed[full_name(self.case.name, p)] for p in self.restore}
-        down = self.situation.down(self.case.name)
-        running = {p: node for p, node in self.deployment.assignment.items() if p not in down}
-        left = sorted(self.case.failed.difference(self.restore), key=natural_key)
+        mine = {p: self.placed[p] for p in self.restore}
+        left = sorted({*self.case.failed.difference(self.restore), *self.parked}, key=natural_key)
         return Wave(
             method=INCREMENTAL,
-            assignment={**running, **mine},
+            assignment=self.assignment,
             restore=self.restore,
             queries=self.queries,
+            parked=self.parked,
             rollback=self.rollback,
             buffering=True,
             checkpoint=origin_of(self.case, self.situation),
@@ -227,6 +286,7 @@ class _Part:
                 "checkpoint": origin_of(self.case, self.situation),
                 "queries": list(self.queries),
                 "left": left,
+                "parked": list(self.parked),
                 "value": self.proposal.value,
                 "total": self.proposal.total,
                 "cost_percent": self.proposal.cost,
@@ -267,14 +327,21 @@ class _Part:
         back = (
             f"queries {wording.listed(self.queries)} of {name} return"
             if self.queries
-            else "no query returns yet"
+            else f"no query of {name} returns yet"
         )
+        if placed:
+            nodes = wording.listed(set(placed.values()))
+            back = f"{back}: {wording.counted(len(placed), 'partition')} on {nodes}"
         text = (
-            f"{back}: {wording.counted(len(self.restore), 'partition')} on "
-            f"{wording.listed(set(placed.values()))}. This wave wins back {proposal.value} of the "
+            f"{back}. This wave wins back {proposal.value} of the "
             f"{proposal.total} points of priority that are down and takes {cores_number(proposal.cost)} of "
             f"the {cores(proposal.capacity)} that are free (planner: {proposal.planner.replace('_', ' ')})."
         )
+        if self.parked:
+            stop = "stops" if len(self.parked) == 1 else "stop"
+            text += (
+                f" To make room, {wording.listed(self.parked)} {stop}: all queries that need them are down."
+            )
         if left:
             text += (
                 f" {wording.counted(len(left), 'partition')} of {name} stay down until further nodes come."
@@ -283,5 +350,5 @@ class _Part:
         if self.rollback:
             text += f" Everything of {name} that runs goes back to {start}."
         else:
-            text += f" What is restored starts from {start}; what runs is not touched."
+            text += f" What is restored starts from {start}; what runs on is not touched."
         return text + overload_words(name, self.situation)

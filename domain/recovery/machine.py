@@ -723,6 +723,7 @@ class IncidentMachine:
         deployment = self.deployments[case.name]
         plan = decisions.plan_of(case, deployment, wave, proposal)
         case.failed -= set(wave.restore)
+        case.failed |= set(wave.parked)
         case.restore, case.unrestored, case.forced = frozenset(wave.restore), set(), False
         case.generation, case.wave, case.checkpoint = plan.generation, plan.wave, wave.checkpoint
         case.method, case.rollback, case.rollback_pending = wave.method, wave.rollback, False
@@ -736,8 +737,11 @@ class IncidentMachine:
         if moving:
             fact = facts.StillFailed(self._failed({case.name: moving}))
             told += self._tell("step", f"Still to move: {wording.listed(moving)}.", fact)
-        restored = MarkPartitions(topology=case.name, state="restoring", partitions=frozenset(wave.restore))
-        return [plan, *told, restored, *self._transition(case, Phase.PLANNED, "planned")]
+        marks = [MarkPartitions(topology=case.name, state="restoring", partitions=frozenset(wave.restore))]
+        if wave.parked:
+            stopped = frozenset(wave.parked)
+            marks.append(MarkPartitions(topology=case.name, state="failed", partitions=stopped))
+        return [plan, *told, *marks, *self._transition(case, Phase.PLANNED, "planned")]
 
     def _enter(self, state: State) -> Instructions:
         if state is self.state:

@@ -57,16 +57,24 @@ class Situation:
         """Failed partitions that do not run at all."""
         return self.failed(topology) - self.moving(topology)
 
+    def idle(self, topology: str) -> set[str]:
+        """Partitions that run for nothing: every query they work for has failed, or none needs them."""
+        deployment = self.deployments[topology]
+        without = deployment.topology.idle_partitions(self.failed(topology) | deployment.unassigned)
+        return set(without & deployment.assignment.keys())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wave:
     """New assignment of one topology: what is to run from now on. `restore`: partitions brought back by
-    it; `queries`: those that become whole. buffering: see `domain.messages.Plan`."""
+    it; `queries`: those that become whole; `parked`: partitions that ran and are stopped to make room.
+    buffering: see `domain.messages.Plan`."""
 
     method: str
     assignment: Mapping[str, str]
     restore: tuple[str, ...]
     queries: tuple[str, ...] = ()
+    parked: tuple[str, ...] = ()
     rollback: bool
     buffering: bool = False
     checkpoint: int

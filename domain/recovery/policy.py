@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,11 +17,11 @@ Approval = Literal["automatic", "approve"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPolicy:
-    """method: `auto` decides by the failure (incremental-recovery, section 4.2.1).
+    """method: `auto` decides by the failure (`method_choose`).
     planner: chooses what returns first. rollback: `ancestors` undoes nothing of what runs, `global`
     is the paper's. approval: `approve` carries out only plans that an operator has confirmed.
-    correlation_threshold: so many lost nodes, each within correlation_window seconds of the one before,
-    are a correlated failure.
+    correlation_threshold: so many nodes lost since the last global checkpoint, or each within
+    correlation_window seconds of the one before, are a correlated failure.
 
     Raises ValueError for a planner or a number that cannot be.
     """
@@ -52,22 +52,40 @@ def largest_burst(moments: Iterable[float], window: float) -> int:
     return best
 
 
+def lost_together(moments: Collection[float], *, checkpoint_at: float, window: float) -> int:
+    """How many losses count as one failure: those since the last global checkpoint (incremental-recovery,
+    section 4.2.1), and those of a burst in which one follows the other within `window` seconds.
+
+    moments: when nodes were lost. checkpoint_at: when the newest global checkpoint was complete.
+    """
+    return max(sum(moment > checkpoint_at for moment in moments), largest_burst(moments, window))
+
+
 def method_choose(
-    policy: RecoveryPolicy, *, so_far: str, down: Collection[str], moments: Collection[float]
+    policy: RecoveryPolicy,
+    *,
+    so_far: str,
+    down: Collection[str],
+    together: int,
+    disturbs: bool,
+    room: Callable[[], bool],
 ) -> tuple[str, str]:
     """The method for one topology, and why.
 
-    so_far: method of its last plan in this incident. down: partitions that do not run at all; a topology
-    of which nothing is down is only to be moved or put back. moments: when nodes were lost.
-    """
+    so_far: method of its last plan in this incident. down: partitions that do not run at all; a topology of
+    which nothing is down is only to be moved or put back. together: see `lost_together`. disturbs: whether a
+    wave puts back what runs. room: whether all that is down fits on the nodes there are."""
     if so_far == INCREMENTAL:
         return INCREMENTAL, "this incident has an incremental wave of it already"
     if not down:
         return BLOCKING, "nothing of it is down"
     if policy.method != "auto":
         return policy.method, "its policy says so"
-    burst = largest_burst(moments, policy.correlation_window)
-    limits = f"{policy.correlation_threshold} within {policy.correlation_window:g} s of each other"
-    if burst >= policy.correlation_threshold:
-        return INCREMENTAL, f"{burst} nodes were lost together ({limits} are a correlated failure)"
-    return BLOCKING, f"the failure is not correlated ({limits} would be)"
+    if not disturbs:
+        return INCREMENTAL, "its waves do not touch what runs, so there is nothing to gain by waiting"
+    limits = f"{policy.correlation_threshold} lost together are a correlated failure"
+    if together >= policy.correlation_threshold:
+        return INCREMENTAL, f"{together} nodes were lost together ({limits})"
+    if room():
+        return INCREMENTAL, "all that is down fits on the nodes there are"
+    return BLOCKING, f"every wave would put back what runs, and the failure is not correlated ({limits})"

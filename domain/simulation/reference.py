@@ -168,14 +168,18 @@ def _problem(
     costs: Costs,
     dead: set[str],
 ) -> RecoveryProblem:
-    assigned = {
-        f"{name}/{partition}": node
-        for name, deployment in deployments.items()
-        for partition, node in deployment.assignment.items()
-    }
+    """The failed partitions, and those that run for nothing: a course may stop these too, and start them
+    again elsewhere."""
+    failed: set[str] = set()
+    assigned: dict[str, str] = {}
+    for name, deployment in deployments.items():
+        lost = {p for p, node in deployment.assignment.items() if node in dead}
+        lost |= deployment.topology.idle_partitions(lost)
+        failed |= {f"{name}/{p}" for p in lost}
+        assigned |= {f"{name}/{p}": node for p, node in deployment.assignment.items() if p not in lost}
     return recovery_problem(
         [deployment.topology for deployment in deployments.values()],
-        failed={partition for partition, node in assigned.items() if node in dead},
+        failed=failed,
         costs={f"{name}/{p}": cost for name, mine in costs.items() for p, cost in mine.items()},
         nodes=[
             NodeSpace(name=node.name, capacity=node.capacity, standby=not node.usable)
@@ -183,7 +187,7 @@ def _problem(
             if node.name not in dead
         ],
         capacity=None if len(dead) < len(nodes) else 0.0,
-        assigned={partition: node for partition, node in assigned.items() if node not in dead},
+        assigned=assigned,
         priorities={
             f"{name}/{query}": priority
             for name, deployment in deployments.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from graphlib import TopologicalSorter
 
@@ -142,6 +142,16 @@ class Topology:
             for partition in members:
                 shared[partition].add(query)
         return {partition: frozenset(shared[partition]) for partition in self.partitions}
+
+    def idle_partitions(self, failed: Collection[str]) -> frozenset[str]:
+        """Of the partitions that have not failed, those that no query needs which is whole: what they give is
+        of no use now."""
+        lost = frozenset(failed)
+        needed: set[str] = set()
+        for partitions in self.query_partitions.values():
+            if partitions.isdisjoint(lost):
+                needed |= partitions
+        return frozenset(self.partitions) - lost - needed
 
     def failed_queries(self, failed: Iterable[str]) -> list[str]:
         """Queries with at least one failed partition."""

@@ -57,8 +57,8 @@ export const FIELDS: Field[] = [
       { value: "approve", label: "An operator confirms each plan", help: "Each wave waits as a proposal on the incident's page." },
     ],
   },
-  { name: "correlation_threshold", label: "Correlation threshold", help: "With at least this many nodes lost together, recovery is incremental", unit: "nodes", min: 1, step: 1 },
-  { name: "correlation_window", label: "Correlation window", help: "Nodes are lost together when each is at most this long after the one before", unit: "s", min: 0, step: 0.5 },
+  { name: "correlation_threshold", label: "Correlation threshold", help: "With at least this many nodes lost together, a topology whose waves put back what runs is recovered in waves all the same", unit: "nodes", min: 1, step: 1 },
+  { name: "correlation_window", label: "Correlation window", help: "Nodes are lost together when each is at most this long after the one before, or no global checkpoint was completed in between", unit: "s", min: 0, step: 0.5 },
   { name: "replication_planner", label: "Replication planner", help: "The algorithm for replication plans, if a request names none", choices: REPLICATION_PLANNERS.map(([value, help]) => ({ value, label: humanise(value), help: `${sentence(help)}.` })) },
   { name: "replication_budget", label: "Replication budget", help: "Partitions that may be replicated, if a request names no number", unit: "partitions", min: 0, step: 1, unset: "a quarter of all" },
 ];

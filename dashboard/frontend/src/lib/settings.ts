@@ -52,12 +52,12 @@ export const GROUPS: { title: string; note: string; thresholds: Threshold[] }[] 
       },
       {
         name: "correlation_window", label: "Correlation window", variable: "RESURGE_CORRELATION_WINDOW", shown: (one) => spell(one.correlation_window),
-        effect: (one) => `Nodes lost at most ${spell(one.correlation_window)} one after the other count as lost together.`,
-        larger: "A slow cascade counts as one correlated failure.", smaller: "Only simultaneous failures count together.",
+        effect: (one) => `Nodes lost at most ${spell(one.correlation_window)} one after the other count as lost together, as do all that were lost since the last global checkpoint.`,
+        larger: "A slow cascade counts as one correlated failure, also where checkpoints were completed in between.", smaller: "Only losses between two checkpoints count together.",
       },
       {
         name: "correlation_threshold", label: "Correlation threshold", variable: "RESURGE_CORRELATION_THRESHOLD", shown: (one) => many(one.correlation_threshold, "node"),
-        effect: (one) => `From ${many(one.correlation_threshold, "node")} lost together on, queries return in waves, the most valuable first; below that all return at once when the replacements have joined.`,
+        effect: (one) => `From ${many(one.correlation_threshold, "node")} lost together on, queries return in waves also where every wave puts back what runs: in topologies that are not deterministic or roll back globally. All other topologies use what room there is at once, whatever was lost.`,
         larger: "Small failures wait for replacements, in one step.", smaller: "Small failures are recovered in waves, too.",
       },
     ],

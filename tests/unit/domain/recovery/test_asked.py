@@ -29,8 +29,10 @@ def test_drain_in_peace_is_blocking_and_what_is_down_comes_first() -> None:
     assert plan_of(drained).method == "blocking"
 
     subject = machine(method="incremental")
+    subject.may_plan = False
     lose(subject, "node-3")
     subject.handle_stimulus(DrainAsked(at=2.0, node="node-2", actor="kim", reason="new kernel"))
+    subject.may_plan = True
     first = plan_of(arrive(subject, "node-4"))
     assert set(first.restore) == {"Source[2]", "A[2]", "B[2]", "Unused[2]"}
     assert first.assignment["A[1]"] == "node-2", "what still runs is not stopped"

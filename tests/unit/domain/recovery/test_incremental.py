@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from domain.recovery.events import (
@@ -22,16 +24,16 @@ from domain.recovery.instructions import (
     MarkPlan,
 )
 from domain.recovery.machine import IncidentMachine
-from domain.recovery.policy import RecoveryPolicy, largest_burst, method_choose
+from domain.recovery.policy import RecoveryPolicy, largest_burst, lost_together, method_choose
 from domain.recovery.replacements import NO_MORE
-from tests.unit.domain.recovery.chains import COST, machine, plan_of, report
+from tests.unit.domain.recovery.chains import machine, plan_of, report
 from tests.unit.domain.recovery.test_machine import arrive, lose, only, state, story
 
 
 def test_two_nodes_lost_together_return_wave_by_wave() -> None:
     subject = machine()
     said = lose(subject, "node-2", "node-3")
-    assert "by the incremental method, because 2 nodes were lost together" in story(said)
+    assert "by the incremental method, because its waves do not touch what runs" in story(said)
     assert not only(said, CreatePlan), "node-1 has no room"
     assert len(only(said, AskForNode)) == 2
     assert (
@@ -110,10 +112,11 @@ def test_rollback_is_inherited_by_the_next_plan_while_none_is_applied() -> None:
 
 
 def test_a_blocking_plan_that_was_thrown_away_leaves_its_rollback_to_the_next_wave() -> None:
-    subject = machine()
+    subject = machine(method="blocking")
     subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
     blocking = plan_of(lose(subject, "node-2"))
     assert (blocking.method, blocking.rollback) == ("blocking", True)
+    subject.deployments["t0"].policy = RecoveryPolicy()
     said = lose(subject, "node-3", at=4.0)
     assert "by the incremental method" in story(said)
     wave = plan_of(said)
@@ -130,19 +133,29 @@ def test_a_topology_that_is_not_deterministic_rolls_back_in_every_wave() -> None
     assert plan_of(report(subject, "degraded")).rollback
 
 
-def test_losses_far_apart_are_not_correlated() -> None:
+def test_where_waves_put_back_what_runs_it_counts_how_many_nodes_were_lost_together() -> None:
+    def lost_after_a_checkpoint(checkpoint_at: float, second: float) -> str:
+        subject = machine(rollback="global")
+        said = lose(subject, "node-2", at=1.0)
+        assert "by the blocking method, because every wave would put back what runs" in story(said)
+        subject.deployments["t0"].checkpoint_at = checkpoint_at
+        return story(lose(subject, "node-3", at=second))
+
+    assert "incremental" not in lost_after_a_checkpoint(5.0, 11.5)
+    assert "because 2 nodes were lost together" in lost_after_a_checkpoint(5.0, 11.0)
+    assert "because 2 nodes were lost together" in lost_after_a_checkpoint(0.0, 60.0)
+
+
+def test_one_lost_node_is_no_reason_to_wait_where_there_is_room() -> None:
     subject = machine()
-    said = lose(subject, "node-2", at=1.0)
-    assert "by the blocking method" in story(said)
-    said = lose(subject, "node-3", at=11.5)
-    assert "incremental" not in story(said)
-    subject = machine()
-    lose(subject, "node-2", at=1.0)
-    assert "by the incremental method" in story(lose(subject, "node-3", at=11.0))
+    subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
+    plan = plan_of(lose(subject, "node-2"))
+    assert (plan.method, plan.rollback) == ("incremental", False)
+    assert set(plan.restore) == {"Source[1]", "A[1]", "B[1]", "Unused[1]"}
 
 
 def test_a_node_that_comes_back_was_not_lost() -> None:
-    subject = machine()
+    subject = machine(rollback="global")
     lose(subject, "node-2", "node-3")
     subject.nodes["node-3"].alive = subject.nodes["node-3"].usable = True
     said = subject.handle_stimulus(NodeReturned(at=3.0, node="node-3", evidence="a new session"))
@@ -180,11 +193,56 @@ def test_failures_during_recovery_touch_only_the_newly_failed() -> None:
 def test_topologies_are_planned_together() -> None:
     subject = machine(topologies=2)
     subject.deployments["t1"].priorities = dict.fromkeys(subject.deployments["t1"].topology.queries, 10)
+    subject.may_plan = False
     lose(subject, "node-2", "node-3")
+    subject.may_plan = True
     plans = {plan.topology: plan for plan in only(arrive(subject, "node-4"), CreatePlan)}
     assert len(plans["t1"].restore) > len(plans["t0"].restore), "t1 is worth more"
-    total = COST / 2 * sum(len(plan.restore) for plan in plans.values())
-    assert total <= 80.0 + 1e-6
+    for plan in plans.values():
+        assert max(plan.explanation["planned_load_percent"].values()) <= 80.0 + 1e-6
+
+
+def test_what_runs_for_nothing_makes_room() -> None:
+    subject = machine()
+    plan = plan_of(lose(subject, "node-3"))
+    # All[0] needs the lost chain, no query needs the partitions of Unused, and A[2] fits without them.
+    assert plan.kind == "recover"
+    assert plan.explanation["queries"] == ["A[2]"]
+    assert set(plan.restore) == {"Source[2]", "A[2]"}
+    assert plan.explanation["parked"] == ["All[0]", "Unused[0]", "Unused[1]"]
+    assert not {"All[0]", "Unused[0]", "Unused[1]"} & plan.assignment.keys()
+    assert {"Source[0]", "A[0]", "B[0]", "Source[1]", "A[1]", "B[1]"} <= plan.assignment.keys()
+    assert max(plan.explanation["planned_load_percent"].values()) <= 80.0 + 1e-6
+    assert "To make room, All[0], Unused[0] and Unused[1] stop" in plan.reason
+    # It returns with the next node, like everything else that is down.
+    assert {"All[0]", "Unused[0]", "Unused[1]", "B[2]", "Unused[2]"} == subject.cases["t0"].failed
+    arrive(subject, "node-4")
+    second = plan_of(report(subject, "degraded"))
+    assert second.explanation["queries"] == ["All[0]", "B[2]"]
+    assert second.explanation["parked"] == []
+    again = [p for p in subject.deployments["t0"].topology.partitions if p not in second.assignment]
+    assert set(again) == subject.cases["t0"].failed
+
+
+def test_nothing_is_parked_where_everything_fits_or_nothing_more_would_return() -> None:
+    subject = machine()
+    subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
+    plan = plan_of(lose(subject, "node-3"))
+    assert plan.explanation["parked"] == []
+    assert set(plan.assignment) == set(subject.deployments["t0"].topology.partitions)
+    subject = machine()
+    subject.deployments["t0"].costs["A[2]"] = 70.0
+    assert not only(lose(subject, "node-3"), CreatePlan), "no node has room for A[2], whatever stops"
+
+
+def test_a_topology_gives_up_what_runs_for_nothing_to_another() -> None:
+    subject = machine(topologies=2)
+    subject.deployments["t1"].priorities = dict.fromkeys(subject.deployments["t1"].topology.queries, 10)
+    plans = {plan.topology: plan for plan in only(lose(subject, "node-2", "node-3"), CreatePlan)}
+    assert plans["t1"].explanation["queries"]
+    assert (plans["t0"].kind, plans["t0"].restore) == ("recover", ())
+    assert plans["t0"].explanation["parked"] == ["All[0]", "Unused[0]"]
+    assert plans["t0"].reason.startswith("no query of t0 returns yet. ")
 
 
 def test_priorities_are_read_afresh_at_every_look() -> None:
@@ -243,6 +301,7 @@ def test_it_is_said_when_no_further_node_is_asked_for() -> None:
 
 def test_what_an_abort_left_down_is_known_to_the_next_incident() -> None:
     subject = machine()
+    subject.may_plan = False
     lose(subject, "node-2")
     deployment = subject.deployments["t0"]
     subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
@@ -259,10 +318,36 @@ def test_bursts() -> None:
     assert largest_burst([], 10.0) == 0
     assert largest_burst([1.0, 30.0, 35.0, 44.9, 80.0], 10.0) == 3
     assert largest_burst([1.0, 1.0], 0.0) == 2
-    choice, _ = method_choose(RecoveryPolicy(), so_far="", down={"A[0]"}, moments=[1.0, 2.0])
-    assert choice == "incremental"
-    choice, _ = method_choose(RecoveryPolicy(method="incremental"), so_far="", down=(), moments=[])
-    assert choice == "blocking", "nothing is down"
+
+
+def test_losses_count_together_since_the_last_checkpoint_and_in_bursts() -> None:
+    # The paper's Figure 10: a minute between the losses, and no checkpoint in between.
+    assert lost_together([0.0, 60.0, 120.0], checkpoint_at=-5.0, window=10.0) == 3
+    assert lost_together([0.0, 60.0, 120.0], checkpoint_at=90.0, window=10.0) == 1
+    assert lost_together([0.0, 5.0, 120.0], checkpoint_at=90.0, window=10.0) == 2
+    assert lost_together([], checkpoint_at=float("-inf"), window=10.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "because"),
+    [
+        ({"down": ()}, "blocking", "nothing of it is down"),
+        ({"so_far": "incremental", "disturbs": True, "room": False}, "incremental", "incremental wave"),
+        ({"together": 1, "disturbs": False, "room": False}, "incremental", "nothing to gain by waiting"),
+        ({"together": 2, "disturbs": True, "room": False}, "incremental", "2 nodes were lost together"),
+        ({"together": 1, "disturbs": True, "room": True}, "incremental", "fits on the nodes there are"),
+        ({"together": 1, "disturbs": True, "room": False}, "blocking", "not correlated"),
+        ({"policy": RecoveryPolicy(method="blocking")}, "blocking", "its policy says so"),
+        ({"policy": RecoveryPolicy(method="incremental"), "down": ()}, "blocking", "nothing of it is down"),
+    ],
+)
+def test_the_method_that_auto_chooses(given: dict[str, Any], wanted: str, because: str) -> None:
+    usual = {"policy": RecoveryPolicy(), "so_far": "", "down": {"A[0]"}, "together": 1, "disturbs": False}
+    whole = {**usual, "room": True, **given}
+    room, policy = whole.pop("room"), whole.pop("policy")
+    chosen, why = method_choose(policy, room=lambda: room, **whole)
+    assert chosen == wanted
+    assert because in why
 
 
 @pytest.mark.parametrize(

@@ -465,6 +465,7 @@ def test_two_topologies_wait_for_the_slower_one() -> None:
         topology=other,
         generation=1,
         assignment={p: f"node-{1 + i % 4}" for i, p in enumerate(other.partitions)},
+        policy=RecoveryPolicy(method="blocking"),
     )
     lose(subject, "node-2")
     plans = only(arrive(subject, "node-5"), CreatePlan)
@@ -481,6 +482,7 @@ def test_a_verified_topology_that_loses_partitions_again_is_recovered_again() ->
         topology=other,
         generation=1,
         assignment={p: f"node-{1 + i % 4}" for i, p in enumerate(other.partitions)},
+        policy=RecoveryPolicy(method="blocking"),
     )
     lose(subject, "node-2")
     arrive(subject, "node-5")
