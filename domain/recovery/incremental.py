@@ -65,7 +65,7 @@ class Incremental:
             # What runs for nothing makes room if more comes back without it.
             other = self._choice(wanted, idle, cases, situation)
             choice = other if other.value > choice.value else choice
-        if not _worth_a_wave(choice.proposal):
+        if not _worth_a_wave(choice.proposal) or not choice.acts:
             return _all_wait(cases, situation, _no_room(choice.proposal, len(usable)))
         return choice.waves()
 
@@ -100,13 +100,19 @@ class _Choice:
     idle: Mapping[str, set[str]]
 
     @property
+    def acts(self) -> bool:
+        """Whether anything would be restored or stopped."""
+        return any(part.restore or part.parked for part in self._parts().values())
+
+    @property
     def value(self) -> int:
         """Points of priority that it wins back; nothing where a topology would be left without any partition,
         since its driver could not tell that from a plan whose nodes are missing."""
         if not any(self.idle.values()):
             return self.proposal.value
         parts = self._parts()
-        return self.proposal.value if all(part.assignment for part in parts.values()) else 0
+        useful = self.acts and all(part.assignment for part in parts.values())
+        return self.proposal.value if useful else 0
 
     def waves(self) -> Mapping[str, Wave | Waiting]:
         return {

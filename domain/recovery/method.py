@@ -58,9 +58,9 @@ class Situation:
         return self.failed(topology) - self.moving(topology)
 
     def idle(self, topology: str) -> set[str]:
-        """Partitions that run for nothing: every query they work for has failed, or none needs them."""
+        """Partitions that run for nothing: every query they work for is down, or none needs them."""
         deployment = self.deployments[topology]
-        without = deployment.topology.idle_partitions(self.failed(topology) | deployment.unassigned)
+        without = deployment.topology.idle_partitions(self.down(topology) | deployment.unassigned)
         return set(without & deployment.assignment.keys())
 
 
