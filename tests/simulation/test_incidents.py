@@ -39,9 +39,10 @@ def test_every_incident_ends_and_everything_runs_again(seed: int, schedule: list
 def test_schedules_that_once_failed(seed: int) -> None:
     """164: one node more was asked for in place of a node that had come back, given up and asked for again,
     for ever. 1834: what was left did not fit on a node like its home, so such nodes were asked for without
-    end (a user had deployed the topology there again in the middle of the incident). 5: one topology's plan took
-    the room that another's, which waited for a confirmation, was to make. 814: partitions that still ran on a
-    drained node counted as down, and a plan that changed nothing kept a further node from being asked for."""
+    end (a user had deployed the topology there again in the middle of the incident). 5: one topology's plan
+    took the room that another's, which waited for a confirmation, was to make. 814: partitions that still ran
+    on a drained node counted as down, and a plan that changed nothing kept a further node from being asked
+    for."""
     run_schedule(seed)
 
 
