@@ -201,13 +201,6 @@ class BenchmarkStack(Stack):
             f"{topology['head_epoch']}, {', '.join(incidents) or 'no incident'}, alive: {nodes or 'none'}"
         )
 
-    def capacities_set(self, capacity: int) -> None:
-        """Let planning count every node with this capacity; replacements inherit that of a lost node."""
-        self.manage(
-            "shell", "--no-imports", "-c",
-            f"from controlplane.nodes.models import Node; Node.objects.update(capacity={capacity})",
-        )  # fmt: skip
-
     def verify(self) -> Verdict:
         """`manage.py verify`: every row of every query up to the last committed epoch."""
         finished = subprocess.run(

@@ -193,6 +193,13 @@ class Stack:
         assert found is not None
         return found
 
+    def capacities_set(self, capacity: int) -> None:
+        """Let planning count every node with this capacity; replacements inherit that of a lost node."""
+        self.manage(
+            "shell", "--no-imports", "-c",
+            f"from controlplane.nodes.models import Node; Node.objects.update(capacity={capacity})",
+        )  # fmt: skip
+
     # ---- what goes wrong
 
     def kill(self, process: str) -> None:

@@ -24,6 +24,7 @@ from benchmarks.recovery.scenario import (
     capacity_with_room,
     described,
     node_loads,
+    node_shares,
     trial_run,
 )
 from benchmarks.runner import Criterion, Report, Session, at_least, run
@@ -139,7 +140,7 @@ def figure_12(session: Session, report: Report) -> None:
                     if not capacity:
                         loads = measured
                         victims = all_but_the_sources(stack.homes(), setup.killed)
-                        capacity = capacity_with_room(loads, victims)
+                        capacity = capacity_with_room(loads, victims, node_shares(stack))
                     stack.capacities_set(capacity)
                     outcomes[label] = trial_run(stack, topology, trial, note=session.note)
             except StackError as error:

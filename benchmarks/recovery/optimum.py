@@ -50,14 +50,20 @@ def clairvoyant(
     """The schedule of most weighted availability until `horizon`.
 
     failed: partitions. survivors: node -> capacity. arrivals: (seconds since the failure, capacity).
-    Restored queries count from the moment their node has come: no detection, no start, no replay.
+    Restored queries count from the moment their node has come: no detection, no start, no replay. What runs
+    for nothing may stop, and start again elsewhere.
     """
+    open_to_choice = {*failed, *topology.idle_partitions(failed)}
     problem = recovery_problem(
         topology,
-        failed=failed,
+        failed=open_to_choice,
         costs=costs,
         nodes=[NodeSpace(name=name, capacity=capacity) for name, capacity in survivors.items()],
-        assigned={partition: node for partition, node in homes.items() if node in survivors},
+        assigned={
+            partition: node
+            for partition, node in homes.items()
+            if node in survivors and partition not in open_to_choice
+        },
         priorities=priorities,
         max_utilisation=max_utilisation,
     )

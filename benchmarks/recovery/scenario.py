@@ -72,18 +72,28 @@ class Outcome:
 
 
 def node_loads(stack: BenchmarkStack, *, seconds: float) -> dict[str, list[float]]:
-    """Planned load of every alive node over time, in CPU percent: the measured costs of its partitions. Only
-    the last seconds count, since young processes are slow."""
+    """Load of every alive node over time as the planner expects it, in CPU percent. Only the last seconds
+    count, since young processes are slow."""
     loads: dict[str, list[float]] = {}
     time.sleep(max(0.0, seconds - LAST))
     deadline = time.monotonic() + min(seconds, LAST)
     while time.monotonic() < deadline:
-        rows = stack.partitions().values()
-        for node in stack.nodes("alive"):
-            here = sum(float(row["cpu"]) for row in rows if row["node"] == node)
-            loads.setdefault(node, []).append(here * PERCENT)
+        for node, row in stack.nodes("alive").items():
+            if row["predicted_percent"] is not None:
+                loads.setdefault(node, []).append(row["predicted_percent"])
         time.sleep(1.0)
+    if not loads:
+        raise StackError("the nodes' CPU was not predicted within the warm-up")
     return loads
+
+
+def node_shares(stack: BenchmarkStack) -> dict[str, float]:
+    """CPU percent that every alive node takes whatever partitions are there."""
+    rows = stack.nodes("alive").items()
+    return {
+        node: max(0.0, (row["predicted_percent"] or row["planned_percent"]) - row["planned_percent"])
+        for node, row in rows
+    }
 
 
 def capacity_that_binds(loads: Mapping[str, Sequence[float]]) -> int:
@@ -92,11 +102,13 @@ def capacity_that_binds(loads: Mapping[str, Sequence[float]]) -> int:
     return max(1, round(sum(means) / len(means) / PLANNED / MAX_UTILISATION))
 
 
-def capacity_with_room(loads: Mapping[str, Sequence[float]], victims: Collection[str]) -> int:
-    """The least capacity of a node, in CPU percent, at which the survivors have room for `ROOM` of what runs
-    on the victims."""
+def capacity_with_room(
+    loads: Mapping[str, Sequence[float]], victims: Collection[str], shares: Mapping[str, float]
+) -> int:
+    """The least capacity of a node, in CPU percent, at which the survivors have room for `ROOM` of the
+    partitions on the victims. shares: what each node takes whatever partitions are there."""
     means = {node: sum(values) / len(values) for node, values in loads.items() if values}
-    wanted = ROOM * sum(load for node, load in means.items() if node in victims)
+    wanted = ROOM * sum(max(0.0, load - shares[node]) for node, load in means.items() if node in victims)
     survivors = [load for node, load in means.items() if node not in victims]
     for capacity in range(1, LARGEST_CAPACITY):
         if sum(max(0.0, capacity * MAX_UTILISATION - load) for load in survivors) >= wanted:
@@ -118,6 +130,8 @@ def trial_run(
     incidents = len(stack.incidents())
     by_node = stack.homes()
     nodes = stack.nodes("alive")
+    # What every node takes anyway is not there for partitions, neither now nor on a node that comes.
+    shares = {node: share / MAX_UTILISATION for node, share in node_shares(stack).items()}
     rows, queries = stack.partitions(), stack.queries()
     victims = trial.victims(by_node)
     failed = [p for p in topology.partitions if rows[p]["node"] in victims]
@@ -142,7 +156,8 @@ def trial_run(
     )
     homes = {partition: str(row["node"]) for partition, row in rows.items()}
     measured = {partition: float(row["cpu"]) * PERCENT for partition, row in rows.items()}
-    capacities = {name: float(row["capacity"]) for name, row in nodes.items()}
+    capacities = {name: float(row["capacity"]) - shares.get(name, 0.0) for name, row in nodes.items()}
+    taken = sum(shares.values()) / len(shares)
     outcome = Outcome(
         label=trial.label,
         victims=victims,
@@ -150,7 +165,7 @@ def trial_run(
         homes=homes,
         measured=measured,
         capacities=capacities,
-        arrivals=_arrivals(stack.node_requests(incident["number"]), at),
+        arrivals=_arrivals(stack.node_requests(incident["number"]), at, taken),
         course=course,
         detected=seconds_of(incident["detected_at"]) - at,
         closed=seconds_of(incident["closed_at"]) - at if incident["closed_at"] else None,
@@ -175,9 +190,11 @@ def trial_run(
     return outcome
 
 
-def _arrivals(requests: Sequence[Mapping[str, Any]], at: float) -> list[tuple[float, float]]:
+def _arrivals(requests: Sequence[Mapping[str, Any]], at: float, taken: float) -> list[tuple[float, float]]:
     return sorted(
-        (seconds_of(row["joined_at"]) - at, float(row["capacity"])) for row in requests if row["joined_at"]
+        (seconds_of(row["joined_at"]) - at, float(row["capacity"]) - taken)
+        for row in requests
+        if row["joined_at"]
     )
 
 
