@@ -19,7 +19,7 @@ from django.utils import timezone
 from controlplane.events.services import event_publish
 from controlplane.incidents.area import availability_area
 from controlplane.incidents.models import Incident, IncidentEntry
-from controlplane.nodes.models import Node
+from controlplane.nodes.models import Node, NodeSample
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import AvailabilitySample, Partition, Problem, Query, Topology
 from domain.topology import Topology as Graph
@@ -31,6 +31,8 @@ from tests.browser.recovering import deployed, recovery_play, samples_write
 Scenario = Literal["empty", "healthy", "broken", "proposed", "recovered", "large"]
 PIPELINES = Path(__file__).resolve().parents[2] / "spark_jobs" / "pipelines"
 NODES = 8
+THROTTLED = 5
+"""The number of a node that its quota stops in more than half of the periods."""
 UNTIL: dict[Scenario, str] = {"broken": "replaying", "proposed": "proposed", "recovered": "closed"}
 
 
@@ -84,8 +86,21 @@ def _nodes(now: datetime) -> dict[str, Node]:
             registered_at=now - timedelta(seconds=5400),
             last_heartbeat=now - timedelta(seconds=0.4),
             cpu_percent=18 + (i * 37) % 50,
+            predicted_percent=20 + (i * 37) % 50,
+            agent_percent=1.5,
+            throttled=0.62 if i == THROTTLED else 0.0,
             memory_bytes=410_000_000 + i * 13_000_000,
             disk_free_bytes=81_200_000_000 - i * 700_000_000,
+        )
+        NodeSample.objects.bulk_create(
+            NodeSample(
+                node=nodes[name],
+                at=now - timedelta(seconds=10 * back),
+                cpu_percent=18 + (i * 37) % 50 + (i * back) % 7,
+                predicted_percent=20 + (i * 37) % 50,
+                throttled=0.62 if i == THROTTLED and back < 20 else 0.0,
+            )
+            for back in range(89, -1, -1)
         )
     return nodes
 

@@ -123,7 +123,7 @@ def test_the_server_says_what_is_permitted(broken: Server, page: Any) -> None:
     assert "Incident 2 is recovering it already" in page.locator("dialog[open]").inner_text()
     page.keyboard.press("Escape")
     visit(page, Stop("nodes", "/nodes/"))
-    lost = page.locator("tr:has(b:text-is('node-2')) button:has-text('Drain')")
+    lost = page.locator("tr:has(button:text-is('node-2')) button:has-text('Drain')")
     refuses(page, lost, "node 'node-2' is lost; drain node needs it to be alive, suspect")
 
 

@@ -154,7 +154,7 @@ def test_a_node_is_drained_and_activated(spare: Server, new_page: Callable[..., 
     page, other = new_page(), new_page()
     enter(page, spare, "/nodes/", user="operator")
     enter(other, spare, "/nodes/", user="viewer")
-    row = "section[aria-label='All nodes'] tr:has(b:text-is('node-3'))"
+    row = "section[aria-label='All nodes'] tr:has(button:text-is('node-3'))"
     hosted = read(page, spare, "nodes/node-3/")["partitions"]
     page.click(f"{row} button:has-text('Drain')")
     told = page.locator("dialog[open]").inner_text()

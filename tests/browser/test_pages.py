@@ -55,6 +55,22 @@ def test_checkpoints_of_one_topology_and_asking_for_one(healthy: Server, page: A
     assert [request.url.split("/api/v1/")[1] for request in sent] == ["topologies/trending/checkpoint/"]
 
 
+def test_a_node_shows_its_cpu_measured_and_expected(healthy: Server, page: Any) -> None:
+    enter(page, healthy, "/nodes/", user="viewer")
+    page.click("section[aria-label='All nodes'] button:text-is('node-5')")
+    page.wait_for_selector("figure[aria-label='CPU of node-5 in cores, measured and expected'] canvas")
+    assert "node=node-5" in page.url
+    node = read(page, healthy, "nodes/node-5/")
+    told = page.locator("tr.detail").inner_text().replace("\n", " ")
+    assert "Stopped by its quota 62 %" in told
+    assert f"Expected at the normal pace {node['predicted_percent'] / 100:.2f}".rstrip("0") in told
+    # The link alone shows the same.
+    page.goto(page.url)
+    page.wait_for_selector("figure[aria-label='CPU of node-5 in cores, measured and expected'] canvas")
+    page.click("section[aria-label='All nodes'] button:text-is('node-5')")
+    page.wait_for_selector("tr.detail", state="detached")
+
+
 def test_the_audit_trail_is_searched_paged_and_linked(healthy: Server, page: Any) -> None:
     enter(page, healthy, "/audit/", user="viewer")
     page.wait_for_selector(TRAIL)

@@ -37,6 +37,7 @@ def stops(snapshot: dict[str, Any]) -> Iterator[Stop]:
     yield Stop("nodes", "/nodes/")
     alive = sorted(name for name, node in entities["node"].items() if node["state"] == "alive")
     if alive:
+        yield Stop("node", f"/nodes/?node={alive[0]}", ready="tr.detail :is(figure, .empty)")
         yield Stop("dialog-drain", "/nodes/", prepare=lambda page: _ask(page, alive[0], "Drain"))
     yield from _incidents(entities)
     yield Stop("checkpoints", "/checkpoints/")

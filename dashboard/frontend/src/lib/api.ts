@@ -68,6 +68,20 @@ export async function fetchSamples(topology: string, since: number, until: numbe
   return (await call<{ results: Omit<Sample, "topology">[] }>(path)).results;
 }
 
+export interface NodeSample {
+  at: string;
+  cpu_percent: number;
+  /** Null before anything was measured. */
+  predicted_percent: number | null;
+  throttled: number;
+}
+
+/** A node's CPU since then, measured beside predicted, oldest first. */
+export async function fetchNodeSamples(node: string, since: number): Promise<NodeSample[]> {
+  const path = `nodes/${encodeURIComponent(node)}/samples/?since=${encodeURIComponent(new Date(since * 1000).toISOString())}&limit=1000`;
+  return (await call<{ results: NodeSample[] }>(path)).results;
+}
+
 /** Asks the simulator. Changes nothing. */
 export const predict = (question: Record<string, unknown>): Promise<Prediction> => send<Prediction>("POST", "what-if/", question);
 
