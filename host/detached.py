@@ -38,6 +38,14 @@ class DetachedProcess(msgspec.Struct, frozen=True, kw_only=True):
 _decoder = msgspec.json.Decoder(DetachedProcess)
 
 
+class ExitedAtOnceError(OSError):
+    """A process ended before it could be recorded; `code` is its exit code."""
+
+    def __init__(self, name: str, code: int, output: Path) -> None:
+        super().__init__(f"{name} exited at once with code {code}, see {output}")
+        self.code = code
+
+
 class DetachedProcesses:
     """The records below one directory, and the processes they stand for."""
 
@@ -55,7 +63,8 @@ class DetachedProcesses:
         output: Path,
         details: dict[str, Any] | None = None,
     ) -> DetachedProcess:
-        """Start `command` in a new session and record it. Raises `OSError`, also when it exits at once."""
+        """Start `command` in a new session and record it. Raises `OSError`, and `ExitedAtOnceError` when it
+        ends before it is recorded."""
         output.parent.mkdir(parents=True, exist_ok=True)
         with open(output, "ab") as stream:
             child = subprocess.Popen(
@@ -70,7 +79,7 @@ class DetachedProcesses:
         self._children[name] = child
         started = start_time(child.pid)
         if started is None:
-            raise OSError(f"{name} exited at once with code {child.wait()}, see {output}")
+            raise ExitedAtOnceError(name, child.wait(), output)
         record = DetachedProcess(
             name=name, pid=child.pid, started=started, launched_at=time.time(), details=details or {}
         )

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 ADOPTED = re.compile(r"event=.plan adopted. generation=(\d+)")
 TIGHT = {
-    "RESURGE_REPLACEMENT_DELAY": "uniform:2:9",
+    "RESURGE_REPLACEMENT_DELAY": "uniform:2:14",
     "RESURGE_CPU_CAPS": "0",
     "RESURGE_MAX_UTILISATION": "0.8",
 }
@@ -130,10 +130,12 @@ def test_queries_return_wave_by_wave(stack: Stack) -> None:
     exact(stack)
     waves = plans(stack, number)
     assert [plan["wave"] for plan in waves] == list(range(1, len(waves) + 1))
-    assert len(waves) >= 2, waves
     assert {plan["method"] for plan in waves} == {"incremental"}
     assert not any(plan["rollback"] for plan in waves)
-    restored = [partition for plan in waves for partition in plan["restore"]]
+    # A plan that was discarded, because another node was lost before a driver applied it, restored nothing.
+    applied = [plan for plan in waves if plan["applied_at"]]
+    assert len(applied) >= 2, waves
+    restored = [partition for plan in applied for partition in plan["restore"]]
     assert len(restored) == len(set(restored)), "a partition was restored twice"
     incident = stack.rest.get(f"incidents/{number}/")
     assert incident["first_query_at"] < incident["all_queries_at"]

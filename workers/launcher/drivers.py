@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from host.detached import DetachedProcess, DetachedProcesses
+from host.detached import DetachedProcess, DetachedProcesses, ExitedAtOnceError
 from host.environment import ROOT
 from host.processes import send
 
@@ -91,6 +91,10 @@ class Drivers:
                 details={"deployment": one.deployment},
             )
         except OSError as error:
+            if isinstance(error, ExitedAtOnceError) and error.code == 0:
+                self._completed.set(one.topology, one.deployment)
+                log.info("driver finished", topology=one.topology)
+                return
             self._back_off(one.topology, time.monotonic())
             log.error("driver not started", topology=one.topology, error=str(error))
             return

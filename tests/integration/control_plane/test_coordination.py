@@ -180,6 +180,7 @@ def test_topology_deployed_without_nodes_is_placed_when_they_come(
 
 
 def test_incident_step_goes_as_far_as_it_can(coordination: WorkerSession, deployed: Topology) -> None:
+    Topology.objects.update(method="blocking")
     reconciliation.topology_reconcile(coordination, "counts")
     _complete(coordination, 30, deployed.generation)
     nodes_lost(evidence={"node-1": "gone"}, at=now())

@@ -68,6 +68,13 @@ def stack(installation: Stack) -> Stack:
     return installation
 
 
+METHOD = """
+import django; django.setup()
+from controlplane.topologies.models import Topology
+Topology.objects.update(method={method!r})
+"""
+
+
 def alive(stack: Stack) -> list[str]:
     return sorted(name for name, state in stack.node_states().items() if state == "alive")
 
@@ -101,7 +108,9 @@ def healthy(stack: Stack) -> None:
 
 
 def test_node_that_lost_only_its_session_is_taken_back(stack: Stack) -> None:
-    """This test is the first. Later there are spare nodes, and a plan would move the partitions at once."""
+    """This test is the first. Later there are spare nodes, and a plan would move the partitions at once; so
+    would any method but blocking."""
+    stack.python(METHOD.format(method="blocking"))
     before = len(stack.incidents())
     generation = stack.plans("demo")[-1]["generation"]
     name = hosting(stack)[0]
@@ -112,6 +121,7 @@ def test_node_that_lost_only_its_session_is_taken_back(stack: Stack) -> None:
     stack.wait("the incident closed", lambda: stack.incidents()[-1]["state"] == "closed", 15)
     assert stack.plans("demo")[-1]["generation"] == generation, "nothing had to be moved"
     assert "No plan had moved these partitions yet" in "\n".join(stack.story())
+    stack.python(METHOD.format(method="auto"))
 
 
 def test_killed_node_is_recorded_in_time_and_recovered(stack: Stack) -> None:

@@ -88,7 +88,7 @@ def test_nodes_are_killed_and_replaced_by_the_executable(stack: Stack, provider:
     (provider / "refuse").unlink()
     stack.wait("the incident closed", lambda: closed(stack, 1), 60)
     healthy(stack)
-    assert requests(stack)[-1][1:] == ("joined", "")
+    stack.wait("the replacement joined", lambda: requests(stack)[-1][1:] == ("joined", ""), 60)
     waited = stack.rows(
         "select requested_at, due_at from nodes_noderequest where key like ?", f"%/{victim}/2"
     )
@@ -116,5 +116,5 @@ def test_nodes_are_killed_and_replaced_by_the_executable(stack: Stack, provider:
     stack.start("detection")
     stack.wait("the incident closed", lambda: closed(stack, 2), 60)
     healthy(stack)
-    assert name in alive(stack)
+    stack.wait(f"{name} alive", lambda: name in alive(stack), 60)
     assert (provider / "calls").read_text().count(f"acquire {key}\n") == 1

@@ -89,6 +89,19 @@ def test_a_completed_driver_stays_ended_until_the_next_deployment(driver: Driver
     assert reconcile_until(driver.launcher(), [again], lambda: driver.starts == 2)
 
 
+def test_a_driver_that_completes_before_it_is_recorded_has_completed(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.script = "raise SystemExit(0)"
+    drivers = driver.launcher()
+    with monkeypatch.context() as patch:
+        patch.setattr("host.detached.start_time", lambda pid: None)
+        drivers.reconcile([WANTED])
+    assert reconcile_until(drivers, [WANTED], lambda: driver.starts == 1)
+    assert not reconcile_until(drivers, [WANTED], lambda: driver.starts > 1, timeout=0.5)
+    assert not reconcile_until(driver.launcher(), [WANTED], lambda: driver.starts > 1, timeout=0.5)
+
+
 def test_a_topology_known_as_completed_gets_none(driver: Driver) -> None:
     finished = WantedDriver(topology="hashtags", deployment="1/a", finished=True)
     assert not reconcile_until(driver.launcher(), [finished], lambda: driver.starts > 0, timeout=0.3)
