@@ -28,7 +28,7 @@ PRIOR = (0.01, 0.004, 1.2, 0.0)
 """What the shares are taken to be before anything is measured: cores, CPU seconds per task, CPU seconds of
 the node per CPU second of an operator, CPU seconds per tuple."""
 PRIOR_DEVIATION = (0.03, 0.01, 0.5, 2e-6)
-MEMORY = 90.0
+MEMORY = 45.0
 """Seconds after which a window counts e times less: virtual machines are slow while they are new, and what
 they took then must not be planned with for long."""
 NOISE = 0.003
