@@ -93,7 +93,9 @@ def _what_if(entities: dict[str, Any]) -> Iterator[Stop]:
 
 
 def _ask(page: Any, node: str, button: str) -> None:
-    page.click(f"section[aria-label='All nodes'] tr:has(b:text-is('{node}')) button:has-text('{button}')")
+    page.click(
+        f"section[aria-label='All nodes'] tr:has(button:text-is('{node}')) button:has-text('{button}')"
+    )
     page.wait_for_selector("dialog[open]")
 
 
