@@ -87,7 +87,6 @@ def _nodes(now: datetime) -> dict[str, Node]:
             last_heartbeat=now - timedelta(seconds=0.4),
             cpu_percent=18 + (i * 37) % 50,
             predicted_percent=20 + (i * 37) % 50,
-            agent_percent=1.5,
             throttled=0.62 if i == THROTTLED else 0.0,
             memory_bytes=410_000_000 + i * 13_000_000,
             disk_free_bytes=81_200_000_000 - i * 700_000_000,
