@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from domain.planning import (
@@ -102,7 +103,7 @@ class _Choice:
     @property
     def acts(self) -> bool:
         """Whether anything would be restored or stopped."""
-        return any(part.restore or part.parked for part in self._parts().values())
+        return any(part.restore or part.parked for part in self._parts.values())
 
     @property
     def value(self) -> int:
@@ -110,8 +111,7 @@ class _Choice:
         since its driver could not tell that from a plan whose nodes are missing."""
         if not any(self.idle.values()):
             return self.proposal.value
-        parts = self._parts()
-        useful = self.acts and all(part.assignment for part in parts.values())
+        useful = self.acts and all(part.assignment for part in self._parts.values())
         return self.proposal.value if useful else 0
 
     def waves(self) -> Mapping[str, Wave | Waiting]:
@@ -119,9 +119,10 @@ class _Choice:
             name: part.wave()
             if part.restore or part.parked
             else Waiting(f"No room yet for another query of {name}.")
-            for name, part in self._parts().items()
+            for name, part in self._parts.items()
         }
 
+    @cached_property
     def _parts(self) -> dict[str, _Part]:
         placement = _placement(self.problem, self.proposal, self.situation)
         return {
