@@ -26,7 +26,7 @@ DriverState = Literal[
     "failed",
     "stopped",
 ]
-PlanKind = Literal["deploy", "recover", "restore"]
+PlanKind = Literal["deploy", "recover", "restore", "move"]
 CheckpointState = Literal["started", "acknowledged", "completed", "failed"]
 S = TypeVar("S")
 
@@ -76,9 +76,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     `assignment` names the partitions that are to run; failed ones that no wave has restored yet are not in
     it. With `rollback` all of them go back to cp(`checkpoint`), without it only those in `restore`, which
-    replay from their ancestors. `buffering`: outputs for partitions that do not follow are kept until the
-    next global checkpoint (adaptive buffering). `deployed`: generation of the plan that deployed the topology
-    (this one, if that is its kind); 0 from versions that did not say so."""
+    replay from their ancestors; what else changes its node takes its state with it. A plan of kind `move`
+    puts nothing back: `restore` then names what it moves. `buffering`: outputs for partitions that do not
+    follow are kept until the next global checkpoint (adaptive buffering). `deployed`: generation of the plan
+    that deployed the topology (this one, if that is its kind); 0 from versions that did not say so."""
 
     generation: int
     kind: PlanKind
@@ -92,6 +93,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     buffering: bool = False
     deployed: int = 0
     reason: str = ""
+
+    @property
+    def put_back(self) -> list[str]:
+        """Partitions that start again from the checkpoint; with `rollback`, and to restore, all do."""
+        return [] if self.kind == "move" else self.restore
 
 
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="driver"):

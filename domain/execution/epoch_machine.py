@@ -10,7 +10,7 @@ dictionaries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,8 @@ from domain.execution.instructions import (
     EpochsPlanned,
     Event,
     GiveUp,
+    HandedOver,
+    HandOver,
     Instruction,
     JobEnded,
     JobFailed,
@@ -127,9 +129,12 @@ class EpochMachine:
         self._reported_at = 0.0
         self._news = TurnBegun(at=at, plan=None)
         self._running: Running | None = None
+        # The plan whose moves are under way.
+        self._moving: Plan | None = None
         self._worked = False
         self._handlers: dict[type, Callable[[Any], list[Instruction]]] = {
             TurnBegun: self._turn,
+            HandedOver: self._handed_over,
             TasksPlaced: self._placed,
             EpochsPlanned: self._planned,
             JobEnded: self._job_ended,
@@ -180,10 +185,38 @@ class EpochMachine:
     def _follow(self, news: TurnBegun) -> list[Instruction]:
         """Go over to the newest plan when that can be done, and place tasks by the one in force."""
         plan = self._as_recorded() if self.refused else self._due(news)
-        done = self._adopt(plan, news) if plan is not None else []
+        done: list[Instruction] = []
+        if plan is not None:
+            known = plan.generation <= self.generation
+            moves = {} if known else self.tracker.moves(plan, placed=self.plan is not None)
+            if moves:
+                self._moving = plan
+                return [self._hand_over(plan, moves)]
+            done = self._adopt(plan, news)
         return (
             [*done, PlaceTasks(self.plan)] if self.plan is not None else [*done, *self._plan_epochs(news.at)]
         )
+
+    def _hand_over(self, plan: Plan, moves: dict[str, str]) -> HandOver:
+        """No epoch runs meanwhile, so the state that arrives is the newest there is."""
+        self._jobs += 1
+        return HandOver(
+            plan=plan,
+            sources=moves,
+            epochs={partition: self.tracker.progress[partition] for partition in moves},
+            since=self.tracker.checkpoint,
+            attempt=self._attempt(),
+        )
+
+    def _handed_over(self, event: HandedOver) -> list[Instruction]:
+        """What could not be handed over starts from the checkpoint on its new node."""
+        plan = self._moving
+        assert plan is not None  # noqa: S101 - what is answered was asked for
+        self._moving = None
+        done = self._adopt(plan, self._news, event.partitions)
+        if event.partitions:
+            done.append(Note("state handed over", {"partitions": len(event.partitions)}))
+        return [*done, PlaceTasks(plan)]
 
     def _due(self, news: TurnBegun) -> Plan | None:
         answering = self.plan is not None and self.tracker.answering()
@@ -196,11 +229,12 @@ class EpochMachine:
             return None
         return Plan(generation=self.generation, kind="recover", assignment=dict(self.tracker.homes))
 
-    def _adopt(self, plan: Plan, news: TurnBegun) -> list[Instruction]:
+    def _adopt(self, plan: Plan, news: TurnBegun, carried: Collection[str] = ()) -> list[Instruction]:
+        """carried: partitions whose state is on the nodes of the plan already."""
         known = plan.generation <= self.generation
         self._adoption.adopted()
         self.plan = plan
-        self.tracker.adopt(plan, refresh=not known)
+        self.tracker.adopt(plan, refresh=not known, carried=carried)
         done: list[Instruction] = []
         if not known:
             self.generation, self.recorded = plan.generation, self.tracker.position
@@ -304,8 +338,11 @@ class EpochMachine:
             keep=[self.checkpoints.latest] if self._trim else [],
             buffering=tracker.buffering,
             drop_buffers=self._drop_buffers,
-            attempt=0 if self.topology.deterministic else self._life * JOBS_A_LIFE + self._jobs,
+            attempt=self._attempt(),
         )
+
+    def _attempt(self) -> int:
+        return 0 if self.topology.deterministic else self._life * JOBS_A_LIFE + self._jobs
 
     def _job_failed(self, event: JobFailed) -> list[Instruction]:
         """A job is repeatable, so it is tried again, after a pause that grows."""

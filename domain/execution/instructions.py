@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,14 @@ class TasksPlaced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOver:
+    """The state of these partitions is on their new nodes; of the others it could not be brought there."""
+
+    at: float
+    partitions: Collection[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochsPlanned:
     """The epoch log names the epochs up to `head`; final: no epoch follows. next_due: when one does."""
 
@@ -72,7 +80,7 @@ class JobFailed:
     error: str
     cancelled: bool
     placing: bool = False
-    """It was the job that pins tasks."""
+    """It was a job that pins tasks or hands state over: no epoch was to run in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +100,14 @@ class CheckpointPointed:
 
 
 Event = (
-    TurnBegun | TasksPlaced | EpochsPlanned | JobEnded | JobFailed | AcknowledgementsRead | CheckpointPointed
+    TurnBegun
+    | HandedOver
+    | TasksPlaced
+    | EpochsPlanned
+    | JobEnded
+    | JobFailed
+    | AcknowledgementsRead
+    | CheckpointPointed
 )
 
 
@@ -102,6 +117,23 @@ Event = (
 @dataclass(frozen=True, slots=True)
 class StartInput:
     """The first epoch begins now, unless the input has been started before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOver:
+    """Bring the state of partitions that run to the nodes that `plan` gives them. Answered by `HandedOver`
+    or `JobFailed`.
+
+    sources: partition -> node that has its state now. epochs: partition -> epoch of that state. since: the
+    checkpoint that the new node starts from; it gets the states after that from the old node. attempt: as
+    in `RunJob`.
+    """
+
+    plan: Plan
+    sources: Mapping[str, str]
+    epochs: Mapping[str, int]
+    since: int
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +305,7 @@ class MakeWay:
 
 Instruction = (
     StartInput
+    | HandOver
     | RecordPlan
     | RecordPosition
     | PointTo

@@ -70,6 +70,16 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 0
 
 
+class Handover(msgspec.Struct, frozen=True, kw_only=True):
+    """State that goes from node to node: `sources` maps each partition to the slot that has it; the layout
+    says where it goes. epochs, since, attempt: see `domain.execution.instructions.HandOver`."""
+
+    sources: dict[str, int]
+    epochs: dict[str, int]
+    since: int
+    attempt: int = 0
+
+
 class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a partition in this job. `error` says why it did not reach the last epoch; `missing`:
     because its node does not have the state it should start from."""

@@ -91,15 +91,31 @@ class ProgressTracker:
         whole = plan.rollback or plan.kind == "restore"
         return min(plan.checkpoint, self.checkpoint) if whole else self.checkpoint
 
-    def adopt(self, plan: Plan, *, refresh: bool = True) -> None:
-        """Apply a plan. `refresh`: False for a plan applied before the driver was restarted."""
+    def moves(self, plan: Plan, *, placed: bool) -> dict[str, str]:
+        """Partition -> node that has its state, of those that the plan takes from one node to another as
+        they are. placed: False for a driver that has not looked yet which partitions are absent."""
+        if plan.rollback or plan.kind == "restore":
+            return {}
+        without = self.restore.keys() | set(plan.put_back)
+        return {
+            partition: self.homes[partition]
+            for partition, node in plan.assignment.items()
+            if self.homes.get(partition, node) != node
+            and partition not in without
+            and not (placed and partition in self.absent)
+        }
+
+    def adopt(self, plan: Plan, *, refresh: bool = True, carried: Collection[str] = ()) -> None:
+        """Apply a plan. `refresh`: False for a plan applied before the driver was restarted. carried: those
+        whose state is on their new node; they go on from where they are."""
         self.buffering = plan.buffering
         self.buffers_kept = self.buffers_kept or plan.buffering
         if not refresh:
             return
-        # A partition that moves has no state to trust on the new node, whether the plan says so or not: an
-        # earlier plan that moved it may have been superseded before a driver applied it.
+        # A partition that moves has no other state to trust on the new node, whether the plan says so or not:
+        # an earlier plan that moved it may have been superseded before a driver applied it.
         moved = {p for p, node in plan.assignment.items() if self.homes.get(p) != node}
+        moved.difference_update(carried)
         self.homes = dict(plan.assignment)
         if plan.rollback or plan.kind == "restore":
             self.checkpoint = self.origin(plan)
@@ -107,7 +123,9 @@ class ProgressTracker:
         else:
             # An unassigned partition will start there, too: what it will need is buffered from now on.
             unassigned = {p for p in self.topology.partitions if p not in plan.assignment}
-            self.put_back(moved.union(plan.restore, unassigned), self.checkpoint)
+            self.put_back(moved.union(plan.put_back, unassigned), self.checkpoint)
+            # What these had buffered stays behind.
+            self.coverage.forget(carried)
 
     def put_back(self, partitions: Collection[str], checkpoint: int) -> None:
         """These start again from cp(P_k); what they had buffered is void."""

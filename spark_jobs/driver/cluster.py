@@ -15,10 +15,11 @@ from pyspark import SparkConf, SparkContext
 from pyspark.core.rdd import RDD
 from pyspark.serializers import CPickleSerializer
 
-from domain.execution.job import Job, Layout, TaskReport, decode_report
+from domain.execution.job import Handover, Job, Layout, TaskReport, decode_report
 from host.java import class_archive_options
 from spark_jobs.driver.warming import Warming
 from spark_jobs.driver.watch import JobWatch
+from spark_jobs.executor.handover import RECEIVE, SEND, HandoverTask
 from spark_jobs.executor.level_context import Message
 from spark_jobs.executor.task import REPORT, LevelTask
 from spark_jobs.executor_resource import application_conf
@@ -193,6 +194,12 @@ class Cluster:
             return self.exchange(
                 [LevelTask(level, layout_bytes, job_bytes) for level in range(layout.level_count)]
             )
+
+    def hand_over(self, layout: Layout, handover: Handover, obsolete: Callable[[], bool]) -> list[TaskReport]:
+        """Bring state from node to node; `layout` names the old nodes, too. `obsolete`: as for `run`."""
+        encoded = msgspec.json.encode(layout), msgspec.json.encode(handover)
+        with self._watch.over(obsolete):
+            return self.exchange([HandoverTask(stage, *encoded) for stage in (SEND, RECEIVE)])
 
     def exchange(self, stages: list[Any]) -> list[TaskReport]:
         """One job: a stage per function, one task per slot and stage."""

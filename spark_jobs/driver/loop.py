@@ -20,6 +20,8 @@ from domain.execution.instructions import (
     EpochsPlanned,
     Event,
     GiveUp,
+    HandedOver,
+    HandOver,
     Instruction,
     JobEnded,
     JobFailed,
@@ -115,6 +117,7 @@ class EpochLoop:
         self._status = Status(topology.name, coordination, send, clock)
         self._carriers: Mapping[type, Callable[[Any], Event | None]] = {
             StartInput: self._start_input,
+            HandOver: self._hand_over,
             RecordPlan: self._record_plan,
             RecordPosition: self._record_position,
             PointTo: self._point_to,
@@ -205,6 +208,16 @@ class EpochLoop:
 
     def _look_again(self, instruction: LookAgain) -> None:
         self.placement.look_again()
+
+    def _hand_over(self, instruction: HandOver) -> Event:
+        try:
+            done = self.placement.hand_over(instruction, self.planner.options)
+        except JobCancelledError as error:  # a node went away meanwhile: look again
+            return self._failed(error, placing=True)
+        except Exception as error:  # then all of it is restored from the checkpoint
+            log.warning("no state handed over", error=str(error))
+            done = set()
+        return HandedOver(at=self.clock(), partitions=done)
 
     def _place_tasks(self, instruction: PlaceTasks) -> Event:
         try:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from domain.execution.job import Layout, operator_levels
+import structlog
+
+from domain.execution.instructions import HandOver
+from domain.execution.job import Handover, Layout, operator_levels
 from domain.messages import Plan
 from domain.topology import Topology
 from spark_jobs.driver.cluster import Cluster, Executor
 from spark_jobs.driver.topology_channel import TopologyChannel
 
+log = structlog.get_logger()
 SMOOTHING = 0.3
 
 
@@ -73,37 +77,71 @@ class TaskPlacement:
         gone = self._coordination.gone_addresses()
         return frozenset(one for one in executors if one.host not in gone) if gone else executors
 
+    def hand_over(self, told: HandOver, readers: Mapping[str, dict[str, Any]]) -> set[str]:
+        """Bring the state of partitions to the nodes that a plan gives them; returns those for which that
+        was done. Tasks are pinned to their old and new nodes, until `follow` pins them again."""
+        layout, slot = self._pin(told.plan, readers, also=told.sources.values())
+        self._executors = None
+        if layout is None:
+            return set()
+        here = {p for p, node in told.sources.items() if node in slot and p in layout.slots}
+        if not here:
+            return set()
+        handover = Handover(
+            sources={partition: slot[told.sources[partition]] for partition in sorted(here)},
+            epochs={partition: told.epochs[partition] for partition in here},
+            since=told.since,
+            attempt=told.attempt,
+        )
+        reports = self._cluster.hand_over(layout, handover, lambda: self.disturbed() or self.forsaken())
+        received = {p: one.error for report in reports for p, one in report.partitions.items()}
+        for partition, error in sorted(received.items()):
+            if error:
+                log.warning("state not handed over", partition=partition, error=error)
+        return {partition for partition, error in received.items() if not error}
+
     def follow(self, plan: Plan, readers: Mapping[str, dict[str, Any]]) -> set[str] | None:
         """Pin again if executors of the plan's nodes came or went; returns the partitions that are absent
         then, or None if nothing has changed. `readers`: options of the source operators."""
-        names = sorted(set(plan.assignment.values()))
-        homes = {self._coordination.addresses.get(name): name for name in names}
-        executors = frozenset(one for one in self._present(self._cluster.executors()) if one.host in homes)
+        executors = self._present_of(plan.assignment.values())
         if executors == self._executors:
             return None
-        self._executors = self._pinned = executors
-        nodes = sorted({homes[executor.host] for executor in executors})
+        self._executors = executors
+        self.layout, _ = self._pin(plan, readers)
+        placed = self.layout.slots if self.layout is not None else {}
+        return {partition for partition in self.topology.partitions if partition not in placed}
+
+    def _present_of(self, names: Iterable[str]) -> frozenset[Executor]:
+        hosts = {self._coordination.addresses.get(name) for name in names}
+        return frozenset(one for one in self._present(self._cluster.executors()) if one.host in hosts)
+
+    def _pin(
+        self, plan: Plan, readers: Mapping[str, dict[str, Any]], *, also: Iterable[str] = ()
+    ) -> tuple[Layout | None, dict[str, int]]:
+        """Pin tasks to those nodes of a plan, and to those of `also`, that can be reached. Returns where
+        partitions are then, None if no node can be reached, and the slot of each node."""
+        names = sorted({*plan.assignment.values(), *also})
+        homes = {self._coordination.addresses.get(name): name for name in names}
+        self._pinned = self._present_of(names)
+        nodes = sorted({homes[executor.host] for executor in self._pinned})
         slot = {name: index for index, name in enumerate(nodes)}
-        slots = {p: slot[node] for p, node in plan.assignment.items() if node in slot}
-        absent = {partition for partition in self.topology.partitions if partition not in slots}
         if not nodes:
-            self.layout = None
-            return absent
+            return None, slot
         started = self._clock()
         self._cluster.pin(
             [self._coordination.addresses[name] for name in nodes],
             lambda: self.disturbed() or self.forsaken(),
         )
         self.pin_seconds += SMOOTHING * (self._clock() - started - self.pin_seconds)
-        self.layout = Layout(
+        layout = Layout(
             spec=self.topology.spec,
             generation=plan.generation,
             nodes=nodes,
-            slots=slots,
+            slots={p: slot[node] for p, node in plan.assignment.items() if node in slot},
             levels=operator_levels(self.topology, plan.assignment),
             outputs=self._outputs,
             checkpoints=self._checkpoint_url,
             readers=dict(readers),
             operator_modules=self._modules,
         )
-        return absent
+        return layout, slot

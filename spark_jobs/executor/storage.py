@@ -18,7 +18,7 @@ from spark_jobs.executor.restore import restore_partition
 from spark_jobs.sinks.parquet import write_epoch
 from spark_jobs.sources.registry import reader_create
 from spark_jobs.state.snapshot import leave_snapshot
-from spark_jobs.state.store import Manifest, StateStore
+from spark_jobs.state.store import Manifest, StateStore, StateVersion
 from spark_jobs.state.tables import StateTables
 
 
@@ -30,6 +30,10 @@ class PartitionStore(Protocol):
     def open(self, manifest: Manifest) -> StateTables: ...
 
     def commit(self, state: StateTables, *, epoch: int, generation: int) -> Manifest: ...
+
+    def versions(self, *, after: int, last: int) -> Iterable[StateVersion]: ...
+
+    def receive(self, version: StateVersion) -> None: ...
 
     def trim(self, *, below: int, keep: Iterable[int] = ()) -> None: ...
 

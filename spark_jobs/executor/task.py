@@ -27,7 +27,8 @@ REPORT = -1
 """The level in a message that holds an encoded `TaskReport`."""
 
 
-def _message(report: TaskReport) -> tuple[int, Message]:
+def report_message(report: TaskReport) -> tuple[int, Message]:
+    """A report as a record of the exchange; it travels to the driver with the last stage."""
     return report.slot, (REPORT, 0, [], "", 0, msgspec.json.encode(report))
 
 
@@ -68,7 +69,7 @@ class Level(LevelContext):
             replaying += time.perf_counter() - started if number else 0.0
         for partition in mine:
             self._keep_house(partition, reports)
-        yield _message(
+        yield report_message(
             TaskReport(
                 slot=self.slot,
                 level=self.level,
@@ -126,7 +127,7 @@ class LevelTask:
             # Drain the input all the same, so that Spark sees the task end in order.
             for _ in records:
                 pass
-            yield _message(TaskReport(slot=slot, level=self.level, node=actual, misplaced=True))
+            yield report_message(TaskReport(slot=slot, level=self.level, node=actual, misplaced=True))
             return
         level = self.level_class(self.level, slot, self.layout, self.job)
         for _, message in records:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -35,6 +35,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def bytes(self) -> int:
         return sum(entry.bytes for entry in self.files())
+
+
+class StateVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A manifest and the content of those of its files that the receiver does not have, by name."""
+
+    manifest: Manifest
+    files: dict[str, bytes]
 
 
 class StateMissingError(LookupError):
@@ -143,6 +150,26 @@ class StateStore:
         if self.attempt:
             older = [one for one in self._attempts().get(manifest.epoch, ()) if one < self.attempt]
             self._forget(manifest.epoch, older)
+
+    def versions(self, *, after: int, last: int) -> Iterator[StateVersion]:
+        """The states of the epochs after+1..last, for a store that has the state of `after`. Raises
+        `StateMissingError` if one of them is not here."""
+        sent = {entry.name for entry in self.manifest(after).files()}
+        for epoch in range(after + 1, last + 1):
+            manifest = self.manifest(epoch)
+            new = {entry.name for entry in manifest.files()} - sent
+            sent |= new
+            files = {name: (self.directory / name).read_bytes() for name in sorted(new)}
+            yield StateVersion(manifest=manifest, files=files)
+
+    def receive(self, version: StateVersion) -> None:
+        """Take over a state that another node has sent; repeatable."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for name, content in version.files.items():
+            temporary = self.directory / f".{name}.{os.getpid()}"
+            temporary.write_bytes(content)
+            temporary.rename(self.directory / name)
+        self.install(version.manifest)
 
     def rollback(self, epoch: int) -> None:
         """Forget everything after `epoch` but later attempts, if this one was given up and does not know."""

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from hypothesis import HealthCheck, Phase, settings
 
 from domain.execution.checkpoints import Checkpoints, complete_checkpoints
-from domain.execution.job import Job, Layout, TaskReport
+from domain.execution.job import Handover, Job, Layout, TaskReport
 from domain.messages import (
     CheckpointAck,
     Control,
@@ -37,6 +37,7 @@ from spark_jobs.driver.epoch_planner import EpochPlanner
 from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.driver.retention import Retention
 from spark_jobs.driver.watch import JobCancelledError
+from spark_jobs.executor.handover import RECEIVE, SEND, HandoverTask
 from spark_jobs.executor.task import REPORT, LevelTask
 from spark_jobs.operators.catalogue import catalogue
 
@@ -123,6 +124,9 @@ class World:
     count: int = 0
     jobs: int = 0
     unheard: int = 0
+    handed_over: int = 0
+    # Plans that move what runs are made, too.
+    moving: bool = False
     failing: bool = True
     applied: int = 0
     reported: list[DriverStatus] = field(default_factory=list)
@@ -243,7 +247,7 @@ class PlayedCluster:
         self.ended: set[str] = set()
         self.lives: dict[str, int] = {}
         # Tasks of a job that was ended early: they may still run, and the driver does not hear of them.
-        self.leftover: list[tuple[LevelTask, int, str, list[Any]]] = []
+        self.leftover: list[tuple[Any, int, str, list[Any]]] = []
 
     def executors(self) -> frozenset[Executor]:
         """A node whose executor was given up has another once it is back."""
@@ -265,19 +269,30 @@ class PlayedCluster:
         self.pinned = addresses
 
     def run(self, layout: Layout, job: Job, obsolete: Callable[[], bool]) -> list[TaskReport]:
+        self.world.jobs += 1
+        encoded = msgspec.json.encode(layout), msgspec.json.encode(job)
+        stages = [LevelTask(level, *encoded) for level in range(layout.level_count)]
+        return self._exchange(layout, stages, obsolete)
+
+    def hand_over(self, layout: Layout, handover: Handover, obsolete: Callable[[], bool]) -> list[TaskReport]:
+        encoded = msgspec.json.encode(layout), msgspec.json.encode(handover)
+        stages = [HandoverTask(stage, *encoded) for stage in (SEND, RECEIVE)]
+        reports = self._exchange(layout, stages, obsolete)
+        received = [one for report in reports for one in report.partitions.values()]
+        self.world.handed_over += sum(not one.error for one in received)
+        return reports
+
+    def _exchange(self, layout: Layout, stages: list[Any], obsolete: Callable[[], bool]) -> list[TaskReport]:
         world = self.world
-        world.jobs += 1
-        layout_bytes, job_bytes = msgspec.json.encode(layout), msgspec.json.encode(job)
         records: dict[int, list[Any]] = {slot: [] for slot in range(len(layout.nodes))}
         leftover, self.leftover = self.leftover, []
-        disturbed_at = world.random.randrange(layout.level_count) if leftover else -1
-        for level in range(layout.level_count):
+        disturbed_at = world.random.randrange(len(stages)) if leftover else -1
+        for level, task in enumerate(stages):
             for one in leftover if level == disturbed_at else ():
                 self._run_unheard(*one)
             out: dict[int, list[Any]] = {slot: [] for slot in records}
             for slot, node in enumerate(layout.nodes):
                 self._fail(layout)
-                task = LevelTask(level, layout_bytes, job_bytes)
                 stuck = node in world.frozen
                 assert obsolete() or not stuck, "a job waits for a node that is gone"
                 if stuck or (obsolete() and world.random.random() < 0.5):
@@ -299,13 +314,13 @@ class PlayedCluster:
         lost = {node for node in sorted(dead) if self.world.random.random() < 0.5}
         return [message for node, message in sent if node not in lost]
 
-    def _task(self, task: LevelTask, slot: int, node: str, messages: list[Any]) -> Iterator[Any]:
+    def _task(self, task: Any, slot: int, node: str, messages: list[Any]) -> Iterator[Any]:
         runs_on = node if node in self.world.nodes else "elsewhere"
         os.environ["NODE_ID"] = runs_on
         os.environ["NODE_HOME"] = str(self.world.root / "nodes" / runs_on)
         return task(slot, iter([(slot, None), *((slot, message) for message in messages)]))
 
-    def _run_unheard(self, task: LevelTask, slot: int, node: str, messages: list[Any]) -> None:
+    def _run_unheard(self, task: Any, slot: int, node: str, messages: list[Any]) -> None:
         if node not in self.world.nodes:
             return
         with suppress(Exception):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from domain.execution.epoch_machine import Recorded
@@ -65,6 +65,11 @@ class MemoryManifest:
     bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryVersion:
+    manifest: MemoryManifest
+
+
 class MemoryStore:
     """`spark_jobs.state.store.StateStore` of one partition without files."""
 
@@ -72,14 +77,14 @@ class MemoryStore:
         self, partition: str, kept: Kept, attempt: int, history: History, step: Callable[[], None]
     ) -> None:
         self.partition, self.attempt, self.history, self.step = partition, attempt, history, step
-        self.versions = kept.states.setdefault(partition, {})
+        self._kept = kept.states.setdefault(partition, {})
         # What a source partition read in each epoch.
         self.reads: dict[int, Applied] = {}
 
     def manifest(self, epoch: int) -> MemoryManifest:
         if epoch == 0:
             return MemoryManifest(0, 0)
-        attempts = self.versions.get(epoch)
+        attempts = self._kept.get(epoch)
         newest = max(attempts, default=0) if attempts and self.attempt else self.attempt
         if not attempts or newest not in attempts:
             raise StateMissingError(f"no state of epoch {epoch} of {self.partition}")
@@ -97,24 +102,33 @@ class MemoryStore:
         return MemoryManifest(epoch, state.digest)
 
     def install(self, epoch: int, digest: Digest) -> None:
-        attempts = self.versions.setdefault(epoch, {})
+        attempts = self._kept.setdefault(epoch, {})
         attempts[self.attempt] = digest
         for older in [one for one in attempts if one < self.attempt]:
             del attempts[older]
 
+    def versions(self, *, after: int, last: int) -> Iterator[MemoryVersion]:
+        self.manifest(after)
+        for epoch in range(after + 1, last + 1):
+            yield MemoryVersion(self.manifest(epoch))
+
+    def receive(self, version: MemoryVersion) -> None:
+        self.step()
+        self.install(version.manifest.epoch, version.manifest.digest)
+
     def rollback(self, epoch: int) -> None:
-        for later in [e for e in self.versions if e > epoch]:
-            attempts = self.versions[later]
+        for later in [e for e in self._kept if e > epoch]:
+            attempts = self._kept[later]
             for one in [one for one in attempts if not self.attempt or one <= self.attempt]:
                 del attempts[one]
             if not attempts:
-                del self.versions[later]
+                del self._kept[later]
 
     def trim(self, *, below: int, keep: Iterable[int] = ()) -> None:
         self.step()
         kept = set(keep)
-        for epoch in [e for e in self.versions if e < below and e not in kept]:
-            del self.versions[epoch]
+        for epoch in [e for e in self._kept if e < below and e not in kept]:
+            del self._kept[epoch]
 
 
 class MemoryLog:

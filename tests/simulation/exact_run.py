@@ -22,6 +22,8 @@ from domain.execution.instructions import (
     EpochsPlanned,
     Event,
     GiveUp,
+    HandedOver,
+    HandOver,
     Instruction,
     JobEnded,
     JobFailed,
@@ -43,6 +45,7 @@ from domain.execution.progress import ProgressTracker
 from domain.messages import DriverState, LatestCheckpoint, Plan
 from domain.topology import Topology
 from tests.simulation.exact_disk import Disk, Kept, Outside
+from tests.simulation.exact_handover import hand_over
 from tests.simulation.exact_job import MemoryJob
 from tests.simulation.exact_symbols import ContradictionError
 
@@ -79,10 +82,12 @@ class ExactRun:
         self.refused = 0
         self.restorable: list[int] = []
         self.replayed = 0
+        self.handed_over = 0
         self.now = 1000.0
         self.interval = rng.choice([1.0, 3.0])
         self._present = 0
         self._carriers: Mapping[type, Callable[[Any], Event | None]] = {
+            HandOver: self._hand_over,
             RecordPlan: self._record_plan,
             RecordPosition: self._record_position,
             PointTo: self._point_to,
@@ -184,6 +189,16 @@ class ExactRun:
         if accepted:
             self.outside.latest = instruction.latest
         return CheckpointPointed(at=self.now, accepted=accepted)
+
+    def _hand_over(self, instruction: HandOver) -> Event:
+        if self.flaws and self.rng.random() < 0.02:
+            return JobFailed(at=self.now, error="a node went away", cancelled=True, placing=True)
+        done = {p for p in sorted(instruction.sources) if hand_over(self, instruction, p)}
+        if self.flaws and self.rng.random() < 0.02:
+            # Some states are there, but the driver does not get to know.
+            return JobFailed(at=self.now, error="a node went away", cancelled=True, placing=True)
+        self.handed_over += len(done)
+        return HandedOver(at=self._pass(0.1), partitions=done)
 
     def _place_tasks(self, instruction: PlaceTasks) -> Event:
         if self.flaws and self.rng.random() < 0.01:

@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Literal
 
 import pytest
@@ -20,9 +21,10 @@ from domain.execution.partition import PartitionRuntime
 from domain.execution.progress import ProgressTracker
 from domain.planning.placement import Placer
 from spark_jobs.driver.epoch_planner import EpochPlanner
+from spark_jobs.executor import handover
 from spark_jobs.executor.partition_run import PartitionRun
 
-Where = Literal["runs", "ends", "incidents", "engine"]
+Where = Literal["runs", "moves", "ends", "incidents", "engine"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Fault:
     besides: another fault, without which this one does no harm."""
 
     name: str
-    owner: type
+    owner: type | ModuleType
     method: str
     right: str
     wrong: str
@@ -168,8 +170,8 @@ FAULTS = (
         "what a plan moves is restored only if the plan says so",
         ProgressTracker,
         "adopt",
-        "self.put_back(moved.union(plan.restore, unassigned), self.checkpoint)",
-        "self.put_back(unassigned.union(plan.restore), self.checkpoint)",
+        "self.put_back(moved.union(plan.put_back, unassigned), self.checkpoint)",
+        "self.put_back(unassigned.union(plan.put_back), self.checkpoint)",
     ),
     Fault(
         "the durable commit of a start without the state is dropped",
@@ -257,5 +259,29 @@ FAULTS = (
         "self._drop_buffers = self._drop_buffers or self.tracker.buffers_kept",
         "pass",
         "incidents",
+    ),
+    Fault(
+        "state is taken to be where it could not be brought",
+        EpochMachine,
+        "_handed_over",
+        "self._adopt(plan, self._news, event.partitions)",
+        "self._adopt(plan, self._news, plan.assignment.keys())",
+        "moves",
+    ),
+    Fault(
+        "only the newest state of a partition is handed over",
+        handover,
+        "receive_state",
+        "range(since + 1, last + 1)",
+        "range(last, last + 1)",
+        "moves",
+    ),
+    Fault(
+        "a new node keeps what it has of an undone history",
+        handover,
+        "receive_state",
+        "storage.restore(since)",
+        "pass",
+        "moves",
     ),
 )

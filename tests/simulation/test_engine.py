@@ -19,6 +19,7 @@ from tests.simulation.engine_world import World, drive, pipeline, schedules, wri
 LIMIT = 700
 NODES = 3
 SCHEDULES = 70
+MOVES = 12
 Rows = list[tuple[object, ...]]
 
 
@@ -46,6 +47,9 @@ def coordinate(world: World) -> None:
     assert world.plan is not None
     if world.frozen and world.random.random() < 0.4:
         world.thaw()
+    if world.moving and world.failing and world.random.random() < 0.5:
+        move(world)
+        return
     if world.random.random() < 0.3:
         wave(world)
         return
@@ -63,6 +67,26 @@ def coordinate(world: World) -> None:
         rollback=True,
         checkpoint=world.latest.checkpoint if world.latest else 0,
         restore=[p for p, node in world.plan.assignment.items() if node in replacement],
+    )
+
+
+def move(world: World) -> None:
+    """What runs changes its nodes; what the plan before was to restore, and may not have, is restored."""
+    plan = world.plan
+    assert plan is not None
+    unapplied = world.applied < plan.generation
+    if world.random.random() < 0.5:
+        world.join()
+    running = sorted(p for p, node in plan.assignment.items() if node in world.nodes)
+    moved = world.random.sample(running, world.random.randint(0, len(running)))
+    world.plan = Plan(
+        generation=plan.generation + 1,
+        kind="recover" if unapplied else "move",
+        assignment={**plan.assignment, **{p: world.random.choice(sorted(world.nodes)) for p in moved}},
+        rollback=unapplied and plan.rollback,
+        checkpoint=world.latest.checkpoint if world.latest else 0,
+        restore=plan.put_back if unapplied else moved,
+        buffering=unapplied and plan.buffering,
     )
 
 
@@ -144,3 +168,33 @@ def test_every_schedule_ends_with_the_rows_of_a_clean_run(
     world = new_world(tmp_path_factory.mktemp("world"), seed)
     world.freezing = freezing
     survive(world, expected)
+
+
+@schedules(MOVES)
+@given(seed=st.integers(0, 2**32))
+def test_state_moves_with_its_partition(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    expected: Rows,
+    seed: int,
+) -> None:
+    """Files are written on the new node; nodes and the driver die meanwhile."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    world = new_world(tmp_path_factory.mktemp("world"), seed)
+    world.moving = True
+    survive(world, expected)
+
+
+def test_state_is_handed_over(tmp_path: Path, expected: Rows) -> None:
+    """Without a failure every partition goes on from where it was."""
+    world = new_world(tmp_path, seed=1)
+    world.failing = False
+    for _ in range(4):
+        drive(world, steps=100)
+        assert world.plan is not None
+        names = [world.join() for _ in range(NODES)]
+        assignment = {p: names[i % NODES] for i, p in enumerate(world.topology.partitions)}
+        plan = world.plan
+        world.plan = Plan(generation=plan.generation + 1, kind="move", assignment=assignment)
+    survive(world, expected)
+    assert world.handed_over == 4 * len(world.topology.partitions)

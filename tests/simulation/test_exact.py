@@ -54,6 +54,7 @@ def topology(deterministic: bool = True, catch_up_epochs: int = 8) -> Topology:
 
 # Schedules of each kind that the tests run by default.
 RUNS = 300
+MOVES = 150
 ENDS = 60
 WORLDS = 60
 # Epochs of a bounded input.
@@ -61,10 +62,13 @@ LIMIT = 8
 
 
 class Chaos:
-    """Random kills, plans and restarts of one run."""
+    """Random kills, plans and restarts of one run; `moves`: and plans that move what runs."""
 
-    def __init__(self, seed: int, *, deterministic: bool = True, limit: int | None = None) -> None:
+    def __init__(
+        self, seed: int, *, deterministic: bool = True, limit: int | None = None, moves: bool = False
+    ) -> None:
         self.rng = random.Random(seed)
+        self.moves = random.Random(f"moves-{seed}") if moves else None
         self.graph = topology(deterministic, self.rng.choice([1, 2, 4, 8]))
         self.disks = {f"n{i}": Disk() for i in range(4)}
         self.count = 4
@@ -97,6 +101,9 @@ class Chaos:
         """A plan for some of the failed partitions on random nodes; for all of them at the end."""
         plan = self.run.plan
         down = [p for p in self.graph.partitions if plan.assignment.get(p) not in self.disks]
+        if self.moves is not None and not self.calm and self.moves.random() < 0.2:
+            self.move(plan, self.moves)
+            return
         if not down or (not self.calm and self.rng.random() < 0.6):
             return
         chosen = down if self.calm else self.rng.sample(down, self.rng.randint(1, len(down)))
@@ -117,6 +124,23 @@ class Chaos:
             checkpoint=self.run.latest[0],
             restore=[*chosen, *unapplied],
             buffering=self.rng.random() < 0.7,
+        )
+
+    def move(self, plan: Plan, dice: random.Random) -> None:
+        """A plan that moves some partitions, whatever became of the one before."""
+        running = sorted(p for p, node in plan.assignment.items() if node in self.disks)
+        moved = dice.sample(running, dice.randint(0, min(4, len(running))))
+        alive = [*sorted(self.disks), self.join()] if dice.random() < 0.3 else sorted(self.disks)
+        unapplied = plan.generation not in self.run.applied and plan.kind != "deploy"
+        self.run.plan = Plan(
+            generation=plan.generation + 1,
+            # What a plan that may never have been applied was to restore is restored by the next.
+            kind="recover" if unapplied else "move",
+            assignment={**plan.assignment, **{p: dice.choice(alive) for p in moved}},
+            rollback=unapplied and plan.rollback,
+            checkpoint=self.run.latest[0],
+            restore=plan.put_back if unapplied else moved,
+            buffering=unapplied and plan.buffering,
         )
 
     def go(self) -> None:
@@ -155,6 +179,35 @@ class Chaos:
 @given(st.integers(0, 2**32), st.booleans())
 def test_every_query_has_every_epoch_once(seed: int, deterministic: bool) -> None:
     Chaos(seed, deterministic=deterministic).go()
+
+
+@settings(max_examples=MOVES, deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_state_moves_while_everything_else_happens(seed: int, deterministic: bool) -> None:
+    Chaos(seed, deterministic=deterministic, moves=True).go()
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_what_moves_goes_on_from_where_it_was(deterministic: bool) -> None:
+    """Nothing is computed again: no partition is put back, and no epoch is late."""
+    chaos = Chaos(1, deterministic=deterministic)
+    run, chaos.calm = chaos.run, True
+    run.flaws = False
+    for _ in range(12):
+        run.turn()
+    run.plan = structs.replace(
+        run.plan,
+        generation=2,
+        kind="move",
+        assignment={partition: chaos.join() for partition in chaos.graph.partitions},
+        restore=list(chaos.graph.partitions),
+    )
+    for _ in range(6):
+        before = run.tracker.committed
+        run.turn()
+        assert run.tracker.committed == before + 1 == run.head, "the epoch that fell due was not run"
+    assert (run.generation, run.handed_over, run.replayed) == (2, len(chaos.graph.partitions), 0)
+    run.validate()
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -17,16 +17,18 @@ from tests.simulation import test_engine
 from tests.simulation.exact_world import ExactWorld
 from tests.simulation.incident_schedules import run_schedule
 from tests.simulation.seeded_faults import FAULTS, Fault, Where
-from tests.simulation.test_exact import ENDS, LIMIT, RUNS, WORLDS, Chaos
+from tests.simulation.test_exact import ENDS, LIMIT, MOVES, RUNS, WORLDS, Chaos
 
 SCHEDULES: dict[Where, int] = {
     "runs": RUNS,
+    "moves": MOVES,
     "ends": ENDS,
     "incidents": WORLDS,
     "engine": test_engine.SCHEDULES,
 }
 KINDS: dict[Where, str] = {
     "runs": "a run of a topology",
+    "moves": "a run with moves",
     "ends": "a run of a bounded input",
     "incidents": "with the coordinator",
     "engine": "the engine",
@@ -44,6 +46,8 @@ def run(where: Where, seed: int) -> None:
     """Run one schedule; raises an error if it finds a fault."""
     if where == "runs":
         Chaos(seed // 2, deterministic=seed % 2 == 0).go()
+    elif where == "moves":
+        Chaos(seed // 2, deterministic=seed % 2 == 0, moves=True).go()
     elif where == "ends":
         Chaos(seed // 2, deterministic=seed % 2 == 0, limit=LIMIT).go_to_the_end()
     elif where == "incidents":
