@@ -1,4 +1,5 @@
-"""What the detection worker runs besides tasks: the node watch and the ingestion of telemetry."""
+"""What workers run besides tasks: each one the watch that ends it when it is stalled, the detection worker
+also the node watch and the ingestion of telemetry."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from typing import Any, ClassVar
 
 import structlog
 from celery import bootsteps
+
+from workers.stall import EVERY, StallWatch
 
 log = structlog.get_logger(__name__)
 
@@ -17,8 +20,17 @@ class ForkingPoolError(RuntimeError):
     """The detection worker was started with a pool that forks, which kazoo's threads do not survive."""
 
 
+def _pool(worker: Any) -> str:
+    return getattr(worker.pool_cls, "__module__", "")
+
+
+def _runs_tasks_here(worker: Any) -> bool:
+    """Whether tasks run in the process of the worker itself, and not in forks of it."""
+    return _pool(worker).endswith((".thread", ".solo"))
+
+
 class _ThreadStep(bootsteps.StartStopStep):
-    """Runs one thread for as long as a worker that consumes the queue `detection` lives.
+    """Runs one thread for as long as the worker lives.
 
     It starts before the worker connects to Redis, so detection does not wait for a broker.
     """
@@ -29,19 +41,11 @@ class _ThreadStep(bootsteps.StartStopStep):
         super().__init__(worker, **options)
         self.thread: Any = None
 
-    def include_if(self, worker: Any) -> bool:
-        return QUEUE in worker.app.amqp.queues.consume_from
-
-    def make(self) -> threading.Thread:
+    def make(self, worker: Any) -> threading.Thread:
         raise NotImplementedError
 
     def start(self, worker: Any) -> None:
-        pool = getattr(worker.pool_cls, "__module__", "")
-        if not pool.endswith((".thread", ".solo")):
-            raise ForkingPoolError(
-                f"the worker of queue {QUEUE!r} runs with the pool {pool}: start it with `--pool threads`"
-            )
-        self.thread = self.make()
+        self.thread = self.make(worker)
         self.thread.start()
 
     def stop(self, worker: Any) -> None:
@@ -52,19 +56,52 @@ class _ThreadStep(bootsteps.StartStopStep):
     terminate = stop
 
 
-class DetectionStep(_ThreadStep):
+class StallStep(_ThreadStep):
+    """Only where the broker is Redis, and where the signals of tasks are sent in this process."""
+
+    name = "resurge.stall"
+    every: ClassVar[float] = EVERY
+
+    def include_if(self, worker: Any) -> bool:
+        url = worker.app.conf.broker_url or ""
+        return url.startswith(("redis://", "rediss://")) and _runs_tasks_here(worker)
+
+    def make(self, worker: Any) -> threading.Thread:
+        return StallWatch(
+            worker.app.amqp.queues.consume_from,
+            url=worker.app.conf.broker_url,
+            every=self.every,
+        )
+
+
+class _DetectionThreadStep(_ThreadStep):
+    """Only in a worker that consumes the queue `detection`."""
+
+    def include_if(self, worker: Any) -> bool:
+        return QUEUE in worker.app.amqp.queues.consume_from
+
+    def start(self, worker: Any) -> None:
+        if not _runs_tasks_here(worker):
+            raise ForkingPoolError(
+                f"the worker of queue {QUEUE!r} runs with the pool {_pool(worker)}: "
+                "start it with `--pool threads`"
+            )
+        super().start(worker)
+
+
+class DetectionStep(_DetectionThreadStep):
     name = "resurge.detection"
 
-    def make(self) -> threading.Thread:
+    def make(self, worker: Any) -> threading.Thread:
         from workers.detection import Watch
 
         return Watch()
 
 
-class IngestionStep(_ThreadStep):
+class IngestionStep(_DetectionThreadStep):
     name = "resurge.ingestion"
 
-    def make(self) -> threading.Thread:
+    def make(self, worker: Any) -> threading.Thread:
         from workers.ingestion import Ingestion
 
         return Ingestion()

@@ -1,4 +1,4 @@
-"""The Celery application: queues, beat schedule, and the detection worker's two threads.
+"""The Celery application: queues, beat schedule, and the threads of workers.
 
     celery -A workers.celery_app worker -Q detection --pool threads --concurrency 2 -n detection@%h
     celery -A workers.celery_app worker -Q recovery --pool threads --concurrency 4 -n recovery@%h
@@ -68,10 +68,10 @@ app.conf.update(
 )
 app.autodiscover_tasks(["workers", "controlplane.webhooks"], related_name="tasks", force=True)
 
-from workers.bootsteps import DetectionStep, IngestionStep  # noqa: E402  (needs a configured Django)
+from workers.bootsteps import DetectionStep, IngestionStep, StallStep  # noqa: E402  (needs a configured Django)
 
-app.steps["worker"].add(DetectionStep)
-app.steps["worker"].add(IngestionStep)
+for _step in (DetectionStep, IngestionStep, StallStep):
+    app.steps["worker"].add(_step)
 
 
 @worker_shutdown.connect

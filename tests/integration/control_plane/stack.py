@@ -44,6 +44,7 @@ class Stack:
         self.ports = choose(home / "run" / "ports.json", ("zookeeper", "redis"))
         self.database = home / "db" / "resurge.sqlite3"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.celery_app = "workers.celery_app"
         self.environment = {
             **{k: v for k, v in os.environ.items() if not k.startswith(("RESURGE_", "DJANGO_"))},
             "RESURGE_HOME": str(home),
@@ -70,7 +71,7 @@ class Stack:
         """Start a process by its role: zookeeper, redis, detection, recovery, webhooks, beat, launcher,
         node-N or driver-T."""
         kind, _, rest = name.partition("-")
-        celery = [sys.executable, "-m", "celery", "-A", "workers.celery_app"]
+        celery = [sys.executable, "-m", "celery", "-A", self.celery_app]
         quiet = ["--without-gossip", "--without-mingle", "-l", "INFO"]
         match kind:
             case "zookeeper":
