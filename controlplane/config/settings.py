@@ -236,7 +236,11 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
-CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+# A worker takes as many tasks as it has threads. If it counted unacknowledged messages instead (a multiplier
+# of 1), it would take none any more after Redis was away for its last acknowledgements: kombu keeps such
+# messages for ever, and because it then asks for no others, it does not notice that the connection is lost.
+CELERY_WORKER_PREFETCH_MULTIPLIER = 0
+CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {

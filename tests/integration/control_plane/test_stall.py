@@ -1,7 +1,8 @@
-"""On real processes: a worker that takes no tasks ends."""
+"""On real processes: a worker that takes no tasks ends, and one whose Redis was killed takes tasks again."""
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from celery import Celery
 from celery.signals import task_postrun, task_prerun, task_received, task_revoked
 
 from harness.eventually import eventually
-from supervision.readiness import tcp_answer
+from supervision.readiness import tcp_answer, tcp_open
 from tests.integration.control_plane.stack import Stack
 from workers.stall import StallWatch
 
@@ -105,6 +106,19 @@ def test_a_busy_worker_lives_while_tasks_wait(stack: Stack) -> None:
     released.touch()
     eventually((stack.home / "note").exists, "the task that waited", story=lambda: log_of(stack))
     assert stack.processes["webhooks"].poll() is None
+
+
+def test_a_worker_whose_last_acknowledgements_failed_takes_tasks_again(stack: Stack) -> None:
+    """All threads are busy when Redis is killed, and done before it is back."""
+    start_worker(stack)
+    released = hold_both_threads(stack)
+    stack.kill("redis", signal.SIGKILL)
+    eventually(lambda: not tcp_open("127.0.0.1", stack.ports["redis"]), "the end of redis")
+    released.touch()
+    eventually(lambda: log_of(stack).count("Couldn't ack") == 2, "both fail", story=lambda: log_of(stack))
+    start_redis(stack)
+    send(stack, "webhooks.note", stack.home / "note")
+    eventually((stack.home / "note").exists, "a task is taken", story=lambda: log_of(stack))
 
 
 # ---- the thread alone ------------------------------------------------------------------------------

@@ -54,6 +54,8 @@ def test_messages_are_json_late_and_short_lived() -> None:
     assert app.conf.accept_content == ["json"]
     assert app.conf.task_acks_late
     assert app.conf.task_reject_on_worker_lost
+    # Zero is no limit at all without the second one.
+    assert (app.conf.worker_prefetch_multiplier, app.conf.worker_disable_prefetch) == (0, True)
     assert app.conf.broker_connection_max_retries is None
     sweep = app.conf.beat_schedule["sweep"]
     assert sweep["schedule"] == SWEEP_INTERVAL == 2.0
