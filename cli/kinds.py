@@ -8,6 +8,7 @@ OPERATION_KINDS = (
     "topology.undeploy",
     "topology.checkpoint",
     "topology.recover",
+    "topology.rebalance",
     "topology.restore",
     "topology.pause",
     "topology.resume",

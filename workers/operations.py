@@ -14,7 +14,7 @@ from controlplane.events.models import Operation
 from controlplane.events.operations import operation_fail, operation_start, operation_succeed
 from controlplane.incidents.actions import incident_order
 from controlplane.incidents.selectors import proposals_overtaken
-from controlplane.incidents.services import recover_now
+from controlplane.incidents.services import rebalance_now, recover_now
 from controlplane.lifecycle.nodes import node_activate, node_drain
 from controlplane.nodes.selectors import node_get
 from controlplane.topologies.models import Topology
@@ -90,6 +90,20 @@ def _recover(coordination: WorkerSession, operation: Operation) -> None:
     operation_succeed(operation=operation, result={"incident": number})
 
 
+def _rebalance(coordination: WorkerSession, operation: Operation) -> None:
+    if "incident" in operation.result:  # an earlier attempt got as far as this
+        number = int(operation.result["incident"])
+    else:
+        with transaction.atomic():
+            incident = rebalance_now(
+                topology=operation.target, actor=operation.requested_by, reason=operation.reason
+            )
+            number = incident.number
+            operation_start(operation=operation, result={"incident": number})
+    incident_step(coordination, number)
+    operation_succeed(operation=operation, result={"incident": number})
+
+
 def _drain(coordination: WorkerSession, operation: Operation) -> None:
     incident = node_drain(name=operation.target, actor=operation.requested_by, reason=operation.reason)
     operation_succeed(
@@ -144,6 +158,7 @@ _ACTIONS: dict[OperationKind, Callable[[WorkerSession, Operation], None]] = {
     OperationKind.TOPOLOGY_UNDEPLOY: _reconcile,
     OperationKind.TOPOLOGY_CHECKPOINT: _checkpoint,
     OperationKind.TOPOLOGY_RECOVER: _recover,
+    OperationKind.TOPOLOGY_REBALANCE: _rebalance,
     OperationKind.TOPOLOGY_RESTORE: _recover,
     OperationKind.TOPOLOGY_PAUSE: _pause,
     OperationKind.TOPOLOGY_RESUME: _resume,

@@ -45,6 +45,7 @@ class OperationKind(Choices):
     TOPOLOGY_UNDEPLOY = "topology.undeploy", "Undeploy"
     TOPOLOGY_CHECKPOINT = "topology.checkpoint", "Checkpoint"
     TOPOLOGY_RECOVER = "topology.recover", "Recover"
+    TOPOLOGY_REBALANCE = "topology.rebalance", "Even out the nodes"
     TOPOLOGY_RESTORE = "topology.restore", "Restore"
     TOPOLOGY_PAUSE = "topology.pause", "Pause"
     TOPOLOGY_RESUME = "topology.resume", "Resume"

@@ -210,15 +210,18 @@ class Application:
         )
         if plan.method == RecoveryMethod.INCREMENTAL:
             self.incident.method = RecoveryMethod.INCREMENTAL
-        self.incident.checkpoints = {**self.incident.checkpoints, plan.topology: plan.checkpoint}
+        # What moves goes on; nothing is put back to a checkpoint.
+        moves = plan.kind == "move"
+        if not moves:
+            self.incident.checkpoints = {**self.incident.checkpoints, plan.topology: plan.checkpoint}
+            self.add(topology_status_set(topology=topology, status=TopologyStatus.RECOVERING))
         self.add(
             *partitions_assign(
                 topology=topology,
                 assignment=plan.assignment,
-                states=dict.fromkeys(plan.restore, PartitionState.RESTORING),
+                states={} if moves else dict.fromkeys(plan.restore, PartitionState.RESTORING),
                 whole=True,
             ),
-            topology_status_set(topology=topology, status=TopologyStatus.RECOVERING),
             topology_change(topology, only=("generation",)),
             plan_change(row, topology=topology.name, incident=self.incident.number),
         )
@@ -243,7 +246,7 @@ class Application:
         if not plan_move(row, to, at=self.at):
             return
         self.kinds.add(PLAN_EVENTS[to])
-        if to is PlanState.APPLIED:
+        if to is PlanState.APPLIED and row.kind != PlanKind.MOVE:
             whole = row.rollback or row.kind == PlanKind.RESTORE
             undone_by = row.generation if whole else None
             self.add(

@@ -36,6 +36,7 @@ class PlanKind(Choices):
     DEPLOY = "deploy", "Deploy"
     RECOVER = "recover", "Recover"
     RESTORE = "restore", "Restore"
+    MOVE = "move", "Move"
 
 
 class PlanState(Choices):

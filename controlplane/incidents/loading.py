@@ -59,6 +59,7 @@ def machine_load(incident: Incident, *, may_plan: bool, damaged: bool = False) -
             rollback=plan is not None and plan.rollback,
             method=plan.method if plan else "",
             restore=frozenset(plan.restore if plan else ()),
+            applied_at=plan.applied_at.timestamp() if plan and plan.applied_at else None,
         )
         deployment = deployments.get(topology.name)
         cases[topology.name] = case_rebuild(

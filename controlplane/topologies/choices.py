@@ -50,6 +50,7 @@ class Desired(Choices):
 class RecoveryMethod(Choices):
     BLOCKING = "blocking", "Blocking"
     INCREMENTAL = "incremental", "Incremental"
+    MOVE = "move", "Move"
 
 
 class MethodPolicy(Choices):

@@ -55,6 +55,7 @@ RULES: dict[str, Rule] = {
     "recover": _deployed(
         TOPOLOGY_LIVE | {TopologyStatus.FAILED}, "only a deployed topology can be recovered"
     ),
+    "rebalance": _deployed(_RUNNING, "only partitions that run can move to other nodes"),
     "pause": _deployed(_RUNNING, "only a running topology can be paused"),
     "resume": _deployed(frozenset({TopologyStatus.PAUSED}), "only a paused topology can be resumed"),
     "restore": _deployed(

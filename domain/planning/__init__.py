@@ -8,6 +8,7 @@ from domain.planning.arrivals import (
     expected_arrivals,
     parse_delay,
 )
+from domain.planning.balance import balancing_moves
 from domain.planning.best_density import AdaptiveDensity, BestDensity, ProfitDensity
 from domain.planning.cores import cores, cores_number
 from domain.planning.deployment import (
@@ -60,6 +61,7 @@ __all__ = [
     "Selection",
     "TooManyPlansError",
     "UniformDelay",
+    "balancing_moves",
     "chains",
     "cores",
     "cores_number",

@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from domain.planning import NodeSpace, Placement, natural_key, replacement_placement
-from domain.recovery.incident import NodeView, TopologyCase
+from domain.recovery.costs import Costs
+from domain.recovery.incident import Deployment, NodeView, TopologyCase
 from domain.recovery.method import Situation, Waiting, Wave, checkpoint_words, origin_of
 from domain.recovery.policy import BLOCKING
 
@@ -36,7 +37,7 @@ class Blocking:
         usable = situation.usable
         if not usable:
             return Waiting("No node is alive that could take partitions.", short=not situation.expected)
-        placement = _placement(case, situation, usable)
+        placement = placement_of(case, situation, usable)
         restored = tuple(sorted(case.failed, key=natural_key))
         if placement.unplaced:
             return Waiting(
@@ -82,10 +83,10 @@ def spare_nodes(case: TopologyCase, situation: Situation) -> list[str]:
 
 def everything_fits(case: TopologyCase, situation: Situation) -> bool:
     """Whether all failed partitions of a topology have room on the nodes there are."""
-    return bool(situation.usable) and not _placement(case, situation, situation.usable).unplaced
+    return bool(situation.usable) and not placement_of(case, situation, situation.usable).unplaced
 
 
-def _placement(case: TopologyCase, situation: Situation, usable: list[NodeView]) -> Placement:
+def placement_of(case: TopologyCase, situation: Situation, usable: list[NodeView]) -> Placement:
     """Place the failed partitions. Those whose node is usable stay if there is room: it may be a new
     process under the old name, or a discarded plan had chosen it, or only an executor died."""
     homes = situation.deployments[case.name].assignment
@@ -102,7 +103,8 @@ def _place(
 ) -> Placement:
     deployment = situation.deployments[case.name]
     usable_names = {node.name for node in usable}
-    elsewhere = _load_elsewhere(case.name, situation)
+    failed = {name: situation.failed(name) for name in situation.deployments}
+    elsewhere = load_elsewhere(case.name, situation.deployments, situation.costs, failed)
     return replacement_placement(
         deployment.topology,
         homes,
@@ -118,16 +120,21 @@ def _place(
     )
 
 
-def _load_elsewhere(name: str, situation: Situation) -> dict[str, float]:
-    """CPU percent that the other topologies plan on each node."""
+def load_elsewhere(
+    name: str,
+    deployments: Mapping[str, Deployment],
+    costs: Costs,
+    failed: Mapping[str, Collection[str]],
+) -> dict[str, float]:
+    """CPU percent that the other topologies plan on each node. failed: theirs, which take nothing."""
     load: dict[str, float] = {}
-    for other, deployment in situation.deployments.items():
+    for other, deployment in deployments.items():
         if other == name:
             continue
-        failed = situation.failed(other)
+        gone = failed.get(other, ())
         for partition, node in deployment.assignment.items():
-            if partition not in failed:
-                load[node] = load.get(node, 0.0) + situation.costs[other][partition]
+            if partition not in gone:
+                load[node] = load.get(node, 0.0) + costs[other][partition]
     return load
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Literal
 
 from domain.planning import Arrival
 from domain.recovery.blocking import everything_fits
@@ -21,7 +22,7 @@ from domain.recovery.incident import (
 from domain.recovery.instructions import CreatePlan
 from domain.recovery.memory import Memory
 from domain.recovery.method import Situation, Wave
-from domain.recovery.policy import INCREMENTAL, lost_together, method_choose
+from domain.recovery.policy import INCREMENTAL, MOVE, lost_together, method_choose
 from domain.recovery.replacements import expected
 
 _STATE_OF_PHASE = {
@@ -89,6 +90,7 @@ def method_of(case: TopologyCase, situation: Situation, memory: Memory) -> tuple
         deployment.policy,
         so_far=case.method,
         down=situation.down(case.name),
+        moves=_only_moves(case, situation),
         together=lost_together(
             [moment for moment, _ in memory.loss_times],
             checkpoint_at=deployment.checkpoint_at,
@@ -99,6 +101,12 @@ def method_of(case: TopologyCase, situation: Situation, memory: Memory) -> tuple
     )
 
 
+def _only_moves(case: TopologyCase, situation: Situation) -> bool:
+    """Whether something is to change its node, and nothing is down or to be put back."""
+    put_back = case.forced or case.rollback_pending or case.origin is not None
+    return bool(case.failed or case.moves) and not put_back and not situation.down(case.name)
+
+
 def plan_of(case: TopologyCase, deployment: Deployment, wave: Wave, proposal: str | None) -> CreatePlan:
     """The plan that carries a wave out. proposal: id of the one that was confirmed, if any."""
     confirmed = {} if proposal is None else {"proposal": proposal}
@@ -107,7 +115,7 @@ def plan_of(case: TopologyCase, deployment: Deployment, wave: Wave, proposal: st
         expected=deployment.generation,
         generation=deployment.generation + 1,
         wave=case.wave + 1,
-        kind="recover" if wave.restore or wave.parked else "restore",
+        kind=_kind(wave),
         method=wave.method,
         rollback=wave.rollback,
         buffering=wave.buffering,
@@ -117,6 +125,12 @@ def plan_of(case: TopologyCase, deployment: Deployment, wave: Wave, proposal: st
         reason=wave.reason,
         explanation={**wave.explanation, **confirmed},
     )
+
+
+def _kind(wave: Wave) -> Literal["recover", "restore", "move"]:
+    if wave.method == MOVE:
+        return "move"
+    return "recover" if wave.restore or wave.parked else "restore"
 
 
 def state_of_incident(

@@ -109,6 +109,17 @@ class DrainAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceAsked:
+    """An operator wants partitions that run to change their node: partition -> node."""
+
+    at: float
+    topology: str
+    moves: Mapping[str, str]
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApproveAsked:
     """An operator confirms a plan that was proposed; `proposal` names exactly one."""
 
@@ -177,6 +188,7 @@ Event = (
     | CheckpointCompleted
     | RecoveryAsked
     | DrainAsked
+    | RebalanceAsked
     | ApproveAsked
     | PauseAsked
     | ResumeAsked

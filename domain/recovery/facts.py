@@ -62,6 +62,16 @@ class StillFailed(
     failed: dict[str, Failed]  # topology -> what is still to move, by the generation of that plan
 
 
+class Rebalancing(
+    msgspec.Struct, tag_field="fact", tag="rebalancing", frozen=True, forbid_unknown_fields=True
+):
+    """Partitions that run are to change their node, which evens out the nodes."""
+
+    topology: str
+    generation: int
+    moves: dict[str, str]  # partition -> node to which it is to go
+
+
 class Unrestored(msgspec.Struct, tag_field="fact", tag="unrestored", frozen=True, forbid_unknown_fields=True):
     """A plan was discarded before it was known to be applied."""
 
@@ -192,6 +202,7 @@ Fact = (
     | Arrived
     | Drained
     | StillFailed
+    | Rebalancing
     | Unrestored
     | RecoveryRequested
     | PlanApplied

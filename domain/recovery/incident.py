@@ -130,6 +130,10 @@ class TopologyCase:
     failed: set[str] = field(default_factory=set)
     # Those of `failed` that a discarded plan was to restore.
     unrestored: set[str] = field(default_factory=set)
+    # Partitions that run and are to go to another node, which evens out the nodes; void once anything fails.
+    moves: dict[str, str] = field(default_factory=dict)
+    # When the driver applied its last plan, in Unix seconds.
+    applied_at: float | None = None
     # An operator asked for a plan although nothing is down.
     forced: bool = False
     # The checkpoint the operator asked for, until a plan is known to be applied.
@@ -142,7 +146,8 @@ class TopologyCase:
     @property
     def awaits_wave(self) -> bool:
         """Whether the next thing to do here is a plan."""
-        return self.phase is Phase.FAILED or (self.phase is Phase.REPLAYING and bool(self.failed))
+        due = self.phase is Phase.REPLAYING and bool(self.failed or self.moves)
+        return self.phase is Phase.FAILED or due
 
 
 @dataclass(slots=True, kw_only=True)

@@ -70,7 +70,7 @@ class CreatePlan:
     expected: int
     generation: int
     wave: int
-    kind: Literal["recover", "restore"]
+    kind: Literal["recover", "restore", "move"]
     method: str
     rollback: bool
     buffering: bool

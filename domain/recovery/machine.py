@@ -29,7 +29,7 @@ story.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from domain.planning import DelayDistribution, LookAhead, natural_key
 from domain.recovery import decisions, events, facts, proposals, replacements, wording
@@ -67,7 +67,11 @@ from domain.recovery.instructions import (
 from domain.recovery.liveness import ImpossibleTransitionError
 from domain.recovery.memory import Memory
 from domain.recovery.method import Method, Situation, Waiting, Wave
-from domain.recovery.policy import INCREMENTAL
+from domain.recovery.moving import Move, even_out, moves_words, possible_moves
+from domain.recovery.policy import INCREMENTAL, MOVE
+
+CATCH_UP_LIMIT = 20.0
+"""Seconds after which a plan that was applied, and has not caught up, is looked at again."""
 
 Instructions = list[Instruction]
 Story = list[tuple[float, str, str]]
@@ -113,6 +117,7 @@ class IncidentMachine:
         self.delay = delay
         self.blocking = blocking or Blocking()
         self.incremental = incremental or Incremental()
+        self.moving = Move()
         # The latest moment of any event. Time only advances, whatever the order of events.
         self.now = float("-inf")
         for refused in self.memory.refused.values():
@@ -224,6 +229,29 @@ class IncidentMachine:
             instructions += self._fail(name, partitions, f"{event.node} is being drained", down=False)
         return instructions
 
+    def _on_rebalance(self, event: events.RebalanceAsked) -> Instructions:
+        if event.topology not in self.deployments:
+            return []
+        case = self.cases.get(event.topology)
+        settled = {Phase.REPLAYING, Phase.VERIFYING, *ENDED_PHASES}
+        if case is not None and (case.phase not in settled or case.awaits_wave):
+            return self._tell("stimulus", wording.rebalance_refused(event.topology, event.actor))
+        assignment = self.deployments[event.topology].assignment
+        moves = {p: node for p, node in event.moves.items() if p in assignment}
+        what = moves_words(event.topology, assignment, moves)
+        text = wording.rebalance_asked(event.topology, event.actor, event.reason, what)
+        return self._rebalance(event.topology, moves, text, f"{event.actor} asked to even out the nodes")
+
+    def _rebalance(self, name: str, moves: dict[str, str], text: str, why: str) -> Instructions:
+        instructions = self._tell("stimulus", text)
+        instructions += self._fail(name, frozenset(), why, down=False)
+        case = self.cases[name]
+        if case.failed:
+            return [*instructions, *self._tell("step", f"{name}: nothing moves before what is down is back.")]
+        case.moves = dict(moves)
+        fact = facts.Rebalancing(name, self._generation(name), case.moves)
+        return [*instructions, *self._tell("evidence", f"To move: {wording.listed(moves)}.", fact)]
+
     # ---- events: plans and drivers -----------------------------------------------------------------
 
     def _on_published(self, event: events.PlanPublished) -> Instructions:
@@ -252,11 +280,14 @@ class IncidentMachine:
         if case.phase is Phase.PLANNED:
             instructions += self._transition(case, Phase.PUBLISHED, "the driver already has the plan")
         if case.phase is Phase.PUBLISHED:
-            instructions += self._transition(
-                case, Phase.REPLAYING, wording.applied(event.generation, case.checkpoint, event.head)
+            why = (
+                wording.moved(event.generation)
+                if case.method == MOVE
+                else wording.applied(event.generation, case.checkpoint, event.head)
             )
+            instructions += self._transition(case, Phase.REPLAYING, why)
         instructions += self._catch_up(case, event)
-        everything = not (event.absent or event.behind or case.failed)
+        everything = not (event.absent or event.behind or case.failed or case.moves)
         if case.phase is Phase.REPLAYING and everything and event.state in CAUGHT_UP_STATES:
             instructions += self._transition(
                 case, Phase.VERIFYING, f"caught up at epoch {event.committed} of {event.head}"
@@ -432,6 +463,7 @@ class IncidentMachine:
         events.NodeReturned: _on_returned,
         events.NodeArrived: _on_arrived,
         events.DrainAsked: _on_drain,
+        events.RebalanceAsked: _on_rebalance,
         events.PlanPublished: _on_published,
         events.PlanRefused: _on_refused,
         events.DriverReported: _on_driver,
@@ -493,9 +525,11 @@ class IncidentMachine:
 
     def _to_replaying(self, case: TopologyCase, why: str) -> Instructions:
         case.applied, case.rollback_pending, case.origin = True, False, None
+        case.applied_at = self.now
+        state: Literal["running", "replaying"] = "running" if case.method == MOVE else "replaying"
         return [
             MarkPlan(topology=case.name, generation=case.generation, state="applied"),
-            MarkPartitions(topology=case.name, state="replaying", partitions=self._of_wave(case)),
+            MarkPartitions(topology=case.name, state=state, partitions=self._of_wave(case)),
             *self._tell("step", f"{case.name}: {why}.", facts.PlanApplied(case.name, case.generation)),
         ]
 
@@ -517,7 +551,7 @@ class IncidentMachine:
         ]
 
     def _to_dropped(self, case: TopologyCase, why: str) -> Instructions:
-        case.failed, case.unrestored = set(), set()
+        case.failed, case.unrestored, case.moves = set(), set(), {}
         case.forced = case.rollback_pending = False
         case.origin = None
         fact = facts.Dropped(case.name, self._generation(case.name))
@@ -567,6 +601,7 @@ class IncidentMachine:
             instructions += self._transition(case, Phase.FAILED, why)
             instructions += self._down_since_before(case, partitions)
         case.failed |= set(partitions)
+        case.moves = {}
         if down and partitions:
             instructions.append(
                 MarkPartitions(topology=name, state="failed", partitions=frozenset(partitions))
@@ -618,26 +653,66 @@ class IncidentMachine:
                 instructions += self._check(self.cases[name])
         if self.memory.paused:
             return instructions
+        for name in sorted(self.cases):
+            instructions += self._relieve(self.cases[name])
         waiting = [case for _, case in sorted(self.cases.items()) if case.awaits_wave]
         joint: list[TopologyCase] = []
+        moving: list[TopologyCase] = []
         for case in waiting:
             method, told = self._method(case)
             instructions += told
             # Where nothing is down and all is to go back all the same, there is nothing to choose from.
-            if method == INCREMENTAL and case.failed:
+            if method == MOVE:
+                moving.append(case)
+            elif method == INCREMENTAL and case.failed:
                 joint.append(case)
         # Queries come before whole topologies: what blocks can wait a little longer for its room.
         instructions += self._decide(self.incremental.next_waves(joint, self._situation()))
         for case in waiting:
             if case not in joint:
-                instructions += self._decide(self.blocking.next_waves([case], self._situation()))
+                alone = self.moving if case in moving else self.blocking
+                instructions += self._decide(alone.next_waves([case], self._situation()))
         return instructions
+
+    def _relieve(self, case: TopologyCase) -> Instructions:
+        """A wave that does not catch up in time, although other nodes have room, is eased by moves. With the
+        costs of the incident each set of moves makes epochs shorter, so there is an end of them."""
+        works = self.memory.caught_up.get(case.name) == case.generation
+        deployment = self.deployments.get(case.name)
+        if case.phase is not Phase.REPLAYING or case.awaits_wave or works or deployment is None:
+            return []
+        waited = self.now - (self.now if case.applied_at is None else case.applied_at)
+        # Where an operator has to confirm every plan, the operator asks for moves, too.
+        if waited < CATCH_UP_LIMIT or deployment.policy.approval != "automatic":
+            return []
+        situation = self._situation()
+        moves = even_out(
+            case.name,
+            deployments=self.deployments,
+            usable=situation.usable,
+            costs=self.memory.costs,
+            max_utilisation=self.max_utilisation,
+            failed={name: situation.failed(name) for name in self.deployments},
+        )
+        if not moves:
+            return []
+        what = moves_words(case.name, self.deployments[case.name].assignment, moves)
+        text = wording.slow_to_return(case.name, waited, what)
+        return self._rebalance(case.name, moves, text, "it has not caught up in time")
 
     def _check(self, case: TopologyCase) -> Instructions:
         """Whether there is anything to plan at all."""
         if case.name not in self.deployments:
             return self._transition(case, Phase.DROPPED, "it is not deployed any more")
-        if case.failed or case.forced:
+        if case.moves and not possible_moves(case, self._situation()):
+            case.moves = {}
+            fact: facts.Fact = facts.Rebalancing(case.name, self._generation(case.name), {})
+            text = (
+                f"{case.name}: a node that partitions were to move to is not there any more; nothing moves."
+            )
+            instructions = self._tell("step", text, fact)
+            return [*instructions, *(self._check(case) if case.phase is Phase.FAILED else [])]
+        if case.failed or case.forced or case.moves:
             return []
         down = self._down(case.name)
         if not down:
@@ -725,6 +800,7 @@ class IncidentMachine:
         case.failed -= set(wave.restore)
         case.failed |= set(wave.parked)
         case.restore, case.unrestored, case.forced = frozenset(wave.restore), set(), False
+        case.moves, case.applied_at = {}, None
         case.generation, case.wave, case.checkpoint = plan.generation, plan.wave, wave.checkpoint
         case.method, case.rollback, case.rollback_pending = wave.method, wave.rollback, False
         deployment.generation, deployment.assignment = plan.generation, dict(wave.assignment)
@@ -891,8 +967,10 @@ class IncidentMachine:
             yield f"the case of {case.name} is kept as {name}"
         if case.phase is Phase.VERIFYING and case.failed:
             yield f"{name}: verifying with {sorted(case.failed)} failed"
+        if case.moves and case.phase not in (Phase.FAILED, Phase.REPLAYING):
+            yield f"{name}: {case.phase} with {sorted(case.moves)} to move"
         if case.phase is Phase.DROPPED and (
-            case.failed or case.forced or case.rollback_pending or case.origin is not None
+            case.failed or case.moves or case.forced or case.rollback_pending or case.origin is not None
         ):
             yield f"{name}: dropped, but something is left to do: {case}"
         if not case.unrestored <= case.failed:

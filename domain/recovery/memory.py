@@ -35,6 +35,8 @@ class Memory:
     """Nodes that an operator is emptying."""
     failed: dict[str, dict[int, set[str]]] = field(default_factory=dict)
     """Topology -> generation -> partitions that failed under it."""
+    moves: dict[str, facts.Rebalancing] = field(default_factory=dict)
+    """Topology -> what is to move, until something of it fails."""
     unrestored: dict[str, dict[int, set[str]]] = field(default_factory=dict)
     """Topology -> generation -> what discarded plans were to restore."""
     forced: dict[str, int] = field(default_factory=dict)
@@ -92,6 +94,9 @@ class Memory:
                 self._remember_failed(failed)
             case facts.StillFailed(failed=failed):
                 self._remember_failed(failed)
+            case facts.Rebalancing(topology=topology):
+                self.moves[topology] = fact
+                self._look_again_at(topology)
             case facts.Unrestored():
                 self._remember_unrestored(fact)
             case facts.PlanApplied(topology=topology, generation=generation):
@@ -107,6 +112,7 @@ class Memory:
             case facts.Dropped(topology=topology, generation=generation):
                 self.dropped[topology] = generation
                 self.origin.pop(topology, None)
+                self.moves.pop(topology, None)
             case facts.Deferred(topology=topology, reason=reason):
                 self.waiting[topology] = reason
             case facts.MethodChosen(topology=topology, method=method):
@@ -120,6 +126,7 @@ class Memory:
             case facts.RecoveryRequested(topology=topology, generation=generation):
                 self.asked[topology] = generation
                 self.waiting.pop(topology, None)
+                self.moves.pop(topology, None)
                 if fact.forced:
                     self.forced[topology] = generation
                     self.dropped.pop(topology, None)
@@ -182,8 +189,13 @@ class Memory:
         for topology, what in failed.items():
             by_generation = self.failed.setdefault(topology, {})
             by_generation.setdefault(what.generation, set()).update(what.partitions)
-            for gone in (self.dropped, self.waiting, self.verifying):
-                gone.pop(topology, None)
+            self.moves.pop(topology, None)
+            self._look_again_at(topology)
+
+    def _look_again_at(self, topology: str) -> None:
+        """There is something to plan again."""
+        for gone in (self.dropped, self.waiting, self.verifying):
+            gone.pop(topology, None)
 
     def failed_under(self, topology: str, generation: int) -> set[str]:
         return set(self.failed.get(topology, {}).get(generation, ()))
@@ -206,6 +218,7 @@ class PlanRecord:
     rollback: bool = False
     method: str = ""
     restore: frozenset[str] = frozenset()
+    applied_at: float | None = None
 
 
 _PHASES = {
@@ -232,6 +245,8 @@ def case_rebuild(
     """
     failed = memory.failed_under(name, generation) | set(unassigned)
     forced = memory.forced.get(name) == generation
+    asked = memory.moves.get(name)
+    moves = asked.moves if asked is not None and asked.generation == generation else {}
     ours = newest.ours
     case = TopologyCase(
         name=name,
@@ -243,19 +258,22 @@ def case_rebuild(
         failed=failed,
         restore=newest.restore if ours else frozenset(),
         unrestored=set(memory.unrestored.get(name, {}).get(generation, ())),
+        moves=dict(moves),
+        applied_at=newest.applied_at if ours else None,
         forced=forced,
         origin=memory.origin.get(name),
         applied=memory.applied.get(name, -1) > before,
         rollback_pending=memory.rollback_pending.get(name) == generation,
     )
     if memory.dropped.get(name) == generation:
-        case.phase, case.failed, case.unrestored = Phase.DROPPED, set(), set()
+        case.phase, case.failed, case.unrestored, case.moves = Phase.DROPPED, set(), set(), {}
         case.forced = case.rollback_pending = False
         case.origin = None
         return case
     case.phase = _PHASES.get(newest.state, Phase.FAILED) if ours else Phase.FAILED
-    if case.phase is Phase.VERIFIED and (failed or forced):
+    if case.phase is Phase.VERIFIED and (failed or forced or moves):
         case.phase = Phase.FAILED
-    if case.phase is Phase.REPLAYING and not failed and memory.verifying.get(name) == newest.generation:
+    settled = not failed and not moves and memory.verifying.get(name) == newest.generation
+    if case.phase is Phase.REPLAYING and settled:
         case.phase = Phase.VERIFYING
     return case

@@ -9,6 +9,8 @@ from typing import Literal
 from domain.planning import PLANNERS
 
 BLOCKING, INCREMENTAL = "blocking", "incremental"
+MOVE = "move"
+"""Not chosen by a policy: what still runs and is to change its node."""
 
 MethodChoice = Literal["auto", "blocking", "incremental"]
 Rollback = Literal["ancestors", "global"]
@@ -66,6 +68,7 @@ def method_choose(
     *,
     so_far: str,
     down: Collection[str],
+    moves: bool,
     together: int,
     disturbs: bool,
     room: Callable[[], bool],
@@ -73,8 +76,11 @@ def method_choose(
     """The method for one topology, and why.
 
     so_far: method of its last plan in this incident. down: partitions that do not run at all; a topology of
-    which nothing is down is only to be moved or put back. together: see `lost_together`. disturbs: whether a
-    wave puts back what runs. room: whether all that is down fits on the nodes there are."""
+    which nothing is down is only to be moved or put back. moves: whether it is only to be moved.
+    together: see `lost_together`. disturbs: whether a wave puts back what runs. room: whether all that is
+    down fits on the nodes there are."""
+    if moves:
+        return MOVE, "what is to change its node still runs"
     if so_far == INCREMENTAL:
         return INCREMENTAL, "this incident has an incremental wave of it already"
     if not down:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from domain.planning import natural_key
 from domain.recovery import facts
+from domain.recovery.policy import MOVE
 
 SHOWN = 12
 
@@ -67,6 +68,8 @@ def node_returned(node: str, evidence: str, kept: Mapping[str, Collection[str]])
 
 
 def method_chosen(topology: str, method: str, why: str) -> str:
+    if method == MOVE:
+        return f"Partitions of {topology} are moved with their state, because {why}."
     return f"{topology} is recovered by the {method} method, because {why}."
 
 
@@ -99,6 +102,28 @@ def drain_asked(node: str, actor: str, reason: str, affected: Mapping[str, Colle
         return f"{start} Nothing runs there."
     what = "; ".join(f"{name}: {listed(partitions)}" for name, partitions in affected.items())
     return f"{start} To move: {what}."
+
+
+def rebalance_asked(topology: str, actor: str, reason: str, what: str) -> str:
+    return f"{actor} asked to even out the nodes of {topology}: {reason}. {what}"
+
+
+def rebalance_refused(topology: str, actor: str) -> str:
+    return (
+        f"{actor} asked to even out the nodes of {topology}, but its recovery is under way: ask again when "
+        "it has ended."
+    )
+
+
+def slow_to_return(topology: str, seconds: float, what: str) -> str:
+    return (
+        f"{topology} has not caught up {duration(seconds)} after its plan was applied, and other nodes have "
+        f"room. {what}"
+    )
+
+
+def moved(generation: int) -> str:
+    return f"the driver has applied plan {generation}; what has moved goes on from where it was"
 
 
 def applied(generation: int, checkpoint: int, head: int) -> str:

@@ -75,7 +75,8 @@ class SimulatedDriver:
         self.generation = plan.generation
         self.assignment = dict(plan.assignment)
         self._fluid.advance(self._agenda.now)
-        back = self._all_of(plan.assignment if plan.rollback else plan.restore)
+        restored = () if plan.kind == "move" else plan.restore
+        back = self._all_of(plan.assignment if plan.rollback else restored)
         self._fluid.stop(back)
         unplanned = self._all_of(label for label in self._labels if label not in plan.assignment)
         self._fluid.stop(unplanned)

@@ -11,6 +11,7 @@ from domain.recovery.events import (
     DrainAsked,
     PartitionsLost,
     PauseAsked,
+    RebalanceAsked,
     RecoveryAsked,
     ReplanAsked,
     ResumeAsked,
@@ -56,6 +57,17 @@ class Orders(Store):
             self.draining.add(node)
             event = DrainAsked(at=self.now, node=node, actor="operator", reason="new kernel")
             self.feed(event, may_plan=False, new=True)
+
+    def do_rebalance(self, rng: random.Random) -> None:
+        """Any partitions to any nodes that are taken to be alive."""
+        name = rng.choice(sorted(self.runs))
+        there = sorted(self.newest(name).assignment)
+        alive = sorted(node for node in self.nodes if node not in self.recorded_lost | self.draining)
+        if not there or not alive:
+            return
+        moves = {p: rng.choice(alive) for p in rng.sample(there, min(rng.randint(1, 3), len(there)))}
+        event = RebalanceAsked(at=self.now, topology=name, moves=moves, actor="operator", reason="uneven")
+        self.feed(event, may_plan=False, new=True)
 
     def do_partitions_lost(self, rng: random.Random) -> None:
         """Partitions are absent on a node that lives; sometimes the report is about an older plan."""

@@ -25,6 +25,8 @@ class Plan:
     rollback: bool = False
     method: str = "blocking"
     caught_up: bool = False
+    kind: str = "deploy"
+    applied_at: float | None = None
 
 
 @dataclass(slots=True)

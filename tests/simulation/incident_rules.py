@@ -54,14 +54,28 @@ class Rules(Rows):
         self.count("partial plans" if unassigned else "full plans")
         if new.wave > 1:
             self.count("later waves")
-        self.check_rollback(number, new)
+        self.check_rollback(number, new, machine)
 
-    def check_rollback(self, number: int, new: CreatePlan) -> None:
+    def without_node(self, new: CreatePlan) -> set[str]:
+        """Partitions that the plan before leaves on a node that was lost, or on none."""
+        before = self.newest(new.topology).assignment
+        return {
+            p
+            for p in self.runs[new.topology].graph.partitions
+            if before.get(p) in {None, *self.recorded_lost}
+        }
+
+    def check_rollback(self, number: int, new: CreatePlan, machine: IncidentMachine) -> None:
         run = self.runs[new.topology]
         if new.method == "blocking":
             assert new.rollback, "blocking undoes everything"
             assert not new.buffering
             assert set(new.assignment) == set(run.graph.partitions), "blocking restores everything"
+            return
+        if new.method == "move":
+            assert (new.kind, new.rollback, new.buffering) == ("move", False, False), "nothing is put back"
+            before = machine.cases[new.topology].failed | self.without_node(new)
+            assert not set(new.restore) & before, "what is down cannot move"
             return
         assert new.buffering
         if not run.graph.deterministic:

@@ -8,6 +8,8 @@ import random
 import sys
 import traceback
 from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from typing import TypeVar
 
 from domain.recovery.incident import ENDED_STATES
@@ -24,6 +26,8 @@ ACTIONS = (
     "redeploy", "drain", "partitions_lost", "pause", "resume", "resume", "approve", "approve", "replan",
     "abort", "priorities", "policy",
 )  # fmt: skip
+
+WITH_MOVES = (*ACTIONS, "rebalance", "rebalance", "rebalance", "drain")
 
 INTERRUPTIONS = (
     "kill", "kill", "kill", "kill", "return", "return", "reuse_name", "drain", "partitions_lost",
@@ -90,12 +94,14 @@ def check_ended(world: World) -> None:
         assert set(run.in_force.assignment) == set(run.graph.partitions)
 
 
-def run_schedule(seed: int, *, length: int = 60, kind: type[World] = World) -> World:
+def run_schedule(
+    seed: int, *, length: int = 60, kind: type[World] = World, actions: Sequence[str] = ACTIONS
+) -> World:
     """Run the schedule of this seed; raises AssertionError if a rule does not hold."""
     world = world_of(seed, kind)
     rng = random.Random(f"schedule-{seed}")
     for _ in range(rng.randint(5, length)):
-        world.act(rng.choice(ACTIONS), rng.randrange(10_000))
+        world.act(rng.choice(actions), rng.randrange(10_000))
         check(world)
     world.settle()
     check(world)
@@ -125,8 +131,10 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--interrupted", action="store_true")
+    parser.add_argument("--moves", action="store_true", help="operators move what runs, too")
     given = parser.parse_args()
-    run = run_interrupted if given.interrupted else run_schedule
+    with_moves = partial(run_schedule, actions=WITH_MOVES)
+    run = run_interrupted if given.interrupted else with_moves if given.moves else run_schedule
     totals: Counter[str] = Counter()
     failing: list[int] = []
     for seed in range(given.first, given.first + given.count):

@@ -49,7 +49,7 @@ class Store(Rules):
             record = PlanRecord(
                 generation=plan.generation, state=plan.state, ours=plan.incident == number,
                 wave=plan.wave, checkpoint=plan.checkpoint, rollback=plan.rollback, method=plan.method,
-                restore=frozenset(plan.restore),
+                restore=frozenset(plan.restore), applied_at=plan.applied_at,
             )  # fmt: skip
             cases[name] = case_rebuild(
                 name, record, self.runs[name].generation, memory,
@@ -119,7 +119,7 @@ class Store(Rules):
                 continue
             for what in (
                 "failed", "unrestored", "forced", "generation", "wave", "rollback", "method", "restore",
-                "applied", "rollback_pending", "origin",
+                "applied", "rollback_pending", "origin", "moves", "applied_at",
             ):  # fmt: skip
                 assert getattr(rebuilt, what) == getattr(case, what), (what, case, rebuilt)
         for what in (
@@ -165,6 +165,8 @@ class Store(Rules):
                         plan.caught_up = True
                     elif ours and plan.state in CURRENT:
                         plan.state = state
+                        if state == "applied":
+                            plan.applied_at = machine.cases[name].applied_at
             case EnterState(state=entered):
                 self.incidents[number] = entered
                 if entered is State.CLOSED:
@@ -176,6 +178,8 @@ class Store(Rules):
 
     def note(self, number: int, fact: facts.Fact) -> None:
         match fact:
+            case facts.Rebalancing(moves=moves):
+                self.count("moves wanted" if moves else "moves given up")
             case facts.Paused():
                 self.paused.add(number)
             case facts.Resumed():
@@ -190,12 +194,13 @@ class Store(Rules):
     def store_plan(self, number: int, new: CreatePlan) -> None:
         run = self.runs[new.topology]
         run.generation = new.generation
+        self.count(f"plans to {new.kind}")
         for plan in self.plans:
             if plan.topology == new.topology and plan.state in CURRENT:
                 plan.state = "superseded"
         self.plans.append(
             Plan(
                 new.topology, new.generation, dict(new.assignment), "planned", new.wave, new.checkpoint,
-                number, new.restore, new.rollback, new.method,
+                number, new.restore, new.rollback, new.method, kind=new.kind,
             )
         )  # fmt: skip

@@ -216,7 +216,8 @@ class World(Orders):
         driver.applied.append(plan.generation)
         driver.running = dict(plan.assignment)
         driver.fresh = True
-        driver.behind = set(plan.assignment if plan.rollback else plan.restore) | (
+        back = () if plan.kind == "move" else plan.restore
+        driver.behind = set(plan.assignment if plan.rollback else back) | (
             driver.behind & plan.assignment.keys()
         )
         if plan.rollback:

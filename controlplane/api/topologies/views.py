@@ -187,6 +187,15 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         """Recover now, without waiting for detection."""
         return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_RECOVER, name=name)
 
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def rebalance(self, request: Request, name: str) -> Response:
+        """Move partitions that run, with their state, so that the nodes are used evenly. No query waits.
+
+        The operation fails, and says so, where no move would make epochs shorter.
+        """
+        return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_REBALANCE, name=name)
+
     @action_schema(RestoreSerializer)
     @action(detail=True, methods=["post"])
     def restore(self, request: Request, name: str) -> Response:

@@ -88,6 +88,7 @@ WRITES: dict[tuple[str, str], Write] = {
     ("POST", "topologies/{name}/undeploy/"): Write("changes", prepare=running),
     ("POST", "topologies/{name}/checkpoint/"): Write("changes", prepare=running),
     ("POST", "topologies/{name}/recover/"): Write("changes", prepare=running),
+    ("POST", "topologies/{name}/rebalance/"): Write("changes", prepare=running),
     ("POST", "topologies/{name}/restore/"): Write("changes", {"checkpoint": 10}, prepare=stored),
     ("POST", "topologies/{name}/pause/"): Write("changes", prepare=running),
     ("POST", "topologies/{name}/resume/"): Write("changes", prepare=paused),

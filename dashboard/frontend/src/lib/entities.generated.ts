@@ -46,9 +46,9 @@ export type IncidentTrigger = "detected" | "manual";
 
 export type EntryKind = "stimulus" | "evidence" | "decision" | "step" | "outcome";
 
-export type RecoveryMethod = "blocking" | "incremental";
+export type RecoveryMethod = "blocking" | "incremental" | "move";
 
-export type PlanKind = "deploy" | "recover" | "restore";
+export type PlanKind = "deploy" | "recover" | "restore" | "move";
 
 export type PlanState = "planned" | "published" | "applied" | "verified" | "superseded";
 
@@ -59,6 +59,7 @@ export type OperationKind =
   | "topology.undeploy"
   | "topology.checkpoint"
   | "topology.recover"
+  | "topology.rebalance"
   | "topology.restore"
   | "topology.pause"
   | "topology.resume"

@@ -22,11 +22,14 @@ from tests.unit.domain.recovery.chains import machine, only_proposal, plan_of, r
 from tests.unit.domain.recovery.test_machine import arrive, lose, only, story
 
 
-def test_drain_in_peace_is_blocking_and_what_is_down_comes_first() -> None:
+def test_drain_in_peace_moves_what_runs_and_what_is_down_comes_first() -> None:
     subject = machine()
     subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
     drained = subject.handle_stimulus(DrainAsked(at=1.0, node="node-2", actor="kim", reason="new kernel"))
-    assert plan_of(drained).method == "blocking"
+    moved = plan_of(drained)
+    assert (moved.kind, moved.method, moved.rollback, moved.buffering) == ("move", "move", False, False)
+    assert set(moved.restore) == {"Source[1]", "A[1]", "B[1]", "Unused[1]"}
+    assert {moved.assignment[p] for p in moved.restore} == {"node-9"}
 
     subject = machine(method="incremental")
     subject.may_plan = False

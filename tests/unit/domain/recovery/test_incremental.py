@@ -339,11 +339,13 @@ def test_losses_count_together_since_the_last_checkpoint_and_in_bursts() -> None
         ({"together": 1, "disturbs": True, "room": False}, "blocking", "not correlated"),
         ({"policy": RecoveryPolicy(method="blocking")}, "blocking", "its policy says so"),
         ({"policy": RecoveryPolicy(method="incremental"), "down": ()}, "blocking", "nothing of it is down"),
+        ({"so_far": "incremental", "down": (), "moves": True}, "move", "still runs"),
+        ({"policy": RecoveryPolicy(method="blocking"), "down": (), "moves": True}, "move", "still runs"),
     ],
 )
 def test_the_method_that_auto_chooses(given: dict[str, Any], wanted: str, because: str) -> None:
     usual = {"policy": RecoveryPolicy(), "so_far": "", "down": {"A[0]"}, "together": 1, "disturbs": False}
-    whole = {**usual, "room": True, **given}
+    whole = {**usual, "moves": False, "room": True, **given}
     room, policy = whole.pop("room"), whole.pop("policy")
     chosen, why = method_choose(policy, room=lambda: room, **whole)
     assert chosen == wanted
