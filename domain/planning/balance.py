@@ -29,6 +29,9 @@ MOST_MOVES = 200
 """Partitions, or chains of partitions, that move at once: a tenth of all and a few more, and never more than
 this."""
 FEW = 10
+SUM = 0.5
+"""Weight of a node's sum over all levels. It says how near a node is to its limit; how long an epoch takes is
+said by the levels."""
 BUSIEST = 3
 """Nodes, in sum and in each level, whose partitions are looked at for the next move."""
 
@@ -97,7 +100,7 @@ class _State:
         self.level = np.zeros((1 + max(levels.values(), default=0), len(nodes)))
         self.total = np.array([node.load for node in nodes]) / self.capacity
         # What no move can change.
-        self._least = float(_norm(self.total))
+        self._least = SUM * float(_norm(self.total))
         self.on: list[list[_Unit]] = [[] for _ in nodes]
         for unit, node in _units(topology, here, levels, full):
             self._add(unit, node, 1.0)
@@ -105,7 +108,7 @@ class _State:
 
     def cost(self) -> float:
         """What the placement costs beyond what the nodes take anyway."""
-        return float(_norm(self.level).sum() + _norm(self.total)) - self._least
+        return float(_norm(self.level).sum() + SUM * _norm(self.total)) - self._least
 
     def best_move(self) -> tuple[_Unit, int, int] | None:
         """The move that saves most, if one saves enough: what, from which node and to which."""
@@ -140,7 +143,7 @@ class _State:
     def _savings(self, unit: _Unit, node: int) -> Shares:
         """What moving a unit to each node would save; minus infinity where there is no room."""
         cost = sum(unit.costs.values())
-        saved = _norm(self.total) - self._moved(self.total, cost, node)
+        saved = SUM * (_norm(self.total) - self._moved(self.total, cost, node))
         for level, part in unit.costs.items():
             saved = saved + _norm(self.level[level]) - self._moved(self.level[level], part, node)
         room = self.total + cost / self.capacity <= self.limit + 1e-9

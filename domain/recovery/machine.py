@@ -534,9 +534,10 @@ class IncidentMachine:
         ]
 
     def _to_verifying(self, case: TopologyCase, why: str) -> Instructions:
+        left = "nodes that were left" if case.method == MOVE else "lost nodes"
         text = (
             f"{case.name}: {why}. The next complete checkpoint will prove that nothing depends on the "
-            "lost nodes any more."
+            f"{left} any more."
         )
         return [
             MarkPartitions(topology=case.name, state="running"),
@@ -547,7 +548,9 @@ class IncidentMachine:
     def _to_verified(self, case: TopologyCase, why: str) -> Instructions:
         return [
             MarkPlan(topology=case.name, generation=case.generation, state="verified"),
-            *self._tell("outcome", f"{case.name} is recovered: {why}."),
+            *self._tell(
+                "outcome", f"{case.name} {'has moved' if case.method == MOVE else 'is recovered'}: {why}."
+            ),
         ]
 
     def _to_dropped(self, case: TopologyCase, why: str) -> Instructions:
@@ -707,9 +710,7 @@ class IncidentMachine:
         if case.moves and not possible_moves(case, self._situation()):
             case.moves = {}
             fact: facts.Fact = facts.Rebalancing(case.name, self._generation(case.name), {})
-            text = (
-                f"{case.name}: a node that partitions were to move to is not there any more; nothing moves."
-            )
+            text = f"{case.name}: the nodes to which partitions were to move have no room now; nothing moves."
             instructions = self._tell("step", text, fact)
             return [*instructions, *(self._check(case) if case.phase is Phase.FAILED else [])]
         if case.failed or case.forced or case.moves:

@@ -7,6 +7,7 @@ outputs so far are recomputed from the input and compared, row by row.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -19,6 +20,7 @@ from tests.data import shared_data
 
 pytestmark = pytest.mark.integration
 
+HANDED_OVER = re.compile(r"event=.state handed over. partitions=(\d+)")
 QUERIES = 15
 RATE = 1_000
 EPOCH = 2.0
@@ -33,6 +35,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with Stack(tmp_path_factory.mktemp("stack")) as made:
         made.deploy("hashtags", input=tweets, rate=RATE, epoch_interval=EPOCH)
         healthy(made)
+        advanced(made, 10)  # so that every query has rows, also where a test runs alone
         yield made
 
 
@@ -93,7 +96,6 @@ def lose(stack: Stack, *names: str) -> None:
 
 
 def test_a_clean_run(stack: Stack) -> None:
-    advanced(stack, 10)
     exact(stack)
     assert incidents(stack) == 0
 
@@ -244,6 +246,37 @@ def checkpoints(stack: Stack) -> list[dict[str, Any]]:
 
 def stored(stack: Stack) -> list[int]:
     return sorted(row["epoch"] for row in checkpoints(stack) if row["stored"])
+
+
+def test_a_node_is_drained_and_comes_back(stack: Stack) -> None:
+    """What runs there takes its state along, away and back: nothing is put back to a checkpoint."""
+    node = used(stack)[0]
+    before = incidents(stack)
+    stack.rest.post(f"nodes/{node}/drain/", {"reason": "a new kernel"})
+    moved = moves_of(stack, before)
+    assert node not in used(stack)
+    assert moved["moved_from"] == dict.fromkeys(moved["placed"], node)
+    exact(stack)
+    stack.rest.post(f"nodes/{node}/activate/", {"reason": "it is back"})
+    stack.wait_for(lambda: node in alive(stack), "the node to be back", timeout=30)
+    before = incidents(stack)
+    stack.rest.post("topologies/hashtags/rebalance/", {"reason": f"{node} has nothing to run"})
+    moved = moves_of(stack, before)
+    assert node in used(stack)
+    assert node in set(moved["placed"].values())
+    exact(stack)
+
+
+def moves_of(stack: Stack, before: int) -> dict[str, Any]:
+    """Wait until an incident after so many has moved partitions; returns what its plan tells of them. The
+    driver's log says of how many the state was handed over."""
+    stack.wait_for(lambda: incidents(stack) == before + 1, "an incident", timeout=30)
+    healthy(stack)
+    number = stack.incidents()[-1]["number"]
+    (plan,) = stack.rest.listing(f"incidents/{number}/plans/")
+    assert (plan["kind"], plan["state"], plan["rollback"]) == ("move", "verified", False), plan
+    assert HANDED_OVER.findall(stack.log("driver.hashtags"))[-1] == str(len(plan["restore"])), plan
+    return dict(plan["explanation"])
 
 
 def test_a_forced_checkpoint_and_the_end_of_the_input(stack: Stack) -> None:

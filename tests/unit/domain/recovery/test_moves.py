@@ -1,0 +1,169 @@
+"""Partitions that run are moved: by a drain, when an operator asks, and where a wave is slow to catch up."""
+
+from __future__ import annotations
+
+from domain.recovery.events import (
+    ApproveAsked,
+    CheckpointCompleted,
+    DrainAsked,
+    DriverReported,
+    NodesLost,
+    PlanPublished,
+    RebalanceAsked,
+)
+from domain.recovery.incident import NodeView, Phase, State
+from domain.recovery.instructions import CreatePlan, Instruction, MarkPartitions, MarkPlan
+from domain.recovery.machine import CATCH_UP_LIMIT, IncidentMachine
+from tests.unit.domain.recovery.chains import machine, only_proposal, plan_of, report
+from tests.unit.domain.recovery.test_machine import lose, only, story
+
+CHAIN = ("Source[0]", "A[0]")
+
+
+def asked(subject: IncidentMachine, **moves: str) -> RebalanceAsked:
+    names = moves or dict.fromkeys(CHAIN, "node-9")
+    return RebalanceAsked(at=1.0, topology="t0", moves=names, actor="kim", reason="node-9 is idle")
+
+
+def with_idle_node(**policy: object) -> IncidentMachine:
+    subject = machine(**policy)  # type: ignore[arg-type]
+    subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
+    return subject
+
+
+def test_from_the_order_to_the_proof() -> None:
+    subject = with_idle_node()
+    said = subject.handle_stimulus(asked(subject))
+    plan = plan_of(said)
+    assert (plan.kind, plan.method, plan.rollback, plan.buffering) == ("move", "move", False, False)
+    assert set(plan.restore) == set(CHAIN)
+    assert {plan.assignment[p] for p in CHAIN} == {"node-9"}
+    assert plan.assignment["B[0]"] == "node-1", "the rest stays"
+    assert plan.explanation["moved_from"] == dict.fromkeys(sorted(CHAIN), "node-1")
+    assert "2 partitions of t0 move from node-1 to node-9" in story(said)
+    assert not [one for one in only(said, MarkPartitions) if one.state == "failed"]
+    subject.handle_stimulus(PlanPublished(at=2.0, topology="t0", generation=4))
+    said = report(subject, "running")
+    assert "what has moved goes on" in story(said)
+    assert "replaying" not in {one.state for one in only(said, MarkPartitions)}
+    assert subject.cases["t0"].phase is Phase.VERIFYING
+    said = subject.handle_stimulus(CheckpointCompleted(at=30.0, topology="t0", checkpoint=31, generation=4))
+    assert subject.state is State.CLOSED
+    assert "t0 has moved: checkpoint 31 is complete" in story(said)
+
+
+def test_asking_twice_moves_once() -> None:
+    subject = with_idle_node()
+    plan_of(subject.handle_stimulus(asked(subject)))
+    again = subject.handle_stimulus(asked(subject))
+    assert not only(again, CreatePlan)
+    assert "ask again when it has ended" in story(again)
+
+
+def test_an_operator_confirms_moves_where_the_policy_says_so() -> None:
+    subject = with_idle_node(approval="approve")
+    assert not only(subject.handle_stimulus(asked(subject)), CreatePlan)
+    approval = ApproveAsked(at=2.0, proposal=only_proposal(subject), actor="kim", reason="yes")
+    assert plan_of(subject.handle_stimulus(approval)).kind == "move"
+
+
+def test_a_loss_before_the_plan_comes_first() -> None:
+    subject = with_idle_node(approval="approve")
+    subject.handle_stimulus(asked(subject))
+    lose(subject, "node-3", at=2.0)
+    assert subject.cases["t0"].moves == {}, "the moves are void"
+    assert subject.cases["t0"].failed == {"Source[2]", "A[2]", "B[2]", "Unused[2]"}
+
+
+def test_the_target_is_lost_before_the_plan() -> None:
+    subject = with_idle_node()
+    subject.may_plan = False
+    subject.handle_stimulus(asked(subject))
+    subject.handle_stimulus(NodesLost(at=2.0, nodes={"node-9": "gone"}))
+    subject.may_plan = True
+    said = lose(subject, "node-9", at=3.0)
+    assert "have no room now; nothing moves" in story(said)
+    assert not only(said, CreatePlan)
+    assert subject.cases["t0"].phase is Phase.DROPPED
+
+
+def test_moves_without_room_are_left_out() -> None:
+    """A node takes four partitions of 20 %; here it is to take five."""
+    subject = with_idle_node()
+    five = ("Source[0]", "A[0]", "B[0]", "Unused[0]", "Source[1]")
+    plan = plan_of(subject.handle_stimulus(asked(subject, **dict.fromkeys(five, "node-9"))))
+    assert list(plan.assignment.values()).count("node-9") == len(plan.restore) == 4
+
+
+def test_a_plan_of_moves_that_is_discarded_restores_what_it_was_to_move() -> None:
+    """Nobody knows whether the driver has applied it."""
+    subject = with_idle_node()
+    plan_of(subject.handle_stimulus(asked(subject)))
+    said = lose(subject, "node-9", at=2.0)
+    assert ("t0", 4, "superseded") in {(m.topology, m.generation, m.state) for m in only(said, MarkPlan)}
+    (plan,) = only(said, CreatePlan)
+    assert plan.kind == "recover"
+    assert set(CHAIN) <= set(plan.restore)
+    assert subject.memory.moves == {}
+
+
+def slow(subject: IncidentMachine) -> IncidentMachine:
+    """node-3 is lost, its partitions go to the idle node-8, and they replay; node-9 comes later."""
+    subject.nodes["node-8"] = NodeView(name="node-8", alive=True, usable=True)
+    plan = plan_of(lose(subject, "node-3"))
+    subject.handle_stimulus(PlanPublished(at=2.0, topology="t0", generation=4))
+    assert {plan.assignment[p] for p in plan.restore} == {"node-8"}
+    behind = ("Source[2]", "A[2]", "B[2]", "Unused[2]")
+    report(subject, "replaying", behind=behind)  # at 20.0
+    subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
+    return subject
+
+
+def late(subject: IncidentMachine, at: float, *behind: str) -> list[Instruction]:
+    return [
+        *subject.handle_stimulus(
+            DriverReported(
+                at=at, topology="t0", generation=4, state="replaying", head=40, committed=30, checkpoint=0,
+                behind=frozenset(behind),
+            )
+        )
+    ]  # fmt: skip
+
+
+def test_a_wave_that_is_slow_is_eased() -> None:
+    subject = slow(machine())
+    assert not only(late(subject, 20.0 + CATCH_UP_LIMIT - 1, "A[2]"), CreatePlan)
+    said = late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]")
+    plan = plan_of(said)
+    assert plan.kind == "move"
+    assert {plan.assignment[p] for p in plan.restore} == {"node-9"}
+    assert "has not caught up 20.0 s after its plan was applied" in story(said)
+
+
+def test_a_wave_that_has_caught_up_is_left_alone() -> None:
+    subject = slow(machine())
+    report(subject, "degraded")
+    assert not only(late(subject, 20.0 + 2 * CATCH_UP_LIMIT), CreatePlan)
+
+
+def test_an_operator_who_confirms_plans_asks_for_moves_too() -> None:
+    subject = machine(approval="approve")
+    subject.nodes["node-8"] = NodeView(name="node-8", alive=True, usable=True)
+    lose(subject, "node-3")
+    approval = ApproveAsked(at=2.0, proposal=only_proposal(subject), actor="kim", reason="yes")
+    plan_of(subject.handle_stimulus(approval))
+    subject.handle_stimulus(PlanPublished(at=2.0, topology="t0", generation=4))
+    report(subject, "replaying", behind=("A[2]",))
+    subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
+    late(subject, 21.0 + CATCH_UP_LIMIT, "A[2]")
+    assert not subject.open_proposals()
+    said = subject.handle_stimulus(asked(subject))
+    assert not only(said, CreatePlan)
+    assert only_proposal(subject)
+
+
+def test_a_drained_node_without_room_elsewhere_waits() -> None:
+    subject = machine()
+    said = subject.handle_stimulus(DrainAsked(at=1.0, node="node-2", actor="kim", reason="new kernel"))
+    assert not only(said, CreatePlan)
+    assert "4 partitions to move" in story(said)
