@@ -131,13 +131,16 @@ class Stack:
         name: str | None = None,
         epoch_interval: float | None = None,
     ) -> None:
-        """`epoch_interval`: seconds, instead of the pipeline's own."""
+        """`epoch_interval`: seconds, instead of the pipeline's own. Nothing moves by itself."""
         source = pipeline if epoch_interval is None else str(self._with_interval(pipeline, epoch_interval))
         self.manage(
             *("deploy", source, "--input", str(input), "--rate", str(rate)),
             *(["--limit", str(limit)] if limit is not None else []),
             *(["--name", name] if name else []),
         )
+        deployed = name or Path(pipeline).stem
+        policy = {"rebalancing": "manual", "reason": "measurements and tests say when something moves"}
+        self.rest.patch(f"topologies/{deployed}/policy/", policy)
 
     def _with_interval(self, pipeline: str, seconds: float) -> Path:
         """A file with the specification of a ready-made pipeline that has this epoch interval."""

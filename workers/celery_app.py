@@ -29,6 +29,7 @@ from kombu.entity import Queue  # noqa: E402
 
 SWEEP_INTERVAL = 2.0
 TRIM_INTERVAL = 60.0
+BALANCE_INTERVAL = 15.0
 WEBHOOK_SWEEP_INTERVAL = 5.0
 
 django.setup()
@@ -53,6 +54,11 @@ app.conf.update(
             "task": "recovery.sweep",
             "schedule": SWEEP_INTERVAL,
             "options": {"queue": "recovery", "expires": 2 * SWEEP_INTERVAL, "retry": False},
+        },
+        "balance": {
+            "task": "recovery.balance",
+            "schedule": BALANCE_INTERVAL,
+            "options": {"queue": "recovery", "expires": BALANCE_INTERVAL, "retry": False},
         },
         "trim": {
             "task": "maintenance.trim",

@@ -13,8 +13,9 @@ from controlplane.events.choices import OPERATION_ENDED, OperationKind, Operatio
 from controlplane.events.models import Operation
 from controlplane.events.operations import operation_fail, operation_start, operation_succeed
 from controlplane.incidents.actions import incident_order
+from controlplane.incidents.balancing import rebalance_now
 from controlplane.incidents.selectors import proposals_overtaken
-from controlplane.incidents.services import rebalance_now, recover_now
+from controlplane.incidents.services import recover_now
 from controlplane.lifecycle.nodes import node_activate, node_drain
 from controlplane.nodes.selectors import node_get
 from controlplane.topologies.models import Topology

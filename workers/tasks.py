@@ -18,6 +18,7 @@ from controlplane.api.retention import answers_trim
 from controlplane.events.choices import OPERATION_OPEN
 from controlplane.events.models import Operation
 from controlplane.events.services import events_trim
+from controlplane.incidents.balancing import rebalance_by_policy
 from controlplane.incidents.selectors import incidents_open, incidents_with_queries_down
 from controlplane.incidents.services import incident_queries_note
 from controlplane.nodes.retention import node_samples_trim
@@ -79,6 +80,12 @@ def sweep() -> None:
     )
     for operation in list(overlooked.values_list("pk", flat=True)):
         operation_run(str(operation))
+
+
+@shared_task(name="recovery.balance")
+def balance() -> None:
+    """Move partitions to nodes with more room, where a policy wants that and all is well."""
+    _attempt(rebalance_by_policy, task="balance", of="all")
 
 
 @shared_task(name="maintenance.trim")

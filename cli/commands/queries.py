@@ -28,6 +28,7 @@ PLANNERS = (
 )
 ROLLBACKS = ("ancestors", "global")
 APPROVALS = ("automatic", "approve")
+REBALANCING = ("automatic", "manual")
 REPLICATION_PLANNERS = ("structure_aware", "dynamic_programming", "greedy")
 
 QUERIES = (
@@ -45,6 +46,7 @@ POLICY = (
     Column("planner", field("planner")),
     Column("rollback", field("rollback")),
     Column("approval", field("approval")),
+    Column("rebalancing", field("rebalancing")),
     Column("correlation threshold", lambda row: _or_installation(row["correlation_threshold"], "nodes")),
     Column("correlation window", lambda row: _or_installation(row["correlation_window"], "s")),
     Column("replication planner", field("replication_planner")),
@@ -149,12 +151,13 @@ def show_(session: Session, topology: str) -> None:
 
 @policy.command("set")
 @click.argument("topology", shell_complete=completion.TOPOLOGIES)
-@click.option("--method", type=click.Choice(METHODS), help="auto: incremental for a correlated failure")
+@click.option("--method", type=click.Choice(METHODS), help="auto: room is used at once")
 @click.option(
     "--planner", type=click.Choice(PLANNERS), help="the planner that chooses which queries return first"
 )
 @click.option("--rollback", type=click.Choice(ROLLBACKS), help="which partitions replay")
 @click.option("--approval", type=click.Choice(APPROVALS), help="whether an operator must confirm each plan")
+@click.option("--rebalancing", type=click.Choice(REBALANCING), help="when what runs moves to nodes with room")
 @click.option(
     "--correlation-threshold", type=NumberOrDefault(), metavar="NODES|default", help="nodes lost together"
 )

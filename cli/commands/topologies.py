@@ -62,7 +62,7 @@ CHOSEN = (
 
 
 def _policy(policy: Row) -> list[str]:
-    return [f"{name} {policy[name]}" for name in ("method", "planner", "rollback", "approval")]
+    return [f"{name} {policy[name]}" for name in ("method", "planner", "rollback", "approval", "rebalancing")]
 
 
 name_argument = click.argument("name", shell_complete=completion.TOPOLOGIES)

@@ -23,6 +23,7 @@ from controlplane.topologies.choices import (
     MethodPolicy,
     PartitionState,
     QueryStatus,
+    RebalancingPolicy,
     RecoveryMethod,
     RollbackPolicy,
     Severity,
@@ -36,7 +37,16 @@ COMMAND = "manage.py typescript"
 WIDTH = 110
 
 _CHOICES: tuple[type[Choices], ...] = (
-    *(TopologyStatus, Desired, MethodPolicy, RollbackPolicy, ApprovalPolicy, PartitionState, QueryStatus),
+    *(
+        TopologyStatus,
+        Desired,
+        MethodPolicy,
+        RollbackPolicy,
+        ApprovalPolicy,
+        RebalancingPolicy,
+        PartitionState,
+        QueryStatus,
+    ),
     *(Severity, NodeState, NodeRequestState, IncidentState, IncidentTrigger, EntryKind, RecoveryMethod),
     *(PlanKind, PlanState, CheckpointState, OperationKind, OperationState, EventKind, Channel),
 )

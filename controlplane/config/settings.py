@@ -222,6 +222,7 @@ SPECTACULAR_SETTINGS = {
         "MethodPolicyEnum": "controlplane.topologies.choices.MethodPolicy",
         "RollbackPolicyEnum": "controlplane.topologies.choices.RollbackPolicy",
         "ApprovalPolicyEnum": "controlplane.topologies.choices.ApprovalPolicy",
+        "RebalancingPolicyEnum": "controlplane.topologies.choices.RebalancingPolicy",
         "WebhookKindEnum": "controlplane.webhooks.choices.KIND_CHOICES",
         "DeliveryStateEnum": "controlplane.webhooks.choices.DeliveryState",
         "EventKindEnum": "controlplane.events.choices.EventKind",

@@ -22,6 +22,7 @@ INCIDENT_ACTIVE = frozenset(set(IncidentState) - INCIDENT_ENDED)
 class IncidentTrigger(Choices):
     DETECTED = "detected", "Detected"
     MANUAL = "manual", "Manual"
+    BALANCE = "balance", "Uneven nodes"
 
 
 class EntryKind(Choices):

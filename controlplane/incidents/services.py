@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
 import structlog
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
@@ -27,13 +26,7 @@ from controlplane.incidents.choices import (
     INCIDENT_ENDED,
     IncidentTrigger,
 )
-from controlplane.incidents.loading import (
-    deployed_topologies,
-    deployments_load,
-    machine_load,
-    nodes_load,
-    plans_newest,
-)
+from controlplane.incidents.loading import deployed_topologies, machine_load
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.incidents.proposals import proposals_follow
 from controlplane.incidents.representation import entry_change
@@ -41,10 +34,7 @@ from controlplane.incidents.selectors import incidents_open
 from controlplane.nodes.models import Node
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Query, Topology
-from controlplane.topologies.permitted import permit
-from controlplane.topologies.selectors import topology_get
 from domain.availability import milestones
-from domain.recovery.costs import costs_fix
 from domain.recovery.events import (
     AbortAsked,
     DrainAsked,
@@ -52,10 +42,8 @@ from domain.recovery.events import (
     Looked,
     NodesLost,
     PartitionsLost,
-    RebalanceAsked,
     RecoveryAsked,
 )
-from domain.recovery.moving import even_out
 from domain.recovery.wording import duration
 from domain.topology import partition_id
 
@@ -241,40 +229,6 @@ def recover_now(*, topology: str, actor: str, reason: str, checkpoint: int | Non
         ],
         at=now,
         trigger=IncidentTrigger.MANUAL,
-    )
-
-
-@transaction.atomic
-def rebalance_now(*, topology: str, actor: str, reason: str) -> Incident:
-    """Move partitions that run so that the nodes are used evenly. Raises `Missing`, or `Conflict` where
-    nothing is to be gained."""
-    row = topology_get(topology)
-    permit(row, "rebalance")
-    moves = moves_find(topology)
-    if not moves:
-        raise Conflict(
-            f"the nodes of topology {topology!r} are used evenly: no move would make epochs shorter"
-        )
-    now = timezone.now()
-    event = RebalanceAsked(at=now.timestamp(), topology=topology, moves=moves, actor=actor, reason=reason)
-    return incident_open_or_grow(events=[event], at=now, trigger=IncidentTrigger.MANUAL)
-
-
-def moves_find(topology: str) -> dict[str, str]:
-    """Partition -> node to which it would have to move for the nodes to be used evenly; with the CPU that is
-    measured now."""
-    deployments = deployments_load(plans_newest())
-    if topology not in deployments:
-        return {}
-    nodes = nodes_load(deployments)
-    bound = settings.RESURGE.max_utilisation
-    return even_out(
-        topology,
-        deployments=deployments,
-        usable=[node for node in nodes.values() if node.usable],
-        costs=costs_fix(deployments, nodes, {}, bound),
-        max_utilisation=bound,
-        failed={},
     )
 
 

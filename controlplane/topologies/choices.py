@@ -69,6 +69,11 @@ class ApprovalPolicy(Choices):
     APPROVE = "approve", "An operator confirms each plan"
 
 
+class RebalancingPolicy(Choices):
+    AUTOMATIC = "automatic", "By itself"
+    MANUAL = "manual", "When an operator asks"
+
+
 PLANNER_CHOICES = [(name, name.replace("_", " ").capitalize()) for name in sorted(PLANNERS)]
 """Who chooses what returns first."""
 

@@ -13,6 +13,7 @@ from controlplane.topologies.choices import (
     MethodPolicy,
     PartitionState,
     QueryStatus,
+    RebalancingPolicy,
     RollbackPolicy,
     Severity,
     TopologyStatus,
@@ -41,7 +42,7 @@ class Topology(models.Model):
         max_length=16,
         choices=MethodPolicy.choices,
         default=MethodPolicy.AUTO,
-        help_text="auto: incremental for a correlated failure, otherwise blocking",
+        help_text="auto: room is used at once; only a topology of which every wave puts back all waits",
     )
     planner = models.CharField(
         max_length=32,
@@ -60,6 +61,12 @@ class Topology(models.Model):
         choices=ApprovalPolicy.choices,
         default=ApprovalPolicy.AUTOMATIC,
         help_text="whether recovery plans wait for an operator",
+    )
+    rebalancing = models.CharField(
+        max_length=16,
+        choices=RebalancingPolicy.choices,
+        default=RebalancingPolicy.AUTOMATIC,
+        help_text="when partitions that run move to nodes with more room",
     )
     correlation_threshold = models.PositiveIntegerField(
         null=True,

@@ -13,6 +13,7 @@ from controlplane.topologies.choices import (
     REPLICATION_PLANNER_CHOICES,
     ApprovalPolicy,
     MethodPolicy,
+    RebalancingPolicy,
     RollbackPolicy,
 )
 from controlplane.topologies.models import Topology
@@ -25,6 +26,7 @@ _CHOICES: dict[str, list[str]] = {
     "planner": [name for name, _ in PLANNER_CHOICES],
     "rollback": list(RollbackPolicy.values),
     "approval": list(ApprovalPolicy.values),
+    "rebalancing": list(RebalancingPolicy.values),
     "replication_planner": [name for name, _ in REPLICATION_PLANNER_CHOICES],
 }
 HIGHEST_THRESHOLD = 100_000
@@ -38,6 +40,7 @@ def policy_of(topology: Topology) -> RecoveryPolicy:
         planner=topology.planner,
         rollback=topology.rollback,
         approval=topology.approval,
+        rebalancing=topology.rebalancing,
         correlation_threshold=settings.RESURGE.correlation_threshold if threshold is None else threshold,
         correlation_window=settings.RESURGE.correlation_window if window is None else window,
     )

@@ -19,6 +19,7 @@ POLICY_FIELDS = (
     "planner",
     "rollback",
     "approval",
+    "rebalancing",
     "correlation_threshold",
     "correlation_window",
     "replication_planner",

@@ -54,12 +54,16 @@ def balancing_moves(
     *,
     max_utilisation: float = MAX_UTILISATION,
     most: int | None = None,
+    worthwhile: float = WORTHWHILE,
+    least: float = 0.0,
 ) -> dict[str, str]:
     """Partition -> node to which it should move; empty if the placement is even already.
 
     assignment: partition -> node now; what is on none of `nodes` stays there and does not count.
     nodes: those that may take partitions; `load` is what they have besides this topology.
     costs: CPU percent of each partition. most: units that may move; default `MOST_MOVES`.
+    worthwhile, least: what all moves together must save, as a share of what the placement costs and in
+    seconds per second of epochs; otherwise nothing moves.
     No node takes a partition that would bring it above `max_utilisation`.
     """
     usable = sorted((one for one in nodes if not one.standby), key=lambda one: natural_key(one.name))
@@ -77,7 +81,8 @@ def balancing_moves(
         unit, _, target = best
         moves.update(dict.fromkeys(unit.members, usable[target].name))
     stay = {p for p, node in moves.items() if assignment[p] == node}
-    return {p: moves[p] for p in moves if p not in stay} if state.cost() < (1 - WORTHWHILE) * before else {}
+    saved = before - state.cost()
+    return {p: moves[p] for p in moves if p not in stay} if saved > max(worthwhile * before, least) else {}
 
 
 class _State:

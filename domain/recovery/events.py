@@ -110,7 +110,7 @@ class DrainAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceAsked:
-    """An operator wants partitions that run to change their node: partition -> node."""
+    """Partitions that run are to change their node: partition -> node. actor: empty if by policy."""
 
     at: float
     topology: str

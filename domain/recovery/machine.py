@@ -240,7 +240,7 @@ class IncidentMachine:
         moves = {p: node for p, node in event.moves.items() if p in assignment}
         what = moves_words(event.topology, assignment, moves)
         text = wording.rebalance_asked(event.topology, event.actor, event.reason, what)
-        return self._rebalance(event.topology, moves, text, f"{event.actor} asked to even out the nodes")
+        return self._rebalance(event.topology, moves, text, "the nodes are to be evened out")
 
     def _rebalance(self, name: str, moves: dict[str, str], text: str, why: str) -> Instructions:
         instructions = self._tell("stimulus", text)
@@ -686,7 +686,8 @@ class IncidentMachine:
             return []
         waited = self.now - (self.now if case.applied_at is None else case.applied_at)
         # Where an operator has to confirm every plan, the operator asks for moves, too.
-        if waited < CATCH_UP_LIMIT or deployment.policy.approval != "automatic":
+        by_itself = (deployment.policy.approval, deployment.policy.rebalancing) == ("automatic", "automatic")
+        if waited < CATCH_UP_LIMIT or not by_itself:
             return []
         situation = self._situation()
         moves = even_out(

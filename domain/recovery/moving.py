@@ -9,12 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from domain.planning import NodeSpace, balancing_moves, natural_key
+from domain.planning.balance import WORTHWHILE
 from domain.recovery import wording
 from domain.recovery.blocking import ROUNDING, load_elsewhere, placement_of
 from domain.recovery.costs import Costs
 from domain.recovery.incident import Deployment, NodeView, TopologyCase
 from domain.recovery.method import Situation, Waiting, Wave
 from domain.recovery.policy import MOVE
+
+UNASKED = 0.25
+"""Share of an epoch's time that moves nobody asked for must save."""
+UNASKED_LEAST = 0.03
+"""And seconds of each second of epochs."""
 
 
 class Move:
@@ -102,9 +108,12 @@ def even_out(
     costs: Costs,
     max_utilisation: float,
     failed: Mapping[str, Collection[str]],
+    asked: bool = True,
 ) -> dict[str, str]:
     """Which partitions of a topology should go to which node, for its epochs to take less time; empty if no
-    move is worth it. failed: by topology, what takes no room although it is assigned."""
+    move is worth it. failed: by topology, what takes no room although it is assigned. asked: by an operator
+    or a recovery. Otherwise much more must be gained, since what is measured varies.
+    """
     deployment = deployments[name]
     elsewhere = load_elsewhere(name, deployments, costs, failed)
     spaces = [
@@ -112,4 +121,12 @@ def even_out(
     ]
     gone = failed.get(name, ())
     running = {p: node for p, node in deployment.assignment.items() if p not in gone}
-    return balancing_moves(deployment.topology, running, spaces, costs[name], max_utilisation=max_utilisation)
+    return balancing_moves(
+        deployment.topology,
+        running,
+        spaces,
+        costs[name],
+        max_utilisation=max_utilisation,
+        worthwhile=WORTHWHILE if asked else UNASKED,
+        least=0.0 if asked else UNASKED_LEAST,
+    )

@@ -15,6 +15,7 @@ MOVE = "move"
 MethodChoice = Literal["auto", "blocking", "incremental"]
 Rollback = Literal["ancestors", "global"]
 Approval = Literal["automatic", "approve"]
+Rebalancing = Literal["automatic", "manual"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,7 @@ class RecoveryPolicy:
     """method: `auto` decides by the failure (`method_choose`).
     planner: chooses what returns first. rollback: `ancestors` undoes nothing of what runs, `global`
     is the paper's. approval: `approve` carries out only plans that an operator has confirmed.
+    rebalancing: `automatic` moves partitions that run to nodes with more room, without being asked.
     correlation_threshold: so many nodes lost since the last global checkpoint, or each within
     correlation_window seconds of the one before, are a correlated failure.
 
@@ -32,6 +34,7 @@ class RecoveryPolicy:
     planner: str = "best_density"
     rollback: Rollback = "ancestors"
     approval: Approval = "automatic"
+    rebalancing: Rebalancing = "automatic"
     correlation_threshold: int = 2
     correlation_window: float = 10.0
 

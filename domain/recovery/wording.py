@@ -105,7 +105,9 @@ def drain_asked(node: str, actor: str, reason: str, affected: Mapping[str, Colle
 
 
 def rebalance_asked(topology: str, actor: str, reason: str, what: str) -> str:
-    return f"{actor} asked to even out the nodes of {topology}: {reason}. {what}"
+    """actor: empty where the policy asks."""
+    asked = f"{actor} asked to even out the nodes of {topology}"
+    return f"{asked if actor else f'The nodes of {topology} are uneven'}: {reason}. {what}"
 
 
 def rebalance_refused(topology: str, actor: str) -> str:

@@ -14,6 +14,7 @@ from controlplane.topologies.choices import (
     REPLICATION_PLANNER_CHOICES,
     ApprovalPolicy,
     MethodPolicy,
+    RebalancingPolicy,
     RollbackPolicy,
 )
 from controlplane.topologies.drawing import graph_drawn
@@ -152,6 +153,7 @@ class PolicyUpdateSerializer(ReasonSerializer):
     planner = serializers.ChoiceField(PLANNER_CHOICES, required=False)
     rollback = serializers.ChoiceField(RollbackPolicy.choices, required=False)
     approval = serializers.ChoiceField(ApprovalPolicy.choices, required=False)
+    rebalancing = serializers.ChoiceField(RebalancingPolicy.choices, required=False)
     correlation_threshold = serializers.IntegerField(
         required=False, allow_null=True, min_value=1, max_value=HIGHEST_THRESHOLD
     )

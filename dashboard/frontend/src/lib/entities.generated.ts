@@ -23,6 +23,8 @@ export type RollbackPolicy = "ancestors" | "global";
 
 export type ApprovalPolicy = "automatic" | "approve";
 
+export type RebalancingPolicy = "automatic" | "manual";
+
 export type PartitionState = "starting" | "running" | "stalled" | "failed" | "restoring" | "replaying";
 
 export type QueryStatus = "starting" | "available" | "failed" | "recovering";
@@ -42,7 +44,7 @@ export type IncidentState =
   | "closed"
   | "aborted";
 
-export type IncidentTrigger = "detected" | "manual";
+export type IncidentTrigger = "detected" | "manual" | "balance";
 
 export type EntryKind = "stimulus" | "evidence" | "decision" | "step" | "outcome";
 
@@ -151,7 +153,7 @@ export const ENTITY_NAMES: readonly EntityName[] = [
  * of the installation (`settings/`), a `replication_budget` a quarter of the partitions.
  */
 export interface Policy {
-  /** auto: incremental for a correlated failure, otherwise blocking */
+  /** auto: room is used at once; only a topology of which every wave puts back all waits */
   method: MethodPolicy;
   /** who chooses what returns first */
   planner: Planner;
@@ -159,6 +161,8 @@ export interface Policy {
   rollback: RollbackPolicy;
   /** whether recovery plans wait for an operator */
   approval: ApprovalPolicy;
+  /** when partitions that run move to nodes with more room */
+  rebalancing: RebalancingPolicy;
   /** so many lost nodes are a correlated failure; empty: the installation's number */
   correlation_threshold: number | null;
   /** seconds from one loss to the next; empty: the installation's number */
@@ -209,7 +213,7 @@ export interface Topology {
   status: TopologyStatus;
   desired: Desired;
   error: string;
-  /** auto: incremental for a correlated failure, otherwise blocking */
+  /** auto: room is used at once; only a topology of which every wave puts back all waits */
   method: MethodPolicy;
   policy: Policy;
   generation: number;

@@ -1,0 +1,92 @@
+"""Moving partitions that run so that the nodes are used evenly: when an operator asks, or by policy."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.errors import Conflict
+from controlplane.incidents.choices import IncidentTrigger
+from controlplane.incidents.loading import deployments_load, nodes_load, plans_newest
+from controlplane.incidents.models import Incident, RecoveryPlan
+from controlplane.incidents.selectors import incidents_open
+from controlplane.incidents.services import incident_open_or_grow
+from controlplane.topologies.choices import RebalancingPolicy, TopologyStatus
+from controlplane.topologies.models import Topology
+from controlplane.topologies.permitted import permit
+from controlplane.topologies.selectors import topology_get
+from domain.recovery.costs import costs_fix
+from domain.recovery.events import RebalanceAsked
+from domain.recovery.moving import even_out
+
+SETTLED = timedelta(seconds=60)
+"""What a plan has changed must have been measured that long before anything moves by itself."""
+
+
+@transaction.atomic
+def rebalance_now(*, topology: str, actor: str, reason: str) -> Incident:
+    """Move partitions that run so that the nodes are used evenly. Raises `Missing`, or `Conflict` where
+    nothing is to be gained."""
+    row = topology_get(topology)
+    permit(row, "rebalance")
+    moves = _moves(topology)
+    if not moves:
+        raise Conflict(
+            f"the nodes of topology {topology!r} are used evenly: no move would make epochs shorter"
+        )
+    return _open(topology, moves, actor=actor, reason=reason, trigger=IncidentTrigger.MANUAL)
+
+
+@transaction.atomic
+def rebalance_by_policy() -> Incident | None:
+    """Move partitions of one topology whose policy wants that, and of which all is well, if much is to be
+    gained; None where nothing moves."""
+    if incidents_open().exists():
+        return None
+    candidates = Topology.objects.filter(
+        status=TopologyStatus.RUNNING, rebalancing=RebalancingPolicy.AUTOMATIC
+    )
+    for name in candidates.order_by("name").values_list("name", flat=True):
+        if not _settled(name):
+            continue
+        if moves := _moves(name, asked=False):
+            reason = "some have much more to do than others"
+            return _open(name, moves, actor="", reason=reason, trigger=IncidentTrigger.BALANCE)
+    return None
+
+
+def _settled(topology: str) -> bool:
+    """Whether its newest plan has been in force for a while, and every query is available."""
+    plan = RecoveryPlan.objects.filter(topology__name=topology).order_by("-generation").first()
+    if plan is None or plan.applied_at is None or timezone.now() - plan.applied_at < SETTLED:
+        return False
+    return not plan.topology.queries.exclude(available=True).exists()
+
+
+def _moves(topology: str, *, asked: bool = True) -> dict[str, str]:
+    """Partition -> node to which it would have to move; with the CPU that is measured now."""
+    deployments = deployments_load(plans_newest())
+    if topology not in deployments:
+        return {}
+    nodes = nodes_load(deployments)
+    bound = settings.RESURGE.max_utilisation
+    return even_out(
+        topology,
+        deployments=deployments,
+        usable=[node for node in nodes.values() if node.usable],
+        costs=costs_fix(deployments, nodes, {}, bound),
+        max_utilisation=bound,
+        failed={},
+        asked=asked,
+    )
+
+
+def _open(
+    topology: str, moves: dict[str, str], *, actor: str, reason: str, trigger: IncidentTrigger
+) -> Incident:
+    now = timezone.now()
+    event = RebalanceAsked(at=now.timestamp(), topology=topology, moves=moves, actor=actor, reason=reason)
+    return incident_open_or_grow(events=[event], at=now, trigger=trigger)
