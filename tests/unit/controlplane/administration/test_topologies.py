@@ -23,6 +23,7 @@ POLICY = {
     "planner": "best_density",
     "rollback": "ancestors",
     "approval": "automatic",
+    "rebalancing": "automatic",
     "correlation_threshold": "",
     "correlation_window": "",
     "replication_planner": "structure_aware",
