@@ -18,7 +18,7 @@ from domain.recovery.method import Situation, Waiting, Wave
 from domain.recovery.policy import MOVE
 
 UNASKED = 0.25
-"""Share of an epoch's time that moves nobody asked for must save."""
+"""Share of an epoch's time that moves by policy must save."""
 UNASKED_LEAST = 0.03
 """And seconds of each second of epochs."""
 

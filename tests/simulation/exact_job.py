@@ -91,6 +91,9 @@ class MemoryJob:
             if partition in lane.serves and not self._serve(kept, number, lane, partition):
                 self._unbuffered.add(partition)
             if partition in lane.starts:
+                if lane.last > self.job.progress[partition]:
+                    # The report of a task that runs again does not count any more.
+                    self._reports.pop(partition, None)
                 with suppress(TaskDiedError):
                     self._apply(number, partition)
 

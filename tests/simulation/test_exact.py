@@ -187,6 +187,11 @@ def test_state_moves_while_everything_else_happens(seed: int, deterministic: boo
     Chaos(seed, deterministic=deterministic, moves=True).go()
 
 
+def test_a_task_that_ran_again_and_died() -> None:
+    """The world took the report of its first attempt for that of the second."""
+    Chaos(3276, moves=True).go()
+
+
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_what_moves_goes_on_from_where_it_was(deterministic: bool) -> None:
     """Nothing is computed again: no partition is put back, and no epoch is late."""

@@ -96,7 +96,7 @@ def test_moves_without_room_are_left_out() -> None:
 
 
 def test_a_plan_of_moves_that_is_discarded_restores_what_it_was_to_move() -> None:
-    """Nobody knows whether the driver has applied it."""
+    """The driver may have applied it or not."""
     subject = with_idle_node()
     plan_of(subject.handle_stimulus(asked(subject)))
     said = lose(subject, "node-9", at=2.0)
