@@ -208,8 +208,7 @@ class Application:
             reason=plan.reason,
             explanation=dict(plan.explanation),
         )
-        if plan.method == RecoveryMethod.INCREMENTAL:
-            self.incident.method = RecoveryMethod.INCREMENTAL
+        self._method_follow(row)
         # What moves goes on; nothing is put back to a checkpoint.
         moves = plan.kind == "move"
         if not moves:
@@ -226,6 +225,16 @@ class Application:
             plan_change(row, topology=topology.name, incident=self.incident.number),
         )
         self.applied.publish.append(plan.topology)
+
+    def _method_follow(self, plan: RecoveryPlan) -> None:
+        """The incident is named for what it needed most: waves, else a blocking plan, else moves only."""
+        if plan.method == RecoveryMethod.INCREMENTAL:
+            self.incident.method = RecoveryMethod.INCREMENTAL
+        elif plan.method == RecoveryMethod.MOVE:
+            if not RecoveryPlan.objects.filter(incident=self.incident).exclude(pk=plan.pk).exists():
+                self.incident.method = RecoveryMethod.MOVE
+        elif self.incident.method == RecoveryMethod.MOVE:
+            self.incident.method = RecoveryMethod.BLOCKING
 
     def _mark_plan(self, mark: MarkPlan) -> None:
         row = RecoveryPlan.objects.filter(topology__name=mark.topology, generation=mark.generation).first()

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.incidents.report.curve import Curve, Mark, Point, curve_draw
+from controlplane.topologies.choices import RecoveryMethod
 from domain.recovery.wording import counted, duration, listed
 
 Document = Mapping[str, Any]
@@ -37,7 +38,8 @@ class WaveSection:
     title: str
     facts: list[tuple[str, str]]
     reason: str
-    restored: list[tuple[str, str]]
+    does: str
+    partitions: list[tuple[str, str]]
     queries: list[QueryLine]
 
 
@@ -117,7 +119,7 @@ def _summary(incident: Mapping[str, Any], detected: datetime) -> list[tuple[str,
 
     area = incident["availability_area"]
     return [
-        ("State", f"{incident['state']}, recovered by the {incident['method']} method"),
+        ("State", f"{incident['state']}, {_method(incident['method'])}"),
         ("Detected", _shown(incident["detected_at"])),
         (
             "Closed",
@@ -147,6 +149,12 @@ def _summary(incident: Mapping[str, Any], detected: datetime) -> list[tuple[str,
     ]
 
 
+def _method(method: str) -> str:
+    if method == RecoveryMethod.MOVE:
+        return "partitions that run were moved"
+    return f"recovered by the {method} method"
+
+
 def _curve(name: str, document: Document, detected: datetime) -> tuple[str, str, Curve | None]:
     def second(text: str) -> float:
         return (_moment(text) - detected).total_seconds()
@@ -169,15 +177,24 @@ def _curve(name: str, document: Document, detected: datetime) -> tuple[str, str,
     return name, said, curve
 
 
+def _place(plan: Mapping[str, Any], partition: str) -> str:
+    """`on node-5`, or `from node-1 to node-5` where it moves."""
+    node = plan["assignment"].get(partition, "-")
+    before = plan["explanation"].get("moved_from", {}).get(partition)
+    return f"from {before} to {node}" if before else f"on {node}"
+
+
 def _wave(plan: Mapping[str, Any], after: Any) -> WaveSection:
-    facts = [
-        ("State", plan["state"]),
-        (
-            "Method",
-            f"{plan['method']}, {'rolls everything back' if plan['rollback'] else 'leaves what runs'}",
-        ),
-        ("Starts from", f"checkpoint {plan['checkpoint']}"),
-    ]
+    moves = plan["method"] == RecoveryMethod.MOVE
+    facts = [("State", plan["state"])]
+    if moves:
+        facts += [("Method", "move: partitions keep their state, no query goes back to a checkpoint")]
+    else:
+        running = "rolls everything back" if plan["rollback"] else "leaves what runs"
+        facts += [
+            ("Method", f"{plan['method']}, {running}"),
+            ("Starts from", f"checkpoint {plan['checkpoint']}"),
+        ]
     moments = (
         ("planned", plan["created_at"]),
         ("published", plan["published_at"]),
@@ -191,7 +208,8 @@ def _wave(plan: Mapping[str, Any], after: Any) -> WaveSection:
         title=f"{plan['topology']}, wave {plan['wave']} (plan {plan['generation']})",
         facts=facts,
         reason=plan["reason"],
-        restored=[(partition, plan["assignment"].get(partition, "-")) for partition in plan["restore"]],
+        does="Moves" if moves else "Restores",
+        partitions=[(partition, _place(plan, partition)) for partition in plan["restore"]],
         queries=[
             QueryLine(
                 query=str(one.get("query", "")),

@@ -44,8 +44,8 @@ def report_markdown(document: Document) -> str:
 def _wave(wave: WaveSection) -> Iterator[str]:
     yield from (f"### {_text(wave.title)}", "", _text(wave.reason), "")
     yield from _table(("", ""), wave.facts)
-    restored = ", ".join(f"{partition} on {node}" for partition, node in wave.restored)
-    yield from ("", f"Restores: {_text(restored) or 'nothing'}", "")
+    placed = ", ".join(f"{partition} {place}" for partition, place in wave.partitions)
+    yield from ("", f"{wave.does}: {_text(placed) or 'nothing'}", "")
     if wave.queries:
         rows = [(one.query, one.priority, one.chosen, one.reason) for one in wave.queries]
         yield from _table(("Query", "Priority", "In this wave", "Why"), rows)

@@ -170,6 +170,19 @@ def test_a_report_can_be_made_of_the_file(viewer: APIClient, recovered: Incident
     assert report_markdown(document).count("### ") == 4
 
 
+def test_a_report_of_moves_restores_nothing(viewer: APIClient, recovered: Incident) -> None:
+    document = json.loads(viewer.get(EXPORT).content)
+    document["incident"]["method"] = "move"
+    for plan in document["plans"]:
+        plan["method"] = "move"
+        plan["explanation"] = {"moved_from": dict.fromkeys(plan["restore"], "node-99")}
+    for text in (report_markdown(document), report_html(document)):
+        assert "partitions that run were moved" in text
+        assert "from node-99 to node-" in text
+        assert "Restores" not in text
+        assert "Starts from" not in text
+
+
 def test_an_incident_of_which_little_is_known(viewer: APIClient, topology: Topology) -> None:
     now = timezone.now()
     incident = Incident.objects.create(number=2, detected_at=now, opened_at=now, reason=EVIL)

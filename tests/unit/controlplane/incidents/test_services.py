@@ -210,6 +210,7 @@ def test_drain_and_activate_are_audited_and_move_partitions(deployed: Topology) 
     assert incident.trigger == "manual"
     look(incident, *driver(1, "running", 10))
     assert "node-1" not in newest().assignment.values()
+    assert (newest().kind, incident_get(1).method) == ("move", "move")
     assert node_drain(name="node-1", actor="kim", reason="again") is None
     follower.check()
     node_activate(name="node-1", actor="kim", reason="kernel is new")
@@ -220,6 +221,27 @@ def test_drain_and_activate_are_audited_and_move_partitions(deployed: Topology) 
     ]
     with pytest.raises(Missing):
         node_drain(name="node-77", actor="kim", reason="typo")
+
+
+@pytest.mark.parametrize("policy", ["blocking", "incremental"])
+def test_incident_of_moves_takes_the_method_of_a_recovery_that_follows(
+    deployed: Topology, policy: str
+) -> None:
+    Topology.objects.update(method=policy)
+    incident = node_drain(name="node-1", actor="kim", reason="new kernel")
+    assert incident is not None
+    look(incident, *driver(1, "running", 10))
+    look(incident, *driver(newest().generation, "running", 10))
+    assert incident_get(1).method == "move"
+    incident_order(kind=OperationKind.INCIDENT_REPLAN, number=1, actor="kim", reason="faster")
+    lose("node-2")
+    incident_order(kind=OperationKind.INCIDENT_REPLAN, number=1, actor="kim", reason="do not wait")
+    look(incident, *driver(newest().generation, "degraded", 10))
+    assert (newest().method, incident_get(1).method) == (policy, policy)
+    look(incident, *driver(newest().generation, "running", 10))
+    node_drain(name="node-3", actor="kim", reason="new kernel here, too")
+    look(incident, *driver(newest().generation, "running", 10))
+    assert (newest().method, incident_get(1).method) == ("move", policy)
 
 
 def test_drained_empty_node_leaves_without_an_incident(deployed: Topology) -> None:
