@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from cli.asking import Effects, confirmed, reasoned
+from cli.asking import Effects, announced, confirmed, reasoned
 from cli.failures import InterruptedByUserError, RefusedError, TimedOutError, UnreachableError
 from cli.options import Order
 from cli.output import Column, field, show
@@ -46,14 +46,19 @@ def act(
     *,
     title: str,
     effects: Effects | None = None,
+    destructive: bool = True,
     body: Mapping[str, Any] | None = None,
 ) -> None:
-    """POST an action and show how it ended. An action with `effects` is destructive and needs a confirmation.
+    """POST an action and show how it ended. One with `effects` needs a confirmation, unless it is not
+    destructive.
 
     title: the action in words that follow "to". Raises `RefusedError` for an operation that failed, and
     `TimedOutError` for one that has not ended in time.
     """
-    order = reasoned(session, order) if effects is None else confirmed(session, order, title, effects)
+    if effects is None:
+        order = reasoned(session, order)
+    else:
+        order = (confirmed if destructive else announced)(session, order, title, effects)
     operation = session.rest.post(path, {**(body or {}), "reason": order.reason}, key=order.key)
     operation = operation_await(session, operation, order, title)
     show(session, operation, OPERATION)

@@ -44,6 +44,13 @@ def confirmed(session: Session, order: Order, title: str, effects: Effects) -> O
     return replace(order, yes=True)
 
 
+def announced(session: Session, order: Order, title: str, effects: Effects) -> Order:
+    """`order` with a reason, for a change that needs no confirmation: on a terminal the effects are shown."""
+    if session.interactive:
+        told(session, title, effects())
+    return reasoned(session, order)
+
+
 def permitted(row: Mapping[str, Any], action: str) -> None:
     """Raise `RefusedError` in the server's words where it refuses this action on the row (one of a detail
     resource) now: before the user is asked for a reason."""

@@ -32,7 +32,7 @@ TONES: dict[str, dict[str, str]] = {
         "closed": DONE, "aborted": IDLE,
     },
     "wave": {
-        "proposed": WARN, "planned": IDLE, "published": BUSY, "replaying": BUSY,
+        "proposed": WARN, "planned": IDLE, "published": BUSY, "replaying": BUSY, "catching up": BUSY,
         "caught up": GOOD, "verified": DONE, "superseded": IDLE,
     },
     "checkpoint": {"started": BUSY, "completed": GOOD, "failed": BAD, "undone": IDLE},

@@ -16,7 +16,7 @@ from cli.output import Column, Row, field, show, show_rows, table_of
 from cli.paths import resource
 from cli.session import Session
 from cli.status import state
-from cli.waves import wave_nodes, wave_queries, wave_state
+from cli.waves import wave_moves, wave_nodes, wave_queries, wave_state
 from cli.words import age, between, clock, count, duration, listed, plural, since, tidy
 
 OVER = frozenset({"closed", "aborted"})
@@ -49,6 +49,7 @@ WAVES = (
     Column("WAVE", lambda row: str(row["wave"]), right=True),
     Column("TOPOLOGY", field("topology")),
     Column("STATE", lambda row: state("wave", wave_state(row))),
+    Column("METHOD", field("method"), least_width=100),
     Column("QUERIES", lambda row: count(len(wave_queries(row))), right=True),
     Column("PARTITIONS", lambda row: count(len(row["restore"])), right=True),
     Column("ON", lambda row: listed(wave_nodes(row), 4), least_width=80),
@@ -175,16 +176,18 @@ def _proposals(session: Session, number: int) -> dict[str, Row]:
 
 
 def _proposed(topology: str, proposal: Row) -> Effect:
+    start = f"{proposal['proposal']}, wave {proposal['wave']} of {topology}"
+    partitions = plural(len(proposal["restore"]), "partition")
+    if wave_moves(proposal):
+        text = f"{start}: {partitions} moved, no query goes back to a checkpoint"
+        return Effect(text, proposal["restore"])
     back = (
         "all running partitions go back to the checkpoint"
         if proposal["rollback"]
         else "running partitions are not affected"
     )
-    text = (
-        f"{proposal['proposal']}, wave {proposal['wave']} of {topology}: "
-        f"{plural(len(proposal['restore']), 'partition')} restored, {back}; "
-        f"{plural(len(proposal['queries']), 'query returns', 'queries return')}"
-    )
+    returning = plural(len(proposal["queries"]), "query returns", "queries return")
+    text = f"{start}: {partitions} restored, {back}; {returning}"
     return Effect(text, proposal["queries"], proposal["rollback"])
 
 

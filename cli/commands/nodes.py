@@ -96,7 +96,7 @@ def show_(session: Session, name: str) -> None:
 @changes(destructive=True)
 @with_session
 def drain(session: Session, name: str, order: Order) -> None:
-    """Plan nothing new on it, and let its partitions move away.
+    """Plan nothing new on it, and move its partitions away with their state.
 
     \b
     Example:
@@ -106,7 +106,13 @@ def drain(session: Session, name: str, order: Order) -> None:
     def effects() -> list[Effect]:
         partitions = _hosted(session, name, "drain")
         return [
-            *_by_topology(partitions, "moves to other nodes", "move to other nodes"),
+            *_by_topology(
+                partitions,
+                "moves to other nodes with its state",
+                "move to other nodes with their state",
+                warning=False,
+            ),
+            *(_moving() if partitions else []),
             Effect("Nothing new is planned on it until it is activated."),
         ]
 
@@ -153,7 +159,14 @@ def _hosted(session: Session, name: str, action: str) -> Sequence[Row]:
     return found
 
 
-def _by_topology(partitions: Sequence[Row], one: str, many: str) -> list[Effect]:
+def _moving() -> list[Effect]:
+    return [
+        Effect("No query goes back to a checkpoint; latencies are higher for about one epoch."),
+        Effect("Partitions for which the other nodes have no room stay until they have."),
+    ]
+
+
+def _by_topology(partitions: Sequence[Row], one: str, many: str, *, warning: bool = True) -> list[Effect]:
     if not partitions:
         return [Effect("No partition runs there.")]
     names: defaultdict[str, list[str]] = defaultdict(list)
@@ -163,7 +176,7 @@ def _by_topology(partitions: Sequence[Row], one: str, many: str) -> list[Effect]
         Effect(
             f"{plural(len(labels), 'partition')} of {topology} {one if len(labels) == 1 else many}",
             labels,
-            True,
+            warning,
         )
         for topology, labels in sorted(names.items())
     ]

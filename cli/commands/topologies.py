@@ -195,6 +195,59 @@ def recover(session: Session, name: str, order: Order) -> None:
     _act(session, name, "recover", order, effects)
 
 
+@topologies.command("rebalance")
+@name_argument
+@changes()
+@with_session
+def rebalance(session: Session, name: str, order: Order) -> None:
+    """Even out the nodes: move partitions that run, with their state.
+
+    It fails if no move would make epochs shorter.
+
+    \b
+    Example:
+      resurge topologies rebalance hashtags --reason "node-7 and node-8 are new"
+    """
+
+    def effects() -> list[Effect]:
+        permitted(session.rest.get(resource("topologies", name)), "rebalance")
+        return [
+            Effect("Partitions that run move to other nodes with their state."),
+            Effect("No query goes back to a checkpoint; latencies are higher for about one epoch."),
+            *_evenness(session, name),
+        ]
+
+    path = resource("topologies", name, "rebalance")
+    act(session, path, order, title=f"even out the nodes of {name}", effects=effects, destructive=False)
+
+
+def _evenness(session: Session, name: str) -> list[Effect]:
+    """How evenly the nodes are used that can take partitions."""
+    usable = [
+        row
+        for row in session.rest.rows(resource("nodes"), {"state": ["alive"]})
+        if not row["standby"] and row["capacity"]
+    ]
+    hosts = {row["node"] for row in session.rest.rows(resource("topologies", name, "partitions"))}
+    empty = [row["name"] for row in usable if row["name"] not in hosts]
+    alive = plural(len(usable), "node is alive", "nodes are alive")
+    found = [
+        Effect(f"{alive}, {len(empty)} without partitions of {name}", empty)
+        if empty
+        else Effect(f"{alive}, all with partitions of {name}.")
+    ]
+    measured = [row for row in usable if row["predicted_percent"] is not None]
+    if len(measured) > 1:
+        measured.sort(key=lambda row: row["predicted_percent"] / row["capacity"])
+        idlest, busiest = measured[0], measured[-1]
+        found.append(Effect(f"Expected CPU: from {_expected(idlest)} to {_expected(busiest)}."))
+    return found
+
+
+def _expected(node: Row) -> str:
+    return f"{percent(node['predicted_percent'] / node['capacity'])} of {node['name']}"
+
+
 @topologies.command("restore")
 @name_argument
 @click.argument("checkpoint", type=click.IntRange(min=1), shell_complete=completion.checkpoints)

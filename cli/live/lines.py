@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cli.live.state import Fields, State, available, worst
-from cli.waves import wave_queries, wave_state
+from cli.waves import wave_moves, wave_partitions, wave_places, wave_queries, wave_state
 from cli.words import age, between, clock, listed, plain, plural, rate, relative, since, stopwatch
 
 ROUTINE = frozenset({"checkpoint.started", "checkpoint.completed", "topology.metrics", "node.metrics"})
@@ -60,10 +60,10 @@ def _incident(shown: State, incident: Fields) -> Iterator[str]:
         f"lost {listed(incident['failed_nodes'])}"
     )
     for plan in shown.plans(number):
+        back = plural(len(wave_queries(plan)), "query", "queries")
         yield plain(
             f"incident {number} wave {plan['wave']} of {plan['topology']}: {wave_state(plan)}, "
-            f"{plural(len(plan['restore']), 'partition')}, "
-            f"{plural(len(wave_queries(plan)), 'query', 'queries')}"
+            f"{wave_partitions(plan)}{f' {wave_places(plan, 4)}' if wave_moves(plan) else f', {back}'}"
         )
     for topology, proposal in sorted(incident["proposals"].items()):
         yield plain(f"incident {number} wave {proposal['wave']} of {topology}: waits for approval")

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from cli.live.state import Fields, State, available, worst
 from cli.status import BAD, BUSY, DONE, GOOD, IDLE, SIGNS, TONES, WARN, state, tone
-from cli.waves import wave_nodes, wave_queries, wave_state
+from cli.waves import wave_moves, wave_partitions, wave_places, wave_queries, wave_state
 from cli.words import (
     age,
     between,
@@ -87,8 +87,12 @@ def _incident(shown: State, incident: Fields, width: int) -> Iterator[Renderable
     if plans:
         yield _waves(plans, width)
     for topology, proposal in sorted(incident["proposals"].items()):
-        returning = plural(len(proposal["queries"]), "query", "queries")
-        words = f"wave {proposal['wave']} of {topology} would bring back {returning} and waits: "
+        does = (
+            f"move {plural(len(proposal['restore']), 'partition')}"
+            if wave_moves(proposal)
+            else f"bring back {plural(len(proposal['queries']), 'query', 'queries')}"
+        )
+        words = f"wave {proposal['wave']} of {topology} would {does} and waits: "
         command = f"resurge incidents approve {incident['number']}"
         yield Text.assemble((f"  {SIGNS[WARN]} ", WARN), plain(words), (command, "bold"))
     entry = shown.newest_entry(incident["number"])
@@ -100,13 +104,13 @@ def _waves(plans: list[Fields], width: int) -> Table:
     table = _grid(6 if width >= WIDE else 5 if width >= NARROW else 4)
     for plan in plans:
         took = between(plan["created_at"], plan["caught_up_at"])
-        queries, restored = len(wave_queries(plan)), len(plan["restore"])
+        queries = len(wave_queries(plan))
         cells: list[RenderableType] = [
             Text(f"  wave {plan['wave']}"),
             Text(plain(plan["topology"])),
             state("wave", wave_state(plan)),
-            Text(plural(queries, "query", "queries") if queries else plural(restored, "partition")),
-            Text(f"on {listed(wave_nodes(plan), 3)}"),
+            Text(plural(queries, "query", "queries") if queries else wave_partitions(plan)),
+            Text(wave_places(plan, 3)),
             Text("" if took is None else f"after {duration(took)}", style="dim"),
         ]
         table.add_row(*cells[: len(table.columns)])

@@ -40,6 +40,7 @@ WRONG = "name: wrong\noperators: [{name: A, kind: nonsense}, {name: B, kind: fil
         ("queries", "prioritise", "hashtags", "O3[0]=4"),
         ("topologies", "create", "--pipeline", "trending"),
         ("topologies", "deploy", "mentions"),
+        ("topologies", "rebalance", "trending"),
         ("tokens", "create", "--show"),
     ],
     ids=" ".join,
@@ -101,6 +102,17 @@ def test_an_operation_is_followed_and_audited(resurge: Resurge, rest: httpx.Clie
     table = resurge("incidents", "resume", "2", *WHY, "-o", "table")
     assert table.code == 0
     assert "✓ succeeded" in table.out
+
+
+def test_evening_out_the_nodes(resurge: Resurge) -> None:
+    asked = resurge("topologies", "rebalance", "trending", *WHY, "--no-wait")
+    assert (asked.code, asked.err) == (0, "")
+    assert (asked.json["kind"], asked.json["target"]) == ("topology.rebalance", "trending")
+    refused = resurge("topologies", "rebalance", "mentions", *WHY)
+    assert (refused.code, refused.err) == (
+        1,
+        "resurge: topology 'mentions' is completed: only partitions that run can move to other nodes\n",
+    )
 
 
 def test_not_waiting_and_waiting_too_short(resurge: Resurge) -> None:

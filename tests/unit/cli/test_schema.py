@@ -49,6 +49,6 @@ def test_words(known: Any, schema: str, schemas: dict[str, Any]) -> None:
 
 
 def test_some_states_are_shown_under_another_name(schemas: dict[str, Any]) -> None:
-    shown = {"proposed", "replaying", "caught up"}
+    shown = {"proposed", "replaying", "catching up", "caught up"}
     assert set(TONES["wave"]) - shown == set(schemas["PlanStateEnum"]["enum"]) - {"applied"}
     assert set(TONES["query"]) >= set(schemas["QueryStatusEnum"]["enum"])

@@ -19,7 +19,8 @@ def test_a_destructive_change_is_explained_asked_about_and_followed(
     with Terminal("nodes", "drain", "node-1", variables=variables) as terminal:
         terminal.until("Reason:")
         assert "Drain node-1" in terminal.screen
-        assert "partitions of hashtags move to other nodes: " in terminal.words
+        assert "partitions of hashtags move to other nodes with their state: " in terminal.words
+        assert "No query goes back to a checkpoint" in terminal.words
         terminal.type("  \n")
         terminal.until("say why")
         terminal.type("its disk is full\n")
@@ -41,6 +42,27 @@ def test_a_destructive_change_is_explained_asked_about_and_followed(
         assert terminal.code == 130
     asked = rest.get("operations/?target=node-1").json()["results"][0]
     assert (asked["reason"], asked["state"]) == ("its disk is full", "pending")
+
+
+def test_a_change_that_interrupts_nothing_is_explained_and_not_asked_about(
+    variables: dict[str, str], rest: httpx.Client
+) -> None:
+    with Terminal("topologies", "rebalance", "trending", "--no-wait", variables=variables) as terminal:
+        terminal.until("Reason:")
+        assert "Even out the nodes of trending" in terminal.screen
+        assert "No query goes back to a checkpoint" in terminal.words
+        assert "nodes are alive, " in terminal.words
+        terminal.type("two new nodes\n")
+        terminal.end()
+        assert terminal.code == 0
+    asked = rest.get("operations/?target=trending&kind=topology.rebalance").json()["results"][0]
+    assert asked["reason"] == "two new nodes"
+    before = newest(rest)
+    with Terminal("topologies", "rebalance", "mentions", variables=variables) as terminal:
+        terminal.end()
+        assert "only partitions that run can move" in terminal.words
+        assert terminal.code == 1
+    assert newest(rest) == before
 
 
 def test_a_token_is_asked_for_and_not_echoed(
