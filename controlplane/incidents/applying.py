@@ -230,11 +230,8 @@ class Application:
         """The incident is named for what it needed most: waves, else a blocking plan, else moves only."""
         if plan.method == RecoveryMethod.INCREMENTAL:
             self.incident.method = RecoveryMethod.INCREMENTAL
-        elif plan.method == RecoveryMethod.MOVE:
-            if not RecoveryPlan.objects.filter(incident=self.incident).exclude(pk=plan.pk).exists():
-                self.incident.method = RecoveryMethod.MOVE
         elif self.incident.method == RecoveryMethod.MOVE:
-            self.incident.method = RecoveryMethod.BLOCKING
+            self.incident.method = RecoveryMethod(plan.method)
 
     def _mark_plan(self, mark: MarkPlan) -> None:
         row = RecoveryPlan.objects.filter(topology__name=mark.topology, generation=mark.generation).first()

@@ -32,6 +32,7 @@ from controlplane.incidents.proposals import proposals_follow
 from controlplane.incidents.representation import entry_change
 from controlplane.incidents.selectors import incidents_open
 from controlplane.nodes.models import Node
+from controlplane.topologies.choices import RecoveryMethod
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Query, Topology
 from domain.availability import milestones
@@ -59,14 +60,22 @@ def incident_open_or_grow(
     The first plan is left to the recovery worker, which is told after the commit and knows the newest
     checkpoints; this keeps the time from detection to record short.
     """
+    happened = list(events)
+    moves = all(isinstance(event, DrainAsked | RebalanceAsked) for event in happened)
     incident = incidents_open().select_for_update().first()
     opened = incident is None
     if incident is None:
         last = Incident.objects.aggregate(last=Max("number"))["last"] or 0
         incident = Incident.objects.create(
-            number=last + 1, trigger=trigger, detected_at=at, opened_at=timezone.now()
+            number=last + 1,
+            trigger=trigger,
+            method=RecoveryMethod.MOVE if moves else RecoveryMethod.BLOCKING,
+            detected_at=at,
+            opened_at=timezone.now(),
         )
-    _step(incident, list(events), may_plan=False, opened=opened)
+    elif incident.method == RecoveryMethod.MOVE and not moves:
+        incident.method = RecoveryMethod.BLOCKING
+    _step(incident, happened, may_plan=False, opened=opened)
     task_send_on_commit(INCIDENT_STEP, incident.number)
     log.warning("incident opened" if opened else "incident grown", incident=incident.number)
     return incident

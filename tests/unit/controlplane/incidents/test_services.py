@@ -207,7 +207,7 @@ def test_drain_and_activate_are_audited_and_move_partitions(deployed: Topology) 
     follower = Follower()
     incident = node_drain(name="node-1", actor="kim", reason="new kernel")
     assert incident is not None
-    assert incident.trigger == "manual"
+    assert (incident.trigger, incident.method) == ("manual", "move")
     look(incident, *driver(1, "running", 10))
     assert "node-1" not in newest().assignment.values()
     assert (newest().kind, incident_get(1).method) == ("move", "move")
@@ -235,6 +235,7 @@ def test_incident_of_moves_takes_the_method_of_a_recovery_that_follows(
     assert incident_get(1).method == "move"
     incident_order(kind=OperationKind.INCIDENT_REPLAN, number=1, actor="kim", reason="faster")
     lose("node-2")
+    assert incident_get(1).method == "blocking", "nothing is chosen yet"
     incident_order(kind=OperationKind.INCIDENT_REPLAN, number=1, actor="kim", reason="do not wait")
     look(incident, *driver(newest().generation, "degraded", 10))
     assert (newest().method, incident_get(1).method) == (policy, policy)
