@@ -80,6 +80,12 @@ def recovered(serving: Serving) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="package")
+def moved(serving: Serving) -> Iterator[Server]:
+    """A node is being drained: its partitions have moved, and no checkpoint has verified it yet."""
+    yield from serving("moved")
+
+
+@pytest.fixture(scope="package")
 def empty(serving: Serving) -> Iterator[Server]:
     """An empty installation."""
     yield from serving("empty")

@@ -20,7 +20,7 @@ from controlplane.incidents.actions import incident_order
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.selectors import incident_get
 from controlplane.incidents.services import incident_advance, incident_queries_note
-from controlplane.lifecycle.nodes import node_register, nodes_lost
+from controlplane.lifecycle.nodes import node_drain, node_register, nodes_lost
 from controlplane.lifecycle.recovery_terms import topology_policy_set
 from controlplane.nodes.models import Node
 from controlplane.topologies.graphs import graph_of
@@ -216,6 +216,21 @@ def recovery_play(now: datetime, *, number: int, lost: Collection[str], rack: st
     play.carry_out(published=61.7, applied=67)
     play.caught_up(76, back_at=79)
     play.look(88, "running", checkpoint=CHECKPOINT + 40)
+    return play
+
+
+def drain_play(now: datetime, *, number: int, node: str) -> Recovery:
+    """What ran on a node has moved off it; the checkpoint that verifies it is not complete yet."""
+    play = Recovery(now - timedelta(seconds=24), number)
+    with clock(play.moment(0)):
+        node_drain(name=node, actor="kim", reason="its disk will be replaced")
+    play.look(0.6, "running")
+    plan = play.plan
+    play.advance(
+        0.8, [PlanPublished(at=play.moment(0.8).timestamp(), topology=NAME, generation=plan.generation)]
+    )
+    play.look(2.5, "running", behind=plan.restore)
+    play.look(3.5, "running")
     return play
 
 

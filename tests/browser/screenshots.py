@@ -20,7 +20,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from harness.chromium import LAUNCH, sign_in
-from tests.browser.serve import PASSWORD, USER
+from tests.browser.serve import PASSWORD, SCENARIOS, USER
 from tests.browser.servers import seeded, template
 from tests.browser.tour import Stop, listen, stops, visit
 
@@ -93,7 +93,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path("tests/browser/output"))
-    parser.add_argument("--state", choices=STATES, action="append", help="of the seeded installations")
+    parser.add_argument("--state", choices=SCENARIOS, action="append", help="of the seeded installations")
     parser.add_argument("--look", choices=tuple(LOOKS), action="append")
     parser.add_argument("--only", default="", help="views whose name contains this")
     parser.add_argument("--url", help="a running installation instead")

@@ -1,9 +1,10 @@
 """Rows as a running system leaves them, for looking at the dashboard without one.
 
 `seed(scenario)` fills an empty database: "empty" (nothing), "healthy" (two topologies on eight nodes),
-"large" (two topologies of 1,000 partitions each), and three moments of an incident that the coordinator's own
-code recovers in waves (`recovering.py`): "broken" (the third wave replays), "proposed" (the second one waits
-for an approval), "recovered" (it is over). What changes from second to second then is in `pulse.py`.
+"large" (two topologies of 1,000 partitions each), "moved" (a node is drained), and three moments of an
+incident that the coordinator's own code recovers in waves (`recovering.py`): "broken" (the third wave
+replays), "proposed" (the second one waits for an approval), "recovered" (it is over). What changes from
+second to second then is in `pulse.py`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from domain.topology import Topology as Graph
 from domain.topology.load import load_yaml
 from tests.browser.chronicle import audit_write, checkpoints_write, experiment_write, versions_write
 from tests.browser.large import large_write
-from tests.browser.recovering import deployed, recovery_play, samples_write
+from tests.browser.recovering import deployed, drain_play, recovery_play, samples_write
 
-Scenario = Literal["empty", "healthy", "broken", "proposed", "recovered", "large"]
+Scenario = Literal["empty", "healthy", "broken", "proposed", "recovered", "large", "moved"]
 PIPELINES = Path(__file__).resolve().parents[2] / "spark_jobs" / "pipelines"
 NODES = 8
 THROTTLED = 5
@@ -53,14 +54,15 @@ def _installation(scenario: Scenario, now: datetime) -> None:
     nodes = _nodes(now)
     main = _topology("hashtags", nodes, now, priorities=True)
     _weigh(main)
-    # Only one topology is recovered in waves. The other one has no partition in the lost rack, and no
+    # Only one topology is recovered or moved. The other one has no partition in the other rack, and no
     # plan, so the coordinator does not look at it.
-    racks = ("rack-a",) if scenario in UNTIL else ("rack-a", "rack-b")
+    one = scenario in UNTIL or scenario == "moved"
+    racks = ("rack-a",) if one else ("rack-a", "rack-b")
     side = _topology("trending", nodes, now, racks=racks)
     _topology("mentions", {}, now, status="completed")
     for topology in (main, side):
         checkpoints_write(topology, now)
-        if topology is main or scenario not in UNTIL:
+        if topology is main or not one:
             deployed(topology, now - timedelta(minutes=89))
         _samples(topology, now)
     versions_write(main, now)
@@ -69,6 +71,8 @@ def _installation(scenario: Scenario, now: datetime) -> None:
     _closed_incident(main, nodes, now - timedelta(hours=3))
     if scenario in UNTIL:
         _in_waves(main, now, UNTIL[scenario])
+    if scenario == "moved":
+        drain_play(now, number=2, node="node-2")
     if scenario == "broken":
         _problems(main, now)
 

@@ -57,6 +57,30 @@ def test_an_incident_shows_its_waves_and_why(broken: Server, page: Any) -> None:
     assert complaints == []
 
 
+def test_an_incident_of_moves_is_no_recovery(moved: Server, page: Any) -> None:
+    complaints: list[str] = []
+    listen(page, complaints)
+    enter(page, moved, INCIDENT)
+    assert waves_shown(page) == [("1", "Caught up")]
+    (plan,) = read(page, moved, "incidents/2/plans/")["results"]
+    assert (plan["kind"], set(plan["explanation"]["moved_from"].values())) == ("move", {"node-2"})
+    row = page.locator("section[aria-label=Waves] tbody tr").nth(0).inner_text()
+    assert f"{len(plan['restore'])} partitions moved" in row
+    assert "node-2 → " in row
+    text = page.locator("main").inner_text()
+    assert "Moves, started by hand" in text
+    assert "Acquiring nodes" not in text
+    assert "Blocking" not in text
+    page.click("section[aria-label=Waves] tbody button:has-text('Why')")
+    details = page.locator("section.details")
+    moves = [line.split() for line in details.locator("ul[aria-label=Moves] li").all_inner_texts()]
+    assert {line[0] for line in moves} == {"node-2"}
+    assert sorted(one for line in moves for one in line[3:]) == sorted(plan["restore"])
+    assert "partitions keep their state" in details.inner_text()
+    assert "checkpoint at epoch" not in details.inner_text()
+    assert complaints == []
+
+
 def test_what_is_still_down_stands_in_the_order_of_priority(broken: Server, page: Any) -> None:
     enter(page, broken, INCIDENT)
     down = page.locator("section[aria-label='Still down'] li")

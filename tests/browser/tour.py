@@ -66,6 +66,8 @@ def _topology(entities: dict[str, Any]) -> Iterator[Stop]:
     drawn = ".graph .box"
     outputs = [operator["name"] for operator in live[0]["graph"]["operators"] if operator["output"]]
     yield Stop("topology", f"/topologies/{name}/", ready=drawn)
+    if "rebalance" not in live[0]["refusals"]:
+        yield Stop("dialog-rebalance", f"/topologies/{name}/", ready="dialog[open]", prepare=_even_out)
     for tab in ("operators", "nodes", "checkpoints", "replication", "errors", "settings"):
         yield Stop(f"topology-{tab}", f"/topologies/{name}/?tab={tab}", ready=drawn)
     yield Stop("topology-version", f"/topologies/{name}/?tab=settings&version=2", ready=".versions pre")
@@ -97,6 +99,10 @@ def _ask(page: Any, node: str, button: str) -> None:
         f"section[aria-label='All nodes'] tr:has(button:text-is('{node}')) button:has-text('{button}')"
     )
     page.wait_for_selector("dialog[open]")
+
+
+def _even_out(page: Any) -> None:
+    page.click("main button:text-is('Even out nodes')")
 
 
 def _unfold(page: Any) -> None:

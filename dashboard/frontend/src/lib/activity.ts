@@ -3,7 +3,7 @@
 import { humanise, plural } from "./format";
 import { paths } from "./router.svelte";
 import { checkpointsOf, problemsOf } from "./select";
-import { status, type Status } from "./status";
+import { incidentKind, status, type Status } from "./status";
 import { store } from "./store.svelte";
 
 export interface Activity {
@@ -15,7 +15,7 @@ export interface Activity {
   href?: string;
 }
 
-const PLANS: Record<string, string> = { deploy: "deployed", recover: "recovers", restore: "restores" };
+const PLANS: Record<string, string> = { deploy: "deployed", recover: "recovers", restore: "restores", move: "moves" };
 
 export function activityOf(topology: string): Activity[] {
   const { operation, plan, incident } = store.entities;
@@ -27,14 +27,14 @@ export function activityOf(topology: string): Activity[] {
   }
   for (const [key, row] of plan) {
     if (row.topology !== topology) continue;
-    const detail = row.restore.length ? `${plural(row.restore.length, "partition")} from epoch ${row.checkpoint}` : "";
+    const detail = row.restore.length ? `${plural(row.restore.length, "partition")}${row.kind === "move" ? "" : ` from epoch ${row.checkpoint}`}` : "";
     items.push({ key: `plan/${key}`, at: row.created_at, text: `Generation ${row.generation} ${PLANS[row.kind] ?? row.kind}`, detail, look: status("plan", row.state) });
   }
   for (const [key, row] of incident) {
     if (!row.topologies.includes(topology)) continue;
     const href = paths.incident(row.number);
     items.push({ key: `opened/${key}`, at: row.opened_at, text: `Incident ${row.number} opened`, detail: row.failed_nodes.join(", "), look: status("incident", "open"), href });
-    if (row.closed_at) items.push({ key: `closed/${key}`, at: row.closed_at, text: `Incident ${row.number} ${row.state === "aborted" ? "aborted" : "recovered"}`, detail: "", look: status("incident", row.state), href });
+    if (row.closed_at) items.push({ key: `closed/${key}`, at: row.closed_at, text: `Incident ${row.number} ${status(incidentKind(row), row.state).label.toLowerCase()}`, detail: "", look: status("incident", row.state), href });
   }
   for (const row of checkpointsOf(topology)) {
     if (row.state === "failed") items.push({ key: `checkpoint/${row.epoch}`, at: row.ended_at ?? row.started_at, text: `Checkpoint ${row.epoch} failed`, detail: row.cause, look: status("checkpoint", "failed") });

@@ -8,10 +8,10 @@ import { activateNode, drainNode, failNodes } from "./nodeActions";
 import { places } from "./places";
 import { refusal } from "./refusals";
 import { paths, router } from "./router.svelte";
-import { incidentIsOpen, status } from "./status";
+import { incidentIsOpen, incidentKind, status } from "./status";
 import { store } from "./store.svelte";
 import { theme } from "./theme.svelte";
-import { deployTopology, pauseTopology, recoverTopology, resumeTopology, takeCheckpoint } from "./topologyActions";
+import { deployTopology, pauseTopology, rebalanceTopology, recoverTopology, resumeTopology, takeCheckpoint } from "./topologyActions";
 
 export interface Command {
   group: string;
@@ -29,6 +29,7 @@ const permitted = <T extends { refusals: Record<string, string> }>(row: T, actio
 const topologyCommands = (row: Topology): Command[] => [
   ...permitted(row, "checkpoint", `Take a checkpoint of ${row.name}`, takeCheckpoint),
   ...permitted(row, "recover", `Recover ${row.name} now`, recoverTopology),
+  ...permitted(row, "rebalance", `Even out the nodes of ${row.name}`, rebalanceTopology),
   ...permitted(row, "pause", `Pause ${row.name}`, pauseTopology),
   ...permitted(row, "resume", `Resume ${row.name}`, resumeTopology),
   ...permitted(row, "deploy", `Deploy ${row.name}`, deployTopology),
@@ -57,7 +58,7 @@ export function commands(help: () => void): Command[] {
   const nodes = sorted(node.values(), (row) => row.name);
   return [
     ...[...incident.values()].filter((row) => incidentIsOpen(row.state)).map((row) =>
-      go("Incident", `Incident ${row.number}`, paths.incident(row.number), status("incident", row.state).label)),
+      go("Incident", `Incident ${row.number}`, paths.incident(row.number), status(incidentKind(row), row.state).label)),
     ...places().map((place) => ({ ...go("Page", place.name, place.href, `g ${place.key}`), words: place.words })),
     go("Page", "API tokens", paths.settings({ tab: "tokens" })),
     go("Page", "Recovery policies", paths.settings({ tab: "policies" })),
@@ -66,7 +67,7 @@ export function commands(help: () => void): Command[] {
       go("Query", `${row.topology} ${row.partition}`, paths.topology(row.topology, { operator: row.partition.replace(/\[\d+\]$/, "") }), status("query", row.status).label)),
     ...nodes.map((row) => go("Node", row.name, paths.nodes({ q: row.name }), status("node", row.state).label)),
     ...[...incident.values()].filter((row) => !incidentIsOpen(row.state)).reverse().map((row) =>
-      go("Incident", `Incident ${row.number}`, paths.incident(row.number), status("incident", row.state).label)),
+      go("Incident", `Incident ${row.number}`, paths.incident(row.number), status(incidentKind(row), row.state).label)),
     { group: "Do", label: store.paused ? "Resume updates" : "Pause updates", note: "p", run: () => store.setPaused(!store.paused) },
     { group: "Do", label: router.kiosk ? "Leave kiosk mode" : "Kiosk mode, for a wall display", note: "k", run: () => router.set({ kiosk: router.kiosk ? null : "1" }) },
     { group: "Do", label: "Theme: light", run: () => theme.set("light") },

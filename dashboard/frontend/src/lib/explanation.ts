@@ -33,6 +33,8 @@ export interface Explanation {
   maxUtilisation: number | null;
   load: [string, number][];
   placed: [string, string[]][];
+  /** Partition to the node it ran on, if the plan moves it. */
+  movedFrom: Record<string, string>;
   reasons: QueryReason[];
 }
 
@@ -61,6 +63,7 @@ export function readExplanation(raw: Raw | null | undefined): Explanation {
     maxUtilisation: number(from["max_utilisation"]),
     load: entries(from["planned_load_percent"]).map(([node, load]): [string, number] => [node, number(load) ?? 0]).sort((a, b) => byName(a[0], b[0])),
     placed: [...byNode].map(([node, list]): [string, string[]] => [node, list.sort(byName)]).sort((a, b) => byName(a[0], b[0])),
+    movedFrom: Object.fromEntries(entries(from["moved_from"]).map(([partition, node]) => [partition, String(node)])),
     reasons: Array.isArray(from["explanations"]) ? (from["explanations"] as QueryReason[]) : [],
   };
 }

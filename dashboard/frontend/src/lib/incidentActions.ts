@@ -4,7 +4,7 @@ import { actions, type Consequence } from "./actions.svelte";
 import type { Incident } from "./entities.generated";
 import { cores, coresNumber, count, percent, plural } from "./format";
 import { store } from "./store.svelte";
-import type { Wave } from "./waves";
+import { origins, type Wave } from "./waves";
 
 const path = (incident: Incident, verb: string): string => `incidents/${incident.number}/${verb}/`;
 
@@ -15,6 +15,7 @@ export function loadWords(wave: Wave): string {
 
 /** What a wave would do, as the dialog and the proposal tell it. */
 export function effects(wave: Wave): Consequence[] {
+  if (wave.moves) return movesEffects(wave);
   const { value, total, left } = wave.explanation;
   const found: Consequence[] = [
     wave.queries.length
@@ -27,6 +28,14 @@ export function effects(wave: Wave): Consequence[] {
   ];
   if (left.length) found.push({ title: `${plural(left.length, "partition")} stay down until further nodes join`, items: left, tone: "warn" });
   return found;
+}
+
+function movesEffects(wave: Wave): Consequence[] {
+  const from = origins(wave).join(", ");
+  return [
+    { title: `${plural(wave.restore.length, "partition moves with its state", "partitions move with their state")}${from ? `, from ${from}` : ""} to ${wave.nodes.join(", ") || "other nodes"}`, items: wave.restore },
+    { title: "No query stops or goes back to a checkpoint; latencies are higher for about one epoch." },
+  ];
 }
 
 export function approve(incident: Incident, wave: Wave): void {

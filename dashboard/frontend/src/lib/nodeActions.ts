@@ -4,7 +4,7 @@ import { actions, type Consequence } from "./actions.svelte";
 import { boot } from "./boot";
 import { hostedBy, roomElsewhere, roomOf } from "./capacity";
 import type { Node, Partition, Query } from "./entities.generated";
-import { byName, cores, coresNumber, count, percent, plural } from "./format";
+import { byName, cores, coresNumber, percent, plural } from "./format";
 import { queriesLost } from "./lineage";
 import { store } from "./store.svelte";
 
@@ -37,20 +37,19 @@ export function drainNode(node: Node): void {
   const { needed } = roomOf(node, own, boot.maxUtilisation);
   const queries = queriesOn(own);
   const topologies = byTopology(own);
-  const consequences: Consequence[] = topologies.map(([name, partitions]): Consequence => {
-    const epoch = store.entities.topology.get(name)?.checkpoint_epoch ?? 0;
-    return { title: `${plural(partitions.length, "partition")} of ${name} ${partitions.length === 1 ? "moves" : "move"}, restored from the checkpoint at epoch ${count(epoch)}`, items: partitions };
-  });
+  const consequences: Consequence[] = topologies.map(([name, partitions]): Consequence => (
+    { title: plural(partitions.length, `partition of ${name} moves with its state`, `partitions of ${name} move with their state`), items: partitions }
+  ));
   if (!own.length) consequences.push({ title: "No partition runs there: the node only takes no new partitions." });
   else {
     const where = room.nodes === 1 ? "the other node has" : `the other ${room.nodes} nodes have`;
     const fits = needed <= room.free;
     consequences.push({
-      title: `They need ${cores(needed)}; ${room.nodes ? `${where} ${coresNumber(room.free)} free` : "no other node is alive"}, within the ${percent(boot.maxUtilisation)} that may be planned.${fits ? "" : " Partitions that do not fit stay until a further node joins."}`,
+      title: `They need ${cores(needed)}; ${room.nodes ? `${where} ${coresNumber(room.free)} free` : "no other node is alive"}, within the ${percent(boot.maxUtilisation)} that may be planned.${fits ? "" : " Partitions that do not fit stay until there is room."}`,
       tone: fits ? "idle" : "warn",
     });
   }
-  if (queries.length) consequences.push({ title: plural(queries.length, "query pauses while it catches up", "queries pause while they catch up"), items: queries.map(named(topologies)).sort(byName), tone: "warn" });
+  if (queries.length) consequences.push({ title: `No query goes back to a checkpoint. ${plural(queries.length, "query has a higher latency", "queries have higher latencies")} for about one epoch.` });
   actions.ask({
     title: `Drain ${node.name}`,
     verb: "Drain",

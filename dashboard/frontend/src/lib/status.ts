@@ -1,7 +1,7 @@
 // One vocabulary for every status: a tone (colour), a shape (for those who do not see the colour) and a word.
 
 import type {
-  CheckpointState, IncidentState, NodeState, OperationState, PartitionState, PlanState, QueryStatus, Severity, TopologyStatus,
+  CheckpointState, Incident, IncidentState, NodeState, OperationState, PartitionState, PlanState, QueryStatus, Severity, TopologyStatus,
 } from "./entities.generated";
 import { humanise } from "./format";
 
@@ -23,13 +23,15 @@ const bad = (label?: string): Partial<Status> => ({ tone: "bad", shape: "cross",
 const idle = (label?: string): Partial<Status> => ({ tone: "idle", shape: "ring", rank: 8, label });
 const done = (label?: string): Partial<Status> => ({ tone: "idle", shape: "check", rank: 7, label });
 
-/** Every status the server tells, and those of this page: `proposed` and `caught_up` plans, parts of a checkpoint. */
+/** Every status the server tells, and those of this page: `proposed` and `caught_up` plans, parts of a checkpoint,
+ * and incidents that only move partitions, which recover nothing. */
 interface Statuses {
   topology: TopologyStatus;
   partition: PartitionState;
   query: QueryStatus;
   node: NodeState;
   incident: IncidentState;
+  moves: IncidentState;
   plan: PlanStatus;
   checkpoint: CheckpointState;
   part: PartState;
@@ -37,9 +39,14 @@ interface Statuses {
   problem: Severity;
 }
 
-export type PlanStatus = PlanState | "proposed" | "caught_up";
+export type PlanStatus = PlanState | "proposed" | "catching_up" | "caught_up";
 export type PartState = "stored" | "failed" | "missing";
 export type StatusKind = keyof Statuses;
+
+const INCIDENT: Record<IncidentState, Partial<Status>> = {
+  open: bad("Opened"), acquiring: busy("Acquiring nodes"), restoring: busy(), replaying: busy(), verifying: busy(),
+  closed: done("Recovered"), aborted: { ...idle(), shape: "square" },
+};
 
 const VOCABULARY: { [K in StatusKind]: Record<Statuses[K], Partial<Status>> } = {
   topology: {
@@ -52,11 +59,9 @@ const VOCABULARY: { [K in StatusKind]: Record<Statuses[K], Partial<Status>> } = 
     requested: idle(), joining: busy(), alive: good(), suspect: warn(), lost: bad(), draining: warn(),
     left: { ...idle(), shape: "square" },
   },
-  incident: {
-    open: bad("Opened"), acquiring: busy("Acquiring nodes"), restoring: busy(), replaying: busy(), verifying: busy(),
-    closed: done("Recovered"), aborted: { ...idle(), shape: "square" },
-  },
-  plan: { proposed: warn("Waits for approval"), planned: idle(), published: busy(), applied: busy("Replaying"), caught_up: good(), verified: done(), superseded: { ...idle(), shape: "square" } },
+  incident: INCIDENT,
+  moves: { ...INCIDENT, restoring: busy("Moving"), replaying: busy("Catching up"), closed: done("Moved") },
+  plan: { proposed: warn("Waits for approval"), planned: idle(), published: busy(), applied: busy("Replaying"), catching_up: busy(), caught_up: good(), verified: done(), superseded: { ...idle(), shape: "square" } },
   checkpoint: { started: busy("In progress"), completed: good(), failed: bad(), undone: { ...idle(), shape: "square" } },
   part: { stored: good(), failed: bad("Not stored"), missing: warn("No answer") },
   operation: { pending: idle(), running: busy(), succeeded: done(), failed: bad() },
@@ -70,7 +75,12 @@ export function status(kind: StatusKind, value: string | null | undefined): Stat
   return { tone: found?.tone ?? "idle", shape: found?.shape ?? "ring", label: found?.label ?? humanise(value), rank: found?.rank ?? 5 };
 }
 
-export const INCIDENT_STATES = ["open", "acquiring", "restoring", "replaying", "verifying", "closed"] as const satisfies readonly IncidentState[];
+const STAGES = ["open", "acquiring", "restoring", "replaying", "verifying", "closed"] as const satisfies readonly IncidentState[];
+type Shown = Pick<Incident, "method" | "state">;
+export const incidentKind = (incident: Shown): "incident" | "moves" => (incident.method === "move" ? "moves" : "incident");
+/** The states it goes through. One that only moves partitions asks for no node. */
+export const stagesOf = (incident: Shown): readonly IncidentState[] =>
+  STAGES.filter((stage) => stage !== "acquiring" || incident.method !== "move" || incident.state === stage);
 export const incidentIsOpen = (state: IncidentState): boolean => state !== "closed" && state !== "aborted";
 
 /** The tone of a relative latency against theta, the limit below which a query is available. */

@@ -1,6 +1,7 @@
 // Actions on a topology, each with its effects on the running partitions.
 
 import { actions } from "./actions.svelte";
+import { evenness, hostedBy } from "./capacity";
 import type { Checkpoint, Topology } from "./entities.generated";
 import { byName, count, plural } from "./format";
 import { openIncidents } from "./incidents";
@@ -30,6 +31,22 @@ export function recoverTopology(topology: Topology): void {
       ...(incident ? [{ title: `Incident ${incident.number} is recovering it already; what is asked for now becomes part of it.` }] : []),
       down.length ? { title: `${plural(down.length, "partition")} to restore`, items: down, tone: "warn" } : { title: "No partition has failed: the topology restarts from its checkpoint and pauses while it catches up.", tone: "warn" },
       { title: `${plural(Math.max(0, topology.head_epoch - topology.checkpoint_epoch), "epoch")} to replay.` },
+    ],
+  });
+}
+
+export function rebalanceTopology(topology: Topology): void {
+  const incident = openIncidents(topology.name)[0];
+  actions.ask({
+    title: `Even out the nodes of ${topology.name}`,
+    verb: "Even out",
+    path: `topologies/${encodeURIComponent(topology.name)}/rebalance/`,
+    explain: "Partitions that run move to other nodes, where that makes epochs shorter. They take their state with them: no query stops or goes back to a checkpoint.",
+    consequences: [
+      ...(incident ? [{ title: `Incident ${incident.number} is open. If it still brings back partitions of ${topology.name}, nothing moves, and its story says so.`, tone: "warn" as const }] : []),
+      ...evenness(topology.name, store.entities.node.values(), hostedBy(store.entities.partition.values())),
+      { title: "Latencies are higher for about one epoch." },
+      { title: "If no move makes epochs shorter, nothing moves, and the action fails with this reason." },
     ],
   });
 }

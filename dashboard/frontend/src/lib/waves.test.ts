@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Entry, Incident, Plan } from "./entities.generated";
-import { arrivals, course, proposedWaves, waveMarks, waveOfPlan } from "./waves";
+import { arrivals, course, movedWords, origins, proposedWaves, routesOf, waveMarks, waveOfPlan } from "./waves";
 
 const time = (second: number): string => new Date(1_700_000_000_000 + second * 1000).toISOString();
 const plan = {
@@ -20,6 +20,15 @@ describe("waves", () => {
   it("read a plan without an explanation", () => {
     const wave = waveOfPlan({ ...plan, explanation: {} });
     expect([wave.queries, wave.explanation.cost, wave.explanation.reasons]).toEqual([[], null, []]);
+  });
+  it("may move what runs", () => {
+    const moving = { ...plan, method: "move", explanation: { placed: { "O1[0]": "n2", "O2[0]": "n1", "O3[0]": "n2" }, moved_from: { "O1[0]": "n10", "O2[0]": "n9", "O3[0]": "n10" } }, restore: ["O1[0]", "O2[0]", "O3[0]"] } as unknown as Plan;
+    const wave = waveOfPlan(moving);
+    expect([wave.moves, wave.state, origins(wave), movedWords(wave)]).toEqual([true, "catching_up", ["n9", "n10"], "3 partitions moved"]);
+    expect(routesOf(wave)).toEqual([{ from: "n9", to: "n1", partitions: ["O2[0]"] }, { from: "n10", to: "n2", partitions: ["O1[0]", "O3[0]"] }]);
+    expect(waveOfPlan({ ...moving, caught_up_at: time(30) }).state).toBe("caught_up");
+    expect(movedWords(waveOfPlan({ ...moving, applied_at: null, restore: ["O1[0]"] }))).toBe("1 partition to move");
+    expect([waveOfPlan(plan).moves, routesOf(waveOfPlan(plan)), origins(waveOfPlan(plan))]).toEqual([false, [], []]);
   });
   it("find the explanation of a proposal in the story", () => {
     const proposal = { proposal: "t-w2-abc", generation: 5, wave: 2, method: "incremental", rollback: false, restore: ["O4[0]"], queries: [], reason: "r" };

@@ -1,8 +1,8 @@
-// The plans of an incident as waves: the queries each restores, its CPU, and its progress.
+// The plans of an incident as waves: the queries each restores or the partitions it moves, its CPU, and its progress.
 
 import type { Entry, Incident, Plan } from "./entities.generated";
 import { readExplanation, type Explanation } from "./explanation";
-import { byName, seconds } from "./format";
+import { byName, plural, seconds } from "./format";
 import type { PlanStatus } from "./status";
 
 export interface Wave {
@@ -12,6 +12,8 @@ export interface Wave {
   wave: number;
   state: PlanStatus;
   method: string;
+  /** Takes partitions that run to other nodes; else it restores what has failed. */
+  moves: boolean;
   rollback: boolean;
   buffering: boolean;
   checkpoint: number | null;
@@ -29,6 +31,33 @@ export interface Wave {
   verified: number | null;
 }
 
+function stateOf(plan: Plan): PlanStatus {
+  if (plan.caught_up_at && ["applied", "superseded"].includes(plan.state)) return "caught_up";
+  return plan.method === "move" && plan.state === "applied" ? "catching_up" : plan.state;
+}
+
+/** Where the partitions of a wave that moves them come from and go to, in the order of the nodes. */
+export interface Route {
+  from: string;
+  to: string;
+  partitions: string[];
+}
+
+export function routesOf(wave: Wave): Route[] {
+  const { movedFrom, placed } = wave.explanation;
+  return placed
+    .flatMap(([to, partitions]) => [...new Set(partitions.flatMap((partition) => movedFrom[partition] ?? []))].map((from): Route => (
+      { from, to, partitions: partitions.filter((partition) => movedFrom[partition] === from) }
+    )))
+    .sort((a, b) => byName(a.from, b.from) || byName(a.to, b.to));
+}
+
+/** The nodes that partitions leave. */
+export const origins = (wave: Wave): string[] => [...new Set(Object.values(wave.explanation.movedFrom))].sort(byName);
+
+/** `4 partitions moved`, or `to move` before the driver has applied the plan. */
+export const movedWords = (wave: Wave): string => `${plural(wave.restore.length, "partition")} ${wave.applied === null ? "to move" : "moved"}`;
+
 export function waveOfPlan(plan: Plan): Wave {
   const explanation = readExplanation(plan.explanation);
   return {
@@ -36,8 +65,9 @@ export function waveOfPlan(plan: Plan): Wave {
     topology: plan.topology,
     generation: plan.generation,
     wave: plan.wave,
-    state: plan.caught_up_at && ["applied", "superseded"].includes(plan.state) ? "caught_up" : plan.state,
+    state: stateOf(plan),
     method: plan.method,
+    moves: plan.method === "move",
     rollback: plan.rollback,
     buffering: plan.buffering,
     checkpoint: plan.checkpoint,
@@ -62,7 +92,7 @@ export function proposedWaves(incident: Incident, entries: readonly Entry[]): Wa
     const explanation = readExplanation(told?.data["explanation"] as Record<string, unknown> | undefined);
     const checkpoint = (told?.data["explanation"] as { checkpoint?: number } | undefined)?.checkpoint ?? null;
     return {
-      key: `${topology}/${proposal.proposal}`, topology, generation: null, wave: proposal.wave, state: "proposed", method: proposal.method,
+      key: `${topology}/${proposal.proposal}`, topology, generation: null, wave: proposal.wave, state: "proposed", method: proposal.method, moves: proposal.method === "move",
       rollback: proposal.rollback, buffering: proposal.method === "incremental", checkpoint, reason: proposal.reason,
       restore: [...proposal.restore].sort(byName), queries: proposal.queries, nodes: explanation.placed.map(([node]) => node), explanation,
       proposal: proposal.proposal, planned: seconds(told?.at), published: null, applied: null, caughtUp: null, verified: null,
