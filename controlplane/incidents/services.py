@@ -43,6 +43,7 @@ from domain.recovery.events import (
     Looked,
     NodesLost,
     PartitionsLost,
+    RebalanceAsked,
     RecoveryAsked,
 )
 from domain.recovery.wording import duration

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Literal
 
 from domain.planning import DelayDistribution, LookAhead, natural_key
 from domain.recovery import decisions, events, facts, proposals, replacements, wording
-from domain.recovery.blocking import Blocking
+from domain.recovery.blocking import Blocking, spare_nodes
 from domain.recovery.costs import costs_fix
 from domain.recovery.incident import (
     APPLIED_STATES,
@@ -70,8 +70,9 @@ from domain.recovery.method import Method, Situation, Waiting, Wave
 from domain.recovery.moving import Move, even_out, moves_words, possible_moves
 from domain.recovery.policy import INCREMENTAL, MOVE
 
-CATCH_UP_LIMIT = 20.0
-"""Seconds after which a plan that was applied, and has not caught up, is looked at again."""
+CATCH_UP_LIMIT, IDLE_LIMIT = 20.0, 5.0
+"""Seconds after which a plan that was applied, and has not caught up, is looked at again; the second, where
+nodes have nothing of the topology to run."""
 
 Instructions = list[Instruction]
 Story = list[tuple[float, str, str]]
@@ -687,9 +688,10 @@ class IncidentMachine:
         waited = self.now - (self.now if case.applied_at is None else case.applied_at)
         # Where an operator has to confirm every plan, the operator asks for moves, too.
         by_itself = (deployment.policy.approval, deployment.policy.rebalancing) == ("automatic", "automatic")
-        if waited < CATCH_UP_LIMIT or not by_itself:
-            return []
         situation = self._situation()
+        limit = IDLE_LIMIT if spare_nodes(case, situation) else CATCH_UP_LIMIT
+        if waited < limit or not by_itself:
+            return []
         moves = even_out(
             case.name,
             deployments=self.deployments,

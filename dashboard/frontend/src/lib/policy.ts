@@ -37,7 +37,7 @@ export const FIELDS: Field[] = [
   {
     name: "method", label: "Method", help: "Restore everything at once, or the most valuable queries first",
     choices: [
-      { value: "auto", label: "By the failure", help: "Incremental if at least the threshold of nodes is lost together, otherwise blocking." },
+      { value: "auto", label: "By the failure", help: "Uses free nodes at once, in waves. Waits only where every wave would put back what runs, and the lost partitions do not fit." },
       { value: "blocking", label: "Blocking", help: "Waits for as many nodes as were lost, then restores all partitions." },
       { value: "incremental", label: "Incremental", help: "Uses every free node at once, in waves, the most valuable queries first." },
     ],
@@ -55,6 +55,13 @@ export const FIELDS: Field[] = [
     choices: [
       { value: "automatic", label: "Automatic", help: "Plans are carried out as soon as they are made." },
       { value: "approve", label: "An operator confirms each plan", help: "Each wave waits as a proposal on the incident's page." },
+    ],
+  },
+  {
+    name: "rebalancing", label: "Even out nodes", help: "When partitions that run move to nodes with more room",
+    choices: [
+      { value: "automatic", label: "By itself", help: "While all is well and much is gained, and where a recovery does not catch up." },
+      { value: "manual", label: "When an operator asks", help: "Only with the button on the topology's page, over REST or on the command line." },
     ],
   },
   { name: "correlation_threshold", label: "Correlation threshold", help: "With at least this many nodes lost together, a topology whose waves put back what runs is recovered in waves all the same", unit: "nodes", min: 1, step: 1 },

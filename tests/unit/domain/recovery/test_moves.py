@@ -13,7 +13,7 @@ from domain.recovery.events import (
 )
 from domain.recovery.incident import NodeView, Phase, State
 from domain.recovery.instructions import CreatePlan, Instruction, MarkPartitions, MarkPlan
-from domain.recovery.machine import CATCH_UP_LIMIT, IncidentMachine
+from domain.recovery.machine import CATCH_UP_LIMIT, IDLE_LIMIT, IncidentMachine
 from tests.unit.domain.recovery.chains import machine, only_proposal, plan_of, report
 from tests.unit.domain.recovery.test_machine import lose, only, story
 
@@ -132,12 +132,12 @@ def late(subject: IncidentMachine, at: float, *behind: str) -> list[Instruction]
 
 def test_a_wave_that_is_slow_is_eased() -> None:
     subject = slow(machine())
-    assert not only(late(subject, 20.0 + CATCH_UP_LIMIT - 1, "A[2]"), CreatePlan)
-    said = late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]")
+    assert not only(late(subject, 20.0 + IDLE_LIMIT - 1, "A[2]"), CreatePlan)
+    said = late(subject, 20.0 + IDLE_LIMIT, "A[2]")
     plan = plan_of(said)
     assert plan.kind == "move"
     assert {plan.assignment[p] for p in plan.restore} == {"node-9"}
-    assert "has not caught up 20.0 s after its plan was applied" in story(said)
+    assert "has not caught up 5.0 s after its plan was applied" in story(said)
 
 
 def test_a_wave_that_has_caught_up_is_left_alone() -> None:
