@@ -92,6 +92,10 @@ class BenchmarkStack(Stack):
         path = self.home / "benchmark-pipeline.json"
         path.write_text(json.dumps(spec), encoding="utf-8")
         self.manage("deploy", str(path), "--input", str(input or self.sample()))
+        # What is measured says itself when something moves.
+        self.rest.patch(
+            f"topologies/{spec['name']}/policy/", {"rebalancing": "manual", "reason": "benchmark"}
+        )
 
     def sample(self) -> Path:
         """The project's own sample tweets, made once."""
@@ -243,12 +247,13 @@ def running_stack(
     nodes: int,
     variables: Mapping[str, str],
     slots: int = 2,
+    capacity: int = 100,
     keep_logs: Path | None = None,
 ) -> Iterator[BenchmarkStack]:
     """A stack in a temporary home, which is removed at the end, also after an error; then its logs are copied
-    to `keep_logs`. Raises `StackError` for all errors of the stack."""
+    to `keep_logs`. capacity: CPU percent of a node. Raises `StackError` for all errors of the stack."""
     with tempfile.TemporaryDirectory(prefix="resurge-benchmark-", ignore_cleanup_errors=True) as name:
-        stack = BenchmarkStack(Path(name), nodes=nodes, slots=slots, variables=variables)
+        stack = BenchmarkStack(Path(name), nodes=nodes, slots=slots, capacity=capacity, variables=variables)
         stack.keep = keep_logs
         try:
             with stack:

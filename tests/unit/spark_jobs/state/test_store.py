@@ -76,3 +76,46 @@ def test_attempts_of_an_earlier_deployment_go_with_the_first_trim(tmp_path: Path
     committed(StateStore(tmp_path, 4), epoch=9, rows=[4])
     store.rollback(1)
     assert [path.name for path in tmp_path.glob("*.manifest")] == ["1.manifest"]
+
+
+def growing(store: StateStore, *, last: int) -> None:
+    """Each epoch adds a row in a file of its own; the files of earlier epochs stay named."""
+    state = store.open(EMPTY)
+    for epoch in range(1, last + 1):
+        state.table("rows").append(pa.table({"x": [epoch]}))
+        state = store.open(store.commit(state, epoch=epoch, generation=1))
+
+
+def test_states_go_to_another_node_with_the_files_that_it_lacks(tmp_path: Path) -> None:
+    old, new = StateStore(tmp_path / "old"), StateStore(tmp_path / "new")
+    growing(old, last=5)
+    for version in old.versions(after=0, last=2):
+        new.receive(version)
+    sent = list(old.versions(after=2, last=5))
+    assert [len(version.files) for version in sent] == [1, 1, 1], "what is known is not sent again"
+    for version in [*sent, *sent]:
+        new.receive(version)
+    assert [rows_of(new, epoch) for epoch in range(1, 6)] == [list(range(1, e + 1)) for e in range(1, 6)]
+    assert sorted(path.name for path in new.directory.iterdir()) == sorted(
+        path.name for path in old.directory.iterdir()
+    )
+
+
+def test_a_state_that_is_not_there_cannot_be_sent(tmp_path: Path) -> None:
+    store = StateStore(tmp_path)
+    growing(store, last=3)
+    store.trim(below=2)
+    with pytest.raises(StateMissingError):
+        list(store.versions(after=1, last=3))
+    with pytest.raises(StateMissingError):
+        list(store.versions(after=2, last=4))
+
+
+def test_states_that_come_from_another_node_are_of_the_attempt_that_brings_them(tmp_path: Path) -> None:
+    old, new = StateStore(tmp_path / "old", 8), StateStore(tmp_path / "new", 8)
+    committed(StateStore(tmp_path / "old", 5), epoch=1, rows=[5])
+    committed(StateStore(tmp_path / "new", 6), epoch=1, rows=[6])
+    for version in old.versions(after=0, last=1):
+        new.receive(version)
+    assert rows_of(new, 1) == [5]
+    assert [path.name for path in new.directory.glob("*.manifest")] == ["1.8.manifest"]

@@ -1,0 +1,240 @@
+"""Recovery where CPU is really scarce: nodes with a CPU quota, of which three of five are killed at once.
+
+Each method recovers on a stack of its own, with the same input, rate, quota and delays of replacements:
+incremental with moves, incremental without, and blocking. Reported are when the failed queries were
+available again, and the area under the availability weighted by priority, up to the same moment for all. The
+run fails if a node was not killed, no quota was felt, or rows differ.
+
+RATE=<tuples/s> and CAPACITY=<percent of a core per node> say how scarce it is; the nodes should be busy to
+three quarters before the failure (`busy`). `--quick`: without the method `incremental, no moves`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+
+from benchmarks.recovery.correlated import priority_of
+from benchmarks.recovery.course import Course, course_of
+from benchmarks.runner import Criterion, Report, Session, at_least, run
+from benchmarks.stack import (
+    TOPOLOGY,
+    BenchmarkStack,
+    StackError,
+    Verdict,
+    input_file,
+    pipeline_spec,
+    running_stack,
+    stopping_in_order,
+)
+from domain.availability import area
+from domain.topology import load_topology
+from spark_jobs.operators.catalogue import catalogue
+
+NODES, KILLED = 5, 3
+RATE = int(os.environ.get("RATE", "20000"))
+CAPACITY = int(os.environ.get("CAPACITY", "20"))
+DELAY = "uniform:15:40"
+EPOCH = 1.0
+# Executors with a fifth of a core get up to speed for that long, and costs with them.
+WARM_UP = 90.0
+PATIENCE = 600.0
+METHODS: Mapping[str, Mapping[str, str]] = {
+    "incremental": {"method": "incremental", "rebalancing": "automatic"},
+    "incremental, no moves": {"method": "incremental", "rebalancing": "manual"},
+    "blocking": {"method": "blocking", "rebalancing": "manual"},
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What one recovery showed. busy: share of the quotas that was used before the failure. throttled: the
+    largest share of the quota's periods in which a node was stopped. unfinished: queries that were not back
+    when patience ended. moved: partitions that plans moved with their state."""
+
+    killed: list[str]
+    arrived: list[float]
+    busy: float
+    throttled: float
+    course: Course
+    verdict: Verdict
+    moved: int
+    unfinished: int
+
+    @property
+    def horizon(self) -> float:
+        return max(self.course.returned.values(), default=PATIENCE)
+
+
+def recover(session: Session, label: str, policy: Mapping[str, str]) -> Outcome:
+    """One stack, one failure. Raises `StackError` if it is not healthy before."""
+    spec = pipeline_spec(rate=RATE, epoch_interval=EPOCH, priorities=priority_of)
+    topology = load_topology(spec, catalogue)
+    variables = {
+        "RESURGE_REPLACEMENT_DELAY": DELAY,
+        "RESURGE_CHECKPOINT_INTERVAL": "10",
+        "RESURGE_CPU_CAPS": "1",
+    }
+    with running_stack(nodes=NODES, slots=1, capacity=CAPACITY, variables=variables) as stack:
+        stack.deploy_spec(spec, input=input_file())
+        stack.policy_set(**policy)
+        stack.healthy()
+        time.sleep(WARM_UP)
+        stack.healthy()
+        before = [row["cpu_percent"] / row["capacity"] for row in stack.nodes("alive").values()]
+        sequence, rows, queries = stack.last_sequence(), stack.partitions(), stack.queries()
+        victims = sorted(stack.nodes("alive"))[:KILLED]
+        failed = topology.failed_queries(p for p in topology.partitions if rows[p]["node"] in victims)
+        session.note(f"{label}: killing {', '.join(victims)}; {len(failed)} queries need them")
+        at = stack.kill_nodes(*victims)
+        stack.expect(lambda: stack.incidents(), "an incident", timeout=60)
+        throttled, finished = watch(stack)
+        plans = [plan for row in stack.incidents() for plan in stack.plans(row["number"])]
+        course = course_of(
+            stack.events(after=sequence),
+            plans,
+            topology=TOPOLOGY,
+            failed_at=at,
+            failed=failed,
+            priorities={query: row["priority"] for query, row in queries.items()},
+            baselines={q: row["baseline_latency"] for q, row in queries.items() if row["baseline_latency"]},
+        )
+        moves = [plan for plan in plans if plan["kind"] == "move" and plan["applied_at"]]
+        return Outcome(
+            killed=[name for name in victims if not stack.node_runs(name)],
+            arrived=[moment for moment, _ in course.arrivals],
+            busy=sum(before) / len(before),
+            throttled=throttled,
+            course=course,
+            verdict=stack.verify(),
+            moved=sum(len(plan["restore"]) for plan in moves),
+            unfinished=0 if finished else len(failed) - len(course.returned),
+        )
+
+
+def watch(stack: BenchmarkStack) -> tuple[float, bool]:
+    """Wait until all is well again, or patience ends: the largest share of throttled periods, and which."""
+    throttled, deadline = 0.0, time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        throttled = max([throttled, *(row["throttled"] for row in stack.nodes("alive").values())])
+        if stack.is_healthy():
+            return throttled, True
+        time.sleep(2.0)
+    return throttled, False
+
+
+def described(outcome: Outcome, horizon: float) -> dict[str, Any]:
+    """An outcome as plain data; areas reach to a moment that all outcomes share."""
+    course, reached = outcome.course, outcome.course.milestones
+    return {
+        "killed": outcome.killed,
+        "arrived": [round(moment, 1) for moment in outcome.arrived],
+        "busy": round(outcome.busy, 3),
+        "throttled": round(outcome.throttled, 3),
+        "failed_queries": len(course.failed),
+        "first": reached.first,
+        "half": reached.half,
+        "all": reached.all,
+        "availability": round(area(course.availability(), 0.0, horizon), 4),
+        "waves": len(course.waves),
+        "moved": outcome.moved,
+        "unfinished": outcome.unfinished,
+        "verified": outcome.verdict.clean,
+        "verified_rows": outcome.verdict.rows,
+        "faults": outcome.verdict.faults,
+    }
+
+
+def criteria(rows: Mapping[str, Mapping[str, Any]]) -> list[Criterion]:
+    """What must have happened for the figures to mean anything, and what is wanted of them."""
+
+    def all_back(label: str) -> float:
+        return float(rows[label]["all"] or 0.0) if label in rows else 0.0
+
+    sooner = all_back("blocking") / all_back("incremental") if all_back("incremental") else 0.0
+    return [
+        at_least("nodes killed, least", min(len(row["killed"]) for row in rows.values()), KILLED),
+        at_least("throttled periods, least of the largest", min(r["throttled"] for r in rows.values()), 0.05),
+        at_least("failed queries, least", min(row["failed_queries"] for row in rows.values()), 1),
+        at_least("runs verified clean / runs", sum(r["verified"] for r in rows.values()) / len(rows), 1.0),
+        at_least("runs in which all came back / runs", sum(map(_complete, rows.values())) / len(rows), 1.0),
+        at_least("all queries back, blocking / incremental", sooner, 1.0),
+    ]
+
+
+def _complete(row: Mapping[str, Any]) -> bool:
+    return row["all"] is not None and not row["unfinished"]
+
+
+def measure(session: Session) -> Report:
+    report = Report()
+    outcomes: dict[str, Outcome] = {}
+    left_out = {"incremental, no moves"} if session.quick else set()
+    chosen = {label: policy for label, policy in METHODS.items() if label not in left_out}
+    with stopping_in_order(), session.progress("recoveries", len(chosen)) as step:
+        for label, policy in chosen.items():
+            try:
+                outcomes[label] = recover(session, label, policy)
+            except StackError as error:
+                session.note(f"{label}: {error}")
+            step()
+    if len(outcomes) < len(chosen):
+        report.criteria.append(at_least("methods measured / methods", len(outcomes) / len(chosen), 1.0))
+    if not outcomes:
+        return report
+    horizon = max(outcome.horizon for outcome in outcomes.values())
+    rows = {label: described(outcome, horizon) for label, outcome in outcomes.items()}
+    report.parameters = {
+        "nodes": NODES,
+        "killed": KILLED,
+        "quota_percent": CAPACITY,
+        "rate": RATE,
+        "epoch_interval": EPOCH,
+        "delay": DELAY,
+        "warm_up": WARM_UP,
+        "horizon": round(horizon, 1),
+    }
+    report.results = {"methods": rows}
+    report.criteria += criteria(rows)
+    report.tables.append(table_of(rows, horizon))
+    return report
+
+
+def table_of(rows: Mapping[str, Mapping[str, Any]], horizon: float) -> Table:
+    title = f"{KILLED} of {NODES} nodes with {CAPACITY} % of a core killed, to {horizon:.0f} s"
+    table = Table(title=title, title_justify="left")
+    for column in (
+        "",
+        "busy",
+        "arrivals s",
+        "waves",
+        "moved",
+        "first s",
+        "half s",
+        "all s",
+        "area",
+        "verify",
+    ):
+        table.add_column(column, justify="left" if not column else "right")
+    for label, row in rows.items():
+        table.add_row(
+            label,
+            f"{row['busy']:.0%}",
+            ", ".join(f"{moment:.0f}" for moment in row["arrived"]),
+            str(row["waves"]),
+            str(row["moved"]),
+            *(f"{row[name]:.0f}" if row[name] is not None else "-" for name in ("first", "half", "all")),
+            f"{row['availability']:.1%}",
+            "clean" if row["verified"] else "WRONG",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(run(name="scarcity", about=__doc__, measure=measure))
