@@ -456,7 +456,9 @@ class IncidentMachine:
         return [*instructions, *self._enter(State.ABORTED)]
 
     def _on_look(self, event: events.Looked) -> Instructions:
-        return []
+        if self.memory.paused or not self.may_plan:
+            return []
+        return [one for _, case in sorted(self.cases.items()) for one in self._relieve(case)]
 
     _HANDLERS: ClassVar[dict[type, Callable[..., Instructions]]] = {
         events.NodesLost: _on_nodes_lost,
@@ -657,8 +659,6 @@ class IncidentMachine:
                 instructions += self._check(self.cases[name])
         if self.memory.paused:
             return instructions
-        for name in sorted(self.cases):
-            instructions += self._relieve(self.cases[name])
         waiting = [case for _, case in sorted(self.cases.items()) if case.awaits_wave]
         joint: list[TopologyCase] = []
         moving: list[TopologyCase] = []

@@ -7,6 +7,7 @@ from domain.recovery.events import (
     CheckpointCompleted,
     DrainAsked,
     DriverReported,
+    Looked,
     NodesLost,
     PlanPublished,
     RebalanceAsked,
@@ -120,14 +121,11 @@ def slow(subject: IncidentMachine) -> IncidentMachine:
 
 
 def late(subject: IncidentMachine, at: float, *behind: str) -> list[Instruction]:
-    return [
-        *subject.handle_stimulus(
-            DriverReported(
-                at=at, topology="t0", generation=4, state="replaying", head=40, committed=30, checkpoint=0,
-                behind=frozenset(behind),
-            )
-        )
-    ]  # fmt: skip
+    report = DriverReported(
+        at=at, topology="t0", generation=4, state="replaying", head=40, committed=30, checkpoint=0,
+        behind=frozenset(behind),
+    )  # fmt: skip
+    return subject.handle_stimulus(report, Looked(at=at))
 
 
 def test_a_wave_that_is_slow_is_eased() -> None:
