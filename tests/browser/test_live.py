@@ -160,7 +160,8 @@ def test_a_node_is_drained_and_activated(spare: Server, new_page: Callable[..., 
     told = page.locator("dialog[open]").inner_text()
     for partition in hosted:
         assert partition["partition"] in told
-    assert "hashtags move, restored from the checkpoint at epoch" in told
+    assert "with their state" in told
+    assert "to a checkpoint. 20 queries have higher latencies for about one epoch" in told
     assert "the other 7 nodes have" in told
     confirm(page, "new kernel")
     page.wait_for_selector(".notice:has-text('Succeeded')")

@@ -54,7 +54,7 @@ def topology(deterministic: bool = True, catch_up_epochs: int = 8) -> Topology:
 
 # Schedules of each kind that the tests run by default.
 RUNS = 300
-MOVES = 150
+MOVES = 60
 ENDS = 60
 WORLDS = 60
 # Epochs of a bounded input.
