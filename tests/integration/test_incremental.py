@@ -70,11 +70,18 @@ def measured(stack: Stack) -> bool:
 
 
 def settled(stack: Stack) -> bool:
-    """Whether partitions cost about as much as five epochs before. New executors are slow at first: measured
-    then, a query needs so much that only the last node to come gives it room."""
-    before = costs(stack)
-    advanced(stack, 5)
-    return costs(stack) > 0.9 * before
+    """Whether partitions and nodes cost about as much as six epochs before. New executors are slow at first:
+    measured then, a query needs so much that only the last node to come gives it room. What nodes take is
+    measured every ten seconds. Looked at sooner, new costs of partitions meet old ones of nodes, and
+    everything fits on one."""
+    before, expected = costs(stack), predicted(stack)
+    advanced(stack, 6)
+    return costs(stack) > 0.9 * before and predicted(stack) > 0.9 * expected
+
+
+def predicted(stack: Stack) -> float:
+    """CPU percent that all nodes together are expected to take."""
+    return sum(row["predicted_percent"] for row in stack.nodes("alive").values())
 
 
 def tight(stack: Stack) -> int:
