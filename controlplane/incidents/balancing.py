@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from controlplane.errors import Conflict
 from controlplane.incidents.choices import IncidentTrigger
-from controlplane.incidents.loading import deployments_load, nodes_load, plans_newest
+from controlplane.incidents.loading import deployments_load, machine_load, nodes_load, plans_newest
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.selectors import incidents_open
 from controlplane.incidents.services import incident_open_or_grow
@@ -28,10 +28,17 @@ SETTLED = timedelta(seconds=60)
 
 @transaction.atomic
 def rebalance_now(*, topology: str, actor: str, reason: str) -> Incident:
-    """Move partitions that run so that the nodes are used evenly. Raises `Missing`, or `Conflict` where
-    nothing is to be gained."""
+    """Move partitions that run so that the nodes are used evenly. Raises `Missing`, or `Conflict` while a
+    recovery of the topology is under way and where nothing is to be gained."""
     row = topology_get(topology)
     permit(row, "rebalance")
+    incident = incidents_open().select_for_update().first()
+    if incident is not None:
+        case = machine_load(incident, may_plan=False).cases.get(topology)
+        if case is not None and not case.may_move:
+            raise Conflict(
+                f"incident {incident.number} is recovering topology {topology!r}: ask again when it has ended"
+            )
     moves = _moves(topology)
     if not moves:
         raise Conflict(

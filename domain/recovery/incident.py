@@ -149,6 +149,12 @@ class TopologyCase:
         due = self.phase is Phase.REPLAYING and bool(self.failed or self.moves)
         return self.phase is Phase.FAILED or due
 
+    @property
+    def may_move(self) -> bool:
+        """No plan is awaited, and none is under way that may not be applied: partitions may move."""
+        settled = {Phase.REPLAYING, Phase.VERIFYING, *ENDED_PHASES}
+        return self.phase in settled and not self.awaits_wave
+
 
 @dataclass(slots=True, kw_only=True)
 class Request:

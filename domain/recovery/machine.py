@@ -234,8 +234,7 @@ class IncidentMachine:
         if event.topology not in self.deployments:
             return []
         case = self.cases.get(event.topology)
-        settled = {Phase.REPLAYING, Phase.VERIFYING, *ENDED_PHASES}
-        if case is not None and (case.phase not in settled or case.awaits_wave):
+        if case is not None and not case.may_move:
             return self._tell("stimulus", wording.rebalance_refused(event.topology, event.actor))
         assignment = self.deployments[event.topology].assignment
         moves = {p: node for p, node in event.moves.items() if p in assignment}

@@ -60,6 +60,14 @@ def test_there_is_nothing_to_gain(deployed: Topology) -> None:
     assert not Incident.objects.exists()
 
 
+def test_a_recovery_comes_first(uneven: Topology) -> None:
+    node_drain(name="node-1", actor="ada", reason="a new kernel")
+    before = Incident.objects.get().entries.count()
+    with pytest.raises(Conflict, match="incident 1 is recovering topology 'counts'"):
+        rebalance_now(topology="counts", actor="ada", reason="two are idle")
+    assert Incident.objects.get().entries.count() == before
+
+
 def test_only_what_runs_can_move(uneven: Topology) -> None:
     Topology.objects.update(status="recovering")
     with pytest.raises(Conflict, match="only partitions that run"):
