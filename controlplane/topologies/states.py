@@ -52,9 +52,11 @@ def partition_states(
     failed: Collection[str],
     previous: Mapping[str, str],
     behind: Collection[str] | None = None,
+    awaited: Collection[str] = (),
 ) -> dict[str, PartitionState]:
     """The state of every partition, given those without a node or absent (`failed`) and those that run and
-    have not caught up (`behind`, None where the message does not say: then they stay as they were).
+    have not caught up (`behind`, None where the message does not say: then they stay as they were). awaited:
+    those of `failed` whose node lives, so that they begin as soon as it can work.
 
     Whatever is downstream of a failed partition is stalled while the driver is degraded.
     """
@@ -64,7 +66,8 @@ def partition_states(
     for partition in graph.partitions:
         before = PartitionState(previous.get(partition, PartitionState.STARTING))
         if partition in lost:
-            states[partition] = PartitionState.FAILED
+            begins = before is PartitionState.RESTORING and partition in awaited
+            states[partition] = PartitionState.RESTORING if begins else PartitionState.FAILED
         elif state in _CATCHING_UP and _is_behind(partition, state, before, behind):
             restoring = state == "restoring" or (before is PartitionState.RESTORING and behind is None)
             states[partition] = PartitionState.RESTORING if restoring else PartitionState.REPLAYING

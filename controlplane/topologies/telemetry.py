@@ -269,7 +269,8 @@ def _states_apply(
     )
     # The driver may not have noticed yet what the heartbeats have shown.
     failed = {label for label, row in rows.partitions.items() if row.node_id in rows.nodes.gone}
-    failed.update(label for label in absent if label in rows.partitions)
+    awaited = {label for label in absent if label in rows.partitions} - failed
+    failed |= awaited
     # Nor has it applied the plan that leaves these out.
     failed.update(
         label
@@ -282,6 +283,7 @@ def _states_apply(
         failed=failed,
         previous={label: row.state for label, row in rows.partitions.items()},
         behind=behind,
+        awaited=awaited,
     )
     for label, partition in rows.partitions.items():
         partition.state = states.get(label, partition.state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from domain.execution.instructions import TellProblem, TurnBegun
@@ -40,6 +40,9 @@ def refusal(plan: Plan, checkpoint: int, restorable: Sequence[int]) -> TellProbl
 class PlanAdoption:
     """Waits until the nodes of the newest plan can work, and for a moment at which no query is delayed.
 
+    A plan does not wait for a node whose partitions run nowhere: the others go over to it at once, and these
+    begin when their node can work.
+
     waiting_since: when the plan that is waited for was first seen.
     """
 
@@ -47,15 +50,24 @@ class PlanAdoption:
     _waited_for: int = 0
     _ready_since: float = 0.0
 
-    def due(self, news: TurnBegun, current: Plan | None, *, hurried: bool, next_due: float) -> Plan | None:
-        """The plan to adopt now, if there is one newer than `current`. hurried: queries give output in real
-        time, so that pinning tasks should fit before the next epoch, which is due at `next_due`."""
+    def due(
+        self,
+        news: TurnBegun,
+        current: Plan | None,
+        *,
+        absent: Collection[str],
+        hurried: bool,
+        next_due: float,
+    ) -> Plan | None:
+        """The plan to adopt now, if there is one newer than `current`. absent: partitions that do not run.
+        hurried: queries give output in real time, so that pinning tasks should fit before the next epoch,
+        which is due at `next_due`."""
         plan = news.plan
         if plan is None or (current is not None and plan.generation <= current.generation):
             return None
         if self._waited_for != plan.generation:
             self._waited_for, self.waiting_since = plan.generation, news.at
-        if not self._nodes_ready(news, current):
+        if not self._nodes_ready(plan, news, current, absent):
             return None
         if current is not None and hurried and not self._convenient(news, next_due):
             return None
@@ -64,10 +76,20 @@ class PlanAdoption:
     def adopted(self) -> None:
         self._ready_since = 0.0
 
-    def _nodes_ready(self, news: TurnBegun, current: Plan | None) -> bool:
-        """All nodes of the plan have an executor, or enough patience went by for those that have."""
+    def _nodes_ready(
+        self, plan: Plan, news: TurnBegun, current: Plan | None, absent: Collection[str]
+    ) -> bool:
+        """All nodes of the plan can work; or nothing runs of what the others are to run; or enough patience
+        went by for those that can."""
+        missing = set(plan.assignment.values()).difference(news.ready)
+        if not missing or not news.ready:
+            return bool(news.ready)
         patience = START_PATIENCE if current is None else PLAN_PATIENCE
-        return news.ready > 0 and (news.ready == news.nodes or news.at - self.waiting_since > patience)
+        if news.at - self.waiting_since > patience:
+            return True
+        # What is put back as a whole begins as a whole.
+        gradual = current is not None and not plan.rollback and plan.kind != "restore"
+        return gradual and all(p in absent for p, node in plan.assignment.items() if node in missing)
 
     def _convenient(self, news: TurnBegun, next_due: float) -> bool:
         """Whether tokens can be placed before the next epoch is due, so that no query is delayed by a plan

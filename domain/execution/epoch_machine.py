@@ -221,7 +221,9 @@ class EpochMachine:
     def _due(self, news: TurnBegun) -> Plan | None:
         answering = self.plan is not None and self.tracker.answering()
         hurried = self._realtime and not self.final and answering
-        return self._adoption.due(news, self.plan, hurried=hurried, next_due=self._next_due)
+        return self._adoption.due(
+            news, self.plan, absent=self.tracker.absent, hurried=hurried, next_due=self._next_due
+        )
 
     def _as_recorded(self) -> Plan | None:
         """What a driver that was started anew goes on with where the newest plan cannot be applied."""

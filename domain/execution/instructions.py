@@ -18,15 +18,14 @@ from domain.messages import CheckpointAck, CheckpointReport, DriverState, Latest
 class TurnBegun:
     """A turn of the loop begins with what ZooKeeper and Spark say now.
 
-    plan: the newest plan. nodes: how many it has; ready: how many of those can work without delay.
-    request: the newest request for a checkpoint. latest_generation: the plan under which the newest complete
-    checkpoint was taken. pin_seconds: about how long it takes to pin tasks to other nodes.
+    plan: the newest plan. ready: those of its nodes that can work without delay. request: the newest
+    request for a checkpoint. latest_generation: the plan under which the newest complete checkpoint was
+    taken. pin_seconds: about how long it takes to pin tasks to other nodes.
     """
 
     at: float
     plan: Plan | None
-    nodes: int = 0
-    ready: int = 0
+    ready: Collection[str] = frozenset()
     stopped: bool = False
     paused: bool = False
     request: int = 0

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from domain.messages import DriverStatus, Plan
 
 WORKING_STATES = frozenset({"running", "degraded", "replaying"})
-ABSENCE_LIMIT = 45.0
-"""Seconds; an executor that crashed is started again by its node within this time, and then the driver
-goes on with the state on the node's disk by itself."""
+ABSENCE_LIMIT = 60.0
+"""Seconds; an executor that is being started, for the first time or again after a crash, is ready within this
+time, and then the driver goes on by itself."""
 
 
 def nodes_seen(driver: DriverStatus | None, plan: Plan | None) -> tuple[frozenset[str], frozenset[str]]:

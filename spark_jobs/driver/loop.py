@@ -171,12 +171,10 @@ class EpochLoop:
 
     def _news(self) -> TurnBegun:
         coordination = self.coordination
-        ready, nodes = self.placement.ready(coordination.plan) if coordination.plan else (0, 0)
         return TurnBegun(
             at=self.clock(),
             plan=coordination.plan,
-            nodes=nodes,
-            ready=ready,
+            ready=self.placement.ready(coordination.plan) if coordination.plan else (),
             stopped=coordination.spec is not None and coordination.spec.desired == "stopped",
             paused=coordination.control.paused,
             request=coordination.control.checkpoint_request,

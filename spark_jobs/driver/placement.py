@@ -1,4 +1,4 @@
-"""From a plan to a layout: which of its nodes can be reached, and tasks pinned to those."""
+"""From a plan to a layout: which of its nodes can work, and tasks pinned to those."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class TaskPlacement:
             self._cluster.give_up(executors - present)
         self._ready = self._cluster.ready(present)
 
-    def ready(self, plan: Plan) -> tuple[int, int]:
-        """How many of the plan's nodes could work without delay when last prepared, and how many it has."""
+    def ready(self, plan: Plan) -> set[str]:
+        """Those of the plan's nodes that could work without delay when last prepared."""
         hosts = {executor.host for executor in self._ready}
         nodes = set(plan.assignment.values())
-        return sum(self._coordination.addresses.get(node) in hosts for node in nodes), len(nodes)
+        return {node for node in nodes if self._coordination.addresses.get(node) in hosts}
 
     def look_again(self) -> None:
         """What is known of the executors may be wrong."""
@@ -101,8 +101,8 @@ class TaskPlacement:
         return {partition for partition, error in received.items() if not error}
 
     def follow(self, plan: Plan, readers: Mapping[str, dict[str, Any]]) -> set[str] | None:
-        """Pin again if executors of the plan's nodes came or went; returns the partitions that are absent
-        then, or None if nothing has changed. `readers`: options of the source operators."""
+        """Pin again if executors of the plan's nodes got ready or went; returns the partitions that are
+        absent then, or None if nothing has changed. `readers`: options of the source operators."""
         executors = self._present_of(plan.assignment.values())
         if executors == self._executors:
             return None
@@ -112,13 +112,15 @@ class TaskPlacement:
         return {partition for partition in self.topology.partitions if partition not in placed}
 
     def _present_of(self, names: Iterable[str]) -> frozenset[Executor]:
+        """Executors of these nodes that are ready and not gone since: every query waits for the others."""
         hosts = {self._coordination.addresses.get(name) for name in names}
-        return frozenset(one for one in self._present(self._cluster.executors()) if one.host in hosts)
+        ready = self._ready & self._cluster.executors()
+        return frozenset(one for one in self._present(ready) if one.host in hosts)
 
     def _pin(
         self, plan: Plan, readers: Mapping[str, dict[str, Any]], *, also: Iterable[str] = ()
     ) -> tuple[Layout | None, dict[str, int]]:
-        """Pin tasks to those nodes of a plan, and to those of `also`, that can be reached. Returns where
+        """Pin tasks to those nodes of a plan, and to those of `also`, that are ready. Returns where
         partitions are then, None if no node can be reached, and the slot of each node."""
         names = sorted({*plan.assignment.values(), *also})
         homes = {self._coordination.addresses.get(name): name for name in names}

@@ -16,15 +16,16 @@ log = structlog.get_logger()
 
 
 class Warming:
-    """`warm(hosts)` runs one task on each host and returns when all have ended; it may raise. `cancel()` has
-    it raise soon, called again and again while one of its executors is gone: Spark may wait for that a long
-    time, and may not have begun when it is first told."""
+    """`warm(hosts)` runs one task on each host and returns when all have ended; it may raise. Executors that
+    come later do not wait for those that are still being warmed: they are warmed beside them, in another
+    thread. `cancel()` has all of these raise soon, called again and again while an executor that is being
+    warmed is gone: Spark may wait for that a long time, and may not have begun when it is first told."""
 
     def __init__(self, warm: Callable[[list[str]], None], cancel: Callable[[], None]) -> None:
         self._warm = warm
         self._cancel = cancel
         self._ready: set[tuple[str, str]] = set()
-        self._batch: set[tuple[str, str]] = set()
+        self._warming: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
     def ready(self, executors: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
@@ -33,15 +34,14 @@ class Warming:
         with self._lock:
             self._ready &= present
             ready = set(self._ready)
-            batch = self._batch
-            cold = present - ready
-            begins = bool(cold) and not batch
-            if begins:
-                self._batch = cold
-        if begins:
-            threading.Thread(target=self._run, args=(cold,), name="warming", daemon=True).start()
-        elif batch - present:
+            gone = self._warming - present
+            # Those of the same moment in one job; none begins while one is being cancelled.
+            cold = set() if gone else present - ready - self._warming
+            self._warming |= cold
+        if gone:
             self._cancel()
+        elif cold:
+            threading.Thread(target=self._run, args=(cold,), name="warming", daemon=True).start()
         return ready
 
     def _run(self, cold: set[tuple[str, str]]) -> None:
@@ -54,4 +54,4 @@ class Warming:
             warmed = cold
         with self._lock:
             self._ready |= warmed
-            self._batch = set()
+            self._warming -= cold

@@ -8,6 +8,7 @@ up, tasks run twice, and the driver forgets what has not reached its disk.
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -86,6 +87,8 @@ class ExactRun:
         self.now = 1000.0
         self.interval = rng.choice([1.0, 3.0])
         self._present = 0
+        self._turns = 0
+        self._warm: set[str] = set()
         self._carriers: Mapping[type, Callable[[Any], Event | None]] = {
             HandOver: self._hand_over,
             RecordPlan: self._record_plan,
@@ -131,6 +134,8 @@ class ExactRun:
     def turn(self, *, present: int = 1) -> None:
         """One turn of the epoch loop; `present` new epochs fall due."""
         self._present += present
+        self._turns += 1
+        self._warm_up()
         self._pass(self.rng.choice([0.3, 1.0, 1.0, 3.0]) if self.flaws else 1.0)
         if self.flaws and self.rng.random() < 0.01:
             self._pass(70.0)  # after every time limit
@@ -162,14 +167,23 @@ class ExactRun:
         return self.now
 
     def _news(self) -> TurnBegun:
-        nodes = set(self.plan.assignment.values())
         return TurnBegun(
             at=self.now,
             plan=self.plan,
-            nodes=len(nodes),
-            ready=len(nodes & self.disks.keys()),
+            ready=self._ready() & set(self.plan.assignment.values()),
             latest_generation=self.outside.latest.generation,
         )
+
+    def _warm_up(self) -> None:
+        """Executors need some turns until they can work. No dice are thrown, so that the schedules of known
+        seeds stay as they are."""
+        for node in sorted(self.disks.keys() - self._warm):
+            if not self.flaws or zlib.crc32(f"{node} {self._turns}".encode()) % 3 == 0:
+                self._warm.add(node)
+        self._warm &= self.disks.keys()
+
+    def _ready(self) -> set[str]:
+        return self._warm & self.disks.keys()
 
     # ---- instructions ----------------------------------------------------------------------------
 
@@ -204,7 +218,8 @@ class ExactRun:
         if self.flaws and self.rng.random() < 0.01:
             return JobFailed(at=self.now, error="a node went away", cancelled=True, placing=True)
         assignment = instruction.plan.assignment
-        absent = {p for p in self.topology.partitions if assignment.get(p) not in self.disks}
+        ready = self._ready()
+        absent = {p for p in self.topology.partitions if assignment.get(p) not in ready}
         return TasksPlaced(
             at=self._pass(0.1), absent=absent, reachable=len(absent) < len(self.topology.partitions)
         )

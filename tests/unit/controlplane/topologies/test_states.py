@@ -18,9 +18,12 @@ def states(
     failed: tuple[str, ...] = (),
     behind: tuple[str, ...] | None = None,
     before: str = "running",
+    awaited: tuple[str, ...] = (),
 ) -> dict[str, str]:
     previous = dict.fromkeys(GRAPH.partitions, before)
-    found = partition_states(GRAPH, state=state, failed=failed, previous=previous, behind=behind)
+    found = partition_states(
+        GRAPH, state=state, failed=failed, previous=previous, behind=behind, awaited=awaited
+    )
     return {partition: str(one) for partition, one in found.items()}
 
 
@@ -28,6 +31,12 @@ def test_while_some_are_down_others_catch_up_one_by_one() -> None:
     found = states("degraded", failed=("B[0]",), behind=("A[1]",))
     assert (found["B[0]"], found["A[1]"], found["Source[1]"]) == ("failed", "replaying", "running")
     assert states("degraded", failed=("B[0]",), behind=())["A[1]"] == "running"
+
+
+def test_what_a_plan_restores_is_not_shown_as_failed_while_its_node_gets_ready() -> None:
+    assert states("degraded", failed=("B[0]",), awaited=("B[0]",), before="restoring")["B[0]"] == "restoring"
+    assert states("degraded", failed=("B[0]",), awaited=("B[0]",))["B[0]"] == "failed"
+    assert states("degraded", failed=("B[0]",), before="restoring")["B[0]"] == "failed"
 
 
 def test_downstream_of_what_is_down_nothing_flows() -> None:

@@ -55,8 +55,9 @@ class Shell:
         self.head = recorded.head
         self.told: list[Instruction] = []
         self.fail = self.disturbed = False
-        self.ready = 1
+        self.ready: set[str] = {"n1"}
         self.final = False
+        self.absent: set[str] = set()
         self.acks: list[CheckpointAck] | None = None
 
     def turn(self, at: float = 1.0, **news: Any) -> list[Instruction]:
@@ -66,7 +67,7 @@ class Shell:
         return self.told
 
     def news(self, at: float, **news: Any) -> TurnBegun:
-        return TurnBegun(at=at, plan=self.plan, nodes=1, ready=self.ready, **news)
+        return TurnBegun(at=at, plan=self.plan, ready=self.ready, **news)
 
     def carry_out(self, instructions: list[Instruction], at: float) -> None:
         for instruction in instructions:
@@ -77,7 +78,7 @@ class Shell:
 
     def answer(self, instruction: Instruction, at: float) -> Any:
         if isinstance(instruction, PlaceTasks):
-            return TasksPlaced(at=at, absent=set(), reachable=True)
+            return TasksPlaced(at=at, absent=set(self.absent), reachable=True)
         if isinstance(instruction, PlanEpochs):
             return EpochsPlanned(at=at, head=self.head, final=self.final, next_due=at)
         if isinstance(instruction, RunJob):
@@ -243,8 +244,50 @@ def test_a_newer_plan_replaces_a_refused_one_at_once() -> None:
 def test_a_plan_is_refused_before_its_nodes_are_there() -> None:
     shell = Shell(chain(), trimmed(), kept=(10, 15))
     shell.turn()
-    shell.plan, shell.ready = gone_back(2, checkpoint=7), 0
+    shell.plan, shell.ready = gone_back(2, checkpoint=7), set()
     assert published(shell.turn(at=2.0)).refused == 2
+
+
+def spread(generation: int, second: str, **changes: Any) -> Plan:
+    """S on n1, A on `second`."""
+    assignment = {"S[0]": "n1", "A[0]": second}
+    return Plan(generation=generation, kind="recover", assignment=assignment, **changes)
+
+
+def losing(node: str) -> Shell:
+    """S runs on n1, A has run on a node that is gone."""
+    shell = Shell(chain(), Recorded())
+    shell.plan = spread(1, node)
+    shell.ready = {"n1", node}
+    shell.turn()
+    shell.absent, shell.ready = {"A[0]"}, {"n1"}
+    shell.machine.handle(TasksPlaced(at=2.0, absent={"A[0]"}, reachable=True))
+    return shell
+
+
+def test_a_plan_does_not_wait_for_a_node_whose_partitions_run_nowhere() -> None:
+    """The other nodes go over to it at once; further waves are planned only when it is applied."""
+    shell = losing("n2")
+    shell.plan = spread(2, "n3")
+    told = shell.turn(at=3.0)
+    assert published(told).generation == 2
+    assert published(told).absent == ["A[0]"]
+    assert shell.machine.tracker.restore == {"A[0]": 0}
+    shell.absent, shell.ready = set(), {"n1", "n3"}
+    assert published(shell.turn(at=4.0)).absent == []
+
+
+def test_a_plan_waits_for_a_node_that_is_to_run_what_runs_elsewhere() -> None:
+    shell = Shell(chain(), Recorded())
+    shell.turn()
+    shell.plan = spread(2, "n3")
+    assert published(shell.turn(at=2.0)).generation == 1
+
+
+def test_a_plan_that_puts_back_everything_waits_for_all_nodes() -> None:
+    shell = losing("n2")
+    shell.plan = spread(2, "n3", rollback=True)
+    assert published(shell.turn(at=3.0)).generation == 1
 
 
 def test_a_checkpoint_of_an_undone_history_is_refused() -> None:
@@ -270,7 +313,7 @@ def test_what_a_plan_starts_from_is_kept_until_it_is_applied() -> None:
         recorded = trimmed() if checkpoint else Recorded(generation=1, homes=trimmed().homes)
         shell = Shell(chain(), recorded, kept=(10, 15) if checkpoint else ())
         shell.turn()
-        shell.plan, shell.ready = gone_back(2, checkpoint), 0
+        shell.plan, shell.ready = gone_back(2, checkpoint), set()
         shell.turn(at=2.0)
         retired = [
             one for at in range(20, 80, 10) for one in shell.turn(at=float(at)) if isinstance(one, Retire)
@@ -279,7 +322,7 @@ def test_what_a_plan_starts_from_is_kept_until_it_is_applied() -> None:
         kept = shell.machine.checkpoints.kept
         assert len(kept) == (4 if checkpoint else 3)
         assert all(one.log_below <= max(checkpoint, log_below) for one in retired)
-        shell.ready = 1
+        shell.ready = {"n1"}
         told = shell.turn(at=90.0)
         applied = next(one for one in told if isinstance(one, RecordPlan))
         assert applied.position.checkpoint == checkpoint

@@ -36,6 +36,20 @@ def test_one_that_comes_later_does_not_make_the_others_cold() -> None:
     eventually(lambda: warming.ready({A, B}) == {A, B})
 
 
+def test_one_that_comes_later_does_not_wait_for_one_that_is_slow() -> None:
+    go = threading.Event()
+
+    def warm(hosts: list[str]) -> None:
+        if A[1] in hosts:
+            assert go.wait(5)
+
+    warming = Warming(warm, unexpected)
+    assert warming.ready({A}) == set()
+    eventually(lambda: warming.ready({A, B}) == {B})
+    go.set()
+    eventually(lambda: warming.ready({A, B}) == {A, B})
+
+
 def test_an_executor_that_is_gone_must_be_warmed_again() -> None:
     warming = Warming(lambda hosts: None, unexpected)
     eventually(lambda: warming.ready({A}) == {A})
