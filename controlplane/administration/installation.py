@@ -64,6 +64,11 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "Share of a node's capacity that plans may use. The rest is for peaks and for catching up.",
         ),
         Setting(
+            "RESURGE_REPLAY_RESERVE", "replay_reserve",
+            "Times its normal CPU that a restored partition is planned with until it has caught up, within "
+            "the whole capacity of its node. 1 keeps no room for replays.",
+        ),
+        Setting(
             "RESURGE_THETA", "theta",
             "A query is available while its mean latency, relative to before the failure, is below this.",
         ),

@@ -80,6 +80,7 @@ def machine_load(incident: Incident, *, may_plan: bool, damaged: bool = False) -
         requests=requests_load(incident),
         memory=memory,
         max_utilisation=settings.RESURGE.max_utilisation,
+        replay_reserve=settings.RESURGE.replay_reserve,
         opened_at=incident.opened_at.timestamp(),
         may_plan=may_plan,
         delay=UniformDelay(delay.low, delay.high),

@@ -70,6 +70,7 @@ def scenario_load(asked: WhatIf) -> Scenario:
             checkpoint_age=settings.RESURGE.checkpoint_interval / 2,
             policy=Policy(theta=settings.RESURGE.theta),
             max_utilisation=settings.RESURGE.max_utilisation,
+            replay_reserve=settings.RESURGE.replay_reserve,
         )
     except ScenarioError as error:
         raise Invalid.from_problems(error.problems) from None

@@ -43,6 +43,8 @@ def situation_of(
     awaited: int,
     arrivals: tuple[Arrival, ...],
     max_utilisation: float,
+    replaying: Mapping[str, frozenset[str]],
+    replay_reserve: float,
 ) -> Situation:
     """What the methods decide upon. awaited: replacements that have neither come nor failed."""
     asked = {
@@ -71,6 +73,8 @@ def situation_of(
         max_utilisation=max_utilisation,
         arrivals=arrivals,
         drained=frozenset(memory.drained),
+        replaying=replaying,
+        replay_reserve=replay_reserve,
     )
 
 

@@ -34,6 +34,7 @@ from domain.recovery.homes import homeward
 from domain.recovery.incident import TopologyCase
 from domain.recovery.method import Situation, Waiting, Wave, checkpoint_words, origin_of
 from domain.recovery.policy import INCREMENTAL
+from domain.recovery.reserve import reserves, with_reserve
 
 FALLBACK = "best_density"
 
@@ -60,15 +61,28 @@ class Incremental:
         down = {case.name: situation.down(case.name) for case in cases}
         # What still runs, on a node that is being drained, moves when everything else is back.
         wanted = down if any(down.values()) else {case.name: set(case.failed) for case in cases}
+        for reserve in reserves(cases, situation):
+            choice = self._best(wanted, cases, with_reserve(situation, down, reserve), park=reserve == 1.0)
+            if choice.useful:
+                return choice.waves()
+        return _all_wait(cases, situation, _no_room(choice.proposal, len(usable)))
+
+    def _best(
+        self,
+        wanted: Mapping[str, set[str]],
+        cases: Sequence[TopologyCase],
+        situation: Situation,
+        *,
+        park: bool,
+    ) -> _Choice:
+        """The best choice among the partitions wanted back. park: what runs for nothing makes room if more
+        comes back without it."""
         choice = self._choice(wanted, {case.name: set() for case in cases}, cases, situation)
         idle = {case.name: _to_park(case, cases, situation) for case in cases}
-        if any(idle.values()) and not all(one.selected for one in choice.proposal.explanations):
-            # What runs for nothing makes room if more comes back without it.
-            other = self._choice(wanted, idle, cases, situation)
-            choice = other if other.value > choice.value else choice
-        if not _worth_a_wave(choice.proposal) or not choice.acts:
-            return _all_wait(cases, situation, _no_room(choice.proposal, len(usable)))
-        return choice.waves()
+        if not park or not any(idle.values()) or all(one.selected for one in choice.proposal.explanations):
+            return choice
+        other = self._choice(wanted, idle, cases, situation)
+        return other if other.value > choice.value else choice
 
     def _choice(
         self,
@@ -99,6 +113,10 @@ class _Choice:
     problem: RecoveryProblem
     proposal: RecoveryPlanProposal
     idle: Mapping[str, set[str]]
+
+    @property
+    def useful(self) -> bool:
+        return _worth_a_wave(self.proposal) and self.acts
 
     @property
     def acts(self) -> bool:
@@ -219,7 +237,10 @@ def _all_wait(
         return max((costs.get(partition, 0.0) for partition in case.failed), default=0.0)
 
     neediest = max(cases, key=largest)
-    return {case.name: Waiting(reason, short=not situation.expected and case is neediest) for case in cases}
+    short = not situation.expected and not situation.busy
+    if situation.busy:
+        reason = f"{reason} Some of what runs is planned with more until it has caught up."
+    return {case.name: Waiting(reason, short=short and case is neediest) for case in cases}
 
 
 def _no_room(proposal: RecoveryPlanProposal, nodes: int) -> str:

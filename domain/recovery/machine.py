@@ -69,6 +69,7 @@ from domain.recovery.memory import Memory
 from domain.recovery.method import Method, Situation, Waiting, Wave
 from domain.recovery.moving import Move, even_out, moves_words, possible_moves
 from domain.recovery.policy import INCREMENTAL, MOVE
+from domain.recovery.reserve import replaying
 
 CATCH_UP_LIMIT, IDLE_LIMIT = 20.0, 5.0
 """Seconds after which a plan that was applied, and has not caught up, is looked at again; the second, where
@@ -92,6 +93,7 @@ class IncidentMachine:
         requests: Iterable[Request] = (),
         memory: Memory | None = None,
         max_utilisation: float = 0.8,
+        replay_reserve: float = 1.0,
         opened_at: float | None = None,
         may_plan: bool = True,
         delay: DelayDistribution | None = None,
@@ -111,6 +113,7 @@ class IncidentMachine:
         self.memory = memory or Memory()
         # Share of a node's capacity that may be planned.
         self.max_utilisation = max_utilisation
+        self.replay_reserve = replay_reserve
         self.opened_at = opened_at
         # Whether everything observed has been fed, the newest checkpoints above all: plans need these.
         self.may_plan = may_plan
@@ -752,6 +755,12 @@ class IncidentMachine:
             if looks_ahead
             else (),
             max_utilisation=self.max_utilisation,
+            replaying={
+                name: replaying(case, caught_up=self.memory.caught_up, now=self.now, back=self._of_wave(case))
+                for name, case in self.cases.items()
+                if name in self.deployments and self.deployments[name].topology.deterministic
+            },
+            replay_reserve=self.replay_reserve,
         )
 
     def _decide(self, decided: Mapping[str, Wave | Waiting]) -> Instructions:

@@ -25,6 +25,8 @@ class Situation:
     expected: replacements asked for that have neither come nor failed; arrivals: when they are expected.
     expedited: topologies for which an operator wants the nodes there are to be used now.
     drained: nodes that run on while they are being emptied.
+    replaying: by topology, partitions that need more than their costs until they have caught up;
+    replay_reserve: how many times their costs.
     """
 
     cases: Mapping[str, TopologyCase]
@@ -37,11 +39,18 @@ class Situation:
     max_utilisation: float
     arrivals: tuple[Arrival, ...] = ()
     drained: frozenset[str] = frozenset()
+    replaying: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    replay_reserve: float = 1.0
 
     @property
     def usable(self) -> list[NodeView]:
         """Nodes that can take partitions, in name order."""
         return sorted((n for n in self.nodes.values() if n.usable), key=lambda n: natural_key(n.name))
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being replayed, so that there will be more room soon."""
+        return any(self.replaying.values())
 
     def failed(self, topology: str) -> set[str]:
         case = self.cases.get(topology)

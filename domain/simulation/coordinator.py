@@ -116,6 +116,7 @@ class Coordinator:
             deployments=self.deployments,
             nodes=self.nodes,
             max_utilisation=self._scenario.max_utilisation,
+            replay_reserve=self._scenario.replay_reserve,
             delay=_expected(self._scenario),
             incremental=Incremental(planner_of=unhurried_planner),
         )

@@ -113,6 +113,7 @@ class Scenario:
     delays: Delays = field(default_factory=Delays)
     policy: Policy = field(default_factory=Policy)
     max_utilisation: float = MAX_UTILISATION
+    replay_reserve: float = 1.0
     sample_every: float = 2.0
     limit: float = 3_600.0
 
@@ -149,6 +150,10 @@ def _problems(scenario: Scenario) -> Iterator[FieldProblem]:
     if not 0.0 < scenario.max_utilisation <= 1.0:
         yield FieldProblem(
             "max_utilisation", f"{scenario.max_utilisation:g} is not a share above 0, at most 1"
+        )
+    if not _finite(scenario.replay_reserve, 1.0):
+        yield FieldProblem(
+            "replay_reserve", f"{scenario.replay_reserve:g} is not a multiple of costs, at least 1"
         )
     for name, least in (("checkpoint_age", 0.0), ("checkpoint_interval", 0.1), ("sample_every", 0.01),
                         ("limit", 1.0)):  # fmt: skip

@@ -63,6 +63,7 @@ class Rows:
         self.now = 0.0
         self.nodes: dict[str, bool] = {}
         self.capacity: dict[str, float] = {}
+        self.replay_reserve = 1.0
         self.recorded_lost: set[str] = set()
         self.draining: set[str] = set()
         self.runs: dict[str, Run] = {}

@@ -77,6 +77,7 @@ class Store(Rules):
             ],
             memory=memory,
             max_utilisation=BOUND,
+            replay_reserve=self.replay_reserve,
             may_plan=may_plan,
             opened_at=0.0,
             delay=UniformDelay(5.0, 30.0),

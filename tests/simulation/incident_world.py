@@ -44,6 +44,7 @@ class World(Orders):
     ) -> None:
         super().__init__()
         rng = random.Random(seed)
+        self.replay_reserve = 1.6 if seed % 2 else 1.0
         self.nodes = {f"node-{i}": True for i in range(1, nodes + 1)}
         self.capacity = {f"node-{i}": capacities[(i - 1) % len(capacities)] for i in range(1, nodes + 1)}
         self.inbox: list[Event] = []

@@ -43,6 +43,7 @@ class SettingsSerializer(serializers.Serializer):
     correlation_window = serializers.FloatField()
     correlation_threshold = serializers.IntegerField()
     max_utilisation = serializers.FloatField()
+    replay_reserve = serializers.FloatField()
     theta = serializers.FloatField()
     checkpoint_interval = serializers.FloatField()
 
