@@ -507,7 +507,8 @@ class EpochMachine:
             return "paused"
         if self.tracker.absent or self.faults.errors:
             return "degraded"
-        if self.tracker.restore and self.plan.kind != "deploy":
+        # Where queries give output, what is still to be restored may have to wait for others that replay.
+        if self.tracker.restore and self.plan.kind != "deploy" and not self.tracker.answering():
             return "restoring"
         return "replaying" if self.tracker.behind(self.head) else "running"
 

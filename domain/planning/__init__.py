@@ -20,6 +20,7 @@ from domain.planning.deployment import (
 )
 from domain.planning.dynamic_programming import DynamicProgramming, TooManyPlansError
 from domain.planning.formulation import free_capacity, problem_from_sets, recovery_problem
+from domain.planning.leveling import level_out
 from domain.planning.look_ahead import LookAhead
 from domain.planning.operator_centric import OperatorCentric
 from domain.planning.optimal import Optimal
@@ -71,6 +72,7 @@ __all__ = [
     "forecast",
     "free_capacity",
     "initial_placement",
+    "level_out",
     "natural_key",
     "parse_delay",
     "partition_levels",

@@ -23,6 +23,7 @@ from domain.planning import (
     TooManyPlansError,
     cores,
     cores_number,
+    level_out,
     natural_key,
     planner_named,
     recovery_problem,
@@ -186,21 +187,25 @@ def _problem(wanted: Mapping[str, set[str]], situation: Situation) -> RecoveryPr
 
 
 def _placement(problem: RecoveryProblem, proposal: RecoveryPlanProposal, situation: Situation) -> Placement:
-    """Where the plan puts its partitions; those that run, or whose node came back, go there."""
+    """Where the plan puts its partitions: those that run, or whose node came back, there; the others where
+    they make epochs least longer."""
     placement = proposal.placement
     if placement is None:  # only a problem without nodes is not placed
         raise ValueError(f"planner {proposal.planner!r} has placed nothing")
-    return homeward(
+    homes = {
+        full_name(name, partition): home
+        for name, deployment in situation.deployments.items()
+        for partition in deployment.topology.partitions
+        if (home := deployment.home(partition)) is not None
+    }
+    placement = homeward(
         placement,
-        homes={
-            full_name(name, partition): home
-            for name, deployment in situation.deployments.items()
-            for partition in deployment.topology.partitions
-            if (home := deployment.home(partition)) is not None
-        },
+        homes=homes,
         costs=problem.placed_costs,
         limits={node.name: node.capacity * situation.max_utilisation for node in situation.usable},
     )
+    at_home = {p for p, node in placement.placed.items() if homes.get(p) == node}
+    return level_out(problem, placement, fixed=at_home)
 
 
 def _planner_name(cases: Sequence[TopologyCase], situation: Situation) -> str:

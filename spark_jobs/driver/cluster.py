@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
 import threading
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from spark_jobs.driver.watch import JobWatch
 from spark_jobs.executor.handover import RECEIVE, SEND, HandoverTask
 from spark_jobs.executor.level_context import Message
 from spark_jobs.executor.task import REPORT, LevelTask
+from spark_jobs.executor.warm_up import STAGES, WarmUp
 from spark_jobs.executor_resource import application_conf
 
 log = structlog.get_logger()
@@ -133,8 +133,14 @@ class Cluster:
         return frozenset(executor for executor in executors if (executor.id, executor.host) in ready)
 
     def _warm(self, hosts: list[str]) -> None:
+        """A job like those of the epochs; its stages run on the same hosts, one task on each."""
         self.context.addJobTag(WARMING_TAG)
-        self._preferring(hosts).map(import_engine).count()
+        tokens = self._cached_tokens(hosts)
+        try:
+            tokens.count()
+            self._exchange(tokens, [WarmUp(stage) for stage in range(STAGES)])
+        finally:
+            tokens.unpersist()
 
     def give_up(self, executors: frozenset[Executor]) -> None:
         """Have Spark give these no more work, although it has not missed them yet. Should their node still be
@@ -161,8 +167,7 @@ class Cluster:
         """Make one cached token per slot, on the host with that address (DESIGN, section 11). `obsolete`: as
         for `run`."""
         self.unpin()
-        count = len(addresses)
-        tokens = self._preferring(addresses).map(_token).partitionBy(count, same_slot).persist()
+        tokens = self._cached_tokens(addresses)
         with self._watch.over(obsolete):
             tokens.count()
         self._tokens = tokens
@@ -171,6 +176,9 @@ class Cluster:
         if self._tokens is not None:
             self._tokens.unpersist()
             self._tokens = None
+
+    def _cached_tokens(self, addresses: list[str]) -> RDD[Any]:
+        return self._preferring(addresses).map(_token).partitionBy(len(addresses), same_slot).persist()
 
     def _preferring(self, addresses: list[str]) -> RDD[Any]:
         jvm: Any = self.context._jvm
@@ -204,7 +212,10 @@ class Cluster:
     def exchange(self, stages: list[Any]) -> list[TaskReport]:
         """One job: a stage per function, one task per slot and stage."""
         assert self._tokens is not None, "pin() first"  # noqa: S101 - a mistake in our own loop
-        tokens = self._tokens
+        return [decode_report(one[-1]) for one in self._exchange(self._tokens, stages) if one[0] == REPORT]
+
+    def _exchange(self, tokens: RDD[Any], stages: list[Any]) -> list[Message]:
+        """The messages that the last stage sends; one task per token in each stage, where the token is."""
         count = tokens.getNumPartitions()
         level: RDD[Any] = tokens.mapPartitionsWithIndex(stages[0])
         for stage in stages[1:]:
@@ -213,8 +224,7 @@ class Cluster:
             # sent the most; the tokens, counted twice, outvote them.
             level = self.context.union([tokens, tokens, messages]).mapPartitionsWithIndex(stage)
         records: list[tuple[int, Message]] = level.collect()
-        reports = [message[-1] for _, message in records if message[0] == REPORT]
-        return [decode_report(report) for report in reports]
+        return [message for _, message in records]
 
     def _partitioned(self, level: RDD[Any], count: int) -> RDD[Any]:
         """The messages of a stage, each with the slot it is for.
@@ -232,12 +242,6 @@ class Cluster:
     def stop(self) -> None:
         self._watch.close()
         self.context.stop()
-
-
-def import_engine(slot: int) -> int:
-    """Have this Python worker load whatever a task needs."""
-    importlib.import_module("spark_jobs.executor.task")
-    return slot
 
 
 def _token(slot: int) -> tuple[int, None]:

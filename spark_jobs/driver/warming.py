@@ -1,8 +1,8 @@
 """New executors are warmed up before they get work.
 
-The first Python task on an executor starts an interpreter and imports what operators need: a second or two in
-which every query of the topology would wait for the newcomer. So that happens beside the running jobs, in a
-thread of its own, as soon as an executor is there, and a plan is adopted only when its nodes are ready.
+The first tasks on an executor start an interpreter, import what operators need and load Spark's classes: a
+second or two in which every query of the topology would wait for the newcomer. So that happens beside the
+running jobs, in a thread of its own, as soon as an executor is there, and it gets work when it is ready.
 """
 
 from __future__ import annotations

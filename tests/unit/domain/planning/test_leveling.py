@@ -1,0 +1,105 @@
+"""A wave is spread over the stages of its epochs, without another choice and without more load."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.planning import BestDensity, NodeSpace, RecoveryProblem, level_out, recovery_problem
+from domain.planning.deployment import partition_levels
+from domain.planning.epoch_time import BUSIEST
+from domain.planning.placement import Placement
+from domain.topology import Topology
+from tests.simulation.incident_graphs import branches
+
+WIDTH = 4
+BOUND = 0.8
+
+
+def problem_of(costs: dict[str, float], nodes: int = 2, capacity: float = 100.0) -> RecoveryProblem:
+    """All of a topology with `WIDTH` chains is down, and `nodes` are empty."""
+    graph = branches("t", WIDTH)
+    return recovery_problem(
+        [graph],
+        failed={f"t/{p}" for p in graph.partitions},
+        costs={f"t/{p}": cost for p, cost in costs.items()},
+        nodes=[NodeSpace(name=f"n{i}", capacity=capacity) for i in range(nodes)],
+        max_utilisation=BOUND,
+    )
+
+
+def stage_time(graph: Topology, problem: RecoveryProblem, placement: Placement) -> float:
+    """The sum over the levels of what the busiest node has to do."""
+    work: dict[tuple[int, str], float] = {}
+    levels = partition_levels(graph)
+    for name, node in placement.placed.items():
+        key = levels[name.removeprefix("t/")], node
+        work[key] = work.get(key, 0.0) + problem.placed_costs[name]
+    busiest: dict[int, float] = {}
+    for (level, _), load in work.items():
+        busiest[level] = max(busiest.get(level, 0.0), load)
+    return sum(busiest.values())
+
+
+def heaped(problem: RecoveryProblem) -> Placement:
+    """All of the first level on one node, all others on the other."""
+    placed = {p: "n0" if problem.levels[p] == 0 else "n1" for p in problem.partitions}
+    load = {node: sum(problem.placed_costs[p] for p in placed if placed[p] == node) for node in ("n0", "n1")}
+    return Placement(assignment=dict(placed), placed=placed, load=load)
+
+
+def test_no_node_has_all_of_a_level() -> None:
+    graph = branches("t", WIDTH)
+    problem = problem_of(dict.fromkeys(graph.partitions, 4.0))
+    before = heaped(problem)
+    after = level_out(problem, before)
+    assert after.placed.keys() == before.placed.keys()
+    assert stage_time(graph, problem, after) <= 0.6 * stage_time(graph, problem, before)
+    sources = [after.placed[f"t/Source[{i}]"] for i in range(WIDTH)]
+    assert sorted(sources) == ["n0", "n0", "n1", "n1"]
+
+
+def test_what_is_fixed_stays() -> None:
+    graph = branches("t", WIDTH)
+    problem = problem_of(dict.fromkeys(graph.partitions, 4.0))
+    before = heaped(problem)
+    fixed = {"t/Source[0]", "t/Source[1]", "t/Source[2]", "t/Source[3]"}
+    after = level_out(problem, before, fixed)
+    assert {p: after.placed[p] for p in fixed} == dict.fromkeys(fixed, "n0")
+    assert level_out(problem, before, before.placed.keys()) == before
+
+
+def test_partitions_of_topologies_that_have_no_part_in_it_take_room() -> None:
+    graph = branches("t", WIDTH)
+    problem = problem_of(dict.fromkeys(graph.partitions, 4.0))
+    crowded = replace(
+        problem, assigned={"u/X[0]": "n0"}, placed_costs={**problem.placed_costs, "u/X[0]": 60.0}
+    )
+    before = heaped(problem)
+    before = replace(before, assignment={**before.assignment, "u/X[0]": "n0"})
+    after = level_out(crowded, before)
+    assert after.assignment["u/X[0]"] == "n0"
+    assert after.load["n0"] <= 80.0
+    assert after.load["n0"] + after.load["n1"] == pytest.approx(60.0 + sum(problem.placed_costs.values()))
+
+
+@given(data=st.data(), nodes=st.integers(1, BUSIEST + 2))
+@settings(max_examples=150, deadline=None)
+def test_whatever_is_planned_costs_no_more_room_and_no_more_time(data: st.DataObject, nodes: int) -> None:
+    graph = branches("t", WIDTH)
+    costs = {p: data.draw(st.floats(0.1, 30.0)) for p in graph.partitions}
+    problem = problem_of(costs, nodes)
+    before = BestDensity().plan(problem).placement
+    assert before is not None
+    after = level_out(problem, before)
+    assert after.placed.keys() == before.placed.keys()
+    assert sum(after.load.values()) == pytest.approx(sum(before.load.values()), abs=1e-6)
+    for name, load in after.load.items():
+        mine = sum(problem.placed_costs[p] for p, node in after.assignment.items() if node == name)
+        assert load == pytest.approx(mine, abs=1e-6)
+        assert load <= BOUND * 100.0 + 1e-6
+    # A norm stands in for the maximum, so it may be a little longer where several nodes are equally busy.
+    assert stage_time(graph, problem, after) <= 1.25 * stage_time(graph, problem, before) + 1e-6
