@@ -62,6 +62,7 @@ def recovery_problem(
     assigned: Mapping[str, str] | None = None,
     movable: Mapping[str, float] | None = None,
     priorities: Mapping[str, int] | None = None,
+    parked: Collection[str] = (),
     max_utilisation: float = MAX_UTILISATION,
 ) -> RecoveryProblem:
     """The problem of one wave, for one topology or for the global topology of several.
@@ -74,6 +75,7 @@ def recovery_problem(
     movable: assigned partitions that may be moved where that makes room, and the price of each move in points
         of priority; none by default.
     priorities: overrides of the priorities in the specifications, by query.
+    parked: queries that are not to return, whatever room there is.
     Raises ValueError for a failed partition no topology has, for a movable one that does not run or has a
     negative price, and if neither nodes nor capacity are given.
     """
@@ -94,7 +96,8 @@ def recovery_problem(
         base_priority.update({prefix + query: topology.priority(query) for query in topology.queries})
         reach: dict[str, int] = {}
         for partition in reversed(topology.partitions):
-            seen = 1 << position[partition] if partition in position else 0
+            wanted = partition in position and prefix + partition not in parked
+            seen = 1 << position[partition] if wanted else 0
             for below in topology.downstream(partition):
                 seen |= reach.get(below, 0)
             reach[partition] = seen

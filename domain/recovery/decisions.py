@@ -75,6 +75,7 @@ def situation_of(
         drained=frozenset(memory.drained),
         replaying=replaying,
         replay_reserve=replay_reserve,
+        parked=memory.parked,
     )
 
 
@@ -90,6 +91,8 @@ def generation_of(
 def method_of(case: TopologyCase, situation: Situation, memory: Memory) -> tuple[str, str]:
     """The method that recovers a topology, and why."""
     deployment = situation.deployments[case.name]
+    if situation.held(case.name):
+        return INCREMENTAL, "some of its queries are parked"
     return method_choose(
         deployment.policy,
         so_far=case.method,
@@ -107,8 +110,12 @@ def method_of(case: TopologyCase, situation: Situation, memory: Memory) -> tuple
 
 def _only_moves(case: TopologyCase, situation: Situation) -> bool:
     """Whether something is to change its node, and nothing is down or to be put back."""
-    put_back = case.forced or case.rollback_pending or case.origin is not None
-    return bool(case.failed or case.moves) and not put_back and not situation.down(case.name)
+    return bool(case.failed or case.moves) and not _put_back(case) and not situation.down(case.name)
+
+
+def _put_back(case: TopologyCase) -> bool:
+    """Whether all of it is to go back to a checkpoint."""
+    return case.forced or case.rollback_pending or case.origin is not None
 
 
 def plan_of(case: TopologyCase, deployment: Deployment, wave: Wave, proposal: str | None) -> CreatePlan:
@@ -158,7 +165,7 @@ def state_of_incident(
 
 def _state_of(case: TopologyCase, caught_up: Mapping[str, int]) -> State:
     """What is still failed waits for a node: behind a wave that has caught up, or for all at once."""
-    works = caught_up.get(case.name) == case.generation
+    works = caught_up.get(case.name) == case.generation or not case.restore
     if case.phase is Phase.REPLAYING and case.failed and (works or case.method != INCREMENTAL):
         return State.ACQUIRING
     return _STATE_OF_PHASE[case.phase]

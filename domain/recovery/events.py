@@ -120,6 +120,17 @@ class RebalanceAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParkAsked:
+    """These queries of a topology, and no others, are to be parked from now on. actor: empty if by policy."""
+
+    at: float
+    topology: str
+    queries: frozenset[str]
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApproveAsked:
     """An operator confirms a plan that was proposed; `proposal` names exactly one."""
 
@@ -189,6 +200,7 @@ Event = (
     | RecoveryAsked
     | DrainAsked
     | RebalanceAsked
+    | ParkAsked
     | ApproveAsked
     | PauseAsked
     | ResumeAsked

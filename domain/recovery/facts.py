@@ -72,6 +72,13 @@ class Rebalancing(
     moves: dict[str, str]  # partition -> node to which it is to go
 
 
+class Parked(msgspec.Struct, tag_field="fact", tag="parked", frozen=True, forbid_unknown_fields=True):
+    """These queries are stopped until they are unparked: no plan runs what only they need."""
+
+    topology: str
+    queries: tuple[str, ...]  # all that are parked from now on; empty: none
+
+
 class Unrestored(msgspec.Struct, tag_field="fact", tag="unrestored", frozen=True, forbid_unknown_fields=True):
     """A plan was discarded before it was known to be applied."""
 
@@ -203,6 +210,7 @@ Fact = (
     | Drained
     | StillFailed
     | Rebalancing
+    | Parked
     | Unrestored
     | RecoveryRequested
     | PlanApplied

@@ -59,13 +59,19 @@ class Incremental:
         usable = situation.usable
         if not usable:
             return _all_wait(cases, situation, "No node is alive that could take partitions.")
-        down = {case.name: situation.down(case.name) for case in cases}
+        down = {case.name: situation.down(case.name) - situation.held(case.name) for case in cases}
         # What still runs, on a node that is being drained, moves when everything else is back.
-        wanted = down if any(down.values()) else {case.name: set(case.failed) for case in cases}
+        wanted = (
+            down
+            if any(down.values())
+            else {case.name: case.failed - situation.held(case.name) for case in cases}
+        )
         for reserve in reserves(cases, situation):
             choice = self._best(wanted, cases, with_reserve(situation, down, reserve), park=reserve == 1.0)
             if choice.useful:
                 return choice.waves()
+        if not any(wanted.values()):
+            return {case.name: Waiting(wording.parked(case.name, situation.parked)) for case in cases}
         return _all_wait(cases, situation, _no_room(choice.proposal, len(usable)))
 
     def _best(
@@ -117,12 +123,13 @@ class _Choice:
 
     @property
     def useful(self) -> bool:
-        return _worth_a_wave(self.proposal) and self.acts
+        stops = any(part.stop and part.assignment for part in self._parts.values())
+        return (_worth_a_wave(self.proposal) and self.acts) or stops
 
     @property
     def acts(self) -> bool:
         """Whether anything would be restored or stopped."""
-        return any(part.restore or part.parked for part in self._parts.values())
+        return any(part.acts for part in self._parts.values())
 
     @property
     def value(self) -> int:
@@ -135,9 +142,7 @@ class _Choice:
 
     def waves(self) -> Mapping[str, Wave | Waiting]:
         return {
-            name: part.wave()
-            if part.restore or part.parked
-            else Waiting(f"No room yet for another query of {name}.")
+            name: part.wave() if part.acts else Waiting(f"No room yet for another query of {name}.")
             for name, part in self._parts.items()
         }
 
@@ -182,6 +187,7 @@ def _problem(wanted: Mapping[str, set[str]], situation: Situation) -> RecoveryPr
             for topology in wanted
             for query, priority in situation.deployments[topology].priorities.items()
         },
+        parked={full_name(topology, q) for topology in wanted for q in situation.parked.get(topology, ())},
         max_utilisation=situation.max_utilisation,
     )
 
@@ -280,9 +286,12 @@ class _Part:
         self.placed = {p: placement.placed[full_name(case.name, p)] for p in chosen}
         stays = {p for p in idle if self.placed.get(p) == self.deployment.assignment[p]}
         self.restore = tuple(p for p in chosen if p not in stays)
-        self.parked = tuple(sorted(idle.difference(chosen), key=natural_key))
+        held = situation.held(case.name)
+        self.stop = held & self.deployment.assignment.keys()
+        """What runs and belongs to parked queries only."""
+        self.parked = tuple(sorted(idle.difference(chosen) | self.stop, key=natural_key))
         self.queries = self._mine(proposal.queries)
-        gone = situation.down(case.name) | idle
+        gone = situation.down(case.name) | idle | held
         running = {p: node for p, node in self.deployment.assignment.items() if p not in gone}
         self.assignment = {**running, **self.placed}
 
@@ -291,12 +300,20 @@ class _Part:
         return tuple(name.removeprefix(prefix) for name in names if name.startswith(prefix))
 
     @property
+    def acts(self) -> bool:
+        """Whether anything would be restored or stopped. A driver cannot tell a plan that runs nothing from one
+        whose nodes are missing, so something has to be left."""
+        return bool(self.restore or (self.parked and self.assignment))
+
+    @property
     def rollback(self) -> bool:
         """The first wave of `global` undoes everything, as in the paper; a topology that is not deterministic
         cannot do without in any wave, because its replays differ from what was seen."""
         policy = self.deployment.policy
         first = policy.rollback == "global" and not self.case.applied
         asked = self.case.rollback_pending or self.case.forced or self.case.origin is not None
+        if not self.restore:
+            return asked  # what only stops disturbs nothing
         return first or asked or not self.deployment.topology.deterministic
 
     def wave(self) -> Wave:
@@ -370,11 +387,10 @@ class _Part:
             f"{proposal.total} points of priority that are down and takes {cores_number(proposal.cost)} of "
             f"the {cores(proposal.capacity)} that are free (planner: {proposal.planner.replace('_', ' ')})."
         )
-        if self.parked:
-            stop = "stops" if len(self.parked) == 1 else "stop"
-            text += (
-                f" To make room, {wording.listed(self.parked)} {stop}: all queries that need them are down."
-            )
+        idle = [p for p in self.parked if p not in self.stop]
+        if idle:
+            stop = "stops" if len(idle) == 1 else "stop"
+            text += f" To make room, {wording.listed(idle)} {stop}: all queries that need them are down."
         if left:
             text += (
                 f" {wording.counted(len(left), 'partition')} of {name} stay down until further nodes come."

@@ -99,6 +99,14 @@ class MarkPartitions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MarkParked:
+    """These queries of a topology are parked, and no others."""
+
+    topology: str
+    queries: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AskForCheckpoint:
     """Have the driver take a global checkpoint now: it ends the incident sooner."""
 
@@ -119,6 +127,7 @@ Instruction = (
     | CreatePlan
     | MarkPlan
     | MarkPartitions
+    | MarkParked
     | AskForCheckpoint
     | EnterState
 )

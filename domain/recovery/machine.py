@@ -60,6 +60,7 @@ from domain.recovery.instructions import (
     Instruction,
     Involve,
     KeepCosts,
+    MarkParked,
     MarkPartitions,
     MarkPlan,
     Tell,
@@ -254,6 +255,28 @@ class IncidentMachine:
         case.moves = dict(moves)
         fact = facts.Rebalancing(name, self._generation(name), case.moves)
         return [*instructions, *self._tell("evidence", f"To move: {wording.listed(moves)}.", fact)]
+
+    def _on_park(self, event: events.ParkAsked) -> Instructions:
+        before = self.memory.parked.get(event.topology, frozenset())
+        deployment = self.deployments.get(event.topology)
+        if deployment is None or event.queries == before:
+            return []
+        case = self.cases.get(event.topology)
+        failed = case.failed if case is not None else frozenset[str]()
+        held = deployment.topology.exclusive_partitions(event.queries)
+        if event.queries and held.isdisjoint(failed | deployment.assignment.keys()):
+            return self._tell("stimulus", wording.nothing_to_park(event.topology, event.queries))
+        stopped, back = event.queries - before, before - event.queries
+        text = wording.park_asked(event.topology, event.actor, event.reason, stopped, back)
+        fact = facts.Parked(event.topology, tuple(sorted(event.queries, key=natural_key)))
+        instructions = self._tell("stimulus", text, fact)
+        instructions.append(MarkParked(topology=event.topology, queries=event.queries))
+        stop = held & deployment.assignment.keys() - failed
+        if not stop:
+            return instructions
+        instructions += self._fail(event.topology, stop, "queries are to be parked", down=False)
+        stays = facts.StillFailed(self._failed({event.topology: stop}))
+        return [*instructions, *self._tell("evidence", f"To stop: {wording.listed(stop)}.", stays)]
 
     # ---- events: plans and drivers -----------------------------------------------------------------
 
@@ -469,6 +492,7 @@ class IncidentMachine:
         events.NodeArrived: _on_arrived,
         events.DrainAsked: _on_drain,
         events.RebalanceAsked: _on_rebalance,
+        events.ParkAsked: _on_park,
         events.PlanPublished: _on_published,
         events.PlanRefused: _on_refused,
         events.DriverReported: _on_driver,
@@ -565,8 +589,10 @@ class IncidentMachine:
         fact = facts.Dropped(case.name, self._generation(case.name))
         # Only a plan of this incident that is still current is affected; marking checks its state.
         mark = MarkPlan(topology=case.name, generation=case.generation, state="superseded", reason=why)
-        told = self._tell("outcome", f"Nothing more to recover of {case.name}: {why}.", fact)
-        return [*([mark] if case.wave else []), *told]
+        unparked = MarkParked(topology=case.name, queries=frozenset())
+        marks: Instructions = [mark] if case.wave else []
+        marks += [unparked] if case.name in self.memory.parked else []
+        return [*marks, *self._tell("outcome", f"Nothing more to recover of {case.name}: {why}.", fact)]
 
     _TRANSITIONS: ClassVar[dict[tuple[Phase, Phase], Callable[..., Instructions]]] = {
         (Phase.FAILED, Phase.PLANNED): _to_planned,
@@ -683,7 +709,7 @@ class IncidentMachine:
     def _relieve(self, case: TopologyCase) -> Instructions:
         """A wave that does not catch up in time, although other nodes have room, is eased by moves. With the
         costs of the incident each set of moves makes epochs shorter, so there is an end of them."""
-        works = self.memory.caught_up.get(case.name) == case.generation
+        works = self.memory.caught_up.get(case.name) == case.generation or not case.restore
         deployment = self.deployments.get(case.name)
         if case.phase is not Phase.REPLAYING or case.awaits_wave or works or deployment is None:
             return []

@@ -35,6 +35,8 @@ class Memory:
     """Nodes that an operator is emptying."""
     failed: dict[str, dict[int, set[str]]] = field(default_factory=dict)
     """Topology -> generation -> partitions that failed under it."""
+    parked: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Topology -> queries that are parked."""
     moves: dict[str, facts.Rebalancing] = field(default_factory=dict)
     """Topology -> what is to move, until something of it fails."""
     unrestored: dict[str, dict[int, set[str]]] = field(default_factory=dict)
@@ -97,6 +99,9 @@ class Memory:
             case facts.Rebalancing(topology=topology):
                 self.moves[topology] = fact
                 self._look_again_at(topology)
+            case facts.Parked(topology=topology, queries=queries):
+                self.parked[topology] = frozenset(queries)
+                self._look_again_at(topology)
             case facts.Unrestored():
                 self._remember_unrestored(fact)
             case facts.PlanApplied(topology=topology, generation=generation):
@@ -113,6 +118,7 @@ class Memory:
                 self.dropped[topology] = generation
                 self.origin.pop(topology, None)
                 self.moves.pop(topology, None)
+                self.parked.pop(topology, None)
             case facts.Deferred(topology=topology, reason=reason):
                 self.waiting[topology] = reason
             case facts.MethodChosen(topology=topology, method=method):

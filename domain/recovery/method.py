@@ -26,7 +26,7 @@ class Situation:
     expedited: topologies for which an operator wants the nodes there are to be used now.
     drained: nodes that run on while they are being emptied.
     replaying: by topology, partitions that need more than their costs until they have caught up;
-    replay_reserve: how many times their costs.
+    replay_reserve: how many times their costs. parked: by topology, queries that are not to run.
     """
 
     cases: Mapping[str, TopologyCase]
@@ -41,6 +41,7 @@ class Situation:
     drained: frozenset[str] = frozenset()
     replaying: Mapping[str, frozenset[str]] = field(default_factory=dict)
     replay_reserve: float = 1.0
+    parked: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def usable(self) -> list[NodeView]:
@@ -65,6 +66,11 @@ class Situation:
     def down(self, topology: str) -> set[str]:
         """Failed partitions that do not run at all."""
         return self.failed(topology) - self.moving(topology)
+
+    def held(self, topology: str) -> frozenset[str]:
+        """Partitions that only parked queries need: no plan runs them."""
+        queries = self.parked.get(topology, frozenset())
+        return self.deployments[topology].topology.exclusive_partitions(queries)
 
     def idle(self, topology: str) -> set[str]:
         """Partitions that run for nothing: every query they work for is down, or none needs them."""

@@ -117,6 +117,23 @@ def rebalance_refused(topology: str, actor: str) -> str:
     )
 
 
+def park_asked(topology: str, actor: str, reason: str, parked: Collection[str], back: Collection[str]) -> str:
+    """actor: empty where the policy asks. parked: queries that stop; back: those that are to return."""
+    what = [f"{listed(parked)} stop" if len(parked) > 1 else f"{listed(parked)} stops"] if parked else []
+    what += [f"{listed(back)} {'return' if len(back) > 1 else 'returns'} when there is room"] if back else []
+    start = f"{actor} changed which queries of {topology} are parked" if actor else f"{topology}"
+    return f"{start}: {reason}. {'; '.join(what)}."
+
+
+def nothing_to_park(topology: str, queries: Collection[str]) -> str:
+    return f"{listed(queries)} of {topology} cannot be parked: other queries need all that runs for them."
+
+
+def parked(topology: str, queries: Mapping[str, Collection[str]]) -> str:
+    mine = queries.get(topology, ())
+    return f"Nothing else of {topology} is down: {counted(len(mine), 'query', 'queries')} parked."
+
+
 def slow_to_return(topology: str, seconds: float, what: str) -> str:
     return (
         f"{topology} has not caught up {duration(seconds)} after its plan was applied, and other nodes have "

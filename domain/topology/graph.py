@@ -153,6 +153,11 @@ class Topology:
                 needed |= partitions
         return frozenset(self.partitions) - lost - needed
 
+    def exclusive_partitions(self, queries: Collection[str]) -> frozenset[str]:
+        """The partitions that only these queries need."""
+        mine = frozenset(queries)
+        return frozenset(p for p, needed in self.sharing.items() if needed and needed <= mine)
+
     def failed_queries(self, failed: Iterable[str]) -> list[str]:
         """Queries with at least one failed partition."""
         lost = set(failed)

@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -25,7 +26,7 @@ from domain.recovery.incident import Deployment
 from tests.simulation.exact_disk import Disk
 from tests.simulation.exact_run import DriverKilledError, ExactRun
 from tests.simulation.incident_rows import Plan
-from tests.simulation.incident_schedules import ACTIONS, WITH_MOVES, run_schedule
+from tests.simulation.incident_schedules import ACTIONS, WITH_MOVES, WITH_PARKING, run_schedule
 from tests.simulation.incident_world import World
 
 
@@ -232,10 +233,9 @@ def wire_plan(plan: Plan, deployed: int) -> coordination.Plan:
     )
 
 
-def attempt(seed: int, *, length: int, moves: bool) -> tuple[int, dict[str, int], str]:
+def attempt(seed: int, *, length: int, actions: Sequence[str]) -> tuple[int, dict[str, int], str]:
     """Seed, counted figures, and the error, if there was one."""
     try:
-        actions = WITH_MOVES if moves else ACTIONS
         world = run_schedule(seed, length=length, kind=ExactWorld, actions=actions)
     except Exception:  # the point is to go on and list them all
         return seed, {}, traceback.format_exc(limit=-6)
@@ -248,14 +248,16 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--length", type=int, default=60, help="most actions in a schedule")
     parser.add_argument("--moves", action="store_true", help="operators move what runs, too")
+    parser.add_argument("--parking", action="store_true", help="queries are parked and return, too")
     parser.add_argument("--processes", type=int, default=1)
     given = parser.parse_args()
+    actions = WITH_PARKING if given.parking else WITH_MOVES if given.moves else ACTIONS
     totals: Counter[str] = Counter()
     failing: list[int] = []
     started = time.monotonic()
     seeds = range(given.first, given.first + given.count)
     with ProcessPoolExecutor(given.processes) as pool:
-        results = pool.map(partial(attempt, length=given.length, moves=given.moves), seeds, chunksize=10)
+        results = pool.map(partial(attempt, length=given.length, actions=actions), seeds, chunksize=10)
         for seed, counts, problem in track(results, total=given.count, description="schedules"):
             totals.update(counts)
             if problem:

@@ -9,6 +9,7 @@ from domain.recovery.events import (
     AbortAsked,
     ApproveAsked,
     DrainAsked,
+    ParkAsked,
     PartitionsLost,
     PauseAsked,
     RebalanceAsked,
@@ -67,6 +68,23 @@ class Orders(Store):
             return
         moves = {p: rng.choice(alive) for p in rng.sample(there, min(rng.randint(1, 3), len(there)))}
         event = RebalanceAsked(at=self.now, topology=name, moves=moves, actor="operator", reason="uneven")
+        self.feed(event, may_plan=False, new=True)
+
+    def do_park(self, rng: random.Random) -> None:
+        """Some more queries are parked."""
+        name = rng.choice(sorted(self.runs))
+        running = sorted(set(self.runs[name].graph.queries) - self.parked.get(name, frozenset()))
+        more = rng.sample(running, rng.randint(0, min(2, len(running))))
+        self.park(name, self.parked.get(name, frozenset()) | set(more))
+
+    def do_unpark(self, rng: random.Random) -> None:
+        name = rng.choice(sorted(self.runs))
+        parked = sorted(self.parked.get(name, ()))
+        self.park(name, frozenset(rng.sample(parked, rng.randint(0, len(parked)))))
+
+    def park(self, name: str, queries: frozenset[str]) -> None:
+        """The queries of a topology that are parked from now on."""
+        event = ParkAsked(at=self.now, topology=name, queries=queries, actor="operator", reason="overload")
         self.feed(event, may_plan=False, new=True)
 
     def do_partitions_lost(self, rng: random.Random) -> None:

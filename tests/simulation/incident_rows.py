@@ -64,6 +64,7 @@ class Rows:
         self.nodes: dict[str, bool] = {}
         self.capacity: dict[str, float] = {}
         self.replay_reserve = 1.0
+        self.parked: dict[str, frozenset[str]] = {}
         self.recorded_lost: set[str] = set()
         self.draining: set[str] = set()
         self.runs: dict[str, Run] = {}

@@ -48,6 +48,8 @@ class Rules(Rows):
         whole = run.graph.query_partitions
         for query in new.explanation.get("queries", ()):
             assert whole[query] <= new.assignment.keys(), f"{query} is not whole with this plan"
+        held = run.graph.exclusive_partitions(self.parked.get(new.topology, frozenset()))
+        assert not held & new.assignment.keys(), f"{held} belong to parked queries"
         unassigned = set(run.graph.partitions) - set(new.assignment)
         assert unassigned <= machine.cases[new.topology].failed | machine.deployments[new.topology].unassigned
         self.count(f"{new.method} plans")
@@ -78,6 +80,8 @@ class Rules(Rows):
             assert not set(new.restore) & before, "what is down cannot move"
             return
         assert new.buffering
+        if not new.restore:  # queries are parked: what runs goes on
+            return
         if not run.graph.deterministic:
             assert new.rollback, "replays of this topology differ: everything goes back"
         ours = {p.generation for p in self.plans if p.topology == new.topology and p.incident == number}

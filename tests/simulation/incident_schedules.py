@@ -28,6 +28,7 @@ ACTIONS = (
 )  # fmt: skip
 
 WITH_MOVES = (*ACTIONS, "rebalance", "rebalance", "rebalance", "drain")
+WITH_PARKING = (*ACTIONS, "park", "park", "unpark", "rebalance")
 
 INTERRUPTIONS = (
     "kill", "kill", "kill", "kill", "return", "return", "reuse_name", "drain", "partitions_lost",
@@ -132,9 +133,10 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--interrupted", action="store_true")
     parser.add_argument("--moves", action="store_true", help="operators move what runs, too")
+    parser.add_argument("--parking", action="store_true", help="queries are parked and return, too")
     given = parser.parse_args()
-    with_moves = partial(run_schedule, actions=WITH_MOVES)
-    run = run_interrupted if given.interrupted else with_moves if given.moves else run_schedule
+    actions = WITH_PARKING if given.parking else WITH_MOVES if given.moves else ACTIONS
+    run = run_interrupted if given.interrupted else partial(run_schedule, actions=actions)
     totals: Counter[str] = Counter()
     failing: list[int] = []
     for seed in range(given.first, given.first + given.count):

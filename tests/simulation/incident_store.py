@@ -19,6 +19,7 @@ from domain.recovery.instructions import (
     Instruction,
     Involve,
     KeepCosts,
+    MarkParked,
     MarkPlan,
     Tell,
 )
@@ -152,6 +153,9 @@ class Store(Rules):
                     key=key, lost_node=lost, attempt=attempt, requested_at=self.now,
                     capacity=self.capacity.get(lost, 100.0),
                 )  # fmt: skip
+            case MarkParked(topology=name, queries=queries):
+                self.parked[name] = queries
+                self.count("changes of what is parked")
             case GiveUpRequest(key=key):
                 self.requests[number][key].state = "failed"
             case CreatePlan():

@@ -273,6 +273,8 @@ class World(Orders):
             self.do_detect(rng)
             self.do_resume(rng)
             self.arrive(rng)
+            for name in [name for name, queries in self.parked.items() if queries]:
+                self.park(name, frozenset())
             self.do_step(rng)
             number = self.open_incident()
             if number is not None:
