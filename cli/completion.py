@@ -80,6 +80,15 @@ def priorities(context: click.Context, parameter: click.Parameter, incomplete: s
     ]
 
 
+def queries(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The queries of the topology given before."""
+    return [
+        CompletionItem(str(row["partition"]), help=f"priority {row['priority']}, {row['status']}")
+        for row in _rows(context, lambda given: resource("topologies", given["topology"], "queries"))
+        if str(row["partition"]).startswith(incomplete)
+    ]
+
+
 def checkpoints(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Those of the topology given before that can be restored."""
     return [

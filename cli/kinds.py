@@ -10,6 +10,8 @@ OPERATION_KINDS = (
     "topology.recover",
     "topology.rebalance",
     "topology.restore",
+    "topology.park",
+    "topology.unpark",
     "topology.pause",
     "topology.resume",
     "node.drain",

@@ -18,6 +18,7 @@ from cli.commands.events import events
 from cli.commands.exporting import export
 from cli.commands.incidents import incidents
 from cli.commands.nodes import nodes
+from cli.commands.parking import park, unpark
 from cli.commands.queries import policy, queries
 from cli.commands.records import audit, checkpoints, operations, pipelines, problems, settings
 from cli.commands.topologies import topologies
@@ -103,6 +104,8 @@ for command in COMMANDS:
 resurge.params.extend(common_options())
 for command in (validate, create, update, deploy):
     topologies.add_command(command)
+for command in (park, unpark):
+    queries.add_command(command)
 incidents.add_command(export)
 for command in (test, deliveries, delivery, redeliver):
     webhooks.add_command(command)

@@ -22,7 +22,10 @@ TONES: dict[str, dict[str, str]] = {
         "starting": BUSY, "running": GOOD, "stalled": WARN, "failed": BAD, "restoring": BUSY,
         "replaying": BUSY,
     },
-    "query": {"starting": BUSY, "available": GOOD, "failed": BAD, "recovering": BUSY, "completed": DONE},
+    "query": {
+        "starting": BUSY, "available": GOOD, "failed": BAD, "recovering": BUSY, "parked": IDLE,
+        "completed": DONE,
+    },
     "node": {
         "requested": IDLE, "joining": BUSY, "alive": GOOD, "suspect": WARN, "lost": BAD, "draining": WARN,
         "left": IDLE,

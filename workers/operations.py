@@ -14,6 +14,7 @@ from controlplane.events.models import Operation
 from controlplane.events.operations import operation_fail, operation_start, operation_succeed
 from controlplane.incidents.actions import incident_order
 from controlplane.incidents.balancing import rebalance_now
+from controlplane.incidents.parking import queries_park, queries_unpark
 from controlplane.incidents.selectors import proposals_overtaken
 from controlplane.incidents.services import recover_now
 from controlplane.lifecycle.nodes import node_activate, node_drain
@@ -105,6 +106,23 @@ def _rebalance(coordination: WorkerSession, operation: Operation) -> None:
     operation_succeed(operation=operation, result={"incident": number})
 
 
+def _park(coordination: WorkerSession, operation: Operation) -> None:
+    """Park or unpark queries; the order and the note that it was given are one transaction."""
+    change = queries_park if operation.kind == OperationKind.TOPOLOGY_PARK else queries_unpark
+    if "incident" not in operation.result:
+        with transaction.atomic():
+            incident = change(
+                topology=operation.target,
+                queries=operation.parameters.get("queries", ()),
+                actor=operation.requested_by,
+                reason=operation.reason,
+            )
+            operation_start(operation=operation, result={"incident": incident.number})
+    number = int(operation.result["incident"])
+    incident_step(coordination, number)
+    operation_succeed(operation=operation, result={"incident": number})
+
+
 def _drain(coordination: WorkerSession, operation: Operation) -> None:
     incident = node_drain(name=operation.target, actor=operation.requested_by, reason=operation.reason)
     operation_succeed(
@@ -161,6 +179,8 @@ _ACTIONS: dict[OperationKind, Callable[[WorkerSession, Operation], None]] = {
     OperationKind.TOPOLOGY_RECOVER: _recover,
     OperationKind.TOPOLOGY_REBALANCE: _rebalance,
     OperationKind.TOPOLOGY_RESTORE: _recover,
+    OperationKind.TOPOLOGY_PARK: _park,
+    OperationKind.TOPOLOGY_UNPARK: _park,
     OperationKind.TOPOLOGY_PAUSE: _pause,
     OperationKind.TOPOLOGY_RESUME: _resume,
     OperationKind.NODE_DRAIN: _drain,

@@ -47,6 +47,8 @@ class OperationKind(Choices):
     TOPOLOGY_RECOVER = "topology.recover", "Recover"
     TOPOLOGY_REBALANCE = "topology.rebalance", "Even out the nodes"
     TOPOLOGY_RESTORE = "topology.restore", "Restore"
+    TOPOLOGY_PARK = "topology.park", "Park queries"
+    TOPOLOGY_UNPARK = "topology.unpark", "Unpark queries"
     TOPOLOGY_PAUSE = "topology.pause", "Pause"
     TOPOLOGY_RESUME = "topology.resume", "Resume"
     NODE_DRAIN = "node.drain", "Drain node"

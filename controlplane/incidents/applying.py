@@ -23,7 +23,12 @@ from controlplane.nodes.representation import node_change
 from controlplane.nodes.selectors import node_name_next
 from controlplane.nodes.states import node_move, request_move
 from controlplane.topologies.choices import PartitionState, RecoveryMethod, TopologyStatus
-from controlplane.topologies.failures import partitions_assign, partitions_failed, topology_status_set
+from controlplane.topologies.failures import (
+    partitions_assign,
+    partitions_failed,
+    queries_parked,
+    topology_status_set,
+)
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import topology_change
 from domain.recovery.incident import State
@@ -37,6 +42,7 @@ from domain.recovery.instructions import (
     Instruction,
     Involve,
     KeepCosts,
+    MarkParked,
     MarkPartitions,
     MarkPlan,
     Tell,
@@ -279,6 +285,9 @@ class Application:
         states = dict.fromkeys(labels, PartitionState(mark.state))
         self.add(*partitions_assign(topology=topology, assignment={}, states=states))
 
+    def _mark_parked(self, mark: MarkParked) -> None:
+        self.add(*queries_parked(topology=self.topology(mark.topology), queries=mark.queries))
+
     def _ask_for_checkpoint(self, asked: AskForCheckpoint) -> None:
         self.applied.checkpoint.append(asked.topology)
 
@@ -297,6 +306,7 @@ class Application:
         CreatePlan: _create_plan,
         MarkPlan: _mark_plan,
         MarkPartitions: _mark_partitions,
+        MarkParked: _mark_parked,
         AskForCheckpoint: _ask_for_checkpoint,
         EnterState: _enter,
     }

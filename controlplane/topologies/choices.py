@@ -95,6 +95,7 @@ class QueryStatus(Choices):
     AVAILABLE = "available", "Available"
     FAILED = "failed", "Failed"
     RECOVERING = "recovering", "Recovering"
+    PARKED = "parked", "Parked"
 
 
 class Severity(Choices):

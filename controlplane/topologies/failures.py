@@ -13,7 +13,7 @@ from django.utils import timezone
 from controlplane.events.representation import Change
 from controlplane.topologies.choices import PartitionState, QueryStatus, TopologyStatus
 from controlplane.topologies.graphs import graph_of
-from controlplane.topologies.models import Topology
+from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.representation import sample_change, topology_change
 from controlplane.topologies.rows import Rows
 from controlplane.topologies.telemetry import sample_create
@@ -31,7 +31,8 @@ def partitions_failed(*, topology: Topology, partitions: Collection[str]) -> lis
         rows.partitions[label].state = PartitionState.FAILED
     down = [label for label in graph.failed_queries(failed) if label in rows.queries]
     for label in down:
-        rows.queries[label].status = QueryStatus.FAILED
+        query = rows.queries[label]
+        query.status = QueryStatus.PARKED if query.parked else QueryStatus.FAILED
         rows.queries[label].available = False
     rows.save()
     changes = [*rows.partition_changes(failed), *rows.query_changes(down)]
@@ -42,6 +43,19 @@ def partitions_failed(*, topology: Topology, partitions: Collection[str]) -> lis
     if topology.status in (TopologyStatus.RUNNING, TopologyStatus.DEPLOYING):
         changes.insert(0, topology_status_set(topology=topology, status=TopologyStatus.DEGRADED))
     return changes
+
+
+def queries_parked(*, topology: Topology, queries: Collection[str]) -> list[Change]:
+    """These queries are parked from now on, and no others; each shows it once it has stopped."""
+    rows = Rows.load(topology)
+    changed = [label for label, row in rows.queries.items() if row.parked != (label in queries)]
+    for label in changed:
+        row = rows.queries[label]
+        row.parked = label in queries
+        if not row.parked and row.status == QueryStatus.PARKED:
+            row.status = QueryStatus.FAILED
+    Query.objects.bulk_update([rows.queries[label] for label in changed], ["parked", "status"])
+    return rows.query_changes(changed)
 
 
 def partitions_assign(

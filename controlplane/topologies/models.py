@@ -179,6 +179,7 @@ class Query(models.Model):
     )
     status = models.CharField(max_length=16, choices=QueryStatus.choices, default=QueryStatus.STARTING)
     available = models.BooleanField(default=False)
+    parked = models.BooleanField(default=False, help_text="stopped to leave its room to others")
     latency = models.FloatField(null=True, blank=True, help_text="seconds")
     baseline_latency = models.FloatField(null=True, blank=True, help_text="seconds")
     relative_latency = models.FloatField(null=True, blank=True)

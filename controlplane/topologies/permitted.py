@@ -56,6 +56,8 @@ RULES: dict[str, Rule] = {
         TOPOLOGY_LIVE | {TopologyStatus.FAILED}, "only a deployed topology can be recovered"
     ),
     "rebalance": _deployed(_RUNNING, "only partitions that run can move to other nodes"),
+    "park": _deployed(_RUNNING, "only queries that run can be parked"),
+    "unpark": _deployed(TOPOLOGY_LIVE, "only queries of a deployed topology can return"),
     "pause": _deployed(_RUNNING, "only a running topology can be paused"),
     "resume": _deployed(frozenset({TopologyStatus.PAUSED}), "only a paused topology can be resumed"),
     "restore": _deployed(

@@ -69,7 +69,7 @@ PARTITION_FIELDS = ("partition", "topology", *PARTITION_STORED)
 """What is shown of a partition: by the snapshot, by events and by REST. `partition` is its id, `O3[0]`."""
 
 QUERY_METRICS = ("latency", "baseline_latency", "relative_latency", "epoch")
-QUERY_STORED = ("priority", "status", "available", *QUERY_METRICS)
+QUERY_STORED = ("priority", "status", "available", "parked", *QUERY_METRICS)
 QUERY_FIELDS = ("partition", "topology", *QUERY_STORED)
 """Likewise of a query."""
 

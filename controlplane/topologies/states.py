@@ -115,6 +115,7 @@ def query_health(
     state: DriverState,
     previous: str,
     was_available: bool,
+    parked: bool = False,
 ) -> tuple[QueryStatus, bool]:
     """A query's status and whether it is available.
 
@@ -126,7 +127,7 @@ def query_health(
     if state == "stopped":
         return QueryStatus.STARTING, False
     if failed or state == "failed":
-        return QueryStatus.FAILED, False
+        return QueryStatus.PARKED if parked else QueryStatus.FAILED, False
     if state in ("paused", "completed"):
         return QueryStatus(previous), was_available
     if healthy and (state in ("running", "degraded", "replaying") or (state == "restoring" and not restored)):

@@ -303,6 +303,7 @@ def _states_apply(
             state=state,
             previous=query.status,
             was_available=query.available,
+            parked=query.parked,
         )
 
 

@@ -301,8 +301,8 @@ class _Part:
 
     @property
     def acts(self) -> bool:
-        """Whether anything would be restored or stopped. A driver cannot tell a plan that runs nothing from one
-        whose nodes are missing, so something has to be left."""
+        """Whether anything would be restored or stopped. A driver cannot tell a plan that runs nothing from
+        one whose nodes are missing, so something has to be left."""
         return bool(self.restore or (self.parked and self.assignment))
 
     @property

@@ -101,6 +101,26 @@ class RestoreSerializer(ReasonSerializer):
     checkpoint = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="its epoch")
 
 
+class ParkSerializer(ReasonSerializer):
+    """Which queries stop."""
+
+    queries = serializers.ListField(
+        child=TextField(), min_length=1, max_length=10_000, help_text="their ids, such as O3[0]"
+    )
+
+
+class UnparkSerializer(ReasonSerializer):
+    """Which queries return."""
+
+    queries = serializers.ListField(
+        child=TextField(),
+        required=False,
+        default=list,
+        max_length=10_000,
+        help_text="their ids; all that are parked if none is named",
+    )
+
+
 class TopologySourceSerializer(StrictSerializer):
     """Either `spec` (an object, or YAML text) or the name of a ready-made `pipeline`."""
 

@@ -19,6 +19,7 @@ from controlplane.api.preconditions import ETAG, IF_MATCH, IF_MATCH_REQUIRED, ex
 from controlplane.api.requests import IDEMPOTENCY_KEY, REASON, ErrorsSerializer, caller, reason_of
 from controlplane.api.topologies.filtersets import TopologyFilters
 from controlplane.api.topologies.serializers import (
+    ParkSerializer,
     PipelineSerializer,
     RestoreSerializer,
     TopologyCreateSerializer,
@@ -26,10 +27,12 @@ from controlplane.api.topologies.serializers import (
     TopologySerializer,
     TopologySourceSerializer,
     TopologyUpdateSerializer,
+    UnparkSerializer,
     VerdictSerializer,
 )
 from controlplane.errors import Invalid
 from controlplane.events.choices import OperationKind
+from controlplane.lifecycle.parking import topology_park, topology_unpark
 from controlplane.lifecycle.topologies import (
     topology_action,
     topology_deploy,
@@ -203,6 +206,25 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         serializer = RestoreSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         return self.act(request, topology_restore, name=name, **serializer.validated_data)
+
+    @action_schema(ParkSerializer)
+    @action(detail=True, methods=["post"])
+    def park(self, request: Request, name: str) -> Response:
+        """Stop queries, so that others have their room. They return exactly, from the newest checkpoint.
+
+        The incident that this opens stays open, and no checkpoint completes, until all are unparked.
+        """
+        serializer = ParkSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        return self.act(request, topology_park, name=name, **serializer.validated_data)
+
+    @action_schema(UnparkSerializer)
+    @action(detail=True, methods=["post"])
+    def unpark(self, request: Request, name: str) -> Response:
+        """Let parked queries return as soon as there is room."""
+        serializer = UnparkSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        return self.act(request, topology_unpark, name=name, **serializer.validated_data)
 
     @ACTION
     @action(detail=True, methods=["post"])

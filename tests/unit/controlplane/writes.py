@@ -16,7 +16,7 @@ from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
-from controlplane.topologies.models import Problem, Topology
+from controlplane.topologies.models import Problem, Query, Topology
 from controlplane.webhooks.deliveries import webhook_test
 from controlplane.webhooks.models import Delivery
 from controlplane.webhooks.services import webhook_create
@@ -49,6 +49,11 @@ WEBHOOK: dict[str, Any] = {"url": "https://hooks.example.org/x", "kinds": ["inci
 def running() -> None:
     topology_deploy(name="counts", actor="ada", reason="test", channel=Channel.SYSTEM)
     Topology.objects.filter(name="counts").update(status="running")
+
+
+def with_parked() -> None:
+    running()
+    Query.objects.filter(partition__operator="O1").update(parked=True)
 
 
 def stored() -> None:
@@ -90,6 +95,8 @@ WRITES: dict[tuple[str, str], Write] = {
     ("POST", "topologies/{name}/recover/"): Write("changes", prepare=running),
     ("POST", "topologies/{name}/rebalance/"): Write("changes", prepare=running),
     ("POST", "topologies/{name}/restore/"): Write("changes", {"checkpoint": 10}, prepare=stored),
+    ("POST", "topologies/{name}/park/"): Write("changes", {"queries": ["O1[0]"]}, prepare=running),
+    ("POST", "topologies/{name}/unpark/"): Write("changes", prepare=with_parked),
     ("POST", "topologies/{name}/pause/"): Write("changes", prepare=running),
     ("POST", "topologies/{name}/resume/"): Write("changes", prepare=paused),
     ("PATCH", "topologies/{topology}/queries/"): Write("changes", {"priorities": {"O0[0]": 7}}),

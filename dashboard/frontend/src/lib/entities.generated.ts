@@ -27,7 +27,7 @@ export type RebalancingPolicy = "automatic" | "manual";
 
 export type PartitionState = "starting" | "running" | "stalled" | "failed" | "restoring" | "replaying";
 
-export type QueryStatus = "starting" | "available" | "failed" | "recovering";
+export type QueryStatus = "starting" | "available" | "failed" | "recovering" | "parked";
 
 export type Severity = "warning" | "error";
 
@@ -63,6 +63,8 @@ export type OperationKind =
   | "topology.recover"
   | "topology.rebalance"
   | "topology.restore"
+  | "topology.park"
+  | "topology.unpark"
   | "topology.pause"
   | "topology.resume"
   | "node.drain"
@@ -255,6 +257,8 @@ export interface Query {
   priority: number;
   status: QueryStatus;
   available: boolean;
+  /** stopped to leave its room to others */
+  parked: boolean;
   /** seconds */
   latency: number | null;
   /** seconds */

@@ -54,7 +54,7 @@ const VOCABULARY: { [K in StatusKind]: Record<Statuses[K], Partial<Status>> } = 
     completed: done(), failed: bad(), stopping: busy(), stopped: { ...idle(), shape: "square" },
   },
   partition: { starting: busy(), running: good(), stalled: warn(), failed: bad(), restoring: busy(), replaying: busy() },
-  query: { starting: busy(), available: good(), failed: bad(), recovering: busy() },
+  query: { starting: busy(), available: good(), failed: bad(), recovering: busy(), parked: idle() },
   node: {
     requested: idle(), joining: busy(), alive: good(), suspect: warn(), lost: bad(), draining: warn(),
     left: { ...idle(), shape: "square" },

@@ -2,7 +2,7 @@
 
 import { actions } from "./actions.svelte";
 import { evenness, hostedBy } from "./capacity";
-import type { Checkpoint, Topology } from "./entities.generated";
+import type { Checkpoint, Query, Topology } from "./entities.generated";
 import { byName, count, plural } from "./format";
 import { openIncidents } from "./incidents";
 import { refusal } from "./refusals";
@@ -48,6 +48,32 @@ export function rebalanceTopology(topology: Topology): void {
       { title: "Latencies are higher for about one epoch." },
       { title: "If no move makes epochs shorter, nothing moves, and the action fails with this reason." },
     ],
+  });
+}
+
+export function parkQuery(topology: Topology, query: Query): void {
+  actions.ask({
+    title: `Park ${query.partition} of ${topology.name}`,
+    verb: "Park",
+    path: `topologies/${encodeURIComponent(topology.name)}/park/`,
+    body: { queries: [query.partition] },
+    explain: "The query stops, with all that only it needs, so that other queries have its room. What it misses is kept: when it is unparked it starts from the newest checkpoint and replays, so its results stay exact.",
+    consequences: [
+      { title: `${query.partition}, priority ${query.priority}, gives no results until it is unparked.`, tone: "warn" },
+      { title: "No checkpoint completes, and disks fill, until all queries are unparked. An incident stays open meanwhile.", tone: "warn" },
+    ],
+    danger: true,
+  });
+}
+
+export function unparkQuery(topology: Topology, query: Query): void {
+  actions.ask({
+    title: `Unpark ${query.partition} of ${topology.name}`,
+    verb: "Unpark",
+    path: `topologies/${encodeURIComponent(topology.name)}/unpark/`,
+    body: { queries: [query.partition] },
+    explain: `The query returns as soon as there is room. It starts from the checkpoint at epoch ${count(topology.checkpoint_epoch)} and replays what it has missed.`,
+    consequences: [{ title: `${plural(Math.max(0, topology.head_epoch - topology.checkpoint_epoch), "epoch")} to replay.` }],
   });
 }
 

@@ -1,0 +1,81 @@
+"""Asking that queries be parked, or return; the recovery worker carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from django.db import transaction
+
+from controlplane.errors import Missing
+from controlplane.events.choices import Channel, OperationKind
+from controlplane.events.models import Operation
+from controlplane.events.operations import Permission, operation_request
+from controlplane.incidents.parking import parkable, unparkable
+from controlplane.topologies.graphs import graph_of
+from controlplane.topologies.models import Topology
+from controlplane.topologies.selectors import topology_get
+from domain.planning import natural_key
+
+
+@transaction.atomic
+def topology_park(
+    *,
+    name: str,
+    queries: Sequence[str],
+    actor: str,
+    reason: str,
+    channel: Channel,
+    idempotency_key: str = "",
+) -> Operation:
+    """Stop these queries, so that others have their room, until they are unparked. Raises `Missing` or
+    `Conflict`."""
+    return _request(
+        OperationKind.TOPOLOGY_PARK, parkable, name, queries, actor, reason, channel, idempotency_key
+    )
+
+
+@transaction.atomic
+def topology_unpark(
+    *,
+    name: str,
+    queries: Sequence[str],
+    actor: str,
+    reason: str,
+    channel: Channel,
+    idempotency_key: str = "",
+) -> Operation:
+    """Let these queries, all that are parked if none is named, return as soon as there is room. Raises
+    `Missing` or `Conflict`."""
+    return _request(
+        OperationKind.TOPOLOGY_UNPARK, unparkable, name, queries, actor, reason, channel, idempotency_key
+    )
+
+
+def _request(
+    kind: OperationKind,
+    check: Callable[[Topology, Sequence[str]], None],
+    name: str,
+    queries: Sequence[str],
+    actor: str,
+    reason: str,
+    channel: Channel,
+    idempotency_key: str,
+) -> Operation:
+    topology = topology_get(name, lock=True)
+    asked = sorted(set(queries), key=natural_key)
+
+    def permit() -> Permission:
+        if unknown := set(asked).difference(graph_of(topology.spec).queries):
+            raise Missing(f"topology {name!r} has no query {', '.join(sorted(unknown, key=natural_key))}")
+        check(topology, asked)
+        return Permission(before={}, parameters={"queries": asked})
+
+    return operation_request(
+        kind=kind,
+        target=name,
+        actor=actor,
+        reason=reason,
+        channel=channel,
+        idempotency_key=idempotency_key,
+        permit=permit,
+    )
