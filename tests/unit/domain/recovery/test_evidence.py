@@ -127,6 +127,17 @@ def test_a_heartbeat_written_after_the_cut_contradicts_it(cluster: Cluster) -> N
     assert not lost(told(cluster, counts=seen(n1=("a", 7.0))))
 
 
+def test_a_heartbeat_that_arrives_late_does_not_bring_the_dead_back(cluster: Cluster) -> None:
+    """It was sent just before; a live process sends the next one within an interval."""
+    cut(cluster, "n1")
+    assert lost(told(cluster, counts=seen(n1=("a", 7.0))))
+    assert cluster.run(0.5) == []
+    died(cluster, "n1")
+    assert cluster.run(5) == []
+    cluster.beating.add("n1")
+    assert [one.returned for one in cluster.run(1) if isinstance(one, NodeAlive)] == [True]
+
+
 # ---- what it concerns, and for how long ----------------------------------------------------------
 
 
@@ -181,6 +192,16 @@ def test_a_confirmed_loss_does_not_wait_long_for_others(cluster: Cluster) -> Non
     told(cluster, counts=seen(n1=("a", 7.0)))
     cluster.at += TOGETHER
     assert set(lost(told(cluster, counts=seen(n1=("a", 7.0))))) == {"n1"}
+
+
+def test_a_confirmed_loss_waits_once_even_if_others_keep_coming(cluster: Cluster) -> None:
+    died(cluster, "n1")
+    gone = seen(n1=("a", 7.0))
+    cut(cluster, "n1", "n2")
+    told(cluster, counts=gone)
+    cluster.at += 0.8 * TOGETHER
+    assert not lost(cut(cluster, "n3"))
+    assert set(lost(cut(cluster, "n2"))) == {"n1"}
 
 
 def test_a_node_that_is_lost_stays_so_while_others_are_unclear(cluster: Cluster) -> None:
