@@ -22,7 +22,7 @@ from django.db import DatabaseError, close_old_connections
 
 from controlplane.incidents.loading import deployed_topologies
 from controlplane.incidents.services import partitions_lost
-from controlplane.lifecycle.nodes import node_register, node_suspect, node_trust, nodes_heartbeat, nodes_lost
+from controlplane.lifecycle.nodes import node_register, node_trust, nodes_heartbeat, nodes_lost, nodes_suspect
 from controlplane.nodes.choices import NODE_GONE, NODE_PRESENT
 from controlplane.nodes.models import Node
 from coordination.session import CoordinationUnavailableError, SessionState
@@ -39,7 +39,7 @@ from domain.recovery.liveness import (
     NodeAlive,
     NodeKnown,
     NodesListed,
-    NodeSuspected,
+    NodesSuspected,
     SessionConnected,
     SessionInterrupted,
     Stimulus,
@@ -238,9 +238,9 @@ class Watch(threading.Thread):
                 node_register(
                     registration=registration, at=self._moment(), returned=returned, evidence=evidence
                 )
-            case NodeSuspected(node, evidence):
-                log.warning("node suspect", node=node, evidence=evidence)
-                node_suspect(name=node, evidence=evidence)
+            case NodesSuspected(nodes):
+                log.warning("nodes suspect", nodes=dict(nodes))
+                nodes_suspect(evidence=nodes)
             case SuspicionCleared(node, evidence):
                 node_trust(name=node, evidence=evidence)
             case NodesLost(nodes=nodes):

@@ -52,7 +52,7 @@ from domain.recovery.liveness import (
     NodeAlive,
     NodeKnown,
     NodesListed,
-    NodeSuspected,
+    NodesSuspected,
     SessionConnected,
     SessionInterrupted,
     Stimulus,
@@ -227,6 +227,7 @@ class FailureDetector:
             return []
         instructions: list[Instruction] = []
         lost: dict[str, str] = {}
+        suspected: dict[str, str] = {}
         verdicts = [(node, *self._verdict(node)) for _, node in sorted(self.nodes.items())]
         unclear = any(
             target == "suspect" and node.evidence.is_cut(self.now, TOGETHER) for node, target, _ in verdicts
@@ -240,8 +241,12 @@ class FailureDetector:
             for instruction in self._transition(node, target, evidence):
                 if isinstance(instruction, NodesLost):
                     lost.update(instruction.nodes)
+                elif isinstance(instruction, NodesSuspected):
+                    suspected.update(instruction.nodes)
                 else:
                     instructions.append(instruction)
+        if suspected:  # before the losses: what is planned for those must not use these
+            instructions.append(NodesSuspected(suspected))
         if lost:
             instructions.append(NodesLost(at=self.now, nodes=lost))
         return instructions
@@ -300,7 +305,7 @@ class FailureDetector:
         return [SuspicionCleared(node.name, evidence)]
 
     def _to_suspect(self, node: WatchedNode, evidence: str, returned: bool) -> list[Instruction]:
-        return [NodeSuspected(node.name, evidence)]
+        return [NodesSuspected({node.name: evidence})]
 
     def _to_lost(self, node: WatchedNode, evidence: str, returned: bool) -> list[Instruction]:
         node.lost_session, node.lost_at = node.session, self.now

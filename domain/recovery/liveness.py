@@ -170,11 +170,10 @@ class NodeAlive:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSuspected:
-    """Record the node as suspect."""
+class NodesSuspected:
+    """Record these nodes as suspect; node name -> evidence."""
 
-    node: str
-    evidence: str
+    nodes: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +184,7 @@ class SuspicionCleared:
     evidence: str
 
 
-Instruction = NodeAlive | NodeSuspected | SuspicionCleared | NodesLost
+Instruction = NodeAlive | NodesSuspected | SuspicionCleared | NodesLost
 """`NodesLost`: record these nodes as lost, and open an incident or add them to the open one."""
 
 
