@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from domain.messages import NodeRegistration
+from domain.messages import ExecutorGone, NodeRegistration
 from domain.recovery.events import NodesLost
 from domain.recovery.evidence import NEVER, REFUSED, TOGETHER
 from domain.recovery.liveness import (
@@ -168,8 +168,13 @@ class FailureDetector:
         return []
 
     def _handle_executors(self, stimulus: ExecutorsListed) -> list[Instruction]:
-        for node in self.nodes.values():
-            node.evidence.told(node.name, node.session, stimulus.drivers, at=stimulus.at)
+        present = {name for seen in stimulus.drivers.values() for name in seen.present}
+        gone: dict[str, dict[str, ExecutorGone]] = {}
+        for topology, seen in stimulus.drivers.items():
+            for name, one in seen.gone.items():
+                gone.setdefault(name, {})[topology] = one
+        for name, node in self.nodes.items():
+            node.evidence.told(node.session, gone.get(name, {}), at=stimulus.at, has_executor=name in present)
         return []
 
     def _handle_tick(self, stimulus: Ticked) -> list[Instruction]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from domain.messages import ExecutorsSeen
+from domain.messages import ExecutorGone
 
 NEVER = float("-inf")
 FRESH = 5.0
@@ -54,13 +54,14 @@ class DeathEvidence:
             self.restore()
         self._read_since = self.cut_at > NEVER
 
-    def told(self, node: str, session: str, drivers: Mapping[str, ExecutorsSeen], at: float) -> None:
-        """The newest words of all drivers."""
-        self._has_executor = any(node in seen.present for seen in drivers.values())
+    def told(
+        self, session: str, gone_in: Mapping[str, ExecutorGone], at: float, *, has_executor: bool
+    ) -> None:
+        """The newest words of all drivers: topologies whose driver misses the executor of this node."""
+        self._has_executor = has_executor
         before, self._gone = self._gone, {}
-        for topology, seen in drivers.items():
-            gone = seen.gone.get(node)
-            if gone is not None and gone.session == session:
+        for topology, gone in gone_in.items():
+            if gone.session == session:
                 moment, noticed = before.get(topology, (NEVER, at))
                 self._gone[topology] = (gone.at, noticed if moment == gone.at else at)
 
