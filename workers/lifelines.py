@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import queue
 import resource
 import selectors
 import socket
+import sys
 import threading
 import time
 from collections import deque
@@ -81,13 +81,13 @@ class Lifelines(threading.Thread):
         self._now = now
         self._on_news = on_news
         self._news: deque[News] = deque()
-        self._wanted: queue.SimpleQueue[dict[str, NodeRegistration]] = queue.SimpleQueue()
+        self._wanted: dict[str, NodeRegistration] = {}
         self._lines: dict[str, _Line] = {}
         self._finished = threading.Event()
         self._bell, self._rope = socket.socketpair()
         self._bell.setblocking(False)
         self._rope.setblocking(False)
-        self._limit = int(SHARE * resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        self._limit = places(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._bell, selectors.EVENT_READ)
 
@@ -95,8 +95,7 @@ class Lifelines(threading.Thread):
 
     def follow(self, registrations: Iterable[NodeRegistration]) -> None:
         """Hold a connection to each of these nodes, and to no others."""
-        with_port = (one for one in registrations if one.lifeline)
-        self._wanted.put({one.id: one for one in with_port})
+        self._wanted = {one.id: one for one in registrations if one.lifeline}
         self._wake()
 
     def news(self) -> list[News]:
@@ -113,7 +112,7 @@ class Lifelines(threading.Thread):
         self.join(limit)
 
     def _wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # it will wake up anyway
+        with contextlib.suppress(OSError):  # it will wake up anyway, or has ended
             self._rope.send(b"!")
 
     # ---- the thread ------------------------------------------------------------------------------
@@ -134,6 +133,7 @@ class Lifelines(threading.Thread):
                 self._drop(line)
             self._selector.close()
             self._bell.close()
+            self._rope.close()
 
     def _patience(self) -> float | None:
         """Seconds until something is due."""
@@ -143,12 +143,7 @@ class Lifelines(threading.Thread):
     def _follow(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._bell.recv(4096)
-        wanted: dict[str, NodeRegistration] | None = None
-        with contextlib.suppress(queue.Empty):
-            while True:
-                wanted = self._wanted.get_nowait()
-        if wanted is None:
-            return
+        wanted = self._wanted
         for node, line in list(self._lines.items()):
             if node not in wanted or not line.is_of(wanted[node]):
                 self._drop(self._lines.pop(node))
@@ -195,9 +190,7 @@ class Lifelines(threading.Thread):
         if line.state == "open":
             self._heard(line, connection)
             return
-        code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if not code and _to_itself(connection):
-            code = errno.ECONNREFUSED
+        code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) or _refused_after_all(connection)
         if code:
             self._failed(line, code)
             return
@@ -247,7 +240,16 @@ class Lifelines(threading.Thread):
         self._on_news()
 
 
-def _to_itself(connection: socket.socket) -> bool:
-    """On one host a connection to a free port may, by chance, be made from that same port."""
-    address: Any = connection.getsockname()
-    return bool(address == connection.getpeername())
+def places(files: int) -> int:
+    """For how many nodes there is a connection, if this process may open so many files."""
+    return sys.maxsize if files == resource.RLIM_INFINITY else int(SHARE * files)
+
+
+def _refused_after_all(connection: socket.socket) -> int:
+    """An error number, or 0 for a connection that was really made. On one host, one to a free port may by
+    chance be made from that same port; and the other end may have reset it already."""
+    try:
+        itself = connection.getsockname() == connection.getpeername()
+    except OSError:
+        return errno.ECONNRESET
+    return errno.ECONNREFUSED if itself else 0

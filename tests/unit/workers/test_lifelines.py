@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import queue
+import resource
 import signal
 import socket
 import subprocess
@@ -251,6 +253,27 @@ def test_no_more_connections_are_held_than_files_permit(
     watched.lines.follow([one, other])
     eventually(lambda: len(watched.open()) == 1, "one connection")
     assert len(watched.lines._lines) == 1
+
+
+def test_half_of_the_files_are_left_for_everything_else() -> None:
+    assert lifelines.places(1024) == 512
+    assert lifelines.places(resource.RLIM_INFINITY) > 10**6
+
+
+def test_when_the_thread_has_ended_detection_goes_on_without(watched: Watched) -> None:
+    watched.lines.finish()
+    watched.lines.follow([registration("n1", "127.0.0.1", 9)])
+    assert watched.lines.news() == []
+
+
+def test_a_connection_of_a_free_port_to_itself_is_refused() -> None:
+    """Loopback addresses permit it: the kernel takes the source port from the same range."""
+    with socket.socket() as itself:
+        itself.bind(("127.0.0.1", 0))
+        itself.connect(itself.getsockname())
+        assert lifelines._refused_after_all(itself) == errno.ECONNREFUSED
+    with socket.socket() as unconnected:
+        assert lifelines._refused_after_all(unconnected) == errno.ECONNRESET
 
 
 # ---- the agent's side ----------------------------------------------------------------------------
