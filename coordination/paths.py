@@ -37,6 +37,10 @@ class Paths:
         return f"{Paths.TOPOLOGIES}/{name}/driver"
 
     @staticmethod
+    def executors(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/executors"
+
+    @staticmethod
     def control(name: str) -> str:
         return f"{Paths.TOPOLOGIES}/{name}/control"
 

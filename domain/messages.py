@@ -32,7 +32,8 @@ S = TypeVar("S")
 
 
 class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True):
-    """`nodes/<id>`, ephemeral: this node is here. `session` is the hexadecimal ZooKeeper session id."""
+    """`nodes/<id>`, ephemeral: this node is here. `session` is the hexadecimal ZooKeeper session id.
+    `lifeline`: port at the address where the agent holds connections open, as long as it runs; 0 for none."""
 
     id: str
     address: str
@@ -43,6 +44,7 @@ class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     session: str
     registered_at: float
+    lifeline: int = 0
 
 
 class NodeStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +123,24 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     restorable: list[int] = []
     error: str = ""
     at: float
+
+
+class ExecutorGone(msgspec.Struct, frozen=True, kw_only=True):
+    """Since the moment `at`, of the driver's clock, a node has no executor. `session`: that of its
+    registration then."""
+
+    session: str
+    at: float
+
+
+class ExecutorsSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """`topologies/<t>/executors`, ephemeral: registered nodes with an executor of this topology, and, by
+    name, those that had one and have none now. A thread of the driver writes it the moment Spark reports a
+    change, also in the middle of a job."""
+
+    pid: int
+    present: list[str] = []
+    gone: dict[str, ExecutorGone] = {}
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True):
@@ -290,8 +310,8 @@ def encode(value: msgspec.Struct | PartitionCosts) -> bytes:
 _values: dict[Any, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind)
     for kind in (
-        NodeRegistration, NodeStats, DeployedSpec, Plan, DriverStatus, Control, LatestCheckpoint,
-        CheckpointAck, Snapshot, PartitionCosts,
+        NodeRegistration, NodeStats, DeployedSpec, Plan, DriverStatus, ExecutorsSeen, Control,
+        LatestCheckpoint, CheckpointAck, Snapshot, PartitionCosts,
     )
 }  # fmt: skip
 _telemetry = msgspec.json.Decoder(Telemetry)

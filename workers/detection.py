@@ -1,9 +1,10 @@
 """The watch over the nodes: one thread that holds the ZooKeeper session of the detection worker.
 
 It reads, in rounds, the registrations, the heartbeats and what the drivers say, gives all of it to the
-failure detector, and records what that decides. A watch on the registrations only makes the next round
-come at once; nothing depends on it. What could not be recorded (the database was busy) is kept and tried
-again before anything newer.
+failure detector with what the lifelines found out, and records what that decides. Watches on the
+registrations and on the drivers' executors, and a lifeline that was refused, only make the next round come at
+once; nothing depends on them. What could not be recorded (the database was busy) is kept and tried again
+before anything newer.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from django.db import DatabaseError, close_old_connections
 
 from controlplane.incidents.loading import deployed_topologies
 from controlplane.incidents.services import partitions_lost
-from controlplane.lifecycle.nodes import node_register, node_suspect, node_trust, nodes_heartbeat, nodes_lost
+from controlplane.lifecycle.nodes import node_register, node_trust, nodes_heartbeat, nodes_lost, nodes_suspect
 from controlplane.nodes.choices import NODE_GONE, NODE_PRESENT
 from controlplane.nodes.models import Node
 from coordination.session import CoordinationUnavailableError, SessionState
@@ -31,25 +32,28 @@ from domain.recovery.detector import FailureDetector
 from domain.recovery.events import NodesLost, PartitionsLost
 from domain.recovery.liveness import (
     DriverSaw,
+    ExecutorsListed,
     HeartbeatRead,
     Instruction,
     Limits,
     NodeAlive,
     NodeKnown,
     NodesListed,
-    NodeSuspected,
+    NodesSuspected,
     SessionConnected,
     SessionInterrupted,
     Stimulus,
     SuspicionCleared,
     Ticked,
 )
+from workers.lifelines import Lifelines
 from workers.node_cpu import node_cpu
 from workers.zookeeper import WorkerSession
 
 log = structlog.get_logger(__name__)
 
 ROUND = 0.5  # seconds between rounds
+HURRIED_ROUND = 0.1  # while there is evidence that may be complete in a moment
 TOPOLOGIES_EVERY = 2.0
 STATS_EVERY = 1.0
 CHANGED = "changed"
@@ -69,6 +73,7 @@ class Watch(threading.Thread):
         self._topologies: list[str] = []
         self._topologies_at = self._stats_at = float("-inf")
         self._coordination: WorkerSession | None = None
+        self._lifelines = Lifelines(self.now, lambda: self._signals.put(CHANGED))
         self.detector = FailureDetector(
             Limits(
                 heartbeat_interval=settings.RESURGE.heartbeat_interval,
@@ -98,11 +103,13 @@ class Watch(threading.Thread):
             on_change=lambda: self._signals.put(CHANGED),
         )
         self._coordination.start()
+        self._lifelines.start()
         log.info("watching nodes", zookeeper=settings.RESURGE.zookeeper)
         try:
             while not self._finished.is_set():
-                self._round(self._signals_within(ROUND))
+                self._round(self._signals_within(HURRIED_ROUND if self.detector.hurried else ROUND))
         finally:
+            self._lifelines.finish()
             self._coordination.close()
 
     def _recall(self) -> None:
@@ -139,6 +146,9 @@ class Watch(threading.Thread):
                 log.warning("zookeeper session " + signal.lower() + ": no node is judged meanwhile")
                 stimuli.append(SessionInterrupted(self.now(), signal.lower()))
         close_old_connections()
+        stimuli += (
+            self._lifelines.news()
+        )  # before heartbeats are read: those that change later speak against it
         try:
             stimuli += self._observe()
         except CoordinationUnavailableError as error:
@@ -154,6 +164,7 @@ class Watch(threading.Thread):
         if not coordination.connected:
             return []
         registrations = coordination.registrations()
+        self._lifelines.follow(registrations)
         stimuli: list[Stimulus] = [NodesListed(self.now(), tuple(registrations))]
         names = {registration.id for registration in registrations}
         names |= {name for name, node in self.detector.nodes.items() if node.state != "lost"}
@@ -164,6 +175,7 @@ class Watch(threading.Thread):
 
     def _ask_drivers(self, coordination: WorkerSession) -> Iterable[Stimulus]:
         self._refresh_topologies()
+        yield ExecutorsListed(self.now(), coordination.executors(self._topologies))
         alive = {name for name, node in self.detector.nodes.items() if node.state == "alive"}
         for name, facts in coordination.topology_facts(self._topologies).items():
             absent, working = nodes_seen(facts.driver, facts.plan)
@@ -226,9 +238,9 @@ class Watch(threading.Thread):
                 node_register(
                     registration=registration, at=self._moment(), returned=returned, evidence=evidence
                 )
-            case NodeSuspected(node, evidence):
-                log.warning("node suspect", node=node, evidence=evidence)
-                node_suspect(name=node, evidence=evidence)
+            case NodesSuspected(nodes):
+                log.warning("nodes suspect", nodes=dict(nodes))
+                nodes_suspect(evidence=nodes)
             case SuspicionCleared(node, evidence):
                 node_trust(name=node, evidence=evidence)
             case NodesLost(nodes=nodes):

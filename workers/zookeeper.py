@@ -16,6 +16,7 @@ from domain.messages import (
     Control,
     DeployedSpec,
     DriverStatus,
+    ExecutorsSeen,
     LatestCheckpoint,
     NodeRegistration,
     NodeStats,
@@ -69,6 +70,12 @@ class WorkerSession(Session):
             name: TopologyFacts(name, *values[index * count : (index + 1) * count])
             for index, name in enumerate(wanted)
         }
+
+    def executors(self, names: Iterable[str]) -> dict[str, ExecutorsSeen]:
+        """What the drivers of these topologies say of their executors. Leaves a watch on each."""
+        wanted = sorted(names)
+        found = self.get_many([(Paths.executors(name), ExecutorsSeen) for name in wanted], watch=True)
+        return {name: one.value for name, one in zip(wanted, found, strict=True) if one is not None}
 
     # ---- nodes -----------------------------------------------------------------------------------
 

@@ -106,11 +106,10 @@ def nodes_heartbeat(*, stats: Iterable[NodeStats], at: datetime) -> None:
 
 
 @transaction.atomic
-def node_suspect(*, name: str, evidence: str) -> None:
-    """Record a node as suspect; its partitions still count as running."""
-    node = Node.objects.filter(name=name).first()
-    if node is not None:
-        _move_and_tell(node, NodeState.SUSPECT, EventKind.NODE_SUSPECT, reason=evidence)
+def nodes_suspect(*, evidence: Mapping[str, str]) -> None:
+    """Record nodes as suspect (name -> evidence); their partitions still count as running."""
+    for node in Node.objects.filter(name__in=evidence).order_by("name"):
+        _move_and_tell(node, NodeState.SUSPECT, EventKind.NODE_SUSPECT, reason=evidence[node.name])
 
 
 @transaction.atomic

@@ -1,23 +1,32 @@
 """Who is alive: a failure detector without I/O.
 
-It combines three kinds of evidence, because each alone lies at times:
+It combines several kinds of evidence, because each alone lies at times:
 
 - the *registration* (an ephemeral znode) disappears late, after the session timeout, and for all nodes at
   once when ZooKeeper itself has trouble;
 - the *heartbeat* (a znode the agent rewrites) goes silent when the machine is merely busy;
-- the *driver's report* that a node's partitions are absent also comes while a node is still starting.
+- the *driver's report* that a node's partitions are absent also comes while a node is still starting;
+- a *refused lifeline* and a *lost executor* are quick (`evidence.py`), and each may have a cause of its own.
 
 Rules, in this order (`Limits` holds the numbers):
 
 1. While our own session is not connected no node is judged, and after it was interrupted every node has a
    grace period to come back. This is the mass-loss brake: ZooKeeper's trouble is not the nodes' trouble.
    Silence is counted from the moment our session works again, never over the time it did not.
-2. Lost: the registration is gone in a listing of the present session *and* the heartbeat is silent too.
-3. Lost: a driver cannot reach any partition of the node *and* its heartbeat is silent while others are
+2. Lost: the lifeline of the node's present session was refused *and* a driver lost its executor, both a short
+   time ago. Within the grace period the heartbeat must also be silent from then on.
+3. Lost: the lifeline was refused, the heartbeat is silent from then on, and no driver sees the node working.
+   This is for nodes without executors.
+4. Lost: the registration is gone in a listing of the present session *and* the heartbeat is silent too.
+5. Lost: a driver cannot reach any partition of the node *and* its heartbeat is silent while others are
    heard; this is faster than the session timeout and holds also within the grace period, if the silence
    lasts a session timeout.
-4. Lost: registered, but silent for long, and no driver has seen it working meanwhile (a hung agent).
-5. Suspect: registration gone but the heartbeat goes on, or registered and silent for a while.
+6. Lost: registered, but silent for long, and no driver has seen it working meanwhile (a hung agent).
+7. Suspect: registration gone but the heartbeat goes on, or registered and silent for a while, or its lifeline
+   was refused: nothing is placed there until it is clear.
+
+Nodes that die together are given up together, so that recovery sees the whole failure: a loss by rule 2 waits
+a moment (`TOGETHER`) for nodes whose lifeline was refused as well.
 
 A registration is recognised by its session. One left over by the session that was lost does not bring a node
 back; a new session of the same process does (`returned`); a new process under the same name is a
@@ -28,18 +37,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from domain.messages import NodeRegistration
+from domain.messages import ExecutorGone, NodeRegistration
 from domain.recovery.events import NodesLost
+from domain.recovery.evidence import NEVER, REFUSED, TOGETHER
 from domain.recovery.liveness import (
     DriverSaw,
+    ExecutorsListed,
     HeartbeatRead,
     ImpossibleTransitionError,
     Instruction,
+    LifelineCut,
+    LifelineRestored,
     Limits,
     NodeAlive,
     NodeKnown,
     NodesListed,
-    NodeSuspected,
+    NodesSuspected,
     SessionConnected,
     SessionInterrupted,
     Stimulus,
@@ -47,8 +60,7 @@ from domain.recovery.liveness import (
     Ticked,
     WatchedNode,
 )
-
-NEVER = float("-inf")
+from domain.recovery.verdict import verdict
 
 
 class FailureDetector:
@@ -110,14 +122,19 @@ class FailureDetector:
 
     def _handle_heartbeat(self, stimulus: HeartbeatRead) -> list[Instruction]:
         node = self.nodes.get(stimulus.node)
-        if node is None or self.connected_at is None or stimulus.stamp == node.stamp:
+        if node is None or self.connected_at is None:
+            return []
+        node.evidence.heartbeat_read(changed=stimulus.stamp != node.stamp)
+        if stimulus.stamp == node.stamp:
             return []
         first_reading = node.stamp is None
         node.stamp = stimulus.stamp
         if first_reading:
             return []  # the node may have written it before it died; only a change shows that it is alive
-        if stimulus.session != node.session and node.state == "lost":
+        if node.state == "lost" and stimulus.session != node.session:
             return []
+        if node.state == "lost" and stimulus.at - node.lost_at < self.limits.heartbeat_interval:
+            return []  # sent before it died, perhaps; a live process sends another
         node.heard_at = stimulus.at
         registration = node.registration
         if node.state == "lost" and node.listed and registration is not None:
@@ -138,6 +155,28 @@ class FailureDetector:
                 node.absent_in.pop(stimulus.topology, None)
         return []
 
+    def _handle_cut(self, stimulus: LifelineCut) -> list[Instruction]:
+        node = self.nodes.get(stimulus.node)
+        if node is not None and node.session == stimulus.session:
+            node.evidence.cut(stimulus.at)
+        return []
+
+    def _handle_restored(self, stimulus: LifelineRestored) -> list[Instruction]:
+        node = self.nodes.get(stimulus.node)
+        if node is not None:
+            node.evidence.restore()
+        return []
+
+    def _handle_executors(self, stimulus: ExecutorsListed) -> list[Instruction]:
+        present = {name for seen in stimulus.drivers.values() for name in seen.present}
+        gone: dict[str, dict[str, ExecutorGone]] = {}
+        for topology, seen in stimulus.drivers.items():
+            for name, one in seen.gone.items():
+                gone.setdefault(name, {})[topology] = one
+        for name, node in self.nodes.items():
+            node.evidence.told(node.session, gone.get(name, {}), at=stimulus.at, has_executor=name in present)
+        return []
+
     def _handle_tick(self, stimulus: Ticked) -> list[Instruction]:
         return []
 
@@ -148,6 +187,9 @@ class FailureDetector:
         NodesListed: _handle_listed,
         HeartbeatRead: _handle_heartbeat,
         DriverSaw: _handle_driver,
+        LifelineCut: _handle_cut,
+        LifelineRestored: _handle_restored,
+        ExecutorsListed: _handle_executors,
         Ticked: _handle_tick,
     }
 
@@ -190,54 +232,54 @@ class FailureDetector:
             return []
         instructions: list[Instruction] = []
         lost: dict[str, str] = {}
-        for name in sorted(self.nodes):
-            node = self.nodes[name]
-            target, evidence = self._verdict(node)
+        suspected: dict[str, str] = {}
+        verdicts = [(node, *self._verdict(node)) for _, node in sorted(self.nodes.items())]
+        unclear = any(
+            target == "suspect" and node.evidence.is_cut(self.now, TOGETHER) for node, target, _ in verdicts
+        )
+        for node, target, evidence in verdicts:
+            early = node.state != "lost" and node.evidence.complete_since(self.now) < TOGETHER
+            if target == "lost" and unclear and early:
+                target, evidence = "suspect", REFUSED
             if target == node.state:
                 continue
             for instruction in self._transition(node, target, evidence):
                 if isinstance(instruction, NodesLost):
                     lost.update(instruction.nodes)
+                elif isinstance(instruction, NodesSuspected):
+                    suspected.update(instruction.nodes)
                 else:
                     instructions.append(instruction)
+        if suspected:  # before the losses: what is planned for those must not use these
+            instructions.append(NodesSuspected(suspected))
         if lost:
             instructions.append(NodesLost(at=self.now, nodes=lost))
         return instructions
+
+    @property
+    def hurried(self) -> bool:
+        """Whether the next verdict may follow within a fraction of a second."""
+        return any(
+            node.state != "lost" and node.evidence.is_cut(self.now, 2 * TOGETHER)
+            for node in self.nodes.values()
+        )
 
     def _verdict(self, node: WatchedNode) -> tuple[str, str]:
         """The state the evidence speaks for, and the evidence in words."""
         if node.state in ("unknown", "lost") or self.connected_at is None:
             return node.state, ""
-        limits = self.limits
-        silence = self.now - max(node.heard_at, self.connected_at)
-        in_grace = self.now < self.grace_until
-        unreachable = ", ".join(sorted(node.absent_in))
-        heard = f"its heartbeat has been silent for {silence:.1f} s"
         others_heard = any(
-            other.name != node.name and self.now - other.heard_at < limits.absent
+            other.name != node.name and self.now - other.heard_at < self.limits.absent
             for other in self.nodes.values()
         )
-        if (
-            unreachable
-            and others_heard
-            and silence >= (limits.session_timeout if in_grace else limits.absent)
-        ):
-            return "lost", f"the driver of {unreachable} reports all its partitions absent, and {heard}"
-        if not node.listed:
-            if silence >= limits.gone and not in_grace:
-                return "lost", f"its registration is gone from ZooKeeper, and {heard}"
-            if in_grace:
-                left = self.grace_until - self.now
-                return "suspect", (
-                    "its registration is missing, but ZooKeeper was away until a moment ago: "
-                    f"it has {left:.0f} s to register again"
-                )
-            return "suspect", "its registration is gone from ZooKeeper, but its heartbeat was heard just now"
-        if silence >= limits.hung and self.now - node.worked_at >= limits.hung and not in_grace:
-            return "lost", f"it is registered, but {heard} and no driver has seen it working since"
-        if silence >= limits.doubtful:
-            return "suspect", f"it is registered, but {heard}"
-        return "alive", "registered, and its heartbeat is heard"
+        return verdict(
+            node,
+            self.limits,
+            now=self.now,
+            connected_at=self.connected_at,
+            grace_until=self.grace_until,
+            others_heard=others_heard,
+        )
 
     # ---- transitions -----------------------------------------------------------------------------
 
@@ -259,6 +301,7 @@ class FailureDetector:
         node.session, node.pid = registration.session, registration.pid
         node.heard_at = self.now
         node.absent_in.clear()
+        node.evidence.clear()
         return [NodeAlive(registration, returned, evidence)]
 
     def _to_cleared(self, node: WatchedNode, evidence: str, returned: bool) -> list[Instruction]:
@@ -267,11 +310,12 @@ class FailureDetector:
         return [SuspicionCleared(node.name, evidence)]
 
     def _to_suspect(self, node: WatchedNode, evidence: str, returned: bool) -> list[Instruction]:
-        return [NodeSuspected(node.name, evidence)]
+        return [NodesSuspected({node.name: evidence})]
 
     def _to_lost(self, node: WatchedNode, evidence: str, returned: bool) -> list[Instruction]:
         node.lost_session, node.lost_at = node.session, self.now
         node.absent_in.clear()
+        node.evidence.clear()
         return [NodesLost(at=self.now, nodes={node.name: evidence})]
 
     _TRANSITIONS: dict[tuple[str, str], Callable[..., list[Instruction]]] = {  # noqa: RUF012

@@ -6,10 +6,12 @@ never compares its time with one written by another machine.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from domain.messages import NodeRegistration
+from domain.messages import ExecutorsSeen, NodeRegistration
 from domain.recovery.events import NodesLost
+from domain.recovery.evidence import DeathEvidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +22,7 @@ class Limits:
     gone: silence that confirms a registration that has disappeared.
     absent: silence that confirms a driver that reports all partitions of the node absent.
     hung: silence of a node that is still registered and that no driver has seen working meanwhile.
+    refused: silence that confirms a refused lifeline where no driver can.
     """
 
     heartbeat_interval: float = 1.0
@@ -36,6 +39,10 @@ class Limits:
     @property
     def absent(self) -> float:
         return 3.0 * self.heartbeat_interval
+
+    @property
+    def refused(self) -> float:
+        return 1.5 * self.heartbeat_interval
 
     @property
     def doubtful(self) -> float:
@@ -105,6 +112,31 @@ class DriverSaw:
 
 
 @dataclass(frozen=True, slots=True)
+class LifelineCut:
+    """The connection to the agent that registered with this session was closed, and a new one refused."""
+
+    at: float
+    node: str
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class LifelineRestored:
+    """A connection to the agent could be made again."""
+
+    at: float
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorsListed:
+    """What the drivers of all topologies say of their executors now, by topology."""
+
+    at: float
+    drivers: Mapping[str, ExecutorsSeen]
+
+
+@dataclass(frozen=True, slots=True)
 class Ticked:
     """Time passed."""
 
@@ -112,7 +144,16 @@ class Ticked:
 
 
 Stimulus = (
-    NodeKnown | SessionConnected | SessionInterrupted | NodesListed | HeartbeatRead | DriverSaw | Ticked
+    NodeKnown
+    | SessionConnected
+    | SessionInterrupted
+    | NodesListed
+    | HeartbeatRead
+    | DriverSaw
+    | LifelineCut
+    | LifelineRestored
+    | ExecutorsListed
+    | Ticked
 )
 
 
@@ -129,11 +170,10 @@ class NodeAlive:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSuspected:
-    """Record the node as suspect."""
+class NodesSuspected:
+    """Record these nodes as suspect; node name -> evidence."""
 
-    node: str
-    evidence: str
+    nodes: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +184,7 @@ class SuspicionCleared:
     evidence: str
 
 
-Instruction = NodeAlive | NodeSuspected | SuspicionCleared | NodesLost
+Instruction = NodeAlive | NodesSuspected | SuspicionCleared | NodesLost
 """`NodesLost`: record these nodes as lost, and open an incident or add them to the open one."""
 
 
@@ -165,6 +205,7 @@ class WatchedNode:
     heard_at: float = float("-inf")
     worked_at: float = float("-inf")
     absent_in: dict[str, float] = field(default_factory=dict)
+    evidence: DeathEvidence = field(default_factory=DeathEvidence)
     lost_session: str = ""
     lost_at: float = float("-inf")
     story: list[tuple[float, str, str]] = field(default_factory=list)

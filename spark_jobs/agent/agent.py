@@ -14,6 +14,7 @@ from types import FrameType
 import structlog
 
 from host.environment import Environment
+from spark_jobs.agent.lifeline import Lifeline
 from spark_jobs.agent.membership import NodeIdentity, NodeMembership
 from spark_jobs.agent.spark_worker import SparkWorkers
 from spark_jobs.agent.statistics import UsageSampler
@@ -33,12 +34,13 @@ class Agent:
     """One node. The main thread owns the Spark workers; ZooKeeper and the uploads have a thread each."""
 
     def __init__(self, identity: NodeIdentity, environment: Environment) -> None:
-        self._identity = identity
         self._node_home = environment.home / "nodes" / identity.id
         for directory in ("state", "snapshots", "spark", "work"):
             (self._node_home / directory).mkdir(parents=True, exist_ok=True)
         environment.logs.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(self._node_home / "agent.lock")
+        self._lifeline = Lifeline(identity.address)
+        self._identity = replace(identity, lifeline=self._lifeline.port)
         self._stop = threading.Event()
         self._changed = threading.Event()
         self._wanted: frozenset[str] = frozenset()
@@ -51,7 +53,7 @@ class Agent:
             node_home=self._node_home,
         )
         self._membership = NodeMembership(
-            identity=identity,
+            identity=self._identity,
             hosts=environment.zookeeper,
             session_timeout=environment.session_timeout,
             heartbeat_interval=environment.heartbeat_interval,
@@ -88,6 +90,7 @@ class Agent:
         self._membership.finish()
         self._uploader.finish()
         self._workers.stop_all()
+        self._lifeline.close()
         log.info("agent ends")
         return code
 

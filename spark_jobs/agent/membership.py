@@ -29,7 +29,8 @@ MISSING_GRACE = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeIdentity:
-    """What a node says about itself; `capacity` in CPU percent, 100 is one core."""
+    """What a node says about itself; `capacity` in CPU percent, 100 is one core.
+    `lifeline`: see `NodeRegistration`."""
 
     id: str
     address: str
@@ -38,6 +39,7 @@ class NodeIdentity:
     capacity: int
     standby: bool
     pid: int
+    lifeline: int = 0
 
 
 class NodeMembership(threading.Thread):
@@ -147,6 +149,7 @@ class NodeMembership(threading.Thread):
             pid=self._identity.pid,
             session=session,
             registered_at=time.time(),
+            lifeline=self._identity.lifeline,
         )
         if not self._session.claim(Paths.node(self._identity.id), registration):
             return  # it changed meanwhile; the next beat tries again

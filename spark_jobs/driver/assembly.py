@@ -15,6 +15,7 @@ from host.environment import Environment
 from spark_jobs.driver.cluster import Cluster
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.epoch_planner import EpochPlanner, monotonic_clock
+from spark_jobs.driver.executor_watch import ExecutorReport, ExecutorWatch
 from spark_jobs.driver.fresh_start import clear_earlier_deployment, deployed_origin
 from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.driver.retention import Retention
@@ -54,6 +55,14 @@ def epoch_loop(
             local_dir=str(local),
         )
         closing.callback(cluster.stop)
+        watch = ExecutorWatch(
+            ExecutorReport(topology.name, coordination.connection),
+            hosts=lambda: {executor.host for executor in cluster.executors()},
+            addresses=lambda: coordination.addresses,
+            registered=lambda: coordination.alive,
+            clock=clock,
+        )
+        closing.callback(watch.close)
         newest = coordination.latest if log.plans else None
         checkpoints = Checkpoints(
             topology=topology.name,

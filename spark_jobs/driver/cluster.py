@@ -94,8 +94,8 @@ class Cluster:
         self.context = SparkContext(conf=conf)
         self.context.setLogLevel("ERROR")
         jvm: Any = self.context._jvm
-        scala: Any = self.context._jsc.sc()
-        self._plain = jvm.org.apache.spark.serializer.JavaSerializer(scala.conf())
+        self._scala: Any = self.context._jsc.sc()
+        self._plain = jvm.org.apache.spark.serializer.JavaSerializer(self._scala.conf())
         self._tokens: RDD[Any] | None = None
         self._executor_ids: str | None = None
         self._executors: frozenset[Executor] = frozenset()
@@ -115,10 +115,9 @@ class Cluster:
             return frozenset(one for one in self._ask() if one.id not in self._given_up)
 
     def _ask(self) -> frozenset[Executor]:
-        scala: Any = self.context._jsc.sc()
-        ids = scala.getExecutorIds().mkString(",")
+        ids = self._scala.getExecutorIds().mkString(",")
         if ids != self._executor_ids:
-            known = scala.statusStore().executorList(True)
+            known = self._scala.statusStore().executorList(True)
             found = [known.apply(index) for index in range(known.size())]
             by_id = {summary.id(): summary.hostPort().rpartition(":")[0] for summary in found}
             wanted = set(ids.split(",")) - {""}

@@ -81,6 +81,11 @@ class TopologyChannel:
         self._session.close()
 
     @property
+    def connection(self) -> Session:
+        """For what another thread of the driver reads and writes; a session may be used in any."""
+        return self._session
+
+    @property
     def session(self) -> str:
         return self._session.session
 

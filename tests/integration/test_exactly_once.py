@@ -109,6 +109,14 @@ def test_one_node_dies(stack: Stack) -> None:
     assert seconds(opened) - at <= timeout + 1.0
     healthy(stack)
     exact(stack)
+    (evidence,) = evidence_of(stack)
+    assert "connection was closed and refused, and the driver of hashtags lost its executor" in evidence
+
+
+def evidence_of(stack: Stack) -> list[str]:
+    """Why nodes were given up, in the story of the newest incident."""
+    entries = stack.rest.get(f"incidents/{stack.incidents()[-1]['number']}/")["entries"]
+    return [entry["text"] for entry in entries if entry["kind"] == "evidence"]
 
 
 def test_three_of_four_nodes_die_at_once(stack: Stack) -> None:
@@ -136,6 +144,7 @@ def test_two_nodes_freeze_and_come_back(stack: Stack) -> None:
     finally:
         go_on()
     assert took < SPARK_NOTICES, "recovery waited until Spark missed the nodes"
+    assert not [text for text in evidence_of(stack) if "refused" in text], "a frozen machine closes nothing"
     stack.wait_for(lambda: set(lost) <= set(alive(stack)), "the nodes to be back", timeout=60)
     advanced(stack, 5)
     exact(stack)

@@ -30,6 +30,8 @@ from domain.messages import (
     Control,
     DeployedSpec,
     DriverStatus,
+    ExecutorGone,
+    ExecutorsSeen,
     LatestCheckpoint,
     Plan,
 )
@@ -91,6 +93,21 @@ def test_watch_only_signals(coordination: WorkerSession) -> None:
         assert other.registrations() == []
         coordination.put(Paths.node("node-1"), registration("node-1"))
         assert changed.wait(5)
+
+
+def test_executors_of_drivers_are_read_and_watched(coordination: WorkerSession) -> None:
+    changed = threading.Event()
+    with closing(WorkerSession(coordination.hosts, 4.0, on_change=changed.set)) as worker:
+        worker.start()
+        worker.require_connected(10)
+        assert worker.executors(["t", "u"]) == {}
+        seen = ExecutorsSeen(pid=1, present=["node-1"], gone={"node-2": ExecutorGone(session="a", at=1.0)})
+        assert coordination.claim(Paths.executors("t"), seen)
+        assert changed.wait(5)
+        assert worker.executors(["t", "u"]) == {"t": seen}
+        changed.clear()
+        assert coordination.claim(Paths.executors("t"), ExecutorsSeen(pid=1))
+        assert changed.wait(5), "and watched again"
 
 
 def test_a_forked_process_has_a_session_of_its_own(

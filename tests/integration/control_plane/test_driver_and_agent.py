@@ -208,8 +208,9 @@ class Node:
     def __init__(self, hosts: str) -> None:
         self.wanted: list[frozenset[str]] = []
         self.identity = NodeIdentity(
-            id="node-1", address="127.0.1.1", rack="rack-a", slots=2, capacity=100, standby=False, pid=20
-        )
+            id="node-1", address="127.0.1.1", rack="rack-a", slots=2, capacity=100, standby=False, pid=20,
+            lifeline=4711,
+        )  # fmt: skip
         self.membership = NodeMembership(
             identity=self.identity,
             hosts=hosts,
@@ -249,6 +250,7 @@ def test_a_node_registers_in_the_place_of_an_earlier_process(session: Session, n
     found = registered(session)
     assert found is not None
     assert found.value.session == found.owner != session.session
+    assert found.value.lifeline == 4711
     wait_until(lambda: session.exists(Paths.stats("node-1")), what="a heartbeat", timeout=20)
     stats = session.get(Paths.stats("node-1"), NodeStats)
     assert stats is not None

@@ -32,9 +32,9 @@ from controlplane.lifecycle.nodes import (
     node_activate,
     node_drain,
     node_register,
-    node_suspect,
     node_trust,
     nodes_lost,
+    nodes_suspect,
 )
 from controlplane.nodes.choices import NODE_REQUEST_OPEN
 from controlplane.nodes.models import Node, NodeRequest
@@ -195,7 +195,7 @@ def test_times_to_first_half_and_all_queries(deployed: Topology) -> None:
 
 
 def test_suspicion_and_trust(deployed: Topology) -> None:
-    node_suspect(name="node-1", evidence="silent")
+    nodes_suspect(evidence={"node-1": "silent"})
     assert node_get("node-1").state == "suspect"
     node_trust(name="node-1", evidence="heard")
     assert node_get("node-1").state == "alive"

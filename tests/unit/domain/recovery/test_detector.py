@@ -18,7 +18,7 @@ from domain.recovery.liveness import (
     NodeAlive,
     NodeKnown,
     NodesListed,
-    NodeSuspected,
+    NodesSuspected,
     SessionConnected,
     SessionInterrupted,
     SuspicionCleared,
@@ -114,7 +114,7 @@ def test_gone_but_beating_is_only_suspect() -> None:
     gone = cluster.registered.pop("n1")
     said = cluster.run(20)
     assert not lost(said)
-    assert isinstance(said[0], NodeSuspected)
+    assert isinstance(said[0], NodesSuspected)
     cluster.registered["n1"] = gone
     assert isinstance(cluster.run(0.5)[0], SuspicionCleared)
 
@@ -169,7 +169,7 @@ def test_hung_agent_is_suspect_and_then_lost_unless_a_driver_sees_it_work() -> N
     cluster = Cluster("n1", "n2").calm()
     cluster.beating.discard("n1")
     said = cluster.run(LIMITS.hung - 1)
-    assert isinstance(said[0], NodeSuspected)
+    assert isinstance(said[0], NodesSuspected)
     assert not lost(said)
     working = Cluster("n1", "n2").calm()
     working.beating.discard("n1")
@@ -223,7 +223,7 @@ def test_a_new_detector_knows_from_the_database_and_waits_before_judging() -> No
     detector.handle_stimulus(NodeKnown(0.0, "n1", "a", 1, False), NodeKnown(0.0, "n2", "a", 2, True))
     detector.handle_stimulus(SessionConnected(1.0))
     said = detector.handle_stimulus(NodesListed(1.0, ()))
-    assert [type(one) for one in said] == [NodeSuspected]
+    assert [type(one) for one in said] == [NodesSuspected]
     assert not lost(detector.handle_stimulus(NodesListed(8.0, ())))
     assert set(lost(detector.handle_stimulus(NodesListed(12.0, ())))) == {"n1"}
 
