@@ -56,7 +56,7 @@ class _Line:
     pid: int
     address: str
     port: int
-    state: str = "waiting"
+    stage: str = "waiting"
     connection: socket.socket | None = None
     target: tuple[int, Any] | None = None
     """Family and address, looked up once: a name server that is slow must not delay a refusal."""
@@ -137,7 +137,7 @@ class Lifelines(threading.Thread):
 
     def _patience(self) -> float | None:
         """Seconds until something is due."""
-        due = [line.due for line in self._lines.values() if line.state != "open"]
+        due = [line.due for line in self._lines.values() if line.stage != "open"]
         return max(min(due) - time.monotonic(), 0.0) if due else None
 
     def _follow(self) -> None:
@@ -156,9 +156,9 @@ class Lifelines(threading.Thread):
     def _keep_time(self) -> None:
         now = time.monotonic()
         for line in self._lines.values():
-            if line.state == "open" or line.due > now:
+            if line.stage == "open" or line.due > now:
                 continue
-            if line.state == "calling":  # no answer
+            if line.stage == "calling":  # no answer
                 self._failed(line, UNANSWERED)
             else:
                 self._call(line)
@@ -180,21 +180,21 @@ class Lifelines(threading.Thread):
         if code not in (0, *PENDING):
             self._failed(line, code)
             return
-        line.state, line.due = "calling", time.monotonic() + ANSWER_LIMIT
+        line.stage, line.due = "calling", time.monotonic() + ANSWER_LIMIT
         self._selector.register(line.connection, selectors.EVENT_WRITE, line)
 
     def _answered(self, line: _Line) -> None:
         connection = line.connection
         if connection is None:
             return
-        if line.state == "open":
+        if line.stage == "open":
             self._heard(line, connection)
             return
         code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) or _refused_after_all(connection)
         if code:
             self._failed(line, code)
             return
-        line.state, line.opened_at = "open", time.monotonic()
+        line.stage, line.opened_at = "open", time.monotonic()
         self._selector.modify(connection, selectors.EVENT_READ, line)
         if line.told:
             line.told = False
@@ -233,7 +233,7 @@ class Lifelines(threading.Thread):
             with contextlib.suppress(KeyError, ValueError):
                 self._selector.unregister(line.connection)
             line.connection.close()
-        line.connection, line.state = None, "waiting"
+        line.connection, line.stage = None, "waiting"
 
     def _tell(self, news: News) -> None:
         self._news.append(news)

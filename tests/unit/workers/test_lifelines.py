@@ -82,7 +82,7 @@ class Watched:
 
     def open(self) -> set[str]:
         lines = dict(self.lines._lines)
-        return {node for node, line in lines.items() if line.state == "open"}
+        return {node for node, line in lines.items() if line.stage == "open"}
 
     def attempts(self, node: str) -> int:
         return self.lines._lines[node].attempts
