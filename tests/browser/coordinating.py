@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 from django.db import connection
 
-from controlplane.events.choices import OperationKind, OperationState
+from controlplane.events.choices import OPERATION_OPEN, OperationKind
 from controlplane.events.models import Operation
 from domain.messages import Control
 from workers.operations import operation_run
@@ -40,14 +40,15 @@ class Alone:
 
 
 def operations_run(*, nodes: bool = True) -> None:
-    """Run pending operations that need no answer of a driver, as the recovery worker does, without end.
-    nodes: False leaves operations on nodes pending."""
+    """Run operations that need no answer of a driver, as the recovery worker does, without end. One that has
+    begun is repeated, because the database may have been busy. nodes: False leaves operations on nodes
+    pending."""
     kinds = [kind for kind in NO_DRIVER_NEEDED if nodes or not kind.startswith("node.")]
     alone: Any = Alone()
     while True:
         time.sleep(POLL)
         try:
-            waiting = Operation.objects.filter(state=OperationState.PENDING, kind__in=kinds)
+            waiting = Operation.objects.filter(state__in=OPERATION_OPEN, kind__in=kinds)
             for pk in waiting.order_by("created_at").values_list("pk", flat=True):
                 operation_run(alone, str(pk))
         except Exception as error:  # pages must be served in any case
