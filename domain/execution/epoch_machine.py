@@ -51,7 +51,7 @@ from domain.execution.instructions import (
 )
 from domain.execution.job import PartitionReport, TaskReport
 from domain.execution.lanes import Lane
-from domain.execution.pace import ReplayPace
+from domain.execution.pace import KEPT, ReplayPace
 from domain.execution.progress import Position, ProgressTracker
 from domain.messages import DriverState, Plan
 from domain.topology import Topology
@@ -120,6 +120,7 @@ class EpochMachine:
         self._oldest = recorded.oldest
         self._life = recorded.life
         self._next_due = float("inf")
+        self._kept_until = float("-inf")
         # Snapshots under numbers up to this one may be of another history.
         self._barred = 0 if topology.deterministic else recorded.head
         # Files of a driver that died may be there.
@@ -240,6 +241,7 @@ class EpochMachine:
         done: list[Instruction] = []
         if not known:
             self.generation, self.recorded = plan.generation, self.tracker.position
+            self._kept_until = news.at + KEPT
             done += self.checkpoints.gone_back(
                 checkpoint=self.tracker.checkpoint, generation=plan.generation, at=news.at
             )
@@ -302,7 +304,8 @@ class EpochMachine:
         elif not tracker.answering():
             replay = limit  # no query gives output that could be late
         elif tracker.front() < self.head:
-            replay = self.pace.beside(min(self.head - tracker.front(), limit))
+            present = min(self.head - tracker.front(), limit)
+            replay = self.pace.beside(present, kept=at < self._kept_until)
         else:
             idle = self.final or not self._realtime or self._news.paused
             replay = self.pace.alone(float("inf") if idle else self._next_due - at)

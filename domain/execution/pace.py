@@ -12,6 +12,11 @@ Beyond 0.2 they would no longer count as available."""
 LEAST = 1.25
 """Epochs of replay for each epoch of the present, at least: replay must be faster, or it never arrives. With
 2, on nodes with little CPU, jobs grew to fifty seconds: more epochs fell due during a job than before."""
+KEPT = 90.0
+"""Seconds after a plan was applied in which queries that give output come first: replay takes `SHARE` of
+their latency on average and no more. After that it is hurried, or on busy nodes it would never arrive."""
+SAVED = 4
+"""Jobs for which a share that was not enough for an epoch is saved up."""
 CAUTION = 0.9
 QUICKEST = 0.0005
 ENOUGH = 2.0
@@ -36,14 +41,22 @@ class ReplayPace:
     each: float = 0.02
     at_once: int = 0
     _speed: float = 0.0
+    _credit: float = 0.0
 
     def __post_init__(self) -> None:
         self.at_once = self.together
 
-    def beside(self, present: int) -> int:
-        """Epochs to replay in a job that also runs `present` epochs for queries that give output."""
+    def beside(self, present: int, *, kept: bool = False) -> int:
+        """Epochs to replay in a job that also runs `present` epochs for queries that give output. kept: these
+        come first, whether or not replay arrives."""
         latency = self.interval / 2 + self.base  # a tuple waits half an interval, then for the job
-        return self._within(SHARE * latency, max(present + 1, math.ceil(LEAST * present)))
+        share = SHARE * latency
+        if not kept:
+            return self._within(share, max(present + 1, math.ceil(LEAST * present)))
+        self._credit = min(self._credit + share, max(self.each, SAVED * share))
+        epochs = self._within(self._credit, 0)
+        self._credit -= epochs * self.each
+        return epochs
 
     def alone(self, slack: float) -> int:
         """Epochs to replay in a job of their own that ends within `slack` seconds; 0 if none would."""

@@ -136,7 +136,6 @@ class Cluster:
         self.context.addJobTag(WARMING_TAG)
         tokens = self._cached_tokens(hosts)
         try:
-            tokens.count()
             self._exchange(tokens, [WarmUp(stage) for stage in range(STAGES)])
         finally:
             tokens.unpersist()

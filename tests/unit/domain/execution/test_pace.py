@@ -33,6 +33,31 @@ def test_replay_is_always_faster_than_the_present() -> None:
     assert [slow.beside(present) for present in (1, 2, 4, 7)] == [2, 3, 5, 9]
 
 
+def test_queries_that_give_output_come_first_for_a_while() -> None:
+    """An epoch takes longer than a job may get longer, so every third job carries one."""
+    pace = learnt(base=0.5, each=0.01)
+    pace.base, pace.each = 0.5, 0.4
+    carried = [pace.beside(1, kept=True) for _ in range(40)]
+    assert set(carried) == {0, 1}
+    spent = sum(carried) * pace.each / len(carried)
+    assert 0.7 * SHARE <= spent <= SHARE, "the share of a latency of one second"
+
+
+def test_where_epochs_are_cheap_as_many_are_replayed_as_fit() -> None:
+    pace = learnt(base=0.5, each=0.01)
+    carried = [pace.beside(1, kept=True) for _ in range(20)]
+    assert 12 <= min(carried[1:]) <= max(carried) <= 18
+
+
+def test_nothing_is_saved_up_for_long() -> None:
+    pace = learnt(base=0.5, each=0.01)
+    pace.base, pace.each = 0.5, 10.0
+    for _ in range(100):
+        pace.beside(1, kept=True)
+    pace.each = 0.05
+    assert pace.beside(1, kept=True) <= 13
+
+
 def test_idle_time_is_used_if_a_job_fits() -> None:
     pace = learnt(base=0.5, each=0.01)
     assert pace.alone(0.4) == 0
