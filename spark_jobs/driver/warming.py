@@ -2,7 +2,8 @@
 
 The first tasks on an executor start an interpreter, import what operators need and load Spark's classes: a
 second or two in which every query of the topology would wait for the newcomer. So that happens beside the
-running jobs, in a thread of its own, as soon as an executor is there, and it gets work when it is ready.
+running jobs, in a thread of its own, as soon as an executor is there, and it gets work when it is ready. The
+first jobs after that would be slow, too, as Java compiles what it runs: so it is warmed up more than once.
 """
 
 from __future__ import annotations
