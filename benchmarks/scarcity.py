@@ -55,8 +55,8 @@ WARM_UP = 90.0
 PATIENCE = 600.0
 # Of the delays: the same in every run, for every method and engine.
 SEED = "scarcity, the same delays for all"
-ENGINES = ("resurge", "flink")
-FLINK = "Flink, adaptive scheduler"
+ENGINES = ("resurge", "flink", "flink-shared")
+FLINK = {"flink": "Flink", "flink-shared": "Flink, shared views"}
 METHODS: Mapping[str, Mapping[str, str]] = {
     "incremental": {"method": "incremental", "rebalancing": "automatic"},
     "incremental, no moves": {"method": "incremental", "rebalancing": "manual"},
@@ -123,7 +123,7 @@ def watch(stack: BenchmarkStack) -> tuple[float, bool]:
     return throttled, False
 
 
-def flink(session: Session) -> Outcome:
+def flink(session: Session, *, shared: bool) -> Outcome:
     """The same failure for Flink. Raises `FlinkError`."""
     spec = pipeline_spec(rate=RATE, epoch_interval=EPOCH, priorities=priority_of)
     topology = load_topology(spec, catalogue)
@@ -139,6 +139,7 @@ def flink(session: Session) -> Outcome:
         delay=Delay.parse(DELAY),
         seed=SEED,
         priorities={f"{one.name}[0]": one.priority for one in topology.outputs},
+        shared=shared,
     )
     installation = install(session.note)
     archive_make(installation, setup, session.note)
@@ -162,11 +163,11 @@ def criteria(rows: Mapping[str, Mapping[str, Any]]) -> list[Criterion]:
     if {"blocking", "incremental"} <= rows.keys():
         sooner = all_back("blocking") / all_back("incremental") if all_back("incremental") else 0.0
         found.append(at_least("all queries back, blocking / incremental", sooner, 1.0))
-    if FLINK in rows:
-        row = rows[FLINK]
+    for label in rows.keys() & set(FLINK.values()):
+        row = rows[label]
         found += [
-            at_least("Flink: nodes with the quota", row["quotas"].count(float(CAPACITY)), NODES),
-            at_least("Flink: checkpoints before and after the failure, least", min(row["checkpoints"]), 1),
+            at_least(f"{label}: nodes with the quota", row["quotas"].count(float(CAPACITY)), NODES),
+            at_least(f"{label}: checkpoints before and after the failure, least", min(row["checkpoints"]), 1),
         ]
     return found
 
@@ -184,8 +185,9 @@ def recoveries(session: Session) -> dict[str, Callable[[], Outcome]]:
         for label, policy in METHODS.items():
             if label not in left_out:
                 found[label] = partial(recover, session, label, policy)
-    if "flink" in engines:
-        found[FLINK] = partial(flink, session)
+    for engine, label in FLINK.items():
+        if engine in engines:
+            found[label] = partial(flink, session, shared=engine == "flink-shared")
     return found
 
 
@@ -216,7 +218,7 @@ def measure(session: Session) -> Report:
         "warm_up": WARM_UP,
         "horizon": round(horizon, 1),
     }
-    if FLINK in chosen:
+    if chosen.keys() & set(FLINK.values()):
         report.parameters["flink"] = {"version": VERSION, "heap_mb": HEAP_MB, **TUNING}
     report.results = {"methods": rows}
     report.criteria += criteria(rows)
@@ -262,7 +264,7 @@ def table_of(rows: Mapping[str, Mapping[str, Any]], horizon: float) -> Table:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--engines", type=engines_parse, default=["resurge"], metavar="NAME,...", help="resurge, flink"
+        "--engines", type=engines_parse, default=["resurge"], metavar="NAME,...", help=", ".join(ENGINES)
     )
 
 

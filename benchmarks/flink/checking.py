@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from benchmarks.flink.installation import FlinkError
-from benchmarks.flink.outputs import attempts, counted, written
+from benchmarks.flink.outputs import counted, runs, written
 from benchmarks.stack import Verdict
 from controlplane.verification.comparison import QueryResult, compare
 from controlplane.verification.extent import Extent
@@ -86,7 +86,7 @@ def outputs_check(
 def _rows_copy(database: duckdb.DuckDBPyConnection, directory: Path, second: int) -> str | None:
     """The rows of a query that count, as one file of the form that the comparison reads."""
     paths = sorted(directory.iterdir())
-    files = [str(one.path) for one in counted(written(paths), attempts(path.name for path in paths))]
+    files = [str(one.path) for one in counted(written(paths), runs(path.name for path in paths))]
     if not files:
         return None
     target = str(directory / "counted.parquet")

@@ -1,8 +1,9 @@
 """What the Flink job has written: which files count, and when each query had got how far.
 
-The name of a file says which attempt of the job wrote it, from which checkpoint that attempt was restored,
-and which checkpoint precedes its rows. What a later attempt, restored from an earlier checkpoint, writes a
-second time does not count. Pure but for reading files.
+The name of a file says which run of the job wrote it, from which checkpoint that run was restored, and which
+checkpoint precedes its rows. A run is what all subtasks do from one restart of the job to the next. What a
+later run, restored from an earlier checkpoint, writes a second time does not count. Pure but for reading
+files.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_NAME = re.compile(r"a(\d+)-r(\d+)-t(\d+)-s(\d+)-of(\d+)(?:-c(\d+))?\.(rows|progress)")
+_NAME = re.compile(r"([0-9a-f]+)-r(\d+)-t(\d+)-s\d+-of(\d+)(?:-c(\d+))?\.(rows|progress)")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Attempt:
-    """One run of the job between two restarts, of `subtasks` subtasks. Attempts are ordered by `number`."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`started`: when the first of its subtasks began (Unix milliseconds)."""
 
-    number: int
+    id: str
     restored: int
-    subtasks: int
+    started: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Written:
     """A file of rows: those of one subtask after checkpoint `after` and before the next."""
 
     path: Path
-    attempt: Attempt
+    run: str
     after: int
 
 
@@ -42,10 +43,16 @@ class Reached:
     second: int
 
 
-def attempts(names: Iterable[str]) -> list[Attempt]:
-    """The attempts that files are of, in order."""
-    found = {_attempt(match) for name in names if (match := _NAME.fullmatch(name))}
-    return sorted(found)
+def runs(names: Iterable[str]) -> dict[str, Run]:
+    """The runs that files are of, by id."""
+    found: dict[str, Run] = {}
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match:
+            one = Run(id=match[1], restored=int(match[2]), started=int(match[3]))
+            if one.id not in found or one.started < found[one.id].started:
+                found[one.id] = one
+    return found
 
 
 def written(paths: Iterable[Path]) -> list[Written]:
@@ -53,31 +60,33 @@ def written(paths: Iterable[Path]) -> list[Written]:
     found = []
     for path in paths:
         match = _NAME.fullmatch(path.name)
-        if match and match[7] == "rows":
-            found.append(Written(path, _attempt(match), int(match[6])))
+        if match and match[6] == "rows":
+            found.append(Written(path, match[1], int(match[5])))
     return found
 
 
-def counted(files: Iterable[Written], known: Sequence[Attempt]) -> list[Written]:
-    """Those whose rows no later attempt of the job writes again."""
+def counted(files: Iterable[Written], known: Mapping[str, Run]) -> list[Written]:
+    """Those whose rows no later run of the job writes again."""
     return [
         one
         for one in files
-        if not any(later.number > one.attempt.number and later.restored <= one.after for later in known)
+        if not any(
+            later.started > known[one.run].started and later.restored <= one.after for later in known.values()
+        )
     ]
 
 
 def progress(logs: Mapping[str, Iterable[str]]) -> list[Reached]:
     """How far a query had got and when, from the logs (name -> lines) of its subtasks. A query has got as far
     as the last of its subtasks; what is replayed after a failure does not count a second time."""
-    subtasks: dict[Attempt, list[dict[int, float]]] = defaultdict(list)
+    by_run: dict[tuple[str, int], list[dict[int, float]]] = defaultdict(list)
     for name, lines in logs.items():
         match = _NAME.fullmatch(name)
-        if match and match[7] == "progress":
-            subtasks[_attempt(match)].append(_reached(lines))
+        if match and match[6] == "progress":
+            by_run[match[1], int(match[4])].append(_reached(lines))
     steps: list[Reached] = []
-    for attempt, logged in subtasks.items():
-        if len(logged) == attempt.subtasks:
+    for (_, subtasks), logged in by_run.items():
+        if len(logged) == subtasks:
             steps += _together(logged)
     found: list[Reached] = []
     for step in sorted(steps, key=lambda step: (step.at, step.second)):
@@ -88,9 +97,27 @@ def progress(logs: Mapping[str, Iterable[str]]) -> list[Reached]:
 
 def progress_read(directory: Path) -> list[Reached]:
     """`progress` of the query whose outputs are in `directory`."""
-    return progress(
-        {path.name: path.read_text(encoding="ascii").splitlines() for path in directory.glob("*.progress")}
-    )
+    return progress(_logs(directory))
+
+
+def complete_to(logs: Mapping[str, Iterable[str]]) -> int | None:
+    """Until which second (Unix) the rows that count are complete: as far as the last run had got, which takes
+    the place of those before. None if it had got nowhere."""
+    known = runs(logs)
+    last = max(known.values(), key=lambda one: one.started, default=None)
+    if last is None:
+        return None
+    steps = progress({name: lines for name, lines in logs.items() if name.startswith(f"{last.id}-")})
+    return steps[-1].second if steps else None
+
+
+def complete_read(directory: Path) -> int | None:
+    """`complete_to` of the query whose outputs are in `directory`."""
+    return complete_to(_logs(directory))
+
+
+def _logs(directory: Path) -> dict[str, list[str]]:
+    return {path.name: path.read_text(encoding="ascii").splitlines() for path in directory.glob("*.progress")}
 
 
 def _reached(lines: Iterable[str]) -> dict[int, float]:
@@ -113,7 +140,3 @@ def _together(logged: Sequence[Mapping[int, float]]) -> list[Reached]:
             reached = one.get(second, reached)
             latest[second] = max(latest[second], float("inf") if reached is None else reached)
     return [Reached(at, second) for second, at in latest.items() if at != float("inf")]
-
-
-def _attempt(match: re.Match[str]) -> Attempt:
-    return Attempt(number=int(match[1]), restored=int(match[2]), subtasks=int(match[5]))

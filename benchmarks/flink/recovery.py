@@ -17,7 +17,7 @@ from benchmarks.flink.checking import outputs_check, texts_read, texts_write
 from benchmarks.flink.cluster import FlinkCluster
 from benchmarks.flink.installation import FlinkError, Installation
 from benchmarks.flink.measuring import course_of
-from benchmarks.flink.outputs import Reached, progress_read
+from benchmarks.flink.outputs import Reached, complete_read, progress_read
 from benchmarks.outcome import Outcome
 from benchmarks.recovery.course import Course
 from host.environment import Delay
@@ -33,7 +33,8 @@ SETTLED = 10.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """`spec`: the pipeline as Resurge runs it, for what to expect. `warm_up`: seconds from when the job keeps
-    pace to the failure. `seed` and `delay`: of the replacements."""
+    pace to the failure. `seed` and `delay`: of the replacements. `shared`: one operator keeps the newest
+    windows for all of O4 to O14."""
 
     spec: Mapping[str, Any]
     input: Path | None
@@ -46,6 +47,7 @@ class Setup:
     delay: Delay
     seed: str
     priorities: Mapping[str, int]
+    shared: bool
 
 
 @dataclass(slots=True)
@@ -79,13 +81,14 @@ def recover(setup: Setup, installation: Installation, note: Callable[[str], None
         texts_write(texts, home / "input.texts")
         with _running(setup, installation, home) as (cluster, origin_us):
             seen = _failure(setup, cluster, note)
+        directories = [_outputs(cluster, query) for query in setup.priorities]
         verdict = outputs_check(
             setup.spec,
             outputs=cluster.outputs,
             texts=texts,
             rate=setup.rate,
             origin_us=origin_us,
-            second=min(steps[-1].second for steps in _progress(setup, cluster).values()),
+            second=min(complete_read(directory) or 0 for directory in directories),
         )
     return Outcome(
         killed=seen.killed,
@@ -126,17 +129,18 @@ def _running(setup: Setup, installation: Installation, home: Path) -> Iterator[t
             cluster.expect(
                 lambda: len(cluster.registered()) == setup.nodes, f"{setup.nodes} nodes", timeout=START
             )
-            origin_us = _submit(cluster, home, rate=setup.rate)
+            origin_us = _submit(cluster, home, rate=setup.rate, shared=setup.shared)
             cluster.expect(lambda: _keeps_pace(setup, cluster), "job that keeps pace", timeout=START)
             yield cluster, origin_us
     except (OSError, httpx.HTTPError) as error:
         raise FlinkError(f"{type(error).__name__}: {error}") from error
 
 
-def _submit(cluster: FlinkCluster, home: Path, *, rate: int) -> int:
+def _submit(cluster: FlinkCluster, home: Path, *, rate: int, shared: bool = False) -> int:
     """Run the job; returns the event time of its first tuple, a full second (microseconds)."""
     origin_us = int(time.time() + 2) * 1_000_000
-    arguments = [home / "input.texts", cluster.outputs, rate, origin_us, SLICES]
+    views = "shared" if shared else "separate"
+    arguments = [home / "input.texts", cluster.outputs, rate, origin_us, SLICES, views]
     cluster.submit([str(argument) for argument in arguments])
     return origin_us
 
@@ -246,7 +250,12 @@ def _keeps_pace(setup: Setup, cluster: FlinkCluster) -> bool:
 
 def _progress(setup: Setup, cluster: FlinkCluster) -> dict[str, list[Reached]]:
     """Query -> how far it had got and when."""
-    return {query: progress_read(cluster.outputs / query.partition("[")[0]) for query in setup.priorities}
+    return {query: progress_read(_outputs(cluster, query)) for query in setup.priorities}
+
+
+def _outputs(cluster: FlinkCluster, query: str) -> Path:
+    """Where a query (`O3[0]`) writes."""
+    return cluster.outputs / query.partition("[")[0]
 
 
 def _nodes(setup: Setup) -> Iterator[str]:

@@ -4,6 +4,7 @@ import org.apache.flink.api.common.eventtime.Watermark;
 import org.apache.flink.api.common.eventtime.WatermarkGenerator;
 import org.apache.flink.api.common.eventtime.WatermarkOutput;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.common.functions.FilterFunction;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.DataStreamUtils;
@@ -13,7 +14,8 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * The fifteen hashtag queries. One exchange by key; behind it everything is chained, so that no row of a query is
  * serialised between operators.
  *
- * <p>Arguments: file of the texts, directory of the outputs, tuples per second, origin in microseconds, slices.
+ * <p>Arguments: file of the texts, directory of the outputs, tuples per second, origin in microseconds, slices, and
+ * `shared` if O4 to O14 are to be cut from one operator that keeps the newest windows for all of them, or `separate`.
  */
 public final class HashtagJob {
     /** Subscriptions of O4 to O14 to O0 to O3, one bit each. */
@@ -45,24 +47,30 @@ public final class HashtagJob {
             final int aggregate = number;
             write(windows.filter(row -> row.aggregate == aggregate && row.count > 0), number, arguments[1]);
         }
+        boolean shared = arguments[5].equals("shared");
+        DataStream<Result> changes = shared ? latest(windows, "Latest") : null;
         for (int index = 0; index < VIEWS.length; index++) {
             final int view = VIEWS[index];
             int number = Windows.SIZE.length + index;
-            DataStream<Result> subscribed = windows.filter(row -> (view >> row.aggregate & 1) == 1);
-            DataStream<Result> latest = DataStreamUtils.reinterpretAsKeyedStream(
-                            subscribed, row -> row.key, Types.STRING)
-                    .process(new Latest())
-                    .returns(Types.POJO(Result.class))
-                    .name("O" + number)
-                    .uid("O" + number);
-            write(latest, number, arguments[1]);
+            FilterFunction<Result> subscribed = row -> (view >> row.aggregate & 1) == 1;
+            DataStream<Result> rows =
+                    shared ? changes.filter(subscribed) : latest(windows.filter(subscribed), "O" + number);
+            write(rows, number, arguments[1]);
         }
         environment.execute("hashtags");
     }
 
+    private static DataStream<Result> latest(DataStream<Result> windows, String name) {
+        return DataStreamUtils.reinterpretAsKeyedStream(windows, row -> row.key, Types.STRING)
+                .process(new Latest())
+                .returns(Types.POJO(Result.class))
+                .name(name)
+                .uid(name);
+    }
+
     private static void write(DataStream<Result> rows, int number, String directory) {
         String name = "O" + number;
-        rows.sinkTo(new Output(directory + "/" + name)).name("Output of " + name).uid("Output of " + name);
+        rows.transform("Output of " + name, Types.VOID, new Output(directory + "/" + name)).uid("Output of " + name);
     }
 
     /** A watermark when event time reaches the next full second: no window ends between two. */

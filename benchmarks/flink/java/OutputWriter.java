@@ -1,17 +1,16 @@
 package resurge.benchmark;
 
+import java.io.Closeable;
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.List;
-import org.apache.flink.api.common.eventtime.Watermark;
-import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
+import org.apache.flink.api.common.TaskInfo;
 
 /** One subtask's part of an {@link Output}, with a log that says when it had got how far in event time. */
-final class OutputWriter implements StatefulSinkWriter<Result, Integer> {
+final class OutputWriter implements Closeable {
     private final Path directory;
     private final String name;
     private final OutputStream progress;
@@ -22,17 +21,21 @@ final class OutputWriter implements StatefulSinkWriter<Result, Integer> {
     private long checkpoint;
     private OutputStream rows;
 
-    OutputWriter(String directory, int subtask, int subtasks, int attempt, long restored) throws IOException {
+    /** `run` names the run of the job, that is all subtasks from one restart to the next. */
+    OutputWriter(String directory, String run, TaskInfo task, long restored) throws IOException {
         this.directory = Files.createDirectories(Path.of(directory));
-        // The start tells two attempts apart that have the same number.
         name = String.format(
-                "a%d-r%d-t%d-s%d-of%d", attempt, restored, System.currentTimeMillis(), subtask, subtasks);
+                "%s-r%d-t%d-s%d-of%d",
+                run,
+                restored,
+                System.currentTimeMillis(),
+                task.getIndexOfThisSubtask(),
+                task.getNumberOfParallelSubtasks());
         checkpoint = restored;
         progress = new FileOutputStream(this.directory.resolve(name + ".progress").toFile(), true);
     }
 
-    @Override
-    public void write(Result row, Context context) throws IOException {
+    void write(Result row) throws IOException {
         int worst = 3 * row.key.length() + 40;
         if (size + worst > buffer.length) {
             pass();
@@ -89,32 +92,26 @@ final class OutputWriter implements StatefulSinkWriter<Result, Integer> {
         }
     }
 
-    @Override
-    public void writeWatermark(Watermark watermark) throws IOException {
+    /** Event time has got to `millis`: rows of all windows that end by then have come. */
+    void reached(long millis) throws IOException {
         pass();
-        long seconds = Math.floorDiv(watermark.getTimestamp() + 1, 1000L);
+        long seconds = Math.floorDiv(millis, 1000L);
         String line = checkpoint + " " + seconds + " " + System.currentTimeMillis() + "\n";
         progress.write(line.getBytes(StandardCharsets.US_ASCII));
     }
 
-    @Override
-    public void flush(boolean last) throws IOException {
-        pass();
-    }
-
-    @Override
-    public List<Integer> snapshotState(long id) throws IOException {
+    /** What comes now comes after the barrier of this checkpoint. */
+    void cut(long id) throws IOException {
         pass();
         if (rows != null) {
             rows.close();
             rows = null;
         }
         checkpoint = id;
-        return List.of();
     }
 
     @Override
-    public void close() throws Exception {
+    public void close() throws IOException {
         pass();
         if (rows != null) {
             rows.close();

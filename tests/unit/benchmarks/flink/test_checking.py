@@ -54,23 +54,23 @@ SECOND = (window(1, 10, "one"), window(1, 5, "two"))
 
 
 def test_rows_are_exact_when_what_was_written_again_is_left_out(tmp_path: Path) -> None:
-    write(tmp_path, "a1-r0-t1-s0-of1-c0.rows", *FIRST)
-    write(tmp_path, "a1-r0-t1-s0-of1-c1.rows", SECOND[0])
+    write(tmp_path, "a-r0-t1-s0-of1-c0.rows", *FIRST)
+    write(tmp_path, "a-r0-t1-s0-of1-c1.rows", SECOND[0])
     # Restored from checkpoint 1; windows that end later than what is compared are left out.
-    write(tmp_path, "a2-r1-t2-s0-of1-c1.rows", *SECOND, window(2, 3, "one"))
+    write(tmp_path, "b-r1-t2-s0-of1-c1.rows", *SECOND, window(2, 3, "one"))
     verdict = check(tmp_path)
     assert (verdict.clean, verdict.rows, verdict.faults) == (True, 4, {})
 
 
 def test_lost_double_and_wrong_rows_are_counted(tmp_path: Path) -> None:
-    write(tmp_path, "a1-r0-t1-s0-of1-c0.rows", *FIRST, FIRST[0], window(1, 9, "one"), window(1, 1, "new"))
+    write(tmp_path, "a-r0-t1-s0-of1-c0.rows", *FIRST, FIRST[0], window(1, 9, "one"), window(1, 1, "new"))
     verdict = check(tmp_path)
     assert not verdict.clean
     assert verdict.faults == {"O0[0]": {"missing": 1, "duplicate": 1, "unexpected": 1, "different": 1}}
 
 
 def test_without_any_rows_all_are_missing(tmp_path: Path) -> None:
-    write(tmp_path, "a1-r0-t1-s0-of1.progress")
+    write(tmp_path, "a-r0-t1-s0-of1.progress")
     verdict = check(tmp_path)
     assert not verdict.clean
     assert verdict.faults == {"O0[0]": {"missing": 4}}
