@@ -57,15 +57,11 @@ def described(outcome: Outcome, horizon: float) -> dict[str, Any]:
         "checkpoints": outcome.checkpoints,
         "failed_queries": len(course.failed),
         "baseline": _mean(list(course.baselines.values())),
-        "first": reached.first,
-        "half": reached.half,
-        "all": reached.all,
+        **_rounded(reached),
         "availability": round(area(course.availability(), 0.0, horizon), 4),
         "availability_to_arrival": round(area(course.availability(), 0.0, arrived), 4) if arrived else None,
         "on_time": {
-            "first": punctual.first,
-            "half": punctual.half,
-            "all": punctual.all,
+            **_rounded(punctual),
             "availability": round(area(on_time_curve(course), 0.0, horizon), 4),
         },
         "longest_gap": max(gaps.values(), default=None),
@@ -133,6 +129,11 @@ def _on_time_since(seen: Sequence[Observation]) -> float | None:
             if one.at - since >= HELD:
                 return since
     return None if late else 0.0
+
+
+def _rounded(reached: Milestones) -> dict[str, float | None]:
+    named = {"first": reached.first, "half": reached.half, "all": reached.all}
+    return {name: None if at is None else round(at, 3) for name, at in named.items()}
 
 
 def _mean(values: Sequence[float]) -> float | None:
