@@ -62,6 +62,7 @@ def described(outcome: Outcome, horizon: float) -> dict[str, Any]:
         "availability_to_arrival": round(area(course.availability(), 0.0, arrived), 4) if arrived else None,
         "on_time": {
             **_rounded(punctual),
+            "for_good": for_good(on_time_curve(course)),
             "availability": round(area(on_time_curve(course), 0.0, horizon), 4),
         },
         "longest_gap": max(gaps.values(), default=None),
@@ -112,6 +113,17 @@ def on_time_curve(course: Course) -> list[Sample]:
                 position[query] += 1
         curve.append(sample(at, state, course.priorities))
     return curve
+
+
+def for_good(curve: Sequence[Sample]) -> float | None:
+    """From when on nothing was missing any more; None if something was in the end."""
+    since: float | None = 0.0
+    for one in curve:
+        if one.available < one.total:
+            since = None
+        elif since is None:
+            since = round(one.at, 3)
+    return since
 
 
 def _on_time_since(seen: Sequence[Observation]) -> float | None:

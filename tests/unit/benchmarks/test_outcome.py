@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.outcome import Outcome, described, longest_gap, on_time, on_time_curve
+from benchmarks.outcome import Outcome, described, for_good, longest_gap, on_time, on_time_curve
 from benchmarks.recovery.course import Course, Observation
 from benchmarks.stack import Verdict
 
@@ -58,6 +58,13 @@ def test_the_curve_of_what_is_on_time_is_weighted_by_priority() -> None:
     weights = {one.at: one.weighted for one in on_time_curve(seen)}
     assert weights[1.0] == pytest.approx(2 / 3)
     assert weights[5.0] == 1.0
+
+
+def test_a_second_outage_delays_what_is_for_good() -> None:
+    seen = course(O0=[*late(1, 10, 9.0), *back(10, 20), *late(20, 25, 4.0), *back(25, 30)], O1=back(1, 30))
+    assert on_time(seen).all == 10.0
+    assert for_good(on_time_curve(seen)) == 25.0
+    assert for_good(on_time_curve(course(O0=late(1, 10, 9.0)))) is None
 
 
 def test_an_outcome_as_plain_data() -> None:
