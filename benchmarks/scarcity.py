@@ -25,6 +25,7 @@ from typing import Any
 
 from rich.table import Table
 
+from benchmarks.flink.cluster import JVM
 from benchmarks.flink.configuration import HEAP_MB, TUNING
 from benchmarks.flink.installation import VERSION, FlinkError, install
 from benchmarks.flink.recovery import Setup, archive_make
@@ -225,7 +226,7 @@ def measure(session: Session) -> Report:
         "horizon": round(horizon, 1),
     }
     if chosen.keys() & set(FLINK.values()):
-        report.parameters["flink"] = {"version": VERSION, "heap_mb": HEAP_MB, **TUNING}
+        report.parameters["flink"] = {"version": VERSION, "java": JVM, "heap_mb": HEAP_MB, **TUNING}
     report.results = {"methods": rows}
     report.criteria += criteria(rows)
     report.tables.append(table_of(rows, horizon))
