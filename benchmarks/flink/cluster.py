@@ -23,8 +23,8 @@ from workers.providers.cgroups import CpuCaps, groups_remove
 MANAGER = "manager"
 SESSION_MAIN = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 NODE_MAIN = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
-# Small heaps on a fraction of a core. The second compiler takes more of a small quota than its code saves in the
-# minutes after a start: without it nodes were there 7 s sooner, and less busy.
+# Small heaps on a fraction of a core. The second compiler takes more of a small quota than its code saves in
+# the minutes after a start: without it nodes were there 7 s sooner, and less busy.
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", "-XX:+IgnoreUnrecognizedVMOptions")
 
 
