@@ -23,8 +23,8 @@ class Outcome:
     """What one recovery showed. busy: share of the quotas that was used before the failure. throttled: the
     largest share of the quota's periods in which a node was stopped. unfinished: queries that were not back
     when patience ended. moved: partitions that plans moved with their state. checkpoints: completed before
-    and after the failure, where they were counted. quotas: of each node, in percent of a core, as the kernel
-    says."""
+    and after the failure, where they were counted. quotas: of each node and each replacement, in percent of a
+    core, as the kernel says."""
 
     killed: list[str]
     arrived: list[float]

@@ -173,7 +173,7 @@ def criteria(rows: Mapping[str, Mapping[str, Any]]) -> list[Criterion]:
     for label in rows.keys() & set(FLINK.values()):
         row = rows[label]
         found += [
-            at_least(f"{label}: nodes with the quota", row["quotas"].count(float(CAPACITY)), NODES),
+            at_least(f"{label}: nodes with the quota", row["quotas"].count(float(CAPACITY)), NODES + KILLED),
             at_least(f"{label}: checkpoints before and after the failure, least", min(row["checkpoints"]), 1),
         ]
     return found

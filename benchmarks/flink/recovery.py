@@ -156,6 +156,7 @@ def _failure(setup: Setup, cluster: FlinkCluster, note: Callable[[str], None]) -
     at = cluster.nodes_kill(*victims)
     killed = [name for name in victims if not cluster.node_runs(name)]
     watched = _watch(setup, cluster, victims, at)
+    quotas += [cluster.quota(name) or 0.0 for _, name in watched.arrived]
     return _Seen(
         killed=killed,
         busy=busy,

@@ -18,7 +18,7 @@ GOOD: dict[str, Any] = {
     "verified_rows": 1000,
     "all": 100.0,
     "unfinished": 0,
-    "quotas": [float(CAPACITY)] * NODES,
+    "quotas": [float(CAPACITY)] * (NODES + KILLED),
     "checkpoints": (9, 12),
 }
 
