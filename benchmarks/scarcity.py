@@ -6,70 +6,67 @@ available again, and the area under the availability weighted by priority, up to
 run fails if a node was not killed, no quota was felt, or rows differ.
 
 RATE=<tuples/s> and CAPACITY=<percent of a core per node> say how scarce it is; the nodes should be busy to
-three quarters before the failure (`busy`). `--quick`: without the method `incremental, no moves`.
+three quarters before the failure (`busy`). KILLED=<n> kills another number of nodes, and CAPACITY=200 lifts
+the scarcity. `--quick`: without the method `incremental, no moves`.
+
+`--engines resurge,flink` runs Apache Flink too, which is installed into a cache directory
+(RESURGE_BENCHMARK_CACHE) and needs a JDK; `flink-shared` is a variant of its job.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from rich.table import Table
 
+from benchmarks.flink.cluster import JVM
+from benchmarks.flink.configuration import HEAP_MB, TUNING
+from benchmarks.flink.installation import VERSION, FlinkError, install
+from benchmarks.flink.recovery import Setup, archive_make
+from benchmarks.flink.recovery import recover as flink_recover
+from benchmarks.outcome import Outcome, described
 from benchmarks.recovery.correlated import priority_of
-from benchmarks.recovery.course import Course, course_of
+from benchmarks.recovery.course import course_of
 from benchmarks.runner import Criterion, Report, Session, at_least, run
 from benchmarks.stack import (
     TOPOLOGY,
     BenchmarkStack,
     StackError,
-    Verdict,
     input_file,
     pipeline_spec,
     running_stack,
     stopping_in_order,
 )
-from domain.availability import area
 from domain.topology import load_topology
+from host.environment import Delay
 from spark_jobs.operators.catalogue import catalogue
 
-NODES, KILLED = 5, 3
+NODES = 5
+KILLED = int(os.environ.get("KILLED", "3"))
 RATE = int(os.environ.get("RATE", "20000"))
 CAPACITY = int(os.environ.get("CAPACITY", "20"))
+# Where all quotas together are more than the machine has, they need not be felt.
+SCARCE = 100 * (os.cpu_count() or 1) >= CAPACITY * NODES
 DELAY = "uniform:15:40"
 EPOCH = 1.0
 # Executors with a fifth of a core get up to speed for that long, and costs with them.
 WARM_UP = 90.0
 PATIENCE = 600.0
+# Of the delays: the same in every run, for every method and engine.
+SEED = "scarcity, the same delays for all"
+ENGINES = ("resurge", "flink", "flink-shared")
+FLINK = {"flink": "Flink", "flink-shared": "Flink, shared views"}
 METHODS: Mapping[str, Mapping[str, str]] = {
     "incremental": {"method": "incremental", "rebalancing": "automatic"},
     "incremental, no moves": {"method": "incremental", "rebalancing": "manual"},
     "blocking": {"method": "blocking", "rebalancing": "manual"},
 }
-
-
-@dataclass(slots=True, kw_only=True)
-class Outcome:
-    """What one recovery showed. busy: share of the quotas that was used before the failure. throttled: the
-    largest share of the quota's periods in which a node was stopped. unfinished: queries that were not back
-    when patience ended. moved: partitions that plans moved with their state."""
-
-    killed: list[str]
-    arrived: list[float]
-    busy: float
-    throttled: float
-    course: Course
-    verdict: Verdict
-    moved: int
-    unfinished: int
-
-    @property
-    def horizon(self) -> float:
-        return max(self.course.returned.values(), default=PATIENCE)
 
 
 def recover(session: Session, label: str, policy: Mapping[str, str]) -> Outcome:
@@ -80,6 +77,8 @@ def recover(session: Session, label: str, policy: Mapping[str, str]) -> Outcome:
         "RESURGE_REPLACEMENT_DELAY": DELAY,
         "RESURGE_CHECKPOINT_INTERVAL": "10",
         "RESURGE_CPU_CAPS": "1",
+        # Delays are drawn with its beginning.
+        "RESURGE_SECRET_KEY": SEED,
     }
     with running_stack(nodes=NODES, slots=1, capacity=CAPACITY, variables=variables) as stack:
         stack.deploy_spec(spec, input=input_file())
@@ -129,66 +128,92 @@ def watch(stack: BenchmarkStack) -> tuple[float, bool]:
     return throttled, False
 
 
-def described(outcome: Outcome, horizon: float) -> dict[str, Any]:
-    """An outcome as plain data; areas reach to a moment that all outcomes share."""
-    course, reached = outcome.course, outcome.course.milestones
-    return {
-        "killed": outcome.killed,
-        "arrived": [round(moment, 1) for moment in outcome.arrived],
-        "busy": round(outcome.busy, 3),
-        "throttled": round(outcome.throttled, 3),
-        "failed_queries": len(course.failed),
-        "first": reached.first,
-        "half": reached.half,
-        "all": reached.all,
-        "availability": round(area(course.availability(), 0.0, horizon), 4),
-        "waves": len(course.waves),
-        "moved": outcome.moved,
-        "unfinished": outcome.unfinished,
-        "verified": outcome.verdict.clean,
-        "verified_rows": outcome.verdict.rows,
-        "faults": outcome.verdict.faults,
-    }
+def flink(session: Session, *, shared: bool) -> Outcome:
+    """The same failure for Flink. Raises `FlinkError`."""
+    spec = pipeline_spec(rate=RATE, epoch_interval=EPOCH, priorities=priority_of)
+    topology = load_topology(spec, catalogue)
+    setup = Setup(
+        spec=spec,
+        input=input_file(),
+        rate=RATE,
+        nodes=NODES,
+        killed=KILLED,
+        capacity=CAPACITY,
+        warm_up=WARM_UP,
+        patience=PATIENCE,
+        delay=Delay.parse(DELAY),
+        seed=SEED,
+        priorities={f"{one.name}[0]": one.priority for one in topology.outputs},
+        shared=shared,
+    )
+    installation = install(session.note)
+    archive_make(installation, setup, session.note)
+    return flink_recover(setup, installation, session.note)
 
 
 def criteria(rows: Mapping[str, Mapping[str, Any]]) -> list[Criterion]:
     """What must have happened for the figures to mean anything, and what is wanted of them."""
 
     def all_back(label: str) -> float:
-        return float(rows[label]["all"] or 0.0) if label in rows else 0.0
+        return float(rows[label]["all"] or 0.0)
 
-    sooner = all_back("blocking") / all_back("incremental") if all_back("incremental") else 0.0
-    return [
+    found = [
         at_least("nodes killed, least", min(len(row["killed"]) for row in rows.values()), KILLED),
-        at_least("throttled periods, least of the largest", min(r["throttled"] for r in rows.values()), 0.05),
         at_least("failed queries, least", min(row["failed_queries"] for row in rows.values()), 1),
         at_least("runs verified clean / runs", sum(r["verified"] for r in rows.values()) / len(rows), 1.0),
+        at_least("rows compared, least", min(row["verified_rows"] for row in rows.values()), 1),
         at_least("runs in which all came back / runs", sum(map(_complete, rows.values())) / len(rows), 1.0),
-        at_least("all queries back, blocking / incremental", sooner, 1.0),
     ]
+    if SCARCE:
+        least = min(row["throttled"] for row in rows.values())
+        found.append(at_least("throttled periods, least of the largest", least, 0.05))
+    if {"blocking", "incremental"} <= rows.keys():
+        sooner = all_back("blocking") / all_back("incremental") if all_back("incremental") else 0.0
+        found.append(at_least("all queries back, blocking / incremental", sooner, 1.0))
+    for label in rows.keys() & set(FLINK.values()):
+        row = rows[label]
+        found += [
+            at_least(f"{label}: nodes with the quota", row["quotas"].count(float(CAPACITY)), NODES + KILLED),
+            at_least(f"{label}: checkpoints before and after the failure, least", min(row["checkpoints"]), 1),
+        ]
+    return found
 
 
 def _complete(row: Mapping[str, Any]) -> bool:
     return row["all"] is not None and not row["unfinished"]
 
 
+def recoveries(session: Session) -> dict[str, Callable[[], Outcome]]:
+    """Label -> what measures it."""
+    found: dict[str, Callable[[], Outcome]] = {}
+    engines = session.options.engines
+    left_out = {"incremental, no moves"} if session.quick else set()
+    if "resurge" in engines:
+        for label, policy in METHODS.items():
+            if label not in left_out:
+                found[label] = partial(recover, session, label, policy)
+    for engine, label in FLINK.items():
+        if engine in engines:
+            found[label] = partial(flink, session, shared=engine == "flink-shared")
+    return found
+
+
 def measure(session: Session) -> Report:
     report = Report()
     outcomes: dict[str, Outcome] = {}
-    left_out = {"incremental, no moves"} if session.quick else set()
-    chosen = {label: policy for label, policy in METHODS.items() if label not in left_out}
+    chosen = recoveries(session)
     with stopping_in_order(), session.progress("recoveries", len(chosen)) as step:
-        for label, policy in chosen.items():
+        for label, run_it in chosen.items():
             try:
-                outcomes[label] = recover(session, label, policy)
-            except StackError as error:
+                outcomes[label] = run_it()
+            except (StackError, FlinkError) as error:
                 session.note(f"{label}: {error}")
             step()
     if len(outcomes) < len(chosen):
         report.criteria.append(at_least("methods measured / methods", len(outcomes) / len(chosen), 1.0))
     if not outcomes:
         return report
-    horizon = max(outcome.horizon for outcome in outcomes.values())
+    horizon = max(outcome.horizon(PATIENCE) for outcome in outcomes.values())
     rows = {label: described(outcome, horizon) for label, outcome in outcomes.items()}
     report.parameters = {
         "nodes": NODES,
@@ -200,6 +225,8 @@ def measure(session: Session) -> Report:
         "warm_up": WARM_UP,
         "horizon": round(horizon, 1),
     }
+    if chosen.keys() & set(FLINK.values()):
+        report.parameters["flink"] = {"version": VERSION, "java": JVM, "heap_mb": HEAP_MB, **TUNING}
     report.results = {"methods": rows}
     report.criteria += criteria(rows)
     report.tables.append(table_of(rows, horizon))
@@ -219,6 +246,9 @@ def table_of(rows: Mapping[str, Mapping[str, Any]], horizon: float) -> Table:
         "half s",
         "all s",
         "area",
+        "gap s",
+        "on time s",
+        "on time",
         "verify",
     ):
         table.add_column(column, justify="left" if not column else "right")
@@ -231,10 +261,26 @@ def table_of(rows: Mapping[str, Mapping[str, Any]], horizon: float) -> Table:
             str(row["moved"]),
             *(f"{row[name]:.0f}" if row[name] is not None else "-" for name in ("first", "half", "all")),
             f"{row['availability']:.1%}",
+            f"{row['longest_gap']:.0f}" if row["longest_gap"] is not None else "-",
+            f"{row['on_time']['all']:.0f}" if row["on_time"]["all"] is not None else "-",
+            f"{row['on_time']['availability']:.1%}",
             "clean" if row["verified"] else "WRONG",
         )
     return table
 
 
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engines", type=engines_parse, default=["resurge"], metavar="NAME,...", help=", ".join(ENGINES)
+    )
+
+
+def engines_parse(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names or not set(names) <= set(ENGINES):
+        raise argparse.ArgumentTypeError(f"{text!r}: name some of {', '.join(ENGINES)}")
+    return names
+
+
 if __name__ == "__main__":
-    sys.exit(run(name="scarcity", about=__doc__, measure=measure))
+    sys.exit(run(name="scarcity", about=__doc__, measure=measure, arguments=arguments))

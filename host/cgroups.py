@@ -28,6 +28,21 @@ def quota_periods(process: str = "self") -> QuotaPeriods | None:
         return None
 
 
+def quota_percent(process: str = "self") -> float | None:
+    """The quota of the group that `process` is in, in percent of one core; None where it has none."""
+    try:
+        group = _group(process)
+        if (group / "cpu.max").exists():
+            quota, period = (group / "cpu.max").read_text().split()
+        else:
+            quota = (group / "cpu.cfs_quota_us").read_text()
+            period = (group / "cpu.cfs_period_us").read_text()
+        share = 100.0 * int(quota) / int(period)
+    except (OSError, ValueError):
+        return None
+    return share if share > 0 else None
+
+
 def _group(process: str) -> Path:
     """The directory of the process's group for the `cpu` controller. Raises `OSError` without one."""
     for line in (PROC / process / "cgroup").read_text().splitlines():

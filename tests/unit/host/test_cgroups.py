@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from host import cgroups
-from host.cgroups import QuotaPeriods, quota_periods
+from host.cgroups import QuotaPeriods, quota_percent, quota_periods
 
 
 @pytest.fixture
@@ -54,3 +54,25 @@ def test_without_a_quota_that_can_be_read_there_is_none(
     if statistics is not None:
         write(system / "v1/a/cpu.stat", statistics)
     assert quota_periods() is None
+
+
+def test_the_quota_in_percent_of_a_core(system: Path) -> None:
+    write(system / "proc/self/cgroup", "1:cpu,cpuacct:/resurge-1/node-1\n")
+    write(system / "v1/resurge-1/node-1/cpu.cfs_quota_us", "4000\n")
+    write(system / "v1/resurge-1/node-1/cpu.cfs_period_us", "20000\n")
+    assert quota_percent() == 20.0
+
+
+def test_the_quota_in_version_2(system: Path) -> None:
+    write(system / "proc/self/cgroup", "0::/resurge-1/node-1\n")
+    write(system / "v2/cgroup.controllers", "cpu\n")
+    write(system / "v2/resurge-1/node-1/cpu.max", "30000 20000\n")
+    assert quota_percent() == 150.0
+
+
+@pytest.mark.parametrize("quota", ["max 100000", "-1 100000", "nothing"])
+def test_a_group_without_a_quota(system: Path, quota: str) -> None:
+    write(system / "proc/self/cgroup", "0::/resurge-1/node-1\n")
+    write(system / "v2/cgroup.controllers", "cpu\n")
+    write(system / "v2/resurge-1/node-1/cpu.max", f"{quota}\n")
+    assert quota_percent() is None

@@ -1,0 +1,1 @@
+"""Apache Flink on the same input, queries, quotas and failures as Resurge, for comparison."""
