@@ -134,6 +134,8 @@ class TopologyCase:
     moves: dict[str, str] = field(default_factory=dict)
     # When the driver applied its last plan, in Unix seconds.
     applied_at: float | None = None
+    # What the driver has just reported absent; empty where it has not reported in this step.
+    absent: frozenset[str] = frozenset()
     # An operator asked for a plan although nothing is down.
     forced: bool = False
     # The checkpoint the operator asked for, until a plan is known to be applied.

@@ -312,6 +312,7 @@ class IncidentMachine:
                 else wording.applied(event.generation, case.checkpoint, event.head)
             )
             instructions += self._transition(case, Phase.REPLAYING, why)
+        case.absent = event.absent
         instructions += self._catch_up(case, event)
         everything = not (event.absent or event.behind or case.failed or case.moves)
         if case.phase is Phase.REPLAYING and everything and event.state in CAUGHT_UP_STATES:
@@ -713,6 +714,8 @@ class IncidentMachine:
         deployment = self.deployments.get(case.name)
         if case.phase is not Phase.REPLAYING or case.awaits_wave or works or deployment is None:
             return []
+        if case.absent & case.restore:
+            return []  # an executor is still being started: moves would not help
         waited = self.now - (self.now if case.applied_at is None else case.applied_at)
         # Where an operator has to confirm every plan, the operator asks for moves, too.
         by_itself = (deployment.policy.approval, deployment.policy.rebalancing) == ("automatic", "automatic")

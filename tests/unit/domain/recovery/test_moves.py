@@ -144,6 +144,15 @@ def test_a_wave_that_has_caught_up_is_left_alone() -> None:
     assert not only(late(subject, 20.0 + 2 * CATCH_UP_LIMIT), CreatePlan)
 
 
+def test_a_wave_whose_executor_is_still_being_started_is_not_slow() -> None:
+    """Its node has joined, and Spark is not there yet: moving what runs would not help."""
+    subject, wave = slow(machine()), ("Source[2]", "A[2]", "B[2]", "Unused[2]")
+    report(subject, "degraded", absent=wave)
+    assert not only(subject.handle_stimulus(Looked(at=20.0 + IDLE_LIMIT)), CreatePlan)
+    report(subject, "replaying", behind=wave)
+    assert plan_of(subject.handle_stimulus(Looked(at=20.0 + IDLE_LIMIT))).kind == "move"
+
+
 def test_an_operator_who_confirms_plans_asks_for_moves_too() -> None:
     subject = machine(approval="approve")
     subject.nodes["node-8"] = NodeView(name="node-8", alive=True, usable=True)
