@@ -12,7 +12,7 @@ Beyond 0.2 they would no longer count as available."""
 LEAST = 1.25
 """Epochs of replay for each epoch of the present, at least: replay must be faster, or it never arrives. With
 2, on nodes with little CPU, jobs grew to fifty seconds: more epochs fell due during a job than before."""
-KEPT = 90.0
+KEPT = 30.0
 """Seconds after a plan was applied in which queries that give output come first: replay takes `SHARE` of
 their latency on average and no more. After that it is hurried, or on busy nodes it would never arrive."""
 SAVED = 4
