@@ -17,7 +17,7 @@ from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from tests.simulation.exact_disk import Disk
 from tests.simulation.exact_run import DriverKilledError, ExactRun
 from tests.simulation.exact_world import ExactWorld
-from tests.simulation.incident_schedules import check, check_ended, run_schedule, world_of
+from tests.simulation.incident_schedules import WITH_PARKING, check, check_ended, run_schedule, world_of
 
 
 def topology(deterministic: bool = True, catch_up_epochs: int = 8) -> Topology:
@@ -290,6 +290,13 @@ def test_what_was_undone_is_not_gone_back_to_by_a_new_driver(seed: int) -> None:
 )
 def test_schedules_that_once_failed(seed: int) -> None:
     run_schedule(seed, kind=ExactWorld)
+
+
+@pytest.mark.parametrize("seed", [8, 30, 31, 32])
+def test_parked_queries_return_exactly(seed: int) -> None:
+    """8 and 30: all queries were parked, and the driver waited for the nodes of a plan without partitions."""
+    world = run_schedule(seed, kind=ExactWorld, actions=WITH_PARKING)
+    assert world.counts["changes of what is parked"]
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from domain.recovery.incident import Phase
 from tests.simulation.incident_schedules import (
     ACTIONS,
+    WITH_PARKING,
     check,
     check_ended,
     run_interrupted,
@@ -33,6 +34,14 @@ def test_every_incident_ends_and_everything_runs_again(seed: int, schedule: list
     world.settle()
     check(world)
     check_ended(world)
+
+
+def test_queries_are_parked_and_return() -> None:
+    """156: all that was asked for was down already, so the incident ended with queries still parked."""
+    counts: Counter[str] = Counter()
+    for seed in (156, *range(20)):
+        counts.update(run_schedule(seed, actions=WITH_PARKING).counts)
+    assert counts["changes of what is parked"] > 20, counts
 
 
 @pytest.mark.parametrize("seed", [164, 1834, 5, 814])

@@ -19,6 +19,7 @@ from domain.recovery.instructions import AskForNode, CreatePlan, Instruction, Ma
 from domain.recovery.machine import IncidentMachine
 from tests.unit.domain.recovery.chains import machine, plan_of, report
 from tests.unit.domain.recovery.test_machine import lose, only, state, story
+from tests.unit.domain.recovery.test_machine import machine as three_levels
 
 
 def park(subject: IncidentMachine, *queries: str, actor: str = "kim", at: float = 1.0) -> list[Instruction]:
@@ -120,6 +121,14 @@ def test_an_abort_leaves_them_down_and_not_parked() -> None:
     said = subject.handle_stimulus(AbortAsked(at=30.0, actor="kim", reason="enough"))
     assert only(said, MarkParked) == [MarkParked(topology="t0", queries=frozenset())]
     assert not subject.memory.parked
+
+
+def test_a_plan_that_would_run_nothing_is_not_made() -> None:
+    """Its driver could not tell it from one whose nodes are missing."""
+    subject = three_levels(costs=5.0)
+    said = park(subject, *subject.deployments["t0"].topology.queries)
+    assert not only(said, CreatePlan)
+    assert plan_of(park(subject, "Top[0]", at=2.0)).assignment
 
 
 def test_the_same_order_again_does_nothing() -> None:
