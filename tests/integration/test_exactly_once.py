@@ -276,6 +276,38 @@ def test_a_node_is_drained_and_comes_back(stack: Stack) -> None:
     exact(stack)
 
 
+def test_queries_are_parked_and_return(stack: Stack) -> None:
+    """The others go on. What the parked ones have missed is computed when they return."""
+    before, parked = incidents(stack), ["O4[0]", "O5[0]"]
+    stack.rest.post("topologies/hashtags/park/", {"queries": parked, "reason": "room for the others"})
+    stack.wait_for(lambda: states(stack, parked) == {"parked"}, "the queries to be parked", timeout=60)
+    assert not set(parked) & stack.plan()["assignment"].keys()
+    others = sorted(queries(stack).keys() - set(parked))
+    start = {name: row["epoch"] for name, row in queries(stack).items()}
+    stack.wait_for(
+        lambda: all(queries(stack)[name]["epoch"] >= start[name] + 5 for name in others), "five more epochs"
+    )
+    assert states(stack, parked) == {"parked"}
+    stack.wait_for(lambda: states(stack, others) == {"available"}, "the others to be available", timeout=60)
+    stack.rest.post("topologies/hashtags/unpark/", {"reason": "there is room"})
+    stack.wait_for(lambda: states(stack, parked) == {"available"}, "their return", timeout=120)
+    healthy(stack)
+    assert incidents(stack) == before + 1
+    number = stack.incidents()[-1]["number"]
+    restored = {plan["wave"]: plan["restore"] for plan in stack.rest.listing(f"incidents/{number}/plans/")}
+    assert restored == {1: [], 2: parked}
+    exact(stack)
+
+
+def queries(stack: Stack) -> dict[str, Any]:
+    return {row["partition"]: row for row in stack.rest.listing("topologies/hashtags/queries/")}
+
+
+def states(stack: Stack, names: list[str]) -> set[str]:
+    found = queries(stack)
+    return {found[name]["status"] for name in names}
+
+
 def moves_of(stack: Stack, before: int) -> dict[str, Any]:
     """Wait until an incident after so many has moved partitions; returns what its plan tells of them. The
     driver's log says of how many the state was handed over."""
