@@ -286,7 +286,7 @@ class _Part:
         self.placed = {p: placement.placed[full_name(case.name, p)] for p in chosen}
         stays = {p for p in idle if self.placed.get(p) == self.deployment.assignment[p]}
         self.restore = tuple(p for p in chosen if p not in stays)
-        held = situation.held(case.name)
+        self.held = held = situation.held(case.name)
         self.stop = held & self.deployment.assignment.keys()
         """What runs and belongs to parked queries only."""
         self.parked = tuple(sorted(idle.difference(chosen) | self.stop, key=natural_key))
@@ -374,6 +374,10 @@ class _Part:
 
     def _reason(self, placed: Mapping[str, str], left: Sequence[str]) -> str:
         proposal, name = self.proposal, self.case.name
+        if self.stop and not placed:
+            stops = "stops" if len(self.stop) == 1 else "stop"
+            what = f"{wording.listed(self.stop)} {stops}"
+            return f"{what}: only parked queries of {name} need that. All else goes on."
         back = (
             f"queries {wording.listed(self.queries)} of {name} return"
             if self.queries
@@ -391,9 +395,10 @@ class _Part:
         if idle:
             stop = "stops" if len(idle) == 1 else "stop"
             text += f" To make room, {wording.listed(idle)} {stop}: all queries that need them are down."
-        if left:
+        down = set(left) - self.held
+        if down:
             text += (
-                f" {wording.counted(len(left), 'partition')} of {name} stay down until further nodes come."
+                f" {wording.counted(len(down), 'partition')} of {name} stay down until further nodes come."
             )
         start = checkpoint_words(self.case, self.situation)
         if self.rollback:
