@@ -7,9 +7,9 @@ If it is to have caught up T seconds later, its node must have room for
     cost * (1 + rho * B / T)
 
 within its whole capacity until then. With rho = 0.5, T = 20 s and B = 24 s (a checkpoint every 10 s, and the
-time until the plan is applied) that is 1.6 times the cost: the default of `RESURGE_REPLAY_RESERVE`. It is the
-same for every backlog, because a plan that waits for a confirmation must not change with every second. When a
-wave has caught up, its reserve is free for the next one.
+time until the plan is applied) that is 1.6 times the cost. It is the same for every backlog, because a plan
+that waits for a confirmation must not change with every second. When a wave has caught up, its reserve is
+free for the next one. By default there is none (docs/decisions/0023).
 """
 
 from __future__ import annotations
