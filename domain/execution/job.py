@@ -80,6 +80,9 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 0
 
 
+handovers = msgspec.json.Decoder(Handover)
+
+
 class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a partition in this job. `error` says why it did not reach the last epoch; `missing`:
     because its node does not have the state it should start from."""

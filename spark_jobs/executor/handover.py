@@ -14,16 +14,20 @@ from pathlib import Path
 
 import msgspec
 
-from domain.execution.job import Handover, Layout, PartitionReport, TaskReport, decode_layout
+from domain.execution.job import (
+    Handover,
+    Layout,
+    PartitionReport,
+    TaskReport,
+    decode_layout,
+    handovers,
+)
 from spark_jobs.executor.level_context import Message
 from spark_jobs.executor.storage import NodeStorage, PartitionStorage
 from spark_jobs.executor.task import report_message
-from spark_jobs.state.store import StateMissingError, StateVersion
+from spark_jobs.state.store import StateMissingError, StateVersion, state_versions
 
 SEND, RECEIVE = 0, 1
-
-_handovers = msgspec.json.Decoder(Handover)
-_versions = msgspec.msgpack.Decoder(StateVersion)
 
 
 def receive_state(
@@ -55,7 +59,7 @@ class HandoverTask:
         if actual != layout.nodes[slot]:
             yield report_message(TaskReport(slot=slot, level=self.stage, node=actual, misplaced=True))
             return
-        work = _Work(layout, _handovers.decode(self.handover), slot)
+        work = _Work(layout, handovers.decode(self.handover), slot)
         yield from work.send() if self.stage == SEND else work.receive(arrived)
 
 
@@ -86,7 +90,7 @@ class _Work:
     def receive(self, arrived: list[Message]) -> Iterator[tuple[int, Message]]:
         versions: dict[str, dict[int, StateVersion]] = {}
         for _, _, _, partition, epoch, content in arrived:
-            versions.setdefault(partition, {})[epoch] = _versions.decode(content)
+            versions.setdefault(partition, {})[epoch] = state_versions.decode(content)
         reports: dict[str, PartitionReport] = {}
         for partition in self.handover.sources:
             if self.layout.slots.get(partition) != self.slot:

@@ -49,6 +49,7 @@ class StateMissingError(LookupError):
 
 
 manifests = msgspec.json.Decoder(Manifest)
+state_versions = msgspec.msgpack.Decoder(StateVersion)
 """Made here, before there are threads (docs/decisions/0013)."""
 
 SEQUENTIAL = pa.ipc.IpcReadOptions(use_threads=False)
