@@ -55,7 +55,7 @@ def parkable(topology: Topology, queries: Collection[str]) -> None:
         raise Conflict(
             f"topology {topology.name!r} would have no query left that runs: pause or undeploy it instead"
         )
-    if not graph.exclusive_partitions(parked.union(queries)):
+    if graph.exclusive_partitions(parked.union(queries)) == graph.exclusive_partitions(parked):
         raise Conflict(f"topology {topology.name!r}: other queries need all that runs for {_listed(queries)}")
 
 

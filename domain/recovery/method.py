@@ -50,8 +50,9 @@ class Situation:
 
     @property
     def busy(self) -> bool:
-        """Whether something is being replayed, so that there will be more room soon."""
-        return any(self.replaying.values())
+        """Whether a replay takes room that will be free soon; without a reserve it takes none."""
+        reserved = self.replay_reserve * self.max_utilisation > 1.0
+        return reserved and any(self.replaying.values())
 
     def failed(self, topology: str) -> set[str]:
         case = self.cases.get(topology)
