@@ -92,10 +92,9 @@ class BenchmarkStack(Stack):
         path = self.home / "benchmark-pipeline.json"
         path.write_text(json.dumps(spec), encoding="utf-8")
         self.manage("deploy", str(path), "--input", str(input or self.sample()))
-        # What is measured says itself when something moves.
-        self.rest.patch(
-            f"topologies/{spec['name']}/policy/", {"rebalancing": "manual", "reason": "benchmark"}
-        )
+        # What is measured says itself when something moves or stops.
+        policy = {"rebalancing": "manual", "overload": "manual", "reason": "benchmark"}
+        self.rest.patch(f"topologies/{spec['name']}/policy/", policy)
 
     def sample(self) -> Path:
         """The project's own sample tweets, made once."""

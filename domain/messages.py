@@ -236,7 +236,8 @@ class NodeWork(msgspec.Struct, frozen=True, kw_only=True):
 
 class EpochReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="epoch"):
     """Telemetry after each Spark job: it ran epochs `first..last` (both included). `work`: by node.
-    `epoch_interval`: seconds; 0 from versions that did not say."""
+    `epoch_interval`: seconds; 0 from versions that did not say. `replayed`: epochs that it ran besides for
+    partitions behind."""
 
     topology: str
     generation: int
@@ -255,6 +256,7 @@ class EpochReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     partitions: dict[str, PartitionMetrics]
     work: dict[str, NodeWork] = {}
     epoch_interval: float = 0.0
+    replayed: int = 0
 
     @property
     def caught_up(self) -> bool:

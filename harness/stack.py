@@ -139,7 +139,8 @@ class Stack:
             *(["--name", name] if name else []),
         )
         deployed = name or Path(pipeline).stem
-        policy = {"rebalancing": "manual", "reason": "measurements and tests say when something moves"}
+        reason = "measurements and tests say when something moves or stops"
+        policy = {"rebalancing": "manual", "overload": "manual", "reason": reason}
         self.rest.patch(f"topologies/{deployed}/policy/", policy)
 
     def _with_interval(self, pipeline: str, seconds: float) -> Path:

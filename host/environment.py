@@ -117,6 +117,7 @@ class Environment:
     correlation_threshold: int
     max_utilisation: float
     replay_reserve: float
+    overload_after: float
     theta: float
     checkpoint_interval: float
     checkpoints: str
@@ -241,6 +242,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         correlation_threshold=reader.integer("RESURGE_CORRELATION_THRESHOLD", 2, 1, 100_000),
         max_utilisation=reader.number("RESURGE_MAX_UTILISATION", 0.8, 0.01, 1.0),
         replay_reserve=reader.number("RESURGE_REPLAY_RESERVE", 1.0, 1.0, 10.0),
+        overload_after=reader.number("RESURGE_OVERLOAD_AFTER", 5.0, 0.0, 86_400.0),
         theta=reader.number("RESURGE_THETA", 1.2, 1.0),
         checkpoint_interval=reader.number("RESURGE_CHECKPOINT_INTERVAL", 10.0, 0.1),
         checkpoints=reader.text("RESURGE_CHECKPOINTS", f"file://{home}/checkpoints"),

@@ -26,6 +26,7 @@ from controlplane.topologies.choices import QueryStatus
 from controlplane.topologies.models import Query
 from controlplane.topologies.telemetry import driver_status_apply, problem_record, topology_metrics_apply
 from domain.availability import AvailabilityTracker, Policy, QueryHealth
+from domain.capacity import Pace, Saturation
 from domain.messages import (
     TELEMETRY_FIELD,
     TELEMETRY_STREAM,
@@ -121,6 +122,7 @@ class Ingestion(threading.Thread):
         super().__init__(name="telemetry-ingestion", daemon=True)
         self._finished = threading.Event()
         self._availabilities = Availabilities()
+        self._saturations: dict[str, Saturation] = {}
         self._redis: Redis = Redis.from_url(
             settings.RESURGE.redis_url,
             socket_timeout=5,
@@ -195,7 +197,7 @@ class Ingestion(threading.Thread):
             case EpochReport():
                 node_cpu.report(message)
                 verdicts, changed = self._availabilities.observe(message)
-                topology_metrics_apply(report=message, health=verdicts)
+                topology_metrics_apply(report=message, health=verdicts, pace=self._pace(message))
                 return changed
             case DriverStatus():
                 driver_status_apply(status=message)
@@ -209,6 +211,19 @@ class Ingestion(threading.Thread):
             case ProblemReport():
                 problem_record(report=message)
                 return False
+
+    def _pace(self, report: EpochReport) -> Pace:
+        saturation = self._saturations.setdefault(report.topology, Saturation())
+        return saturation.observe(
+            generation=report.generation,
+            started=report.started_at,
+            ended=report.ended_at,
+            # Without a job there is no work, and its epochs are those of an earlier one.
+            epochs=report.last - report.first + 1 if report.work else 0,
+            waiting=report.head - report.last,
+            interval=report.epoch_interval,
+            replayed=report.replayed > 0,
+        )
 
 
 def _entries(answer: object) -> list[tuple[bytes, dict[bytes, bytes]]]:

@@ -19,6 +19,7 @@ from controlplane.events.choices import OPERATION_OPEN
 from controlplane.events.models import Operation
 from controlplane.events.services import events_trim
 from controlplane.incidents.balancing import rebalance_by_policy
+from controlplane.incidents.overload import parking_by_policy
 from controlplane.incidents.selectors import incidents_open, incidents_with_queries_down
 from controlplane.incidents.services import incident_queries_note
 from controlplane.nodes.retention import node_samples_trim
@@ -75,6 +76,7 @@ def sweep() -> None:
         incident_step(number)
     for number in list(incidents_with_queries_down().values_list("number", flat=True)):
         _attempt(lambda number=number: incident_queries_note(number=number), task="queries_note", of=number)  # type: ignore[misc]
+    _attempt(parking_by_policy, task="parking", of="all")
     overlooked = Operation.objects.filter(
         state__in=OPERATION_OPEN, created_at__lt=timezone.now() - OVERLOOKED
     )

@@ -29,6 +29,7 @@ PLANNERS = (
 ROLLBACKS = ("ancestors", "global")
 APPROVALS = ("automatic", "approve")
 REBALANCING = ("automatic", "manual")
+OVERLOAD = ("automatic", "manual")
 REPLICATION_PLANNERS = ("structure_aware", "dynamic_programming", "greedy")
 
 QUERIES = (
@@ -47,6 +48,7 @@ POLICY = (
     Column("rollback", field("rollback")),
     Column("approval", field("approval")),
     Column("rebalancing", field("rebalancing")),
+    Column("overload", field("overload")),
     Column("correlation threshold", lambda row: _or_installation(row["correlation_threshold"], "nodes")),
     Column("correlation window", lambda row: _or_installation(row["correlation_window"], "s")),
     Column("replication planner", field("replication_planner")),
@@ -158,6 +160,7 @@ def show_(session: Session, topology: str) -> None:
 @click.option("--rollback", type=click.Choice(ROLLBACKS), help="which partitions replay")
 @click.option("--approval", type=click.Choice(APPROVALS), help="whether an operator must confirm each plan")
 @click.option("--rebalancing", type=click.Choice(REBALANCING), help="when what runs moves to nodes with room")
+@click.option("--overload", type=click.Choice(OVERLOAD), help="whether the least valuable queries are parked")
 @click.option(
     "--correlation-threshold", type=NumberOrDefault(), metavar="NODES|default", help="nodes lost together"
 )

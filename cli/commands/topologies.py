@@ -62,7 +62,10 @@ CHOSEN = (
 
 
 def _policy(policy: Row) -> list[str]:
-    return [f"{name} {policy[name]}" for name in ("method", "planner", "rollback", "approval", "rebalancing")]
+    return [
+        f"{name} {policy[name]}"
+        for name in ("method", "planner", "rollback", "approval", "rebalancing", "overload")
+    ]
 
 
 name_argument = click.argument("name", shell_complete=completion.TOPOLOGIES)

@@ -69,6 +69,11 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "the whole capacity of its node. 1 keeps no room for replays.",
         ),
         Setting(
+            "RESURGE_OVERLOAD_AFTER", "overload_after",
+            "Seconds for which more has to come in than is worked off before the least valuable queries are "
+            "parked, where a topology's policy wants that. 0 switches it off.",
+        ),
+        Setting(
             "RESURGE_THETA", "theta",
             "A query is available while its mean latency, relative to before the failure, is below this.",
         ),

@@ -37,7 +37,7 @@ class TopologyAdmin(ReasonedActionsMixin, ServiceAdmin):
     shown_fields = (
         "name", "checkpoints_every", "version", "status", "desired", "error", "generation",
         "applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch", "input_rate",
-        "deployed_at", "created_at", "updated_at",
+        "load", "lag", "overloaded_since", "deployed_at", "created_at", "updated_at",
     )  # fmt: skip
     list_display = (
         "name",

@@ -31,6 +31,12 @@ class ControlPlaneCollector(Collector):
         rate = GaugeMetricFamily(
             "resurge_input_tuples_per_second", "Tuples read per second", labels=["topology"]
         )
+        load = GaugeMetricFamily(
+            "resurge_load", "Seconds of work for each second of input", labels=["topology"]
+        )
+        lag = GaugeMetricFamily(
+            "resurge_lag_seconds", "Seconds of input that wait to be worked off", labels=["topology"]
+        )
         epoch = GaugeMetricFamily("resurge_committed_epoch", "Newest committed epoch", labels=["topology"])
         checkpoint = GaugeMetricFamily(
             "resurge_checkpoint_epoch", "Newest complete global checkpoint", labels=["topology"]
@@ -43,6 +49,9 @@ class ControlPlaneCollector(Collector):
             available.add_metric(labels, topology.up)
             total.add_metric(labels, topology.total)
             rate.add_metric(labels, topology.input_rate)
+            lag.add_metric(labels, topology.lag)
+            if topology.load is not None:
+                load.add_metric(labels, topology.load)
             epoch.add_metric(labels, topology.committed_epoch)
             checkpoint.add_metric(labels, topology.checkpoint_epoch)
         nodes = GaugeMetricFamily("resurge_nodes", "Nodes by state", labels=["state"])
@@ -54,7 +63,7 @@ class ControlPlaneCollector(Collector):
         waiting.add_metric([], Delivery.objects.filter(state=DeliveryState.PENDING).count())
         failing = GaugeMetricFamily("resurge_webhooks_failing", "Webhooks that have failed since they worked")
         failing.add_metric([], Webhook.objects.exclude(failing_since=None).count())
-        return [available, total, rate, epoch, checkpoint, nodes, incidents, waiting, failing]
+        return [available, total, rate, load, lag, epoch, checkpoint, nodes, incidents, waiting, failing]
 
 
 def metrics_register() -> None:

@@ -23,6 +23,7 @@ class IncidentTrigger(Choices):
     DETECTED = "detected", "Detected"
     MANUAL = "manual", "Manual"
     BALANCE = "balance", "Uneven nodes"
+    OVERLOAD = "overload", "Overload"
 
 
 class EntryKind(Choices):

@@ -57,7 +57,8 @@ def topology_deploy(
         topology.desired = Desired.RUNNING
         topology.error = ""
         topology.head_epoch = topology.committed_epoch = topology.checkpoint_epoch = 0
-        topology.input_rate = 0.0
+        topology.input_rate = topology.lag = 0.0
+        topology.load = topology.overloaded_since = None
         topology.deployed_at = now
         topology.save()
         removed = _previous_run_clear(topology)

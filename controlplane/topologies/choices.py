@@ -74,6 +74,11 @@ class RebalancingPolicy(Choices):
     MANUAL = "manual", "When an operator asks"
 
 
+class OverloadPolicy(Choices):
+    AUTOMATIC = "automatic", "The least valuable queries are parked"
+    MANUAL = "manual", "When an operator asks"
+
+
 PLANNER_CHOICES = [(name, name.replace("_", " ").capitalize()) for name in sorted(PLANNERS)]
 """Who chooses what returns first."""
 

@@ -11,6 +11,7 @@ from controlplane.topologies.choices import (
     ApprovalPolicy,
     Desired,
     MethodPolicy,
+    OverloadPolicy,
     PartitionState,
     QueryStatus,
     RebalancingPolicy,
@@ -68,6 +69,12 @@ class Topology(models.Model):
         default=RebalancingPolicy.AUTOMATIC,
         help_text="when partitions that run move to nodes with more room",
     )
+    overload = models.CharField(
+        max_length=16,
+        choices=OverloadPolicy.choices,
+        default=OverloadPolicy.AUTOMATIC,
+        help_text="what happens while more comes in than is worked off",
+    )
     correlation_threshold = models.PositiveIntegerField(
         null=True,
         blank=True,
@@ -99,6 +106,13 @@ class Topology(models.Model):
     committed_epoch = models.PositiveBigIntegerField(default=0)
     checkpoint_epoch = models.PositiveBigIntegerField(default=0)
     input_rate = models.FloatField(default=0.0, help_text="tuples per second")
+    load = models.FloatField(
+        null=True, blank=True, help_text="seconds of work for each second of input; empty: not known yet"
+    )
+    lag = models.FloatField(default=0.0, help_text="seconds of input that wait")
+    overloaded_since = models.DateTimeField(
+        null=True, blank=True, help_text="since when more has come in than was worked off"
+    )
     cpu_model = models.JSONField(
         default=dict, blank=True, help_text="what its work costs nodes, as `domain.capacity` learned it"
     )

@@ -13,6 +13,7 @@ from controlplane.topologies.choices import (
     REPLICATION_PLANNER_CHOICES,
     ApprovalPolicy,
     MethodPolicy,
+    OverloadPolicy,
     RebalancingPolicy,
     RollbackPolicy,
 )
@@ -27,6 +28,7 @@ _CHOICES: dict[str, list[str]] = {
     "rollback": list(RollbackPolicy.values),
     "approval": list(ApprovalPolicy.values),
     "rebalancing": list(RebalancingPolicy.values),
+    "overload": list(OverloadPolicy.values),
     "replication_planner": [name for name, _ in REPLICATION_PLANNER_CHOICES],
 }
 HIGHEST_THRESHOLD = 100_000

@@ -20,6 +20,7 @@ POLICY_FIELDS = (
     "rollback",
     "approval",
     "rebalancing",
+    "overload",
     "correlation_threshold",
     "correlation_window",
     "replication_planner",
@@ -36,13 +37,14 @@ TOPOLOGY_METRICS = (
     "head_epoch",
     "committed_epoch",
     "checkpoint_epoch",
-    "input_rate",
+    *("input_rate", "load", "lag", "overloaded_since"),
 )
 
 
 TOPOLOGY_FIELDS = (
     *("name", "version", "status", "desired", "error", "method", "policy", "generation"),
     *("applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch", "input_rate"),
+    *("load", "lag", "overloaded_since"),
     *("deployed_at", "created_at"),
 )
 """What is shown of a topology, apart from what it permits: by the snapshot, by events and by REST. What is
@@ -55,6 +57,8 @@ def topology_change(topology: Topology, *, only: Iterable[str] | None = None, gr
         TOPOLOGY_FIELDS,
         policy={field: getattr(topology, field) for field in POLICY_FIELDS},
         input_rate=rounded(topology.input_rate, 1),
+        load=rounded(topology.load),
+        lag=rounded(topology.lag, 1),
         refusals=topology_refusals(topology),
     )
     if graph:

@@ -37,6 +37,7 @@ from controlplane.topologies.representation import (
 )
 from controlplane.topologies.rows import Rows
 from controlplane.topologies.states import partition_states, query_health, topology_status
+from domain.capacity import PACE_UNKNOWN, Pace
 from domain.messages import DriverState, DriverStatus, EpochReport, ProblemReport
 
 log = structlog.get_logger(__name__)
@@ -61,7 +62,9 @@ class QueryHealth(Protocol):
 
 
 @transaction.atomic
-def topology_metrics_apply(*, report: EpochReport, health: Mapping[str, QueryHealth]) -> None:
+def topology_metrics_apply(
+    *, report: EpochReport, health: Mapping[str, QueryHealth], pace: Pace = PACE_UNKNOWN
+) -> None:
     """Store an epoch report; publish it unless the topology had a metrics event within the last second."""
     topology = _topology(report.topology, report.generation)
     if topology is None:
@@ -90,6 +93,9 @@ def topology_metrics_apply(*, report: EpochReport, health: Mapping[str, QueryHea
     topology.head_epoch = report.head
     topology.committed_epoch = report.committed
     topology.input_rate = report.input_rate
+    topology.load, topology.lag = pace.load, pace.lag
+    since = pace.overloaded_since
+    topology.overloaded_since = None if since is None else datetime.fromtimestamp(since, tz=UTC)
     _states_apply(topology, rows, report.state, report.absent, health)
     rows.save()
     now, last = timezone.now(), topology.metrics_at
@@ -100,7 +106,7 @@ def topology_metrics_apply(*, report: EpochReport, health: Mapping[str, QueryHea
     topology.save(
         update_fields=[
             "status", "error", "applied_generation", "head_epoch", "committed_epoch", "input_rate",
-            "metrics_at", "updated_at",
+            "load", "lag", "overloaded_since", "metrics_at", "updated_at",
         ]
     )  # fmt: skip
     if not due and before == (topology.status, rows.standing()):

@@ -24,6 +24,7 @@ from domain.planning.leveling import level_out
 from domain.planning.look_ahead import LookAhead
 from domain.planning.operator_centric import OperatorCentric
 from domain.planning.optimal import Optimal
+from domain.planning.parking import queries_to_park, queries_to_return
 from domain.planning.placement import (
     MAX_UTILISATION,
     NodeSpace,
@@ -79,6 +80,8 @@ __all__ = [
     "place",
     "planner_named",
     "problem_from_sets",
+    "queries_to_park",
+    "queries_to_return",
     "recovery_problem",
     "replacement_placement",
 ]

@@ -65,6 +65,10 @@ class EpochTime:
         if movable:
             self.movable[node].append(unit)
 
+    def take(self, unit: Unit, node: int) -> None:
+        """Away with a unit that was put there and may not move."""
+        self._add(unit, node, -1.0)
+
     def fits(self, unit: Unit) -> NDArray[np.bool_]:
         """Nodes with room for a unit that is nowhere yet."""
         fits: NDArray[np.bool_] = self.total + unit.cost / self.capacity <= self.limit + 1e-9

@@ -268,7 +268,14 @@ class IncidentMachine:
             return self._tell("stimulus", wording.nothing_to_park(event.topology, event.queries))
         stopped, back = event.queries - before, before - event.queries
         text = wording.park_asked(event.topology, event.actor, event.reason, stopped, back)
-        fact = facts.Parked(event.topology, tuple(sorted(event.queries, key=natural_key)))
+        by_policy = self.memory.parked_by_policy.get(event.topology, frozenset()) & event.queries
+        if not event.actor:
+            by_policy |= stopped
+        fact = facts.Parked(
+            event.topology,
+            tuple(sorted(event.queries, key=natural_key)),
+            tuple(sorted(by_policy, key=natural_key)),
+        )
         instructions = self._tell("stimulus", text, fact)
         instructions.append(MarkParked(topology=event.topology, queries=event.queries))
         stop = held & deployment.assignment.keys() - failed

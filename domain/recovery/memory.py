@@ -37,6 +37,12 @@ class Memory:
     """Topology -> generation -> partitions that failed under it."""
     parked: dict[str, frozenset[str]] = field(default_factory=dict)
     """Topology -> queries that are parked."""
+    parked_by_policy: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Topology -> those of them that no operator asked for."""
+    overloads: Counter[str] = field(default_factory=Counter)
+    """Topology -> how often the policy parked queries of it."""
+    parked_most: dict[str, int] = field(default_factory=dict)
+    """Topology -> how many were parked by policy when it did so last."""
     moves: dict[str, facts.Rebalancing] = field(default_factory=dict)
     """Topology -> what is to move, until something of it fails."""
     unrestored: dict[str, dict[int, set[str]]] = field(default_factory=dict)
@@ -101,6 +107,11 @@ class Memory:
                 self._look_again_at(topology)
             case facts.Parked(topology=topology, queries=queries):
                 self.parked[topology] = frozenset(queries)
+                before = self.parked_by_policy.get(topology, frozenset())
+                self.parked_by_policy[topology] = frozenset(fact.by_policy)
+                if self.parked_by_policy[topology] - before:
+                    self.overloads[topology] += 1
+                    self.parked_most[topology] = len(self.parked_by_policy[topology])
                 self._look_again_at(topology)
             case facts.Unrestored():
                 self._remember_unrestored(fact)
@@ -119,6 +130,7 @@ class Memory:
                 self.origin.pop(topology, None)
                 self.moves.pop(topology, None)
                 self.parked.pop(topology, None)
+                self.parked_by_policy.pop(topology, None)
             case facts.Deferred(topology=topology, reason=reason):
                 self.waiting[topology] = reason
             case facts.MethodChosen(topology=topology, method=method):

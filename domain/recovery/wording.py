@@ -121,7 +121,7 @@ def park_asked(topology: str, actor: str, reason: str, parked: Collection[str], 
     """actor: empty where the policy asks. parked: queries that stop; back: those that are to return."""
     what = [f"{listed(parked)} stop" if len(parked) > 1 else f"{listed(parked)} stops"] if parked else []
     what += [f"{listed(back)} {'return' if len(back) > 1 else 'returns'} when there is room"] if back else []
-    start = f"{actor} changed which queries of {topology} are parked" if actor else f"{topology}"
+    start = f"{actor} changed which queries of {topology} are parked" if actor else topology
     return f"{start}: {reason}. {'; '.join(what)}."
 
 

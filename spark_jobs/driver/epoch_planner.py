@@ -17,6 +17,7 @@ from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.fresh_start import MICROS, deployed_origin
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.registry import reader_create
+from spark_jobs.sources.surges import delivered
 
 
 class EpochPlanner:
@@ -34,6 +35,7 @@ class EpochPlanner:
         self.clock = clock
         self.options: dict[str, dict[str, Any]] = {}
         self._readers: dict[str, Any] = {}
+        self._surges = {source.name: source.params.get("surges") or [] for source in topology.sources}
         chosen = deployed_origin(topology)
         # Event time of tuple 0: of an earlier start, of the deployment, or now.
         self.origin_us: int = next(
@@ -126,7 +128,7 @@ class EpochPlanner:
         for source in self.topology.sources:
             reader = self._readers[source.name]
             start = before.slices[source.name][1] if before else reader.initialOffset()
-            end = self._end(reader, start, epoch, self.options[source.name]["rate"])
+            end = self._end(source.name, start, epoch)
             slices[source.name] = (start, end)
             ended = bool(getattr(reader, "finished", _never)(end))
             final = final and ended
@@ -145,7 +147,8 @@ class EpochPlanner:
             final=final,
         )
 
-    def _end(self, reader: Any, start: dict[str, Any], epoch: int, rate: float) -> dict[str, Any]:
+    def _end(self, name: str, start: dict[str, Any], epoch: int) -> dict[str, Any]:
+        reader, rate = self._readers[name], self.options[name]["rate"]
         if not hasattr(reader, "advance"):
             takes_start = len(inspect.signature(reader.latestOffset).parameters) > 0
             latest = reader.latestOffset(start, ReadAllAvailable()) if takes_start else reader.latestOffset()
@@ -154,8 +157,9 @@ class EpochPlanner:
         if not self.realtime:
             return dict(reader.advance(start, limit))
         interval = self.topology.spec.epoch_interval
-        due = int(rate * interval * epoch) - int(rate * interval * (epoch - 1))
-        return dict(reader.advance(start, min(due, limit)))
+        surges = self._surges[name]
+        until, since = (delivered(interval * number, surges) for number in (epoch, epoch - 1))
+        return dict(reader.advance(start, min(int(rate * until) - int(rate * since), limit)))
 
     def _watermark(self, reader: Any, end: dict[str, Any], ended: bool) -> int:
         if ended and hasattr(reader, "last_ts"):

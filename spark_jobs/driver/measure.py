@@ -89,6 +89,7 @@ class Measure:
             partitions=partitions,
             work=_work(reports),
             epoch_interval=self.topology.spec.epoch_interval,
+            replayed=sum(lane.epochs for lane in lanes[1:]),
         )
 
     def _query(

@@ -20,11 +20,12 @@ from spark_jobs.allowed import NotAllowedError, allowed_object
 from spark_jobs.sources.event_time import UNITS
 from spark_jobs.sources.file import MAX_RATE, MAX_TUPLE, FileStreamReader
 from spark_jobs.sources.problems import SourceError
+from spark_jobs.sources.surges import surges_problems
 
-FILE_PARAMS = ("reader", "path", "text", "ts", "ts_unit", "rate", "limit", "pace", "origin")
+FILE_PARAMS = ("reader", "path", "text", "ts", "ts_unit", "rate", "limit", "pace", "origin", "surges")
 PACES = ("realtime", "fast")
-READER_PARAMS = ("reader", "options", "rate", "limit", "pace", "origin")
-_DRIVERS_OWN = ("reader", "options", "pace", "origin")
+READER_PARAMS = ("reader", "options", "rate", "limit", "pace", "origin", "surges")
+_DRIVERS_OWN = ("reader", "options", "pace", "origin", "surges")
 """Parameters the driver acts on; a reader does not see them."""
 
 
@@ -92,7 +93,7 @@ def source_problems(params: Mapping[str, Any], modules: Sequence[str]) -> list[s
         value = params.get(name)
         if value is not None and not isinstance(value, str):
             found.append(f"{name} must be text, not {value!r}")
-    return found + _pace_problems(params)
+    return [*found, *_pace_problems(params), *surges_problems(params.get("surges"))]
 
 
 def _pace_problems(params: Mapping[str, Any]) -> list[str]:

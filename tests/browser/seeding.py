@@ -133,6 +133,7 @@ def _topology(
         committed_epoch=5320,
         checkpoint_epoch=5310,
         input_rate=1000.0 if status == "running" else 0.0,
+        load=0.46 if status == "running" else None,
         deployed_at=now - timedelta(minutes=89),
     )
     hosts = [node for node in nodes.values() if node.rack in racks]

@@ -44,6 +44,7 @@ class SettingsSerializer(serializers.Serializer):
     correlation_threshold = serializers.IntegerField()
     max_utilisation = serializers.FloatField()
     replay_reserve = serializers.FloatField()
+    overload_after = serializers.FloatField()
     theta = serializers.FloatField()
     checkpoint_interval = serializers.FloatField()
 

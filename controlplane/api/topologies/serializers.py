@@ -14,6 +14,7 @@ from controlplane.topologies.choices import (
     REPLICATION_PLANNER_CHOICES,
     ApprovalPolicy,
     MethodPolicy,
+    OverloadPolicy,
     RebalancingPolicy,
     RollbackPolicy,
 )
@@ -174,6 +175,7 @@ class PolicyUpdateSerializer(ReasonSerializer):
     rollback = serializers.ChoiceField(RollbackPolicy.choices, required=False)
     approval = serializers.ChoiceField(ApprovalPolicy.choices, required=False)
     rebalancing = serializers.ChoiceField(RebalancingPolicy.choices, required=False)
+    overload = serializers.ChoiceField(OverloadPolicy.choices, required=False)
     correlation_threshold = serializers.IntegerField(
         required=False, allow_null=True, min_value=1, max_value=HIGHEST_THRESHOLD
     )

@@ -78,6 +78,7 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         "name",
         "status",
         "input_rate",
+        "load",
         "deployed_at",
         "queries_available",
         "worst_relative_latency",

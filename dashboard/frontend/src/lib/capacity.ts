@@ -2,8 +2,15 @@
 // against what may be planned on them.
 
 import type { Consequence } from "./actions.svelte";
-import type { Node, Partition } from "./entities.generated";
-import { byName, percent, plural } from "./format";
+import type { Node, Partition, Topology } from "./entities.generated";
+import { byName, duration, percent, plural } from "./format";
+
+/** What a topology's load means now. */
+export function loadWords(topology: Pick<Topology, "load" | "lag" | "overloaded_since">): string {
+  if (topology.overloaded_since) return `more comes in than is worked off, ${duration(topology.lag)} wait`;
+  if (topology.load === null) return "known after half a minute of a plan";
+  return "of its time, to work off its input";
+}
 
 export interface Room {
   /** CPU percent of one core: what the node needs at the normal pace, and how much of its capacity may be planned. */

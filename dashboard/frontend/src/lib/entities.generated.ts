@@ -44,7 +44,7 @@ export type IncidentState =
   | "closed"
   | "aborted";
 
-export type IncidentTrigger = "detected" | "manual" | "balance";
+export type IncidentTrigger = "detected" | "manual" | "balance" | "overload";
 
 export type EntryKind = "stimulus" | "evidence" | "decision" | "step" | "outcome";
 
@@ -165,6 +165,8 @@ export interface Policy {
   approval: ApprovalPolicy;
   /** when partitions that run move to nodes with more room */
   rebalancing: RebalancingPolicy;
+  /** what happens while more comes in than is worked off */
+  overload: RebalancingPolicy;
   /** so many lost nodes are a correlated failure; empty: the installation's number */
   correlation_threshold: number | null;
   /** seconds from one loss to the next; empty: the installation's number */
@@ -226,6 +228,12 @@ export interface Topology {
   checkpoint_epoch: number;
   /** tuples per second */
   input_rate: number;
+  /** seconds of work for each second of input; empty: not known yet */
+  load: number | null;
+  /** seconds of input that wait */
+  lag: number;
+  /** since when more has come in than was worked off */
+  overloaded_since: Iso | null;
   deployed_at: Iso | null;
   created_at: Iso;
   graph: Graph;

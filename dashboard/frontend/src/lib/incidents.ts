@@ -4,6 +4,11 @@ import type { Incident } from "./entities.generated";
 import { incidentIsOpen } from "./status";
 import { store } from "./store.svelte";
 
+/** How an incident came about, where no loss was detected. */
+export function triggerWords(trigger: Incident["trigger"]): string {
+  return { detected: "", manual: "by hand", balance: "by policy", overload: "by overload" }[trigger];
+}
+
 export function openIncidents(topology?: string): Incident[] {
   return [...store.entities.incident.values()]
     .filter((incident) => incidentIsOpen(incident.state) && (topology === undefined || incident.topologies.includes(topology)))

@@ -64,6 +64,13 @@ export const FIELDS: Field[] = [
       { value: "manual", label: "When an operator asks", help: "Only with the button on the topology's page, over REST or on the command line." },
     ],
   },
+  {
+    name: "overload", label: "Overload", help: "What happens while more comes in than is worked off",
+    choices: [
+      { value: "automatic", label: "Queries are parked", help: "Those worth least for their time stop, and return by themselves when there is time for them." },
+      { value: "manual", label: "When an operator asks", help: "All queries go on and get later and later, until an operator parks some." },
+    ],
+  },
   { name: "correlation_threshold", label: "Correlation threshold", help: "With at least this many nodes lost together, a topology whose waves put back what runs is recovered in waves all the same", unit: "nodes", min: 1, step: 1 },
   { name: "correlation_window", label: "Correlation window", help: "Nodes are lost together when each is at most this long after the one before, or no global checkpoint was completed in between", unit: "s", min: 0, step: 0.5 },
   { name: "replication_planner", label: "Replication planner", help: "The algorithm for replication plans, if a request names none", choices: REPLICATION_PLANNERS.map(([value, help]) => ({ value, label: humanise(value), help: `${sentence(help)}.` })) },

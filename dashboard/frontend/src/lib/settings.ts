@@ -11,6 +11,7 @@ export interface Settings {
   correlation_window: number;
   correlation_threshold: number;
   max_utilisation: number;
+  overload_after: number;
   theta: number;
   checkpoint_interval: number;
 }
@@ -69,6 +70,13 @@ export const GROUPS: { title: string; note: string; thresholds: Threshold[] }[] 
         name: "max_utilisation", label: "Most CPU planned on a node", variable: "RESURGE_MAX_UTILISATION", shown: (one) => `${Math.round(one.max_utilisation * 100)} %`,
         effect: (one) => `No plan puts more than ${Math.round(one.max_utilisation * 100)} % of its capacity on a node; the rest is for catching up and for peaks.`,
         larger: "More queries return on the remaining nodes, but they catch up more slowly.", smaller: "More CPU to catch up, but more queries wait for replacements.",
+      },
+      {
+        name: "overload_after", label: "Overload", variable: "RESURGE_OVERLOAD_AFTER", shown: (one) => (one.overload_after ? `${one.overload_after} s` : "off"),
+        effect: (one) => one.overload_after
+          ? `Where more comes in for ${one.overload_after} s than is worked off, the queries worth least for their time are parked, if the topology's policy wants that.`
+          : "No query is parked by itself, however much comes in.",
+        larger: "Short peaks delay all queries.", smaller: "Queries are parked for short peaks.",
       },
       {
         name: "theta", label: "Limit of relative latency (θ)", variable: "RESURGE_THETA", shown: (one) => `${one.theta.toFixed(2)}×`,

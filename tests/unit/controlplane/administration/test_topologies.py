@@ -24,6 +24,7 @@ POLICY = {
     "rollback": "ancestors",
     "approval": "automatic",
     "rebalancing": "automatic",
+    "overload": "automatic",
     "correlation_threshold": "",
     "correlation_window": "",
     "replication_planner": "structure_aware",

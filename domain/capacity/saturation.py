@@ -1,0 +1,90 @@
+"""Whether a topology keeps pace with its input, from what its jobs took. Pure.
+
+The load of a topology is the seconds that its driver works for each second of input: with 0.4 it could take
+two and a half times as much, above 1 it falls behind for good.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+WINDOW = 10.0
+"""Seconds of which the load is measured."""
+SETTLING = 30.0
+"""Seconds after a plan or a start of the driver in which nothing is judged: nodes are cold."""
+FULL = 0.95
+"""Load from which a topology has no time left."""
+WAITING = 2
+"""Epochs that fell due during a job and wait, where a topology has no time left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """load: see above; None while it is not known. lag: seconds of input that wait. overloaded_since: since
+    when more has come in than was worked off, in Unix seconds; None while that is not so."""
+
+    load: float | None = None
+    lag: float = 0.0
+    overloaded_since: float | None = None
+
+
+PACE_UNKNOWN = Pace()
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    ended: float
+    seconds: float
+    of_input: float
+
+
+@dataclass(slots=True)
+class Saturation:
+    """Of one topology. Jobs that also replay what others have missed say nothing of its load."""
+
+    _jobs: deque[_Job] = field(default_factory=deque)
+    _generation: int = -1
+    _since: float = 0.0
+    _last: float = float("-inf")
+    _overloaded_since: float | None = None
+
+    def observe(
+        self,
+        *,
+        generation: int,
+        started: float,
+        ended: float,
+        epochs: int,
+        waiting: int,
+        interval: float,
+        replayed: bool,
+    ) -> Pace:
+        """A job ran `epochs` of the present, each of `interval` seconds of input, under the plan of that
+        generation; `waiting` more were due at its end. replayed: it did other work besides. Times are Unix
+        seconds."""
+        if generation != self._generation or started > self._last + WINDOW or ended < self._last:
+            self._begin(generation, started)
+        self._last = ended
+        lag = max(0, waiting) * interval
+        if ended - self._since < SETTLING:
+            return Pace(None, lag)
+        if not replayed and epochs > 0 and interval > 0.0:
+            self._jobs.append(_Job(ended, ended - started, epochs * interval))
+        while self._jobs and self._jobs[0].ended < ended - WINDOW:
+            self._jobs.popleft()
+        load = self._load()
+        full = load is not None and load >= FULL and waiting >= WAITING
+        if not full:
+            self._overloaded_since = None
+        elif self._overloaded_since is None:
+            self._overloaded_since = ended
+        return Pace(load, lag, self._overloaded_since)
+
+    def _begin(self, generation: int, at: float) -> None:
+        self._jobs.clear()
+        self._generation, self._since, self._overloaded_since = generation, at, None
+
+    def _load(self) -> float | None:
+        of_input = sum(job.of_input for job in self._jobs)
+        return sum(job.seconds for job in self._jobs) / of_input if of_input else None

@@ -1,0 +1,169 @@
+"""Overload: queries are parked by policy and return by themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from controlplane.incidents.models import Incident, RecoveryPlan
+from controlplane.incidents.overload import parking_by_policy
+from controlplane.incidents.parking import queries_park, queries_unpark
+from controlplane.incidents.services import incident_advance, incident_open_or_grow
+from controlplane.topologies.models import Partition, Query, Topology
+from domain.recovery.events import Looked, NodesLost
+from domain.recovery.facts import CaughtUp, fact_write
+from domain.recovery.overload import HOLD
+from tests.unit.controlplane.incidents.places import now
+
+CPU = 0.1
+
+
+@pytest.fixture
+def running(deployed: Topology) -> Topology:
+    Partition.objects.update(cpu=CPU, state="running")
+    Partition.objects.filter(operator__in=("Source", "Parser")).update(cpu=CPU / 10)
+    Partition.objects.filter(operator="O1").update(cpu=2 * CPU)
+    deployed.queries.update(available=True, status="available", priority=5)
+    Query.objects.filter(partition__operator="O1").update(priority=1)
+    Topology.objects.update(status="running")
+    deployed.plans.update(state="applied", applied_at=now() - timedelta(minutes=2))
+    return deployed
+
+
+def measured(load: float | None, *, lag: float = 0.0, overloaded: float | None = None) -> None:
+    """overloaded: for so many seconds."""
+    since = None if overloaded is None else now() - timedelta(seconds=overloaded)
+    Topology.objects.update(load=load, lag=lag, overloaded_since=since)
+
+
+def plan_now(incident: Incident) -> RecoveryPlan:
+    incident_advance(number=incident.number, events=[Looked(at=now().timestamp())])
+    plan = RecoveryPlan.objects.filter(incident=incident).order_by("-generation").first()
+    assert plan is not None
+    return plan
+
+
+def applied(incident: Incident, *, ago: float) -> None:
+    """The newest plan, so many seconds ago."""
+    plan = plan_now(incident)
+    RecoveryPlan.objects.filter(pk=plan.pk).update(
+        state="applied", applied_at=now() - timedelta(seconds=ago), caught_up_at=now()
+    )
+
+
+def parked() -> set[str]:
+    return {row.partition.label for row in Query.objects.filter(parked=True).select_related("partition")}
+
+
+def story(incident: Incident) -> str:
+    return "\n".join(incident.entries.values_list("text", flat=True))
+
+
+def test_the_least_valuable_query_is_parked(running: Topology) -> None:
+    measured(1.3, lag=6.5, overloaded=8.0)
+    [incident] = parking_by_policy()
+    assert (incident.trigger, parked()) == ("overload", {"O1[0]"})
+    assert (
+        "counts: more comes in than is worked off: each second of input takes 1.30 s of work, and "
+        "6.5 s of input wait. O1[0] stops." in story(incident)
+    )
+    plan = plan_now(incident)
+    assert "O1[0]" not in plan.assignment
+    assert plan.restore == []
+
+
+@pytest.mark.parametrize(
+    ("load", "overloaded"), [(1.3, 2.0), (1.3, None), (None, 20.0)], ids=["not long", "not", "not known"]
+)
+def test_nothing_is_parked_where_that_may_pass(
+    running: Topology, load: float | None, overloaded: float | None
+) -> None:
+    measured(load, lag=3.0, overloaded=overloaded)
+    assert parking_by_policy() == []
+    assert not Incident.objects.exists()
+
+
+def test_nothing_is_parked_where_the_policy_says_so(running: Topology) -> None:
+    measured(1.3, lag=3.0, overloaded=20.0)
+    Topology.objects.update(overload="manual")
+    assert parking_by_policy() == []
+
+
+def test_nothing_is_parked_where_it_is_switched_off(running: Topology, settings: Any) -> None:
+    measured(1.3, lag=3.0, overloaded=20.0)
+    settings.RESURGE = replace(settings.RESURGE, overload_after=0.0)
+    assert parking_by_policy() == []
+
+
+def test_nothing_is_parked_while_a_recovery_is_under_way(running: Topology) -> None:
+    measured(1.3, lag=3.0, overloaded=20.0)
+    lost = NodesLost(at=now().timestamp(), nodes={"node-2": "killed"})
+    incident_open_or_grow(events=[lost], at=now())
+    assert parking_by_policy() == []
+
+
+def test_it_returns_when_there_is_time_for_it(running: Topology) -> None:
+    measured(1.3, lag=6.5, overloaded=8.0)
+    [incident] = parking_by_policy()
+    applied(incident, ago=HOLD - 5.0)
+    measured(0.4)
+    assert parking_by_policy() == [], "it has not been parked for long"
+    RecoveryPlan.objects.filter(incident=incident).update(applied_at=now() - timedelta(seconds=HOLD + 1.0))
+    assert parking_by_policy() == [incident]
+    assert parked() == set()
+    assert "counts: each second of input takes 0.40 s of work now. O1[0] returns when there is room." in (
+        story(incident)
+    )
+    assert plan_now(incident).restore == ["O1[0]"]
+
+
+def test_it_stays_parked_while_it_would_be_too_much(running: Topology) -> None:
+    measured(1.3, lag=6.5, overloaded=8.0)
+    [incident] = parking_by_policy()
+    applied(incident, ago=HOLD + 1.0)
+    measured(0.89)
+    assert parking_by_policy() == []
+    assert parked() == {"O1[0]"}
+
+
+def test_more_is_parked_where_that_was_not_enough(running: Topology) -> None:
+    measured(1.05, lag=6.5, overloaded=8.0)
+    [incident] = parking_by_policy()
+    applied(incident, ago=1.0)
+    measured(1.4, lag=8.0, overloaded=6.0)
+    assert parking_by_policy() == [incident]
+    assert len(parked()) > 1
+    assert len(parked()) < running.queries.count(), "one query goes on"
+
+
+def test_what_an_operator_parked_stays_parked(running: Topology) -> None:
+    incident = queries_park(topology="counts", queries=["O0[0]"], actor="ada", reason="not needed today")
+    applied(incident, ago=60.0)
+    measured(1.3, lag=6.5, overloaded=8.0)
+    parking_by_policy()
+    applied(incident, ago=HOLD + 1.0)
+    measured(0.1)
+    parking_by_policy()
+    assert parked() == {"O0[0]"}
+
+
+def test_what_came_back_too_early_stays_parked_longer(running: Topology) -> None:
+    measured(1.3, lag=6.5, overloaded=8.0)
+    [incident] = parking_by_policy()
+    applied(incident, ago=60.0)
+    queries_unpark(topology="counts", queries=[], actor="ada", reason="try again")
+    applied(incident, ago=60.0)
+    generation = running.plans.order_by("-generation").first().generation
+    incident.entries.create(
+        at=now(), kind="step", text="caught up", data=fact_write(CaughtUp("counts", generation))
+    )
+    measured(1.3, lag=6.5, overloaded=8.0)
+    assert parking_by_policy() == [incident]
+    applied(incident, ago=HOLD + 1.0)
+    measured(0.1)
+    assert parking_by_policy() == []
+    RecoveryPlan.objects.filter(incident=incident).update(applied_at=now() - timedelta(seconds=2 * HOLD + 1))
+    assert parking_by_policy() == [incident]

@@ -1,0 +1,109 @@
+"""Load, and since when more comes in than is worked off."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.capacity import Pace, Saturation
+from domain.capacity.saturation import SETTLING, WINDOW
+
+
+class Driver:
+    """Runs jobs one after the other, each of what is due, with `work` seconds for each second of input."""
+
+    def __init__(self, interval: float = 1.0) -> None:
+        self.subject = Saturation()
+        self.interval = interval
+        self.now = 1000.0
+        self.done = 0.0  # seconds of input that were worked off
+        self.pace = Pace()
+
+    def run(self, seconds: float, work: float, *, generation: int = 1, replayed: bool = False) -> Pace:
+        end = self.now + seconds
+        while self.now < end:
+            due = int((self.now - 1000.0 - self.done) / self.interval)
+            if due < 1:
+                self.now += self.interval / 10
+                continue
+            started = self.now
+            self.now += due * self.interval * work
+            self.done += due * self.interval
+            waiting = int((self.now - 1000.0 - self.done) / self.interval)
+            self.pace = self.subject.observe(
+                generation=generation,
+                started=started,
+                ended=self.now,
+                epochs=due,
+                waiting=waiting,
+                interval=self.interval,
+                replayed=replayed,
+            )
+        return self.pace
+
+
+def test_load_is_work_for_each_second_of_input() -> None:
+    pace = Driver().run(SETTLING + WINDOW, 0.4)
+    assert pace.load == pytest.approx(0.4)
+    assert (pace.lag, pace.overloaded_since) == (0.0, None)
+
+
+def test_nothing_is_judged_while_nodes_are_cold() -> None:
+    driver = Driver()
+    pace = driver.run(SETTLING / 3, 1.5)
+    assert pace.lag > 1.0
+    assert (pace.load, pace.overloaded_since) == (None, None)
+
+
+@pytest.mark.parametrize("interval", [0.25, 1.0, 5.0])
+def test_more_input_than_is_worked_off_is_an_overload(interval: float) -> None:
+    driver = Driver(interval)
+    driver.run(SETTLING + WINDOW, 0.6)
+    began = driver.now
+    pace = driver.run(max(60.0, 10 * interval), 1.4)
+    assert pace.load is not None
+    assert pace.load > 1.3
+    assert pace.lag > 5.0
+    assert pace.overloaded_since is not None
+    assert began < pace.overloaded_since < began + 3 * WINDOW + 2 * interval
+
+
+def test_working_off_what_waits_is_none() -> None:
+    driver = Driver()
+    driver.run(SETTLING + WINDOW, 0.5)
+    driver.now += 9.0  # the driver stood still: all that time waits
+    assert driver.run(5.0, 0.5).overloaded_since is None
+
+
+def test_an_overload_ends_when_less_comes_in() -> None:
+    driver = Driver()
+    driver.run(SETTLING + WINDOW, 0.6)
+    assert driver.run(60.0, 1.4).overloaded_since is not None
+    pace = driver.run(60.0, 0.6)
+    assert pace.overloaded_since is None
+    assert pace.load == pytest.approx(0.6)
+
+
+def test_one_long_job_is_none() -> None:
+    driver = Driver()
+    driver.run(SETTLING + WINDOW, 0.5)
+    driver.run(1.0, 3.0)
+    assert driver.run(8.0, 0.5).overloaded_since is None
+
+
+def test_jobs_that_replay_say_nothing() -> None:
+    driver = Driver()
+    driver.run(SETTLING + WINDOW, 0.5)
+    assert driver.run(2 * WINDOW, 1.5, replayed=True).load is None
+
+
+def test_a_new_plan_begins_anew() -> None:
+    driver = Driver()
+    driver.run(SETTLING + WINDOW, 0.5)
+    assert driver.run(5.0, 0.5, generation=2).load is None
+
+
+def test_a_driver_that_was_away_begins_anew() -> None:
+    driver = Driver()
+    driver.run(SETTLING + WINDOW, 0.5)
+    driver.now += 2 * WINDOW
+    assert driver.run(5.0, 0.5).load is None
