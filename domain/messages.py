@@ -107,7 +107,8 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     `head` the newest epoch in the epoch log; `committed` the newest that every partition processed. `absent`
     partitions do not run (their node is lost, or no plan places them); those `behind` run and have not caught
     up with the ones furthest ahead. `refused`: generation of the newest plan if the driver cannot apply it,
-    else 0; `restorable`: the checkpoints that a plan may start from, ascending, 0 being the empty state."""
+    else 0; `restorable`: the checkpoints that a plan may start from, ascending, 0 being the empty state.
+    `load`: seconds that jobs take without replay for each second of input; 0 while no query gives output."""
 
     topology: str
     pid: int
@@ -121,6 +122,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     behind: list[str] = []
     refused: int = 0
     restorable: list[int] = []
+    load: float = 0.0
     error: str = ""
     at: float
 

@@ -100,6 +100,7 @@ def observations(facts: dict[str, TopologyFacts]) -> list[Event]:
                     behind=frozenset(fact.driver.behind),
                     refused=fact.driver.refused,
                     restorable=frozenset(fact.driver.restorable),
+                    load=fact.driver.load,
                 )
             )
     # Checkpoints come last: a driver that has just caught up may be verified by one that is complete.

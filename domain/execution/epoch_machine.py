@@ -417,7 +417,8 @@ class EpochMachine:
             self.pace.advanced(epochs=tracker.front() - front, seconds=seconds)
         if len(lanes) == 2 or (lanes and lanes[0].epochs == 1):
             replayed = sum(lane.epochs for lane in lanes[1:])
-            self.pace.observe(seconds=seconds, replaying=_longest(event), replayed=replayed)
+            calm = len(lanes) == 1 and not tracker.absent and not tracker.behind(self.head)
+            self.pace.observe(seconds=seconds, replaying=_longest(event), replayed=replayed, calm=calm)
         return [*done, self._publish(), self._measured(event.at, running, event.reports)]
 
     # ---- checkpoints -----------------------------------------------------------------------------
@@ -526,6 +527,7 @@ class EpochMachine:
             behind=self.tracker.behind(self.head) if planned else [],
             refused=self.refused,
             restorable=self._restorable(),
+            load=self.pace.base / self.topology.spec.epoch_interval if self.tracker.answering() else 0.0,
             error=self.faults.first,
         )
 

@@ -239,7 +239,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
-    """The state of the driver, and which partitions are absent or behind; refused, restorable: see
+    """The state of the driver, and which partitions are absent or behind; refused, restorable, load: see
     `domain.messages.DriverStatus`."""
 
     state: DriverState
@@ -249,6 +249,7 @@ class Publish:
     behind: list[str]
     refused: int
     restorable: list[int]
+    load: float
     error: str
 
 

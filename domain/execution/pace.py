@@ -6,13 +6,15 @@ import math
 from dataclasses import dataclass
 
 SMOOTHING = 0.3
+SLOWLY = 0.05
 SHARE = 0.15
 """Of the latency of queries that give output: how much longer a job may take for the sake of those behind.
-Beyond 0.2 they would no longer count as available."""
+Beyond 0.2 they would no longer count as available. Where fewer queries run than before the failure, jobs are
+shorter than they were then, and what they were shorter by is for those behind, too."""
 LEAST = 1.25
 """Epochs of replay for each epoch of the present, at least: replay must be faster, or it never arrives. With
 2, on nodes with little CPU, jobs grew to fifty seconds: more epochs fell due during a job than before."""
-KEPT = 30.0
+KEPT = 60.0
 """Seconds after a plan was applied in which queries that give output come first: replay takes `SHARE` of
 their latency on average and no more. After that it is hurried, or on busy nodes it would never arrive."""
 SAVED = 4
@@ -30,14 +32,16 @@ class ReplayPace:
     """Learns what an epoch costs. `interval`: seconds between epochs; `together`: epochs of a job while
     no query gives output; `most`: epochs a job may replay.
 
-    base: seconds of a job without replay. each: seconds that one replayed epoch adds. at_once: `together`, or
-    more where what a job costs by itself would eat up the time.
+    base: seconds of a job without replay. normal: the same while nothing was behind; None until it is known.
+    each: seconds that one replayed epoch adds. at_once: `together`, or more where what a job costs by itself
+    would eat up the time.
     """
 
     interval: float
     together: int
     most: int
     base: float = 0.4
+    normal: float | None = None
     each: float = 0.02
     at_once: int = 0
     _speed: float = 0.0
@@ -49,8 +53,9 @@ class ReplayPace:
     def beside(self, present: int, *, kept: bool = False) -> int:
         """Epochs to replay in a job that also runs `present` epochs for queries that give output. kept: these
         come first, whether or not replay arrives."""
-        latency = self.interval / 2 + self.base  # a tuple waits half an interval, then for the job
-        share = SHARE * latency
+        wait = self.interval / 2  # of a tuple, before the job
+        usual = max(self.base, self.normal or 0.0)
+        share = (1 + SHARE) * (wait + usual) - (wait + self.base)
         if not kept:
             return self._within(share, max(present + 1, math.ceil(LEAST * present)))
         self._credit = min(self._credit + share, max(self.each, SAVED * share))
@@ -65,11 +70,16 @@ class ReplayPace:
     def _within(self, seconds: float, least: int) -> int:
         return max(least, int(min(float(self.most), max(0.0, seconds) / self.each)))
 
-    def observe(self, *, seconds: float, replaying: float, replayed: int) -> None:
-        """A job took `seconds`, of which `replaying` for as many epochs of replay."""
+    def observe(self, *, seconds: float, replaying: float, replayed: int, calm: bool = False) -> None:
+        """A job took `seconds`, of which `replaying` for as many epochs of replay. calm: all partitions ran
+        in it, and none was behind."""
         self.base += SMOOTHING * (seconds - replaying - self.base)
+        if calm:
+            self.normal = seconds if self.normal is None else self.normal + SLOWLY * (seconds - self.normal)
         if replayed:
-            self.each += SMOOTHING * (max(replaying / replayed, QUICKEST) - self.each)
+            took = max(replaying / replayed, QUICKEST)
+            # On a node that is new to the work an epoch can take many times as long: never twice in a row.
+            self.each = max(took, self.each + SMOOTHING * (took - self.each))
 
     def advanced(self, *, epochs: int, seconds: float) -> None:
         """A job took the partitions furthest ahead `epochs` further. On a machine so busy that this is slower

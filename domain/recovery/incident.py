@@ -136,6 +136,8 @@ class TopologyCase:
     applied_at: float | None = None
     # What the driver has just reported absent; empty where it has not reported in this step.
     absent: frozenset[str] = frozenset()
+    # What queries that give output take of the driver's time, as it has just reported; 0 if there are none.
+    load: float = 0.0
     # An operator asked for a plan although nothing is down.
     forced: bool = False
     # The checkpoint the operator asked for, until a plan is known to be applied.

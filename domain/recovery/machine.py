@@ -75,6 +75,9 @@ from domain.recovery.reserve import replaying
 CATCH_UP_LIMIT, IDLE_LIMIT = 20.0, 5.0
 """Seconds after which a plan that was applied, and has not caught up, is looked at again; the second, where
 nodes have nothing of the topology to run."""
+TIME_LEFT = 0.8
+"""Below this load, queries that give output leave time to those that replay. Moves would only disturb them:
+no epoch runs while state changes its node, and new nodes are slow at first."""
 
 Instructions = list[Instruction]
 Story = list[tuple[float, str, str]]
@@ -319,7 +322,7 @@ class IncidentMachine:
                 else wording.applied(event.generation, case.checkpoint, event.head)
             )
             instructions += self._transition(case, Phase.REPLAYING, why)
-        case.absent = event.absent
+        case.absent, case.load = event.absent, event.load
         instructions += self._catch_up(case, event)
         everything = not (event.absent or event.behind or case.failed or case.moves)
         if case.phase is Phase.REPLAYING and everything and event.state in CAUGHT_UP_STATES:
@@ -723,6 +726,8 @@ class IncidentMachine:
             return []
         if case.absent & case.restore:
             return []  # an executor is still being started: moves would not help
+        if 0.0 < case.load < TIME_LEFT:
+            return []
         waited = self.now - (self.now if case.applied_at is None else case.applied_at)
         # Where an operator has to confirm every plan, the operator asks for moves, too.
         by_itself = (deployment.policy.approval, deployment.policy.rebalancing) == ("automatic", "automatic")

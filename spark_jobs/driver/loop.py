@@ -305,6 +305,7 @@ class EpochLoop:
             behind=instruction.behind,
             refused=instruction.refused,
             restorable=instruction.restorable,
+            load=instruction.load,
             error=instruction.error,
         )
 

@@ -44,6 +44,7 @@ class Status:
         behind: list[str],
         refused: int,
         restorable: list[int],
+        load: float,
         error: str,
     ) -> DriverState:
         """Be in a state; publishes it if that, what is absent or behind, or a refused plan is news."""
@@ -66,6 +67,7 @@ class Status:
             behind=behind,
             refused=refused,
             restorable=restorable,
+            load=round(load, 3),
             error=error,
             at=now,
         )

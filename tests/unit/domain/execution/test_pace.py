@@ -88,3 +88,29 @@ def test_jobs_do_not_grow_where_that_does_not_help() -> None:
     quick = learnt(base=0.5, each=0.01)
     quick.advanced(epochs=8, seconds=1.0)
     assert quick.at_once == 8
+
+
+def test_what_jobs_were_longer_by_before_the_failure_is_for_the_replay() -> None:
+    pace = ReplayPace(interval=1.0, together=8, most=64)
+    for _ in range(10):
+        pace.observe(seconds=0.8, replaying=0.0, replayed=0, calm=True)
+    pace.base, pace.each = 0.4, 0.1
+    assert pace.normal == pytest.approx(0.8)
+    assert 5 <= pace.beside(1, kept=True) <= 6, "0.4 s, and the share of a latency of 1.3 s"
+
+
+def test_what_is_seen_in_a_recovery_is_not_normal() -> None:
+    pace = learnt(base=0.5, each=0.01)
+    assert pace.normal is None
+    pace.observe(seconds=0.5, replaying=0.0, replayed=0, calm=True)
+    pace.observe(seconds=5.0, replaying=0.0, replayed=0)
+    assert pace.normal == 0.5
+
+
+def test_a_slow_epoch_is_believed_at_once_and_forgotten_slowly() -> None:
+    """The first epochs on a new node take many times as long."""
+    pace = learnt(base=0.5, each=0.02)
+    pace.observe(seconds=2.5, replaying=2.0, replayed=2)
+    assert pace.each == pytest.approx(1.0)
+    pace.observe(seconds=0.6, replaying=0.1, replayed=1)
+    assert 0.5 < pace.each < 1.0

@@ -14,7 +14,7 @@ from domain.recovery.events import (
 )
 from domain.recovery.incident import NodeView, Phase, State
 from domain.recovery.instructions import CreatePlan, Instruction, MarkPartitions, MarkPlan
-from domain.recovery.machine import CATCH_UP_LIMIT, IDLE_LIMIT, IncidentMachine
+from domain.recovery.machine import CATCH_UP_LIMIT, IDLE_LIMIT, TIME_LEFT, IncidentMachine
 from tests.unit.domain.recovery.chains import machine, only_proposal, plan_of, report
 from tests.unit.domain.recovery.test_machine import lose, only, story
 
@@ -120,10 +120,10 @@ def slow(subject: IncidentMachine) -> IncidentMachine:
     return subject
 
 
-def late(subject: IncidentMachine, at: float, *behind: str) -> list[Instruction]:
+def late(subject: IncidentMachine, at: float, *behind: str, load: float = 0.0) -> list[Instruction]:
     report = DriverReported(
         at=at, topology="t0", generation=4, state="replaying", head=40, committed=30, checkpoint=0,
-        behind=frozenset(behind),
+        behind=frozenset(behind), load=load,
     )  # fmt: skip
     return subject.handle_stimulus(report, Looked(at=at))
 
@@ -136,6 +136,13 @@ def test_a_wave_that_is_slow_is_eased() -> None:
     assert plan.kind == "move"
     assert {plan.assignment[p] for p in plan.restore} == {"node-9"}
     assert "has not caught up 5.0 s after its plan was applied" in story(said)
+
+
+def test_a_wave_is_left_alone_where_queries_that_give_output_leave_it_time() -> None:
+    """They would stand still while state changes its node, for nothing."""
+    subject = slow(machine())
+    assert not only(late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]", load=TIME_LEFT - 0.01), CreatePlan)
+    assert only(late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]", load=TIME_LEFT), CreatePlan)
 
 
 def test_a_wave_that_has_caught_up_is_left_alone() -> None:
