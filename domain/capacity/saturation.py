@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-WINDOW = 10.0
+WINDOW = 6.0
 """Seconds of which the load is measured."""
+AWAY = 15.0
+"""Seconds without a job after which a driver was away: an idle one works once in each epoch."""
 SETTLING = 30.0
 """Seconds after a plan or a start of the driver in which nothing is judged: nodes are cold."""
 FULL = 0.95
@@ -61,12 +63,15 @@ class Saturation:
         replayed: bool,
     ) -> Pace:
         """A job ran `epochs` of the present, each of `interval` seconds of input, under the plan of that
-        generation; `waiting` more were due at its end. replayed: it did other work besides. Times are Unix
+        generation; `waiting` more were due at its start. replayed: it did other work besides. Times are Unix
         seconds."""
-        if generation != self._generation or started > self._last + WINDOW or ended < self._last:
+        away = max(AWAY, 2 * interval)
+        if generation != self._generation or started > self._last + away or ended < self._last:
             self._begin(generation, started)
         self._last = ended
-        lag = max(0, waiting) * interval
+        if interval > 0.0:
+            waiting = max(0, waiting) + int((ended - started) / interval)
+        lag = waiting * interval
         if ended - self._since < SETTLING:
             return Pace(None, lag)
         if not replayed and epochs > 0 and interval > 0.0:

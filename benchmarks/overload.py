@@ -1,0 +1,217 @@
+"""More input than the nodes can work off, while every node is alive: for two minutes twice the rate arrives.
+
+Reported are which queries were parked and when, when they were available again, and the relative latency of
+the more valuable half of the queries. The run fails if the input did not grow, nothing was parked, something
+did not return, or rows differ. RATE=<tuples/s> and CAPACITY=<percent of a core per node> say how busy the
+nodes are before (`load`); TIMES=<factor> another surge. `--manual`: with the policy `overload: manual`
+besides, under which every query goes on and gets late.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from rich.table import Table
+
+from benchmarks.recovery.correlated import priority_of
+from benchmarks.runner import Report, Session, at_least, at_most, run
+from benchmarks.stack import (
+    TOPOLOGY,
+    BenchmarkStack,
+    StackError,
+    input_file,
+    pipeline_spec,
+    running_stack,
+    seconds_of,
+    stopping_in_order,
+)
+
+NODES = 5
+RATE = int(os.environ.get("RATE", "20000"))
+CAPACITY = int(os.environ.get("CAPACITY", "20"))
+TIMES = float(os.environ.get("TIMES", "2"))
+BEGINS, LASTS = 240.0, 120.0
+"""Seconds after the start of the topology, and for how long. By then nodes with little CPU are warm."""
+BEFORE = 10.0
+PATIENCE = 600.0
+NORMAL = 1.2
+"""Relative latency up to which a query counts as available."""
+
+
+@dataclass(slots=True)
+class Course:
+    """What happened to each query; seconds since the surge began. latencies: relative to before."""
+
+    latencies: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    parked: dict[str, list[tuple[float, bool]]] = field(default_factory=dict)
+    available: dict[str, list[tuple[float, bool]]] = field(default_factory=dict)
+    input_rate: float = 0.0
+    load: float = 0.0
+
+
+def course_of(events: Sequence[Mapping[str, Any]], began: float) -> Course:
+    course = Course()
+    for event in events:
+        at = seconds_of(event["at"]) - began
+        for change in event["changes"]:
+            shown = change["fields"] or {}
+            if change["entity"] == "topology" and change["key"] == TOPOLOGY:
+                course.input_rate = max(course.input_rate, shown.get("input_rate") or 0.0)
+                course.load = max(course.load, shown.get("load") or 0.0)
+            if change["entity"] != "query":
+                continue
+            query = change["key"].rpartition("/")[2]
+            for name, kept in (("parked", course.parked), ("available", course.available)):
+                if name in shown:
+                    kept.setdefault(query, []).append((at, bool(shown[name])))
+            if shown.get("relative_latency") is not None:
+                course.latencies.setdefault(query, []).append((at, shown["relative_latency"]))
+    return course
+
+
+def surge(session: Session, policy: str) -> dict[str, Any]:
+    """One stack, one surge. Raises `StackError` if it is not healthy before."""
+    spec = pipeline_spec(rate=RATE, epoch_interval=1.0, priorities=priority_of)
+    for operator in spec["operators"]:
+        if operator["name"] == "Source":
+            operator["params"]["surges"] = [[BEGINS, BEGINS + LASTS, TIMES]]
+    variables = {"RESURGE_CHECKPOINT_INTERVAL": "10", "RESURGE_CPU_CAPS": "1"}
+    with running_stack(nodes=NODES, slots=1, capacity=CAPACITY, variables=variables) as stack:
+        stack.deploy_spec(spec, input=input_file())
+        stack.policy_set(overload=policy)
+        stack.healthy()
+        started = time.time() - stack.topology(TOPOLOGY)["head_epoch"]
+        session.note(f"{policy}: the surge begins in {started + BEGINS - time.time():.0f} s")
+        time.sleep(max(0.0, started + BEGINS - BEFORE - time.time()))
+        stack.healthy()
+        sequence, load = stack.last_sequence(), stack.topology(TOPOLOGY)["load"]
+        priorities = {name: row["priority"] for name, row in stack.queries().items()}
+        began = started + BEGINS
+        time.sleep(max(0.0, began + LASTS - time.time()))
+        finished = _well_again(stack)
+        ended = time.time()
+        course = course_of(stack.events(after=sequence), began)
+        verdict = stack.verify()
+        nodes = len(stack.nodes("alive"))
+    ranked = sorted(priorities, key=lambda query: -priorities[query])
+    half = ranked[: (len(ranked) + 1) // 2]
+    worst = {q: max((r for at, r in course.latencies.get(q, []) if at > 0.0), default=None) for q in ranked}
+    late = {q: _seconds_late(course.latencies.get(q, [])) for q in ranked}
+    parked = {q: [round(at, 1) for at, on in rows if on] for q, rows in course.parked.items()}
+    return {
+        "load_before": load,
+        "load_most": course.load,
+        "input_rate_most": course.input_rate,
+        "nodes_alive": nodes,
+        "parked": {q: at for q, at in parked.items() if at},
+        "first_parked": min((at[0] for at in parked.values() if at), default=None),
+        "parked_priorities": sorted(priorities[q] for q, at in parked.items() if at),
+        "half": half,
+        "half_parked": sorted(q for q in half if parked.get(q)),
+        "half_worst_relative_latency": max((worst[q] or 0.0 for q in half), default=None),
+        "half_seconds_late": round(statistics.mean(late[q] for q in half), 1),
+        "all_seconds_late": round(statistics.mean(late.values()), 1),
+        "well_again": round(ended - began, 1) if finished else None,
+        "verified": verdict.clean,
+        "verified_rows": verdict.rows,
+        "faults": verdict.faults,
+    }
+
+
+def _well_again(stack: BenchmarkStack) -> bool:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if stack.is_healthy():
+            return True
+        time.sleep(2.0)
+    return False
+
+
+def _seconds_late(latencies: Sequence[tuple[float, float]]) -> float:
+    """How long a query had a relative latency of `NORMAL` or more, from one report to the next."""
+    after = [(at, relative) for at, relative in latencies if at > 0.0]
+    return sum(later - at for (at, relative), (later, _) in pairwise(after) if relative >= NORMAL)
+
+
+def measure(session: Session) -> Report:
+    policies = ["automatic", "manual"] if session.options.manual else ["automatic"]
+    rows: dict[str, dict[str, Any]] = {}
+    with stopping_in_order(), session.progress("surges", len(policies)) as step:
+        for policy in policies:
+            try:
+                rows[policy] = surge(session, policy)
+            except StackError as error:
+                session.note(f"{policy}: {error}")
+            step()
+    report = Report()
+    report.criteria.append(at_least("surges measured / surges", len(rows) / len(policies), 1.0))
+    if "automatic" not in rows:
+        return report
+    row = rows["automatic"]
+    report.parameters = {
+        "nodes": NODES, "quota_percent": CAPACITY, "rate": RATE, "times": TIMES,
+        "begins": BEGINS, "lasts": LASTS, "normal": NORMAL,
+    }  # fmt: skip
+    report.results = {"policies": rows}
+    report.criteria += [
+        at_least("most input / rate", row["input_rate_most"] / RATE, 0.9 * TIMES),
+        at_least("load in the surge", row["load_most"], 1.0),
+        at_least("nodes alive at the end", row["nodes_alive"], NODES),
+        at_least("queries parked", len(row["parked"]), 1),
+        at_least("all well again", float(row["well_again"] is not None), 1.0),
+        at_least(
+            "runs verified clean / runs", sum(one["verified"] for one in rows.values()) / len(rows), 1.0
+        ),
+        at_least("rows compared, least", min(one["verified_rows"] for one in rows.values()), 1),
+        at_most("queries of the more valuable half that were parked", len(row["half_parked"]), 0),
+        at_most("worst relative latency of the half", row["half_worst_relative_latency"] or 0.0, NORMAL),
+    ]
+    report.tables.append(table_of(rows))
+    return report
+
+
+def table_of(rows: Mapping[str, Mapping[str, Any]]) -> Table:
+    title = f"{TIMES:g} times {RATE} tuples/s for {LASTS:.0f} s, {NODES} nodes with {CAPACITY} % of a core"
+    table = Table(title=title, title_justify="left")
+    columns = (
+        "policy",
+        "load before",
+        "most",
+        "parked",
+        "at s",
+        "half late s",
+        "all late s",
+        "well s",
+        "verify",
+    )
+    for column in columns:
+        table.add_column(column, justify="left" if column == "policy" else "right")
+    for policy, row in rows.items():
+        table.add_row(
+            policy,
+            "-" if row["load_before"] is None else f"{row['load_before']:.0%}",
+            f"{row['load_most']:.0%}",
+            str(len(row["parked"])),
+            "-" if row["first_parked"] is None else f"{row['first_parked']:.0f}",
+            f"{row['half_seconds_late']:.0f}",
+            f"{row['all_seconds_late']:.0f}",
+            "-" if row["well_again"] is None else f"{row['well_again']:.0f}",
+            "clean" if row["verified"] else "NOT EXACT",
+        )
+    return table
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--manual", action="store_true", help="measure `overload: manual` besides")
+
+
+if __name__ == "__main__":
+    sys.exit(run(name="overload", about=__doc__, measure=measure, arguments=arguments))
