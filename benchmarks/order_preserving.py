@@ -23,6 +23,7 @@ from rich.table import Table
 from benchmarks.engine import NODES, advance, running
 from benchmarks.recovery.course import percentile
 from benchmarks.runner import COLOURS, Report, Session, at_least, figure, ratio_of_medians, run
+from domain.execution.chains import Chain
 from domain.execution.job import Job, Layout, TaskReport
 from domain.execution.partition import Batch, PartitionRuntime, Process, Processed
 from domain.messages import EpochReport
@@ -80,9 +81,10 @@ class Switch:
     def _run(self, layout: Layout, job: Job, obsolete: Callable[[], bool]) -> list[TaskReport]:
         if not self.on:
             return self._plain(layout, job, obsolete)
-        layout_bytes, job_bytes = msgspec.json.encode(layout), msgspec.json.encode(job)
-        stages = [BufferingTask(level, layout_bytes, job_bytes) for level in range(layout.level_count)]
-        return self.loop.cluster.exchange(stages)
+        encoded = msgspec.json.encode(layout), msgspec.json.encode(job)
+        levels, slots = range(layout.level_count), range(len(layout.nodes))
+        chain = Chain(None, tuple(slots), tuple(levels))
+        return self.loop.cluster.exchange([BufferingTask(level, *encoded, chain) for level in levels])
 
     def _send(self, message: object) -> None:
         if isinstance(message, EpochReport):

@@ -418,7 +418,13 @@ class EpochMachine:
         if len(lanes) == 2 or (lanes and lanes[0].epochs == 1):
             replayed = sum(lane.epochs for lane in lanes[1:])
             calm = len(lanes) == 1 and not tracker.absent and not tracker.behind(self.head)
-            self.pace.observe(seconds=seconds, replaying=_longest(event), replayed=replayed, calm=calm)
+            self.pace.observe(
+                seconds=seconds,
+                working=_longest(event, lambda task: task.working),
+                replaying=_longest(event, lambda task: task.replaying),
+                replayed=replayed,
+                calm=calm,
+            )
         return [*done, self._publish(), self._measured(event.at, running, event.reports)]
 
     # ---- checkpoints -----------------------------------------------------------------------------
@@ -552,9 +558,9 @@ def _asks_to_point(done: list[Instruction]) -> bool:
     return isinstance(done[-1], PointTo)
 
 
-def _longest(event: JobEnded) -> float:
-    """Seconds that replay added to a job: in each stage, those of the task that spent most on it."""
+def _longest(event: JobEnded, seconds_of: Callable[[TaskReport], float]) -> float:
+    """Seconds that a part of the work took: in each stage, those of the task that spent most on it."""
     stages: dict[int, float] = {}
     for report in event.reports:
-        stages[report.level] = max(stages.get(report.level, 0.0), report.replaying)
+        stages[report.level] = max(stages.get(report.level, 0.0), seconds_of(report))
     return sum(stages.values())

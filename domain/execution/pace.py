@@ -33,8 +33,9 @@ class ReplayPace:
     no query gives output; `most`: epochs a job may replay.
 
     base: seconds of a job without replay. normal: the same while nothing was behind; None until it is known.
-    each: seconds that one replayed epoch adds. at_once: `together`, or more where what a job costs by itself
-    would eat up the time.
+    each: seconds that one replayed epoch takes. hidden: seconds of replay that make no job longer, because
+    it runs on other nodes meanwhile. overhead: seconds of a job in which no lane works. at_once: `together`,
+    or more where what a job costs by itself would eat up the time.
     """
 
     interval: float
@@ -43,6 +44,8 @@ class ReplayPace:
     base: float = 0.4
     normal: float | None = None
     each: float = 0.02
+    hidden: float = 0.0
+    overhead: float = 0.2
     at_once: int = 0
     _speed: float = 0.0
     _credit: float = 0.0
@@ -57,10 +60,10 @@ class ReplayPace:
         usual = max(self.base, self.normal or 0.0)
         share = (1 + SHARE) * (wait + usual) - (wait + self.base)
         if not kept:
-            return self._within(share, max(present + 1, math.ceil(LEAST * present)))
+            return self._within(share + self.hidden, max(present + 1, math.ceil(LEAST * present)))
         self._credit = min(self._credit + share, max(self.each, SAVED * share))
-        epochs = self._within(self._credit, 0)
-        self._credit -= epochs * self.each
+        epochs = self._within(self._credit + self.hidden, 0)
+        self._credit -= max(0.0, epochs * self.each - self.hidden)
         return epochs
 
     def alone(self, slack: float) -> int:
@@ -70,16 +73,25 @@ class ReplayPace:
     def _within(self, seconds: float, least: int) -> int:
         return max(least, int(min(float(self.most), max(0.0, seconds) / self.each)))
 
-    def observe(self, *, seconds: float, replaying: float, replayed: int, calm: bool = False) -> None:
-        """A job took `seconds`, of which `replaying` for as many epochs of replay. calm: all partitions ran
-        in it, and none was behind."""
-        self.base += SMOOTHING * (seconds - replaying - self.base)
+    def observe(
+        self, *, seconds: float, working: float, replaying: float, replayed: int, calm: bool = False
+    ) -> None:
+        """A job took `seconds`. In its stages, one after the other, the tasks that took longest worked for
+        the present `working` seconds and for `replayed` epochs of replay `replaying` seconds. calm: all
+        partitions ran in it, and none was behind."""
         if calm:
             self.normal = seconds if self.normal is None else self.normal + SLOWLY * (seconds - self.normal)
-        if replayed:
-            took = max(replaying / replayed, QUICKEST)
-            # On a node that is new to the work an epoch can take many times as long: never twice in a row.
-            self.each = max(took, self.each + SMOOTHING * (took - self.each))
+        if not replayed:
+            self.overhead += SMOOTHING * (max(0.0, seconds - working) - self.overhead)
+            self.base += SMOOTHING * (seconds - self.base)
+            return
+        without = min(seconds, working + self.overhead)
+        self.base += SMOOTHING * (without - self.base)
+        took = max(replaying / replayed, QUICKEST)
+        # On a node that is new to the work an epoch can take many times as long: never twice in a row.
+        self.each = max(took, self.each + SMOOTHING * (took - self.each))
+        hidden = min(max(0.0, replaying - (seconds - without)), without)
+        self.hidden = min(hidden, self.hidden + SMOOTHING * (hidden - self.hidden))
 
     def advanced(self, *, epochs: int, seconds: float) -> None:
         """A job took the partitions furthest ahead `epochs` further. On a machine so busy that this is slower

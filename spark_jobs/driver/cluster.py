@@ -15,6 +15,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.core.rdd import RDD
 from pyspark.serializers import CPickleSerializer
 
+from domain.execution.chains import chains_of
 from domain.execution.job import Handover, Job, Layout, TaskReport, decode_report
 from host.java import class_archive_options
 from spark_jobs.driver.warming import Warming
@@ -100,6 +101,9 @@ class Cluster:
         self._scala: Any = self.context._jsc.sc()
         self._plain = jvm.org.apache.spark.serializer.JavaSerializer(self._scala.conf())
         self._tokens: RDD[Any] | None = None
+        self._addresses: list[str] = []
+        # Of those slots that a lane concerns, by the slots.
+        self._some_tokens: dict[tuple[int, ...], RDD[Any]] = {}
         self._executor_ids: str | None = None
         self._executors: frozenset[Executor] = frozenset()
         self._given_up: set[str] = set()
@@ -179,9 +183,12 @@ class Cluster:
         tokens = self._cached_tokens(addresses)
         with self._watch.over(obsolete):
             tokens.count()
-        self._tokens = tokens
+        self._tokens, self._addresses = tokens, list(addresses)
 
     def unpin(self) -> None:
+        for tokens in self._some_tokens.values():
+            tokens.unpersist()
+        self._some_tokens.clear()
         if self._tokens is not None:
             self._tokens.unpersist()
             self._tokens = None
@@ -206,11 +213,28 @@ class Cluster:
         """Run the epochs of `job`; one report per task, also of those that found themselves elsewhere.
         `obsolete`, called in another thread, says that running it to its end is of no use any more: then
         raises `JobCancelledError`. Tasks already running may go on for a while."""
-        layout_bytes, job_bytes = msgspec.json.encode(layout), msgspec.json.encode(job)
+        encoded = msgspec.json.encode(layout), msgspec.json.encode(job)
         with self._watch.over(obsolete):
-            return self.exchange(
-                [LevelTask(level, layout_bytes, job_bytes) for level in range(layout.level_count)]
-            )
+            last = [
+                self._chained(
+                    self._tokens_of(chain.slots),
+                    [LevelTask(level, *encoded, chain) for level in chain.levels],
+                )
+                for chain in chains_of(layout, job)
+            ]
+            records: list[tuple[int, Message]] = (
+                self.context.union(last) if len(last) > 1 else last[0]
+            ).collect()
+            return [decode_report(message[-1]) for _, message in records if message[0] == REPORT]
+
+    def _tokens_of(self, slots: tuple[int, ...]) -> RDD[Any]:
+        """The tokens of these slots, made once until tasks are pinned anew."""
+        assert self._tokens is not None, "pin() first"  # noqa: S101 - a mistake in our own loop
+        if len(slots) == self._tokens.getNumPartitions():
+            return self._tokens
+        if slots not in self._some_tokens:
+            self._some_tokens[slots] = self._cached_tokens([self._addresses[slot] for slot in slots])
+        return self._some_tokens[slots]
 
     def hand_over(self, layout: Layout, handover: Handover, obsolete: Callable[[], bool]) -> list[TaskReport]:
         """Bring state from node to node; `layout` names the old nodes, too. `obsolete`: as for `run`."""
@@ -224,7 +248,12 @@ class Cluster:
         return [decode_report(one[-1]) for one in self._exchange(self._tokens, stages) if one[0] == REPORT]
 
     def _exchange(self, tokens: RDD[Any], stages: list[Any]) -> list[Message]:
-        """The messages that the last stage sends; one task per token in each stage, where the token is."""
+        """The messages that the last stage sends."""
+        records: list[tuple[int, Message]] = self._chained(tokens, stages).collect()
+        return [message for _, message in records]
+
+    def _chained(self, tokens: RDD[Any], stages: list[Any]) -> RDD[Any]:
+        """What the last stage sends; one task per token in each stage, where the token is."""
         count = tokens.getNumPartitions()
         level: RDD[Any] = tokens.mapPartitionsWithIndex(stages[0])
         for stage in stages[1:]:
@@ -232,8 +261,7 @@ class Cluster:
             # A union prefers the host that most of its parents prefer. The messages prefer whichever host
             # sent the most; the tokens, counted twice, outvote them.
             level = self.context.union([tokens, tokens, messages]).mapPartitionsWithIndex(stage)
-        records: list[tuple[int, Message]] = level.collect()
-        return [message for _, message in records]
+        return level
 
     def _partitioned(self, level: RDD[Any], count: int) -> RDD[Any]:
         """The messages of a stage, each with the slot it is for.

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from domain.execution.chains import Chain
 from domain.execution.job import (
     LaneWork,
     PartitionReport,
@@ -33,9 +34,9 @@ def report_message(report: TaskReport) -> tuple[int, Message]:
 
 
 class Level(LevelContext):
-    """The partitions of one level on one node."""
+    """The partitions of one level on one node. lane: the number of the one lane to run; None for all."""
 
-    def run(self) -> Iterator[tuple[int, Message]]:
+    def run(self, lane: int | None = None) -> Iterator[tuple[int, Message]]:
         mine = [
             partition
             for partition in self.topology.partitions
@@ -48,14 +49,16 @@ class Level(LevelContext):
         forks: dict[str, str] = {}
         unbuffered: list[str] = []
         # The lane of those furthest ahead comes first; what it needs of a partition's state stays untouched.
-        replaying = cpu_seconds = 0.0
+        working = replaying = cpu_seconds = 0.0
         tuples = 0
-        for number, lane in enumerate(self.job.lanes):
+        for number, one in enumerate(self.job.lanes):
+            if lane not in (None, number):
+                continue
             started = time.perf_counter()
             for partition in mine:
-                if partition in lane.serves and not self._serve(number, lane, partition):
+                if partition in one.serves and not self._serve(number, one, partition):
                     unbuffered.append(partition)
-                if partition in lane.starts:
+                if partition in one.starts:
                     run = PartitionRun(self, number, partition)
                     report = run.execute()
                     cpu_seconds += report.cpu_seconds
@@ -66,7 +69,8 @@ class Level(LevelContext):
                         forks[partition] = report.error
                 yield from self.out
                 self.out.clear()
-            replaying += time.perf_counter() - started if number else 0.0
+            took = time.perf_counter() - started
+            working, replaying = (working, replaying + took) if number else (took, replaying)
         for partition in mine:
             self._keep_house(partition, reports)
         yield report_message(
@@ -77,6 +81,7 @@ class Level(LevelContext):
                 partitions=reports,
                 forks=forks,
                 unbuffered=unbuffered,
+                working=working,
                 replaying=replaying,
                 cpu_seconds=cpu_seconds,
                 tuples=tuples,
@@ -109,25 +114,29 @@ class Level(LevelContext):
 
 
 class LevelTask:
-    """The function of one stage: records of a slot in, records for slots out."""
+    """The function of one stage of a chain: records of a slot in, records for slots out. Records are keyed by
+    the position of their slot in the chain."""
 
     level_class = Level
 
-    def __init__(self, level: int, layout: bytes, job: bytes) -> None:
+    def __init__(self, level: int, layout: bytes, job: bytes, chain: Chain) -> None:
         self.level = level
         self.layout = layout
         self.job = job
+        self.chain = chain
 
     def __call__(
-        self, slot: int, records: Iterator[tuple[int, Message | None]]
+        self, position: int, records: Iterator[tuple[int, Message | None]]
     ) -> Iterator[tuple[int, Message]]:
         layout, _ = decode_layout(self.layout)
+        slot = self.chain.slots[position]
         actual = os.environ.get("NODE_ID", "")
         if actual != layout.nodes[slot]:
             # Drain the input all the same, so that Spark sees the task end in order.
             for _ in records:
                 pass
-            yield report_message(TaskReport(slot=slot, level=self.level, node=actual, misplaced=True))
+            report = TaskReport(slot=slot, level=self.level, node=actual, misplaced=True)
+            yield position, report_message(report)[1]
             return
         level = self.level_class(self.level, slot, self.layout, self.job)
         for _, message in records:
@@ -136,5 +145,7 @@ class LevelTask:
             if message[0] == self.level:
                 level.deliver(message)
             else:
-                yield slot, message
-        yield from level.run()
+                yield position, message
+        positions = {slot: position for position, slot in enumerate(self.chain.slots)}
+        for target, message in level.run(self.chain.lane):
+            yield positions[target], message

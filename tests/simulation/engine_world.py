@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import HealthCheck, Phase, settings
 
+from domain.execution.chains import chains_of
 from domain.execution.checkpoints import Checkpoints, complete_checkpoints
 from domain.execution.job import Handover, Job, Layout, TaskReport
 from domain.messages import (
@@ -123,6 +124,8 @@ class World:
     now: float = 1_000_000.0
     count: int = 0
     jobs: int = 0
+    # Jobs in which lanes ran beside each other.
+    beside: int = 0
     unheard: int = 0
     handed_over: int = 0
     # Plans that move what runs are made, too.
@@ -271,8 +274,26 @@ class PlayedCluster:
     def run(self, layout: Layout, job: Job, obsolete: Callable[[], bool]) -> list[TaskReport]:
         self.world.jobs += 1
         encoded = msgspec.json.encode(layout), msgspec.json.encode(job)
-        stages = [LevelTask(level, *encoded) for level in range(layout.level_count)]
-        return self._exchange(layout, stages, obsolete)
+        chains = chains_of(layout, job)
+        self.world.beside += len(chains) > 1
+        going_on = [
+            self._chain(
+                layout,
+                [layout.nodes[slot] for slot in chain.slots],
+                [LevelTask(level, *encoded, chain) for level in chain.levels],
+                obsolete,
+            )
+            for chain in chains
+        ]
+        reports: list[TaskReport] = []
+        while going_on:  # chains do not wait for each other
+            chain = self.world.random.choice(going_on)
+            try:
+                next(chain)
+            except StopIteration as ended:
+                reports += ended.value
+                going_on.remove(chain)
+        return reports
 
     def hand_over(self, layout: Layout, handover: Handover, obsolete: Callable[[], bool]) -> list[TaskReport]:
         encoded = msgspec.json.encode(layout), msgspec.json.encode(handover)
@@ -283,26 +304,38 @@ class PlayedCluster:
         return reports
 
     def _exchange(self, layout: Layout, stages: list[Any], obsolete: Callable[[], bool]) -> list[TaskReport]:
+        chain = self._chain(layout, layout.nodes, stages, obsolete)
+        while True:
+            try:
+                next(chain)
+            except StopIteration as ended:
+                return list(ended.value)
+
+    def _chain(
+        self, layout: Layout, nodes: list[str], stages: list[Any], obsolete: Callable[[], bool]
+    ) -> Generator[None, None, list[TaskReport]]:
+        """Stages of tasks on these nodes; it stops after each task."""
         world = self.world
-        records: dict[int, list[Any]] = {slot: [] for slot in range(len(layout.nodes))}
+        records: dict[int, list[Any]] = {slot: [] for slot in range(len(nodes))}
         leftover, self.leftover = self.leftover, []
         disturbed_at = world.random.randrange(len(stages)) if leftover else -1
         for level, task in enumerate(stages):
             for one in leftover if level == disturbed_at else ():
                 self._run_unheard(*one)
             out: dict[int, list[Any]] = {slot: [] for slot in records}
-            for slot, node in enumerate(layout.nodes):
+            for slot, node in enumerate(nodes):
                 self._fail(layout)
                 stuck = node in world.frozen
                 assert obsolete() or not stuck, "a job waits for a node that is gone"
                 if stuck or (obsolete() and world.random.random() < 0.5):
-                    rest = enumerate(layout.nodes[slot:], start=slot)
+                    rest = enumerate(nodes[slot:], start=slot)
                     self.leftover = [(task, other, name, records[other]) for other, name in rest]
                     raise JobCancelledError("executors are gone")
                 for _ in range(1 + (world.failing and world.random.random() < 0.05)):
                     sent = list(self._task(task, slot, node, records[slot]))
                 for target, message in sent:
                     out[target].append((node, message))
+                yield
             records = {slot: self._arriving(sent_here) for slot, sent_here in out.items()}
         reports = [message for messages in records.values() for message in messages if message[0] == REPORT]
         return [msgspec.json.decode(message[-1], type=TaskReport) for message in reports]
