@@ -261,6 +261,8 @@ class EpochMachine:
     def _placed(self, event: TasksPlaced) -> list[Instruction]:
         self.reachable = event.reachable
         done: list[Instruction] = []
+        if event.absent is not None:
+            self.pace.unfamiliar()
         if event.absent is not None and self.tracker.set_absent(event.absent) and event.absent:
             cause = "nodes were lost before every partition acknowledged"
             done += self.checkpoints.fail(cause, event.at)
@@ -415,17 +417,22 @@ class EpochMachine:
         if lanes:
             # A lane may reach back for a fork; what counts is how much further it has come.
             self.pace.advanced(epochs=tracker.front() - front, seconds=seconds)
-        if len(lanes) == 2 or (lanes and lanes[0].epochs == 1):
-            replayed = sum(lane.epochs for lane in lanes[1:])
-            calm = len(lanes) == 1 and not tracker.absent and not tracker.behind(self.head)
+        if lanes:
+            self._learn(lanes, event, seconds)
+        return [*done, self._publish(), self._measured(event.at, running, event.reports)]
+
+    def _learn(self, lanes: Sequence[Lane], event: JobEnded, seconds: float) -> None:
+        """What the job says of the time that the present and a replay take."""
+        working = _longest(event, lambda task: task.working)
+        self.pace.worked(seconds=seconds, working=working, epochs=lanes[0].epochs)
+        if len(lanes) == 2 or lanes[0].epochs == 1:
             self.pace.observe(
                 seconds=seconds,
-                working=_longest(event, lambda task: task.working),
+                working=working,
                 replaying=_longest(event, lambda task: task.replaying),
-                replayed=replayed,
-                calm=calm,
+                replayed=sum(lane.epochs for lane in lanes[1:]),
+                calm=len(lanes) == 1 and not self.tracker.absent and not self.tracker.behind(self.head),
             )
-        return [*done, self._publish(), self._measured(event.at, running, event.reports)]
 
     # ---- checkpoints -----------------------------------------------------------------------------
 
@@ -533,7 +540,7 @@ class EpochMachine:
             behind=self.tracker.behind(self.head) if planned else [],
             refused=self.refused,
             restorable=self._restorable(),
-            load=self.pace.base / self.topology.spec.epoch_interval if self.tracker.answering() else 0.0,
+            load=self.pace.load if self.tracker.answering() else 0.0,
             error=self.faults.first,
         )
 

@@ -34,8 +34,9 @@ class ReplayPace:
 
     base: seconds of a job without replay. normal: the same while nothing was behind; None until it is known.
     each: seconds that one replayed epoch takes. hidden: seconds of replay that make no job longer, because
-    it runs on other nodes meanwhile. overhead: seconds of a job in which no lane works. at_once: `together`,
-    or more where what a job costs by itself would eat up the time.
+    it runs on other nodes meanwhile. overhead: seconds of a job in which no lane works. load: seconds that
+    the present takes for each second of input, over some twenty jobs. at_once: `together`, or more where what
+    a job costs by itself would eat up the time.
     """
 
     interval: float
@@ -46,12 +47,15 @@ class ReplayPace:
     each: float = 0.02
     hidden: float = 0.0
     overhead: float = 0.2
+    load: float = 0.0
     at_once: int = 0
     _speed: float = 0.0
     _credit: float = 0.0
+    _allowed: int = 0
 
     def __post_init__(self) -> None:
         self.at_once = self.together
+        self._allowed = self.most
 
     def beside(self, present: int, *, kept: bool = False) -> int:
         """Epochs to replay in a job that also runs `present` epochs for queries that give output. kept: these
@@ -70,8 +74,13 @@ class ReplayPace:
         """Epochs to replay in a job of their own that ends within `slack` seconds; 0 if none would."""
         return self._within(slack * CAUTION - self.base, 0)
 
+    def unfamiliar(self) -> None:
+        """Other nodes work than before: what an epoch costs there is tried with one."""
+        self._allowed = 1
+
     def _within(self, seconds: float, least: int) -> int:
-        return max(least, int(min(float(self.most), max(0.0, seconds) / self.each)))
+        epochs = max(least, int(min(float(self.most), max(0.0, seconds) / self.each)))
+        return min(epochs, max(self._allowed, least))
 
     def observe(
         self, *, seconds: float, working: float, replaying: float, replayed: int, calm: bool = False
@@ -85,6 +94,7 @@ class ReplayPace:
             self.overhead += SMOOTHING * (max(0.0, seconds - working) - self.overhead)
             self.base += SMOOTHING * (seconds - self.base)
             return
+        self._allowed = min(self.most, 2 * max(self._allowed, replayed))
         without = min(seconds, working + self.overhead)
         self.base += SMOOTHING * (without - self.base)
         took = max(replaying / replayed, QUICKEST)
@@ -92,6 +102,11 @@ class ReplayPace:
         self.each = max(took, self.each + SMOOTHING * (took - self.each))
         hidden = min(max(0.0, replaying - (seconds - without)), without)
         self.hidden = min(hidden, self.hidden + SMOOTHING * (hidden - self.hidden))
+
+    def worked(self, *, seconds: float, working: float, epochs: int) -> None:
+        """A job of `seconds`, of which `working` for so many epochs of the present."""
+        took = min(seconds, working + self.overhead) / (epochs * self.interval)
+        self.load = took if not self.load else self.load + SLOWLY * (took - self.load)
 
     def advanced(self, *, epochs: int, seconds: float) -> None:
         """A job took the partitions furthest ahead `epochs` further. On a machine so busy that this is slower

@@ -75,9 +75,10 @@ from domain.recovery.reserve import replaying
 CATCH_UP_LIMIT, IDLE_LIMIT = 20.0, 5.0
 """Seconds after which a plan that was applied, and has not caught up, is looked at again; the second, where
 nodes have nothing of the topology to run."""
-TIME_LEFT = 0.8
-"""Below this load, queries that give output leave time to those that replay. Moves would only disturb them:
-no epoch runs while state changes its node, and new nodes are slow at first."""
+TIME_LEFT = 1.0
+"""Below this load, queries that give output keep pace and leave time to those that replay. Moves would only
+disturb them: no epoch runs while state changes its node, new nodes are slow at first, and what a partition
+has buffered for those behind stays on its old node."""
 
 Instructions = list[Instruction]
 Story = list[tuple[float, str, str]]

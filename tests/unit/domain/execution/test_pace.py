@@ -128,3 +128,26 @@ def test_replay_that_runs_on_other_nodes_uses_their_time() -> None:
     assert pace.hidden <= 0.5
     pace.observe(seconds=1.3, working=0.3, replaying=0.8, replayed=8)
     assert pace.hidden == pytest.approx(0.0, abs=0.05), "it is on the same nodes now"
+
+
+def test_on_other_nodes_replay_begins_with_one_epoch() -> None:
+    """Twelve at once took eight seconds on a node that was new to the work."""
+    pace = learnt(base=0.5, each=0.01)
+    assert pace.beside(1, kept=True) > 10
+    pace.unfamiliar()
+    carried = []
+    for _ in range(4):
+        carried.append(pace.beside(1, kept=True))
+        pace.observe(seconds=0.52, working=0.3, replaying=0.01 * carried[-1], replayed=carried[-1])
+    assert carried == [1, 2, 4, 8]
+
+
+def test_load_is_a_mean_over_many_jobs() -> None:
+    """Windows that end together make one job in ten several times as long."""
+    pace = ReplayPace(interval=1.0, together=8, most=64)
+    for job in range(200):
+        seconds = 3.6 if job % 10 == 9 else 0.4
+        pace.worked(seconds=seconds, working=seconds - 0.2, epochs=1)
+    assert pace.load == pytest.approx(0.72, rel=0.25)
+    pace.worked(seconds=8.0, working=7.8, epochs=8)
+    assert pace.load < 1.0
