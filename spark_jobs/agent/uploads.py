@@ -134,8 +134,13 @@ class Uploader(threading.Thread):
 def waiting_snapshots(root: Path) -> Iterator[Path]:
     """Complete snapshots, `<topology>/<k>.<generation>.<attempt>/<partition>.json`: the oldest checkpoint
     first, and of one checkpoint the oldest attempt."""
+    found: list[Path] = []
     with contextlib.suppress(FileNotFoundError):
-        yield from sorted(root.glob("*/*/*.json"), key=_age)
+        for checkpoint in list(root.glob("*/*")):
+            # Its last snapshot takes it along: then there is none of it, but there are those of the others.
+            with contextlib.suppress(FileNotFoundError):
+                found += checkpoint.glob("*.json")
+    yield from sorted(found, key=_age)
 
 
 def newest_snapshots(root: Path) -> dict[Path, list[Path]]:
