@@ -75,10 +75,11 @@ from domain.recovery.reserve import replaying
 CATCH_UP_LIMIT, IDLE_LIMIT = 20.0, 5.0
 """Seconds after which a plan that was applied, and has not caught up, is looked at again; the second, where
 nodes have nothing of the topology to run."""
-TIME_LEFT = 1.0
-"""Below this load, queries that give output keep pace and leave time to those that replay. Moves would only
-disturb them: no epoch runs while state changes its node, new nodes are slow at first, and what a partition
-has buffered for those behind stays on its old node."""
+TIME_LEFT, FULL, PATIENCE = 1.0, 1.5, 90.0
+"""Below the first load, queries that give output keep pace and leave time to those that replay. Moves would
+only disturb them: no epoch runs while state changes its node, new nodes are slow at first, and what a
+partition has buffered for those behind stays on its old node. Below the second, moves wait this many seconds,
+since a replay beside the present makes it slower for a while."""
 
 Instructions = list[Instruction]
 Story = list[tuple[float, str, str]]
@@ -727,14 +728,13 @@ class IncidentMachine:
             return []
         if case.absent & case.restore:
             return []  # an executor is still being started: moves would not help
-        if 0.0 < case.load < TIME_LEFT:
-            return []
         waited = self.now - (self.now if case.applied_at is None else case.applied_at)
         # Where an operator has to confirm every plan, the operator asks for moves, too.
         by_itself = (deployment.policy.approval, deployment.policy.rebalancing) == ("automatic", "automatic")
         situation = self._situation()
         limit = IDLE_LIMIT if spare_nodes(case, situation) else CATCH_UP_LIMIT
-        if waited < limit or not by_itself:
+        limit = limit if not TIME_LEFT <= case.load < FULL else PATIENCE
+        if waited < limit or not by_itself or 0.0 < case.load < TIME_LEFT:
             return []
         moves = even_out(
             case.name,

@@ -14,7 +14,7 @@ from domain.recovery.events import (
 )
 from domain.recovery.incident import NodeView, Phase, State
 from domain.recovery.instructions import CreatePlan, Instruction, MarkPartitions, MarkPlan
-from domain.recovery.machine import CATCH_UP_LIMIT, IDLE_LIMIT, TIME_LEFT, IncidentMachine
+from domain.recovery.machine import CATCH_UP_LIMIT, FULL, IDLE_LIMIT, PATIENCE, TIME_LEFT, IncidentMachine
 from tests.unit.domain.recovery.chains import machine, only_proposal, plan_of, report
 from tests.unit.domain.recovery.test_machine import lose, only, story
 
@@ -142,7 +142,14 @@ def test_a_wave_is_left_alone_where_queries_that_give_output_leave_it_time() -> 
     """They would stand still while state changes its node, for nothing."""
     subject = slow(machine())
     assert not only(late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]", load=TIME_LEFT - 0.01), CreatePlan)
-    assert only(late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]", load=TIME_LEFT), CreatePlan)
+    assert not only(late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]", load=FULL - 0.01), CreatePlan)
+    assert only(late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]", load=FULL), CreatePlan)
+
+
+def test_a_wave_beside_a_present_that_has_just_no_time_left_is_eased_later() -> None:
+    subject = slow(machine())
+    assert not only(late(subject, 19.0 + PATIENCE, "A[2]", load=TIME_LEFT), CreatePlan)
+    assert only(late(subject, 20.0 + PATIENCE, "A[2]", load=TIME_LEFT), CreatePlan)
 
 
 def test_a_wave_that_has_caught_up_is_left_alone() -> None:
