@@ -51,7 +51,7 @@ from domain.execution.instructions import (
 )
 from domain.execution.job import PartitionReport, TaskReport
 from domain.execution.lanes import Lane
-from domain.execution.pace import KEPT, ReplayPace
+from domain.execution.pace import KEPT, LOOK_EVERY, ReplayPace
 from domain.execution.progress import Position, ProgressTracker
 from domain.messages import DriverState, Plan
 from domain.topology import Topology
@@ -62,6 +62,8 @@ BESIDE = 4
 # Where one executor is lost others may be: pinning to one that Spark misses only later costs seconds.
 SETTLE = 0.3
 MAX_FAILURES = 5
+# More epochs than all partitions together can have missed.
+MOST_MISSING = 10**18
 # More Spark jobs than one driver runs in its life.
 JOBS_A_LIFE = 10**9
 
@@ -120,7 +122,11 @@ class EpochMachine:
         self._oldest = recorded.oldest
         self._life = recorded.life
         self._next_due = float("inf")
+        # When it is looked at next whether those behind have come nearer, what they missed when it was looked
+        # at last, and whether they had.
         self._kept_until = float("-inf")
+        self._missing = 0
+        self._coming_nearer = True
         # Snapshots under numbers up to this one may be of another history.
         self._barred = 0 if topology.deterministic else recorded.head
         # Files of a driver that died may be there.
@@ -241,7 +247,7 @@ class EpochMachine:
         done: list[Instruction] = []
         if not known:
             self.generation, self.recorded = plan.generation, self.tracker.position
-            self._kept_until = news.at + KEPT
+            self._kept_until, self._missing, self._coming_nearer = news.at + KEPT, MOST_MISSING, True
             done += self.checkpoints.gone_back(
                 checkpoint=self.tracker.checkpoint, generation=plan.generation, at=news.at
             )
@@ -307,7 +313,7 @@ class EpochMachine:
             replay = limit  # no query gives output that could be late
         elif tracker.front() < self.head:
             present = min(self.head - tracker.front(), limit)
-            replay = self.pace.beside(present, kept=at < self._kept_until)
+            replay = self.pace.beside(present, kept=self._kept(at))
         else:
             idle = self.final or not self._realtime or self._news.paused
             replay = self.pace.alone(float("inf") if idle else self._next_due - at)
@@ -317,6 +323,16 @@ class EpochMachine:
             return lanes, []
         done = self._start_again("partitions have fallen behind inputs that are not deterministic", at)
         return tracker.lanes(head=self.head, held=held, limit=limit, replay=replay), done
+
+    def _kept(self, at: float) -> bool:
+        """Whether queries that give output come first: for a while after a plan, and then as long as those
+        behind come nearer all the same. Where replay is hurried both take longer, so it is only if it would
+        never arrive."""
+        if at >= self._kept_until:
+            missing = self.tracker.missing()
+            self._coming_nearer = missing < self._missing
+            self._missing, self._kept_until = missing, at + LOOK_EVERY
+        return self._coming_nearer
 
     def _start_again(self, cause: str, at: float) -> list[Instruction]:
         self.tracker.start_again()

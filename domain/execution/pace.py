@@ -14,9 +14,10 @@ shorter than they were then, and what they were shorter by is for those behind, 
 LEAST = 1.25
 """Epochs of replay for each epoch of the present, at least: replay must be faster, or it never arrives. With
 2, on nodes with little CPU, jobs grew to fifty seconds: more epochs fell due during a job than before."""
-KEPT = 60.0
+KEPT, LOOK_EVERY = 60.0, 20.0
 """Seconds after a plan was applied in which queries that give output come first: replay takes `SHARE` of
-their latency on average and no more. After that it is hurried, or on busy nodes it would never arrive."""
+their latency on average and no more. Then it is looked at again and again whether those behind come nearer;
+where they do not, replay is hurried, or on busy nodes it would never arrive."""
 SAVED = 4
 """Jobs for which a share that was not enough for an epoch is saved up."""
 CAUTION = 0.9

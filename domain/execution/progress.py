@@ -83,6 +83,12 @@ class ProgressTracker:
             if partition not in self.absent and reach.get(partition, -1) < front
         ]
 
+    def missing(self) -> int:
+        """Epochs that partitions which run have yet to replay, of all of them together."""
+        reach = self._reach()
+        front = max(reach.values(), default=0)
+        return sum(front - epoch for epoch in reach.values())
+
     # ---- what happens ----------------------------------------------------------------------------
 
     def origin(self, plan: Plan) -> int:
