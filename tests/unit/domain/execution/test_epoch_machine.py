@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from domain.execution.checkpoints import Checkpoints
 from domain.execution.epoch_machine import MAX_FAILURES, EpochMachine, Recorded
 from domain.execution.instructions import (
@@ -31,6 +33,7 @@ from domain.execution.instructions import (
     TurnBegun,
 )
 from domain.execution.job import PartitionReport, TaskReport
+from domain.execution.pace import KEPT, LOOK_EVERY, ReplayPace
 from domain.execution.progress import Position
 from domain.messages import CheckpointAck, Plan
 from domain.topology import Topology
@@ -341,3 +344,36 @@ def test_a_plan_of_a_later_deployment_ends_the_driver() -> None:
     first = Shell(chain(), Recorded())
     first.plan = gone_back(3, checkpoint=0, deployed=2)
     assert RecordPlan in kinds(first.turn()), "a driver without a run starts with any plan"
+
+
+def fork() -> Topology:
+    """S -> A, S -> B."""
+    outputs = [OperatorSpec(name=n, kind="k", inputs=(InputSpec(source="S"),), output=True) for n in "AB"]
+    return Topology(TopologySpec(name="t", operators=(OperatorSpec(name="S", kind="k"), *outputs)))
+
+
+@pytest.mark.parametrize(("replayed", "hurried"), [(0, True), (3, False)])
+def test_replay_is_hurried_only_where_it_would_never_arrive(
+    monkeypatch: pytest.MonkeyPatch, replayed: int, hurried: bool
+) -> None:
+    """Each turn has one more epoch of the present, and as many of the replay as the pace says."""
+    shell = Shell(fork(), Recorded())
+    homes = dict.fromkeys(("S[0]", "A[0]", "B[0]"), "n1")
+    shell.plan = Plan(generation=1, kind="deploy", assignment=homes)
+    shell.acks = []  # so no checkpoint is complete
+    for second in range(300):
+        shell.turn(float(second))
+    asked: dict[float, bool] = {}
+
+    def beside(pace: ReplayPace, present: int, *, kept: bool = False) -> int:
+        asked[at] = kept
+        return replayed
+
+    monkeypatch.setattr(ReplayPace, "beside", beside)
+    shell.plan = Plan(generation=2, kind="recover", assignment=homes, restore=["B[0]"], buffering=True)
+    applied = at = 300.0
+    while at < applied + KEPT + 2 * LOOK_EVERY:
+        shell.turn(at)
+        at += 1.0
+    assert all(kept for moment, kept in asked.items() if moment < applied + KEPT + LOOK_EVERY)
+    assert asked[max(asked)] is not hurried
