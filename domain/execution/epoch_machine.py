@@ -439,13 +439,12 @@ class EpochMachine:
 
     def _learn(self, lanes: Sequence[Lane], event: JobEnded, seconds: float) -> None:
         """What the job says of the time that the present and a replay take."""
-        working = _longest(event, lambda task: task.working)
+        working = _working(event)
         self.pace.worked(seconds=seconds, working=working, epochs=lanes[0].epochs)
         if len(lanes) == 2 or lanes[0].epochs == 1:
             self.pace.observe(
                 seconds=seconds,
                 working=working,
-                replaying=_longest(event, lambda task: task.replaying),
                 replayed=sum(lane.epochs for lane in lanes[1:]),
                 calm=len(lanes) == 1 and not self.tracker.absent and not self.tracker.behind(self.head),
             )
@@ -581,9 +580,9 @@ def _asks_to_point(done: list[Instruction]) -> bool:
     return isinstance(done[-1], PointTo)
 
 
-def _longest(event: JobEnded, seconds_of: Callable[[TaskReport], float]) -> float:
-    """Seconds that a part of the work took: in each stage, those of the task that spent most on it."""
+def _working(event: JobEnded) -> float:
+    """Seconds that a job worked for the present: in each stage, those of the task that took longest."""
     stages: dict[int, float] = {}
     for report in event.reports:
-        stages[report.level] = max(stages.get(report.level, 0.0), seconds_of(report))
+        stages[report.level] = max(stages.get(report.level, 0.0), report.working)
     return sum(stages.values())

@@ -101,7 +101,7 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     """From one task: its slot and level, the node it ran on (misplaced: not the one it should), and those of
     its partitions that advanced. `forks`: partitions that could not compute old epochs again, and why.
     `unbuffered`: those whose buffers are not as complete as was thought. `working`: seconds spent on the
-    first lane, `replaying`: on others. `cpu_seconds` and `tuples` (in and out) are those of all its
+    first lane. `cpu_seconds` and `tuples` (in and out) are those of all its
     partitions in these lanes, epochs that were computed again included."""
 
     slot: int
@@ -112,7 +112,6 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     forks: dict[str, str] = {}
     unbuffered: list[str] = []
     working: float = 0.0
-    replaying: float = 0.0
     cpu_seconds: float = 0.0
     tuples: int = 0
 

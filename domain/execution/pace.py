@@ -34,10 +34,10 @@ class ReplayPace:
     no query gives output; `most`: epochs a job may replay.
 
     base: seconds of a job without replay. normal: the same while nothing was behind; None until it is known.
-    each: seconds that one replayed epoch takes. hidden: seconds of replay that make no job longer, because
-    it runs on other nodes meanwhile. overhead: seconds of a job in which no lane works. load: seconds that
-    the present takes for each second of input, over some twenty jobs. at_once: `together`, or more where what
-    a job costs by itself would eat up the time.
+    each: seconds by which one replayed epoch makes a job longer; what runs on other nodes meanwhile makes it
+    no longer. overhead: seconds of a job in which no lane works. load: seconds that the present takes for
+    each second of input, over some twenty jobs. at_once: `together`, or more where what a job costs by itself
+    would eat up the time.
     """
 
     interval: float
@@ -46,13 +46,13 @@ class ReplayPace:
     base: float = 0.4
     normal: float | None = None
     each: float = 0.02
-    hidden: float = 0.0
     overhead: float = 0.2
     load: float = 0.0
     at_once: int = 0
     _speed: float = 0.0
     _credit: float = 0.0
     _allowed: int = 0
+    _granted: float = 0.0
 
     def __post_init__(self) -> None:
         self.at_once = self.together
@@ -62,13 +62,14 @@ class ReplayPace:
         """Epochs to replay in a job that also runs `present` epochs for queries that give output. kept: these
         come first, whether or not replay arrives."""
         wait = self.interval / 2  # of a tuple, before the job
-        usual = max(self.base, self.normal or 0.0)
-        share = (1 + SHARE) * (wait + usual) - (wait + self.base)
+        takes = self.load * self.interval or self.base
+        usual = max(takes, self.normal or 0.0)
+        share = (1 + SHARE) * (wait + usual) - (wait + takes)
         if not kept:
-            return self._within(share + self.hidden, max(present + 1, math.ceil(LEAST * present)))
+            return self._within(share, max(present + 1, math.ceil(LEAST * present)))
         self._credit = min(self._credit + share, max(self.each, SAVED * share))
-        epochs = self._within(self._credit + self.hidden, 0)
-        self._credit -= max(0.0, epochs * self.each - self.hidden)
+        epochs = self._within(self._credit, 0)
+        self._credit -= epochs * self.each
         return epochs
 
     def alone(self, slack: float) -> int:
@@ -80,29 +81,27 @@ class ReplayPace:
         self._allowed = 1
 
     def _within(self, seconds: float, least: int) -> int:
-        epochs = max(least, int(min(float(self.most), max(0.0, seconds) / self.each)))
-        return min(epochs, max(self._allowed, least))
+        self._granted = max(0.0, seconds)
+        epochs = int(min(float(self.most), self._granted / self.each))
+        return max(least, min(epochs, self._allowed))
 
-    def observe(
-        self, *, seconds: float, working: float, replaying: float, replayed: int, calm: bool = False
-    ) -> None:
+    def observe(self, *, seconds: float, working: float, replayed: int, calm: bool = False) -> None:
         """A job took `seconds`. In its stages, one after the other, the tasks that took longest worked for
-        the present `working` seconds and for `replayed` epochs of replay `replaying` seconds. calm: all
-        partitions ran in it, and none was behind."""
+        the present `working` seconds; it replayed so many epochs besides. calm: all partitions ran in it, and
+        none was behind."""
         if calm:
             self.normal = seconds if self.normal is None else self.normal + SLOWLY * (seconds - self.normal)
         if not replayed:
             self.overhead += SMOOTHING * (max(0.0, seconds - working) - self.overhead)
             self.base += SMOOTHING * (seconds - self.base)
             return
-        self._allowed = min(self.most, 2 * max(self._allowed, replayed))
         without = min(seconds, working + self.overhead)
+        added = seconds - without
         self.base += SMOOTHING * (without - self.base)
-        took = max(replaying / replayed, QUICKEST)
-        # On a node that is new to the work an epoch can take many times as long: never twice in a row.
-        self.each = max(took, self.each + SMOOTHING * (took - self.each))
-        hidden = min(max(0.0, replaying - (seconds - without)), without)
-        self.hidden = min(hidden, self.hidden + SMOOTHING * (hidden - self.hidden))
+        self.each += SMOOTHING * (max(added / replayed, QUICKEST) - self.each)
+        # What one epoch costs says little of many, or of nodes that are new to the work: twelve at once took
+        # eight seconds there. So a job carries at most twice as many as the last one.
+        self._allowed = min(self.most, 2 * replayed) if added <= self._granted else max(1, replayed // 2)
 
     def worked(self, *, seconds: float, working: float, epochs: int) -> None:
         """A job of `seconds`, of which `working` for so many epochs of the present."""

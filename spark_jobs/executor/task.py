@@ -49,7 +49,7 @@ class Level(LevelContext):
         forks: dict[str, str] = {}
         unbuffered: list[str] = []
         # The lane of those furthest ahead comes first; what it needs of a partition's state stays untouched.
-        working = replaying = cpu_seconds = 0.0
+        working = cpu_seconds = 0.0
         tuples = 0
         for number, one in enumerate(self.job.lanes):
             if lane not in (None, number):
@@ -69,8 +69,7 @@ class Level(LevelContext):
                         forks[partition] = report.error
                 yield from self.out
                 self.out.clear()
-            took = time.perf_counter() - started
-            working, replaying = (working, replaying + took) if number else (took, replaying)
+            working = working if number else time.perf_counter() - started
         for partition in mine:
             self._keep_house(partition, reports)
         yield report_message(
@@ -82,7 +81,6 @@ class Level(LevelContext):
                 forks=forks,
                 unbuffered=unbuffered,
                 working=working,
-                replaying=replaying,
                 cpu_seconds=cpu_seconds,
                 tuples=tuples,
             )
