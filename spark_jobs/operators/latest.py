@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -42,8 +43,10 @@ class Latest(Operator):
         view = state.table(name)
         current = view.read()
         changes: list[pa.Table] = []
-        for end in sorted(pc.unique(rows.column("window_end")).to_pylist()):
-            window = rows.filter(pc.equal(rows.column("window_end"), end)).combine_chunks()
+        ends = sorted(pc.unique(rows.column("window_end")).to_pylist())
+        for end in ends:
+            window = rows if len(ends) == 1 else rows.filter(pc.equal(rows.column("window_end"), end))
+            window = window.combine_chunks()
             changes.append(_difference(current, window))
             current = window.select(["key", "count"])
         view.replace(current)
@@ -58,7 +61,10 @@ def _difference(before: pa.Table | None, window: pa.Table) -> pa.Table:
     position = pc.index_in(keys, value_set=old_keys)
     old_count = pc.take(before.column("count"), position)
     changed = window.filter(pc.fill_null(pc.not_equal(window.column("count"), old_count), True))
-    left = old_keys.filter(pc.is_null(pc.index_in(old_keys, value_set=keys)))
+    # A key that was found is still there: looking the old ones up among the new ones would cost as much again.
+    is_gone = np.ones(len(old_keys), dtype=bool)
+    is_gone[position.drop_null().to_numpy()] = False
+    left = old_keys.filter(pa.array(is_gone))
     start, end = window.column("window_start")[0], window.column("window_end")[0]
     size = len(left)
     gone = pa.Table.from_arrays(
