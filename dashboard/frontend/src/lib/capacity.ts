@@ -7,9 +7,8 @@ import { byName, duration, percent, plural } from "./format";
 
 /** What a topology's load means now. */
 export function loadWords(topology: Pick<Topology, "load" | "lag" | "overloaded_since">): string {
-  if (topology.overloaded_since) return `more comes in than is worked off, ${duration(topology.lag)} wait`;
-  if (topology.load === null) return "known after half a minute of a plan";
-  return "of its time, to work off its input";
+  if (topology.overloaded_since) return `overloaded, ${duration(topology.lag)} behind`;
+  return topology.load === null ? "not known yet" : "of its time";
 }
 
 export interface Room {
