@@ -267,9 +267,10 @@ class EpochMachine:
     def _placed(self, event: TasksPlaced) -> list[Instruction]:
         self.reachable = event.reachable
         done: list[Instruction] = []
-        if event.absent is not None:
+        changed = event.absent is not None and self.tracker.set_absent(event.absent)
+        if changed:
             self.pace.unfamiliar()
-        if event.absent is not None and self.tracker.set_absent(event.absent) and event.absent:
+        if changed and event.absent:
             cause = "nodes were lost before every partition acknowledged"
             done += self.checkpoints.fail(cause, event.at)
             fields = {"count": len(event.absent), "partitions": sorted(event.absent)[:10]}
@@ -434,11 +435,15 @@ class EpochMachine:
             # A lane may reach back for a fork; what counts is how much further it has come.
             self.pace.advanced(epochs=tracker.front() - front, seconds=seconds)
         if lanes:
-            self._learn(lanes, event, seconds)
+            self._learn(lanes, event, seconds, front)
         return [*done, self._publish(), self._measured(event.at, running, event.reports)]
 
-    def _learn(self, lanes: Sequence[Lane], event: JobEnded, seconds: float) -> None:
-        """What the job says of the time that the present and a replay take."""
+    def _learn(self, lanes: Sequence[Lane], event: JobEnded, seconds: float, front: int) -> None:
+        """What the job says of the time that the present and a replay take. front: epoch of the partitions
+        furthest ahead before it."""
+        if lanes[0].last <= front:
+            self.pace.replayed_alone(seconds=seconds, epochs=lanes[0].epochs)
+            return
         working = _working(event)
         self.pace.worked(seconds=seconds, working=working, epochs=lanes[0].epochs)
         if len(lanes) == 2 or lanes[0].epochs == 1:

@@ -94,6 +94,8 @@ class ReplayPace:
         if not replayed:
             self.overhead += SMOOTHING * (max(0.0, seconds - working) - self.overhead)
             self.base += SMOOTHING * (seconds - self.base)
+            # Or an epoch that once took long would never be tried again.
+            self.each = max(QUICKEST, self.each * (1 - SLOWLY))
             return
         without = min(seconds, working + self.overhead)
         added = seconds - without
@@ -102,6 +104,12 @@ class ReplayPace:
         # What one epoch costs says little of many, or of nodes that are new to the work: twelve at once took
         # eight seconds there. So a job carries at most twice as many as the last one.
         self._allowed = min(self.most, 2 * replayed) if added <= self._granted else max(1, replayed // 2)
+
+    def replayed_alone(self, *, seconds: float, epochs: int) -> None:
+        """A job of nothing but replay, in idle time."""
+        took = max((seconds - self.overhead) / epochs, QUICKEST)
+        self.each += SMOOTHING * (took - self.each)
+        self._allowed = min(self.most, 2 * epochs)
 
     def worked(self, *, seconds: float, working: float, epochs: int) -> None:
         """A job of `seconds`, of which `working` for so many epochs of the present."""

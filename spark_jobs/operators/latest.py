@@ -61,7 +61,7 @@ def _difference(before: pa.Table | None, window: pa.Table) -> pa.Table:
     position = pc.index_in(keys, value_set=old_keys)
     old_count = pc.take(before.column("count"), position)
     changed = window.filter(pc.fill_null(pc.not_equal(window.column("count"), old_count), True))
-    # A key that was found is still there: looking the old ones up among the new ones would cost as much again.
+    # A key that was found is still there: a look-up the other way round would cost as much again.
     is_gone = np.ones(len(old_keys), dtype=bool)
     is_gone[position.drop_null().to_numpy()] = False
     left = old_keys.filter(pa.array(is_gone))
