@@ -80,8 +80,8 @@ def settled(stack: Stack) -> bool:
 
 
 def predicted(stack: Stack) -> float:
-    """CPU percent that all nodes together are expected to take. Raises `LookupError` while that is not known of
-    a node, because it has just joined."""
+    """CPU percent that all nodes together are expected to take. Raises `LookupError` while that is not known
+    of a node, because it has just joined."""
     found = [row["predicted_percent"] for row in stack.nodes("alive").values()]
     if None in found:
         raise LookupError("nothing is predicted yet for a node that has just joined")
