@@ -47,7 +47,9 @@ def shuffle(partitions: int) -> Topology:
 
 
 class IdleCluster:
-    """Runs no job: it reports that every partition of a job has applied its last epoch."""
+    """Runs no job: it reports that every partition of a job has applied its last epoch. Nothing replays."""
+
+    replaying = False
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
@@ -61,13 +63,14 @@ class IdleCluster:
 
     def pin(self, addresses: list[str], obsolete: Callable[[], bool]) -> None: ...
 
+    def replayed(self) -> None: ...
+
     def run(self, layout: Layout, job: Job, obsolete: Callable[[], bool]) -> list[TaskReport]:
         by_task: dict[tuple[int, int], dict[str, PartitionReport]] = {}
-        for lane in job.lanes:
-            for partition in lane.starts:
-                task = (layout.levels[split_partition(partition)[0]], layout.slots[partition])
-                report = PartitionReport(epoch=lane.last, cpu_seconds=0.001, rows_in=10, rows_out=10)
-                by_task.setdefault(task, {})[partition] = report
+        for partition in job.lane.starts if job.lane is not None else ():
+            task = (layout.levels[split_partition(partition)[0]], layout.slots[partition])
+            report = PartitionReport(epoch=job.epochs[-1].epoch, cpu_seconds=0.001, rows_in=10, rows_out=10)
+            by_task.setdefault(task, {})[partition] = report
         return [
             TaskReport(slot=slot, level=level, node=layout.nodes[slot], partitions=partitions)
             for (level, slot), partitions in by_task.items()
@@ -83,7 +86,7 @@ class IdleCoordination:
         self.control = Control()
         self.latest = None
         self.session = "1"
-        self.changed = SimpleNamespace(wait=lambda seconds: None)
+        self.changed = SimpleNamespace(wait=lambda seconds: None, set=lambda: None)
         self.addresses = {f"node-{n}": f"10.0.0.{n}" for n in range(NODES)}
 
     def refresh(self) -> bool:

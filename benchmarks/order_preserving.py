@@ -23,8 +23,8 @@ from rich.table import Table
 from benchmarks.engine import NODES, advance, running
 from benchmarks.recovery.course import percentile
 from benchmarks.runner import COLOURS, Report, Session, at_least, figure, ratio_of_medians, run
-from domain.execution.chains import Chain
-from domain.execution.job import Job, Layout, TaskReport
+from domain.execution.footprint import Footprint
+from domain.execution.job import Job, LaneWork, Layout, TaskReport
 from domain.execution.partition import Batch, PartitionRuntime, Process, Processed
 from domain.messages import EpochReport
 from domain.topology import Topology, load_topology
@@ -49,15 +49,14 @@ P = ("p50", "p99")
 class BufferingLevel(Level):
     """Buffers all outputs for all targets, although the targets follow."""
 
-    def emit(self, number: int, partition: str, epoch: int, table: pa.Table | None) -> None:
-        starts = self.job.lanes[number].starts
+    def emit(self, lane: LaneWork, partition: str, epoch: int, table: pa.Table | None) -> None:
         for targets, rows in route(self.topology, partition, table, self.operators):
-            following = [target for target in targets if epoch > starts.get(target, epoch)]
+            following = [target for target in targets if epoch > lane.starts.get(target, epoch)]
             nearby = [target for target in following if self._is_here(target)]
             for target in nearby:
-                self.arrived.setdefault((number, target), []).append(Batch(partition, epoch, rows))
+                self.arrived.setdefault(target, []).append(Batch(partition, epoch, rows))
             payload = encode_table(rows)
-            self._send(number, [t for t in following if t not in nearby], partition, epoch, payload)
+            self._send([t for t in following if t not in nearby], partition, epoch, payload)
             for target in targets:
                 self.buffers.append(partition, target, epoch, payload)
 
@@ -82,9 +81,9 @@ class Switch:
         if not self.on:
             return self._plain(layout, job, obsolete)
         encoded = msgspec.json.encode(layout), msgspec.json.encode(job)
-        levels, slots = range(layout.level_count), range(len(layout.nodes))
-        chain = Chain(None, tuple(slots), tuple(levels))
-        return self.loop.cluster.exchange([BufferingTask(level, *encoded, chain) for level in levels])
+        everywhere = Footprint(tuple(range(len(layout.nodes))), tuple(range(layout.level_count)))
+        tasks = [BufferingTask(level, *encoded, everywhere) for level in everywhere.levels]
+        return self.loop.cluster.exchange(tasks)
 
     def _send(self, message: object) -> None:
         if isinstance(message, EpochReport):

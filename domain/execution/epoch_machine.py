@@ -20,6 +20,7 @@ from domain.execution.faults import Faults
 from domain.execution.instructions import (
     AcknowledgementsRead,
     AwaitNews,
+    CancelReplay,
     CheckpointPointed,
     End,
     EpochsPlanned,
@@ -41,29 +42,34 @@ from domain.execution.instructions import (
     ReadAcknowledgements,
     RecordPlan,
     RecordPosition,
+    ReplayEnded,
+    ReplayFailed,
     Retire,
     RunJob,
     Sleep,
     StartInput,
+    StartReplay,
     TasksPlaced,
     TellProblem,
     TurnBegun,
 )
 from domain.execution.job import PartitionReport, TaskReport
+from domain.execution.job_sizes import AHEAD, Hurry, JobSizes
 from domain.execution.lanes import Lane
-from domain.execution.pace import KEPT, LOOK_EVERY, ReplayPace
 from domain.execution.progress import Position, ProgressTracker
+from domain.execution.replay import Replay, Running, reached
 from domain.messages import DriverState, Plan
 from domain.topology import Topology
 
 REPORT_INTERVAL = 1.0
 # Replay from buffers is cheap: a job may replay this many times `catch_up_epochs`.
 BESIDE = 4
+# Partitions that lack no more epochs than this run with those furthest ahead, and are with them from then on.
+JOIN = 1
 # Where one executor is lost others may be: pinning to one that Spark misses only later costs seconds.
 SETTLE = 0.3
 MAX_FAILURES = 5
-# More epochs than all partitions together can have missed.
-MOST_MISSING = 10**18
+REPEATED = "It is repeated; see the driver's log if it goes on failing."
 # More Spark jobs than one driver runs in its life.
 JOBS_A_LIFE = 10**9
 
@@ -83,17 +89,6 @@ class Recorded:
     homes: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    """The job under way. `punctuated`: its epoch is a checkpoint, in answer to requests up to `request`."""
-
-    job: RunJob
-    started: float
-    last: int
-    punctuated: bool
-    request: int
-
-
 class EpochMachine:
     """`tracker` knows how far each partition is and what to run next. plan: the one in force. reachable:
     whether any of its nodes is. realtime: epochs fall due by the clock."""
@@ -104,11 +99,12 @@ class EpochMachine:
         self.topology = topology
         self.checkpoints = checkpoints
         self.tracker = ProgressTracker(topology, recorded.position, recorded.homes)
-        self.pace = ReplayPace(
+        self.sizes = JobSizes(
             topology.spec.epoch_interval,
             topology.spec.catch_up_epochs,
             BESIDE * topology.spec.catch_up_epochs,
         )
+        self.replay = Replay()
         self.faults = Faults()
         self.plan: Plan | None = None
         self.reachable = False
@@ -122,11 +118,7 @@ class EpochMachine:
         self._oldest = recorded.oldest
         self._life = recorded.life
         self._next_due = float("inf")
-        # When it is looked at next whether those behind have come nearer, what they missed when it was looked
-        # at last, and whether they had.
-        self._kept_until = float("-inf")
-        self._missing = 0
-        self._coming_nearer = True
+        self._hurry = Hurry()
         # Snapshots under numbers up to this one may be of another history.
         self._barred = 0 if topology.deterministic else recorded.head
         # Files of a driver that died may be there.
@@ -146,6 +138,8 @@ class EpochMachine:
             EpochsPlanned: self._planned,
             JobEnded: self._job_ended,
             JobFailed: self._job_failed,
+            ReplayEnded: self._replay_ended,
+            ReplayFailed: self._replay_failed,
             AcknowledgementsRead: self._acknowledged,
             CheckpointPointed: self._pointed,
         }
@@ -163,7 +157,22 @@ class EpochMachine:
         if news.plan is not None and deployed_since(news.plan, self.generation):
             return [MakeWay(f"plan {news.plan.generation} is of a later deployment")]
         told = self._judge(news.plan)
+        if self.replay.running is not None and self._in_the_way(news):
+            return [*told, *self._end_replay(), *self._worked_off(news.at, worked=False)]
         return [*told, *self._follow(news)]
+
+    def _in_the_way(self, news: TurnBegun) -> bool:
+        """Whether the replay under way has to end before anything else: tasks are to be pinned anew, state is
+        to be handed over or put back, or buffers are to be dropped that it may read."""
+        plan = self._as_recorded() if self.refused else self._due(news)
+        return self.replay.void or self._drop_buffers or news.misplaced or plan is not None
+
+    def _end_replay(self) -> list[Instruction]:
+        """What is not deterministic is not ended without need: all partitions would have to start again."""
+        if self.replay.told or not (self.topology.deterministic or self.replay.void):
+            return []
+        self.replay.told = True
+        return [CancelReplay()]
 
     def _judge(self, plan: Plan | None) -> list[Instruction]:
         """Whether a plan that is still to be applied can be. What it starts from is held until it is; if that
@@ -247,7 +256,7 @@ class EpochMachine:
         done: list[Instruction] = []
         if not known:
             self.generation, self.recorded = plan.generation, self.tracker.position
-            self._kept_until, self._missing, self._coming_nearer = news.at + KEPT, MOST_MISSING, True
+            self._hurry.begin(news.at)
             done += self.checkpoints.gone_back(
                 checkpoint=self.tracker.checkpoint, generation=plan.generation, at=news.at
             )
@@ -269,7 +278,7 @@ class EpochMachine:
         done: list[Instruction] = []
         changed = event.absent is not None and self.tracker.set_absent(event.absent)
         if changed:
-            self.pace.unfamiliar()
+            self.sizes.unfamiliar()
         if changed and event.absent:
             cause = "nodes were lost before every partition acknowledged"
             done += self.checkpoints.fail(cause, event.at)
@@ -284,59 +293,69 @@ class EpochMachine:
         self.head, self.final, self._next_due = event.head, event.final, event.next_due
         return self._work(event.at)
 
-    # ---- one Spark job ---------------------------------------------------------------------------
+    # ---- Spark jobs ------------------------------------------------------------------------------
 
     def _work(self, at: float) -> list[Instruction]:
-        """Run the next lanes, if there are any."""
+        """Run what is due, and beside it what those behind have missed."""
         if self.plan is None or not self.reachable:
             return self._worked_off(at, worked=False)
-        lanes, done = self._lanes(at)
+        lane, done = self._lanes(at)
         finishing = self.final and self.checkpoints.latest < self.recorded.committed == self.head
-        if not lanes and not (finishing and self.checkpoints.pending is None):
+        if lane is None and not (finishing and self.checkpoints.pending is None):
             return [*done, *self._worked_off(at, worked=False)]
         request = self._news.request
-        last = lanes[0].last if lanes else self.head
+        last = lane.last if lane is not None else self.head
         wanted = (finishing or self.checkpoints.wanted(request, at)) and not self.faults.errors
         # What is computed anew must not be taken for what was under this number before. At the end of a
         # bounded input there is no later number.
         used = self.checkpoints.latest if finishing else max(self.checkpoints.highest, self._barred)
-        punctuated = wanted and last > used and self.tracker.whole(lanes, last)
-        job = self._job(lanes, checkpoint=last if punctuated else 0)
+        punctuated = wanted and last > used and self.tracker.whole(lane, last)
+        job = self._job(lane, checkpoint=last if punctuated else 0)
         self._running = Running(job, at, last, punctuated, request)
         return [*done, job]
 
-    def _lanes(self, at: float) -> tuple[list[Lane], list[Instruction]]:
-        """What is due, and beside it what those behind have missed; in idle time only the latter."""
-        tracker, limit = self.tracker, self.pace.at_once
-        if self.faults.replay_held(at):
-            replay = 0
-        elif not tracker.answering():
-            replay = limit  # no query gives output that could be late
-        elif tracker.front() < self.head:
-            present = min(self.head - tracker.front(), limit)
-            replay = self.pace.beside(present, kept=self._kept(at))
-        else:
-            idle = self.final or not self._realtime or self._news.paused
-            replay = self.pace.alone(float("inf") if idle else self._next_due - at)
-        held = self.faults.held(at)
-        lanes = tracker.lanes(head=self.head, held=held, limit=limit, replay=replay)
-        if not tracker.contradicts(lanes):
-            return lanes, []
-        done = self._start_again("partitions have fallen behind inputs that are not deterministic", at)
-        return tracker.lanes(head=self.head, held=held, limit=limit, replay=replay), done
+    def _lanes(self, at: float) -> tuple[Lane | None, list[Instruction]]:
+        """What the next job of the present runs, and the start of a replay if one is to begin beside it."""
+        if self.replay.running is not None:
+            return self._beside_replay(at), []
+        held, join = self.faults.held(at), self.sizes.at_once if self._replay_first() else JOIN
+        lane = self.tracker.present(head=self.head, held=held, limit=self.sizes.at_once, join=join)
+        replay = self._next_replay(lane, held, at)
+        if self.tracker.contradicts(lane) or self.tracker.contradicts(replay):
+            done = self._start_again("partitions have fallen behind inputs that are not deterministic", at)
+            return self.tracker.present(head=self.head, held=held, limit=self.sizes.at_once, join=join), done
+        if replay is None:
+            return lane, []
+        if self._drop_buffers:  # with nothing beside it that reads or writes some
+            return lane or replay, []
+        job = self._job(replay, checkpoint=0, spare=not self._replay_first())
+        self.replay.begin(job, at)
+        return self._beside_replay(at), [StartReplay(job)]
 
-    def _kept(self, at: float) -> bool:
-        """Whether queries that give output come first: for a while after a plan, and then as long as those
-        behind come nearer all the same. Where replay is hurried both take longer, so it is only if it would
-        never arrive."""
-        if at >= self._kept_until:
-            missing = self.tracker.missing()
-            self._coming_nearer = missing < self._missing
-            self._missing, self._kept_until = missing, at + LOOK_EVERY
-        return self._coming_nearer
+    def _beside_replay(self, at: float) -> Lane | None:
+        """What is due of the present while a replay is under way."""
+        limit, held = self.sizes.at_once, self.faults.held(at) | self.replay.advancing()
+        self._hurry.look(self.tracker.missing(), at)
+        if self._replay_first():
+            limit = min(limit, int(self.replay.credit))
+        return self.tracker.present(head=self.head, held=held, limit=limit, join=0) if limit > 0 else None
+
+    def _next_replay(self, lane: Lane | None, held: set[str], at: float) -> Lane | None:
+        """What those behind run next; nothing where some of them run in `lane`, of the present."""
+        if at < self.replay.not_before or self.faults.replay_held(at):
+            return None
+        front, progress = self.tracker.front(), self.tracker.progress
+        if lane is not None and any(progress[partition] < front for partition in lane.starts):
+            return None
+        return self.tracker.replay(held=held, epochs=self.sizes.replay)
+
+    def _replay_first(self) -> bool:
+        """Whether no query gives output that could be late, or those behind would never arrive."""
+        return self._hurry.now or not (self._realtime and self.tracker.answering())
 
     def _start_again(self, cause: str, at: float) -> list[Instruction]:
         self.tracker.start_again()
+        self.replay.void = True
         self._barred = self.head
         self.recorded = self.tracker.position
         return [
@@ -346,23 +365,27 @@ class EpochMachine:
             RecordPosition(self.recorded, durable=True),
         ]
 
-    def _job(self, lanes: list[Lane], *, checkpoint: int) -> RunJob:
-        """The job that runs these lanes. checkpoint: the epoch at which they leave snapshots, 0 for none."""
+    def _job(self, lane: Lane | None, *, checkpoint: int, spare: bool = False) -> RunJob:
+        """The job that runs this lane. checkpoint: the epoch at which it leaves snapshots, 0 for none. spare:
+        in the time that others leave."""
         tracker = self.tracker
         self._jobs += 1
-        running = {partition for lane in lanes for partition in lane.starts}
+        running = lane.starts.keys() if lane is not None else frozenset()
+        # What a replay under way works on is left alone.
+        trim = self._trim and self.replay.running is None
         # Forks and restores start at the newest checkpoint or later, and need the epochs since.
         keep = min(tracker.committed, tracker.checkpoint)
         return RunJob(
-            lanes=lanes,
+            lane=lane,
             progress=dict(tracker.progress),
             restore={p: k for p, k in tracker.restore.items() if p in running or checkpoint},
             checkpoint=checkpoint,
-            trim_below=keep if self._trim else 0,
-            keep=[self.checkpoints.latest] if self._trim else [],
+            trim_below=keep if trim else 0,
+            keep=[self.checkpoints.latest] if trim else [],
             buffering=tracker.buffering,
             drop_buffers=self._drop_buffers,
             attempt=self._attempt(),
+            spare=spare,
         )
 
     def _attempt(self) -> int:
@@ -382,12 +405,10 @@ class EpochMachine:
             if not event.placing and self._running is not None and not self.topology.deterministic:
                 # Snapshots of this attempt may have been left under this number.
                 self._barred = max(self._barred, self._running.last)
-            hint = "It is repeated; see the driver's log if it goes on failing."
-            done.append(TellProblem("Spark job", event.error, hint))
+            done.append(TellProblem("Spark job", event.error, REPEATED))
             if self._failures >= MAX_FAILURES:
-                cause = f"{MAX_FAILURES} Spark jobs in a row failed; the last one: {event.error}"
-                return [*done, GiveUp(cause)]
-            done += [LookAgain(), Sleep(min(0.2 * 2**self._failures, 3.0))]
+                return [*done, _given_up(event.error)]
+            done += [LookAgain(), Sleep(_pause(self._failures))]
         return done if event.placing else [*done, *self._worked_off(event.at, worked=True)]
 
     def _job_ended(self, event: JobEnded) -> list[Instruction]:
@@ -402,14 +423,17 @@ class EpochMachine:
             self._drop_buffers = False
             self.tracker.dropped()
         self._trim = self._trim and not running.job.trim_below
-        done = self._take(running, event)
+        front = self.tracker.front()
+        done = self._take(running.job, event)
+        self._learn(running, event, front)
+        done += [self._publish(), self._measured(event.at, running, event.reports)]
         if running.punctuated:
             done += self._punctuated(running, event)
         return [*done, *self._worked_off(event.at, worked=True)]
 
-    def _take(self, running: Running, event: JobEnded) -> list[Instruction]:
-        tracker, lanes, before = self.tracker, list(running.job.lanes), running.job.progress
-        front, seconds = tracker.front(), event.at - running.started
+    def _take(self, job: RunJob, event: JobEnded | ReplayEnded) -> list[Instruction]:
+        """What the tasks of a job said."""
+        tracker, at = self.tracker, event.at
         done: list[Instruction] = []
         results: dict[str, PartitionReport] = {}
         for report in event.reports:
@@ -417,42 +441,70 @@ class EpochMachine:
                 fields = {"slot": report.slot, "stage": report.level, "ran_on": report.node}
                 done += [Note("task misplaced", fields, warning=True), LookAgain()]
             results.update(report.partitions)
-            done += self.faults.forks(report.forks, event.at)
+            done += self.faults.forks(report.forks, at)
             tracker.coverage.forget(report.unbuffered)
-        reached = {p: r.epoch for p, r in results.items() if not r.error or r.epoch > before[p]}
-        tracker.take(lanes, reached, head=self.head)
-        done += self.faults.take(results, event.at)
+        tracker.take(job.lane, reached(results, job.progress), told=job.progress, head=self.head)
+        done += self.faults.take(results, at)
         missing = {p for p, r in results.items() if r.missing}
         if missing:
             tracker.lost_state(missing)
+            self.replay.void = True
             names = ", ".join(sorted(missing)[:5])
-            done += self.checkpoints.fail(f"{names} had to be restored", event.at)
+            done += self.checkpoints.fail(f"{names} had to be restored", at)
         position = tracker.position
         if position != self.recorded:
             self.recorded = position
             done.append(RecordPosition(position, durable=bool(missing)))
-        if lanes:
-            # A lane may reach back for a fork; what counts is how much further it has come.
-            self.pace.advanced(epochs=tracker.front() - front, seconds=seconds)
-        if lanes:
-            self._learn(lanes, event, seconds, front)
-        return [*done, self._publish(), self._measured(event.at, running, event.reports)]
+        return done
 
-    def _learn(self, lanes: Sequence[Lane], event: JobEnded, seconds: float, front: int) -> None:
-        """What the job says of the time that the present and a replay take. front: epoch of the partitions
-        furthest ahead before it."""
-        if lanes[0].last <= front:
-            self.pace.replayed_alone(seconds=seconds, epochs=lanes[0].epochs)
+    def _learn(self, running: Running, event: JobEnded, front: int) -> None:
+        """What a job says of the time that the present takes. front: epoch of the partitions furthest ahead
+        before it."""
+        epochs, seconds = self.tracker.front() - front, event.at - running.started
+        if running.job.lane is None:
             return
-        working = _working(event)
-        self.pace.worked(seconds=seconds, working=working, epochs=lanes[0].epochs)
-        if len(lanes) == 2 or lanes[0].epochs == 1:
-            self.pace.observe(
-                seconds=seconds,
-                working=working,
-                replayed=sum(lane.epochs for lane in lanes[1:]),
-                calm=len(lanes) == 1 and not self.tracker.absent and not self.tracker.behind(self.head),
-            )
+        # A lane may reach back for a fork; what counts is how much further it has come.
+        self.sizes.advanced(epochs=epochs, seconds=seconds)
+        if epochs > 0:
+            self.replay.credit = max(0.0, self.replay.credit - epochs)
+            self.sizes.worked(seconds=seconds, working=_working(event), epochs=epochs)
+
+    # ---- replay ----------------------------------------------------------------------------------
+
+    def _replay_ended(self, event: ReplayEnded) -> list[Instruction]:
+        running = self.replay.end()
+        self.replay.failures = 0
+        if self.replay.void:
+            return []
+        if event.disturbed and not self.topology.deterministic:
+            cause = "an executor was lost during a replay, and operators are not deterministic"
+            return self._start_again(cause, event.at)
+        assert running.job.lane is not None  # noqa: S101 - it was started for one
+        epochs = running.job.lane.epochs
+        self.sizes.replayed(epochs=epochs, seconds=event.at - running.started)
+        if self._replay_first():
+            self.replay.credit += AHEAD * epochs
+        self.replay.ended(running, event.reports)
+        return self._take(running.job, event)
+
+    def _replay_failed(self, event: ReplayFailed) -> list[Instruction]:
+        """It is repeatable, like any job, so it is tried again: at once if it had to make way, otherwise
+        after a pause that grows."""
+        replay = self.replay
+        replay.end()
+        if event.cancelled:
+            if not replay.told:
+                replay.not_before = event.at + SETTLE
+            if replay.void or self.topology.deterministic:
+                return []
+            cause = "a node went away during a replay, and operators are not deterministic"
+            return self._start_again(cause, event.at)
+        replay.failures += 1
+        replay.not_before = event.at + _pause(replay.failures)
+        told = TellProblem("Spark job", event.error, REPEATED)
+        if replay.failures >= MAX_FAILURES:
+            return [told, _given_up(event.error)]
+        return [told, LookAgain()]
 
     # ---- checkpoints -----------------------------------------------------------------------------
 
@@ -483,7 +535,8 @@ class EpochMachine:
         self._worked = worked
         done: list[Instruction] = []
         waiting = self.plan is not None and self.recorded.committed < self.head
-        if not worked and waiting and at - self._reported_at >= REPORT_INTERVAL:
+        due = waiting and at - self._reported_at >= REPORT_INTERVAL
+        if not worked and (due or self.replay.replayed.epochs):
             done.append(self._measured(at, None, []))
         if self.checkpoints.pending is not None:
             return [*done, ReadAcknowledgements(self.checkpoints.pending.checkpoint)]
@@ -533,6 +586,8 @@ class EpochMachine:
     def _idle(self, at: float) -> float:
         """Until the next epoch is due; less while something else may happen."""
         wait = self._next_due - at
+        if self.replay.running is not None and wait <= 0:
+            wait = 0.1  # for its end, which ends the wait
         if self.checkpoints.pending is not None or self.tracker.absent or self.final:
             wait = min(wait, 0.1) if wait > 0 else 0.1
         return min(max(wait, 0.005), 0.5)
@@ -560,7 +615,7 @@ class EpochMachine:
             behind=self.tracker.behind(self.head) if planned else [],
             refused=self.refused,
             restorable=self._restorable(),
-            load=self.pace.load if self.tracker.answering() else 0.0,
+            load=self.sizes.load if self.tracker.answering() else 0.0,
             error=self.faults.first,
         )
 
@@ -569,12 +624,17 @@ class EpochMachine:
 
     def _measured(self, at: float, running: Running | None, reports: Sequence[TaskReport]) -> Measured:
         self._reported_at = at
+        replayed = self.replay.taken()
+        before = running.job.progress if running is not None else self.tracker.progress
+        since = replayed.since if replayed.epochs else at
         return Measured(
-            lanes=running.job.lanes if running is not None else [],
-            reports=reports,
-            before=running.job.progress if running is not None else self.tracker.progress,
+            present=running.job.lane if running is not None else None,
+            replayed=replayed.epochs,
+            reports=[*replayed.reports, *reports],
+            before={**before, **replayed.before},
             progress=self.tracker.progress,
-            started=running.started if running is not None else at,
+            front=self.tracker.front(),
+            started=running.started if running is not None else since,
             generation=self.plan.generation if self.plan is not None else 0,
             absent=self.tracker.absent,
             failing=set(self.faults.errors),
@@ -591,3 +651,12 @@ def _working(event: JobEnded) -> float:
     for report in event.reports:
         stages[report.level] = max(stages.get(report.level, 0.0), report.working)
     return sum(stages.values())
+
+
+def _pause(failures: int) -> float:
+    """Seconds until a job is tried again that Spark gave up so many times."""
+    return min(0.2 * 2.0**failures, 3.0)
+
+
+def _given_up(error: str) -> GiveUp:
+    return GiveUp(f"{MAX_FAILURES} Spark jobs in a row failed; the last one: {error}")

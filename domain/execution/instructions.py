@@ -20,7 +20,8 @@ class TurnBegun:
 
     plan: the newest plan. ready: those of its nodes that can work without delay. request: the newest
     request for a checkpoint. latest_generation: the plan under which the newest complete checkpoint was
-    taken. pin_seconds: about how long it takes to pin tasks to other nodes.
+    taken. pin_seconds: about how long it takes to pin tasks to other nodes. misplaced: executors of the plan
+    in force have come or gone, so `PlaceTasks` is going to pin tasks to others.
     """
 
     at: float
@@ -31,6 +32,7 @@ class TurnBegun:
     request: int = 0
     latest_generation: int = 0
     pin_seconds: float = 0.0
+    misplaced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,26 @@ class JobFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayEnded:
+    """The job of a `StartReplay` ran to its end; it comes before the next `TurnBegun`. Fields: see
+    `JobEnded`."""
+
+    at: float
+    reports: Sequence[TaskReport]
+    disturbed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayFailed:
+    """Spark gave the job of a `StartReplay` up; it comes before the next `TurnBegun`. cancelled: the driver
+    ended it, because it was told to or executors were lost."""
+
+    at: float
+    error: str
+    cancelled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AcknowledgementsRead:
     """What agents have acknowledged of the pending checkpoint, in any generation."""
 
@@ -105,6 +127,8 @@ Event = (
     | EpochsPlanned
     | JobEnded
     | JobFailed
+    | ReplayEnded
+    | ReplayFailed
     | AcknowledgementsRead
     | CheckpointPointed
 )
@@ -181,10 +205,10 @@ class PlanEpochs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunJob:
-    """Run `lanes` as one Spark job; the fields are those of `domain.execution.job.Job`. Answered by
+    """Run `lane` as one Spark job; the fields are those of `domain.execution.job.Job`. Answered by
     `JobEnded` or `JobFailed`."""
 
-    lanes: Sequence[Lane]
+    lane: Lane | None
     progress: Mapping[str, int]
     restore: Mapping[str, int]
     checkpoint: int
@@ -193,6 +217,20 @@ class RunJob:
     buffering: bool
     drop_buffers: bool
     attempt: int
+    spare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StartReplay:
+    """Run this job beside those of the present. When it is over, `ReplayEnded` or `ReplayFailed` says so;
+    until then no other is started, no tasks are pinned and no state is handed over."""
+
+    job: RunJob
+
+
+@dataclass(frozen=True, slots=True)
+class CancelReplay:
+    """End the job that was started by `StartReplay`; if it still runs, `ReplayFailed` follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,13 +293,17 @@ class Publish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Telemetry of a job, or of a wait when there are no lanes. before, progress: the last epoch of each
-    partition before and after it."""
+    """Telemetry of a job, or of a wait when there was none. present: what it ran for the partitions furthest
+    ahead. replayed: epochs that jobs beside it replayed, and that were not told yet; reports: of all these.
+    before, progress: the last epoch of each partition before and after them. front: that of the partitions
+    furthest ahead."""
 
-    lanes: Sequence[Lane]
+    present: Lane | None
+    replayed: int
     reports: Sequence[TaskReport]
     before: Mapping[str, int]
     progress: Mapping[str, int]
+    front: int
     started: float
     generation: int
     absent: set[str]
@@ -313,6 +355,8 @@ Instruction = (
     | PlaceTasks
     | PlanEpochs
     | RunJob
+    | StartReplay
+    | CancelReplay
     | ReadAcknowledgements
     | Retire
     | TellCheckpoint

@@ -53,12 +53,13 @@ class LaneWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One Spark job: run `lanes` over `epochs`. `progress` is the last epoch each partition applied;
-    `restore` maps partitions to the checkpoint they must be put back to first (0: empty). `checkpoint`: leave
-    a snapshot of this epoch. With `trim_below`, older manifests go, except those to `keep`. `attempt`: grows
-    with every job where outputs may differ from one attempt at an epoch to the next; otherwise 0."""
+    """One Spark job: run `lane` over `epochs`. `progress` is the last epoch each partition applied; `restore`
+    maps partitions to the checkpoint they must be put back to first (0: empty). `checkpoint`: leave a
+    snapshot of this epoch. With `trim_below`, older manifests go, except those to `keep`. `attempt`: grows
+    with every job where outputs may differ from one attempt at an epoch to the next; otherwise 0. `spare`:
+    its tasks get the processor time of their node that others leave."""
 
-    lanes: list[LaneWork]
+    lane: LaneWork | None
     epochs: list[EpochPlan]
     progress: dict[str, int]
     restore: dict[str, int] = {}
@@ -68,6 +69,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     buffering: bool = False
     drop_buffers: bool = False
     attempt: int = 0
+    spare: bool = False
 
 
 class Handover(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,9 +102,9 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
 class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     """From one task: its slot and level, the node it ran on (misplaced: not the one it should), and those of
     its partitions that advanced. `forks`: partitions that could not compute old epochs again, and why.
-    `unbuffered`: those whose buffers are not as complete as was thought. `working`: seconds spent on the
-    first lane. `cpu_seconds` and `tuples` (in and out) are those of all its
-    partitions in these lanes, epochs that were computed again included."""
+    `unbuffered`: those whose buffers are not as complete as was thought. `working`: seconds spent on them.
+    `cpu_seconds` and `tuples` (in and out) are those of all its partitions, epochs that were computed again
+    included."""
 
     slot: int
     level: int

@@ -3,7 +3,10 @@
 After a correlated failure the partitions of a topology stand at different epochs: those the failure did not
 touch go on, those restored start at the checkpoint. The *reach* of a partition is the least progress among
 itself and everything upstream of it, because a partition cannot go on from more than that. Partitions of
-equal reach advance together, in a *lane*.
+equal reach advance together, in a *lane*: those furthest ahead in the lane of the present, those behind in
+one that replays what they missed. The two are Spark jobs of their own, and neither waits for the other: no
+partition advances in both, a fork starts from a manifest that stays, and the buffers that a replay reads were
+written before it began.
 
 A partition behind its inputs needs what they sent in epochs they have long passed. They still have it in
 their buffers (adaptive buffering, incremental recovery section 4.2), or they compute it again in a *fork*:
@@ -121,7 +124,7 @@ def lane_between(
     return Lane(first, last, starts, serves)
 
 
-def next_lanes(
+def present_lane(
     topology: Topology,
     progress: Mapping[str, int],
     *,
@@ -129,42 +132,38 @@ def next_lanes(
     coverage: Coverage,
     head: int,
     limit: int,
-    replay: int,
-) -> list[Lane]:
-    """What the next job runs; empty if no partition can advance.
+    join: int,
+) -> Lane | None:
+    """What brings the partitions furthest ahead up to `limit` epochs towards `head`; None if no epoch is due.
 
-    The first lane is that of the partitions furthest ahead, up to `limit` epochs towards `head`. The second,
-    if any are behind, brings those next to them up to `replay` epochs further: what has least left to do
-    is finished first, and earlier waves are the more valuable ones. Where that reaches the first lane
-    both become one, which is how those behind join it.
+    Partitions that are at most `join` epochs behind them run in it, too, and are with them from then on.
     """
     reach = reaches(topology, progress, absent)
     standing = sorted(set(reach.values()), reverse=True)
-    if not standing:
-        return []
+    if not standing or standing[0] >= head:
+        return None
     front = standing[0]
-    last = min(head, front + limit)
-    behind = [level for level in standing if level < min(front, head)]
-    if not behind:
-        return _lanes(topology, progress, reach, coverage, [([front], last)])
-    level = behind[0]
-    if replay < 1:
-        return _lanes(topology, progress, reach, coverage, [([front], last)])
-    if level + replay >= front:
-        return _lanes(topology, progress, reach, coverage, [([front, level], last)])
-    return _lanes(topology, progress, reach, coverage, [([front], last), ([level], level + replay)])
+    levels = [level for level in standing[:2] if level + join >= front]
+    lane = lane_between(topology, progress, reach, coverage, levels=levels, last=min(head, front + limit))
+    return lane if lane.starts else None
 
 
-def _lanes(
+def replay_lane(
     topology: Topology,
     progress: Mapping[str, int],
-    reach: Mapping[str, int],
+    *,
+    absent: Collection[str],
     coverage: Coverage,
-    wanted: Iterable[tuple[Collection[int], int]],
-) -> list[Lane]:
-    lanes = [
-        lane_between(topology, progress, reach, coverage, levels=levels, last=last)
-        for levels, last in wanted
-        if last > min(levels)
-    ]
-    return [lane for lane in lanes if lane.starts]
+    epochs: int,
+) -> Lane | None:
+    """What brings the partitions next to those furthest ahead up to `epochs` nearer; None if none are behind.
+
+    What has least left to do is finished first, and earlier waves are the more valuable ones.
+    """
+    reach = reaches(topology, progress, absent)
+    standing = sorted(set(reach.values()), reverse=True)
+    if len(standing) < 2 or epochs < 1:
+        return None
+    front, level = standing[:2]
+    lane = lane_between(topology, progress, reach, coverage, levels=[level], last=min(front, level + epochs))
+    return lane if lane.starts else None

@@ -7,14 +7,10 @@ simulator.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from domain.execution.lanes import (
-    Coverage,
-    Lane,
-    next_lanes,
-)
+from domain.execution.lanes import Coverage, Lane, present_lane, replay_lane
 from domain.execution.reach import links_of, reaches
 from domain.messages import Plan
 from domain.topology import Topology
@@ -180,52 +176,67 @@ class ProgressTracker:
 
     # ---- jobs ------------------------------------------------------------------------------------
 
-    def lanes(self, *, head: int, held: Collection[str], limit: int, replay: int) -> list[Lane]:
-        """What to run next. `held`: partitions to leave alone for now, because they failed just before."""
-        return next_lanes(
+    def present(self, *, head: int, held: Collection[str], limit: int, join: int) -> Lane | None:
+        """What those furthest ahead run next. `held`: partitions to leave alone for now, because they failed
+        just before or are being replayed."""
+        absent = self.absent.union(held)
+        return present_lane(
             self.topology,
             self.progress,
-            absent=self.absent | set(held),
+            absent=absent,
             coverage=self.coverage,
             head=head,
             limit=limit,
-            replay=replay,
+            join=join,
         )
 
-    def contradicts(self, lanes: Sequence[Lane]) -> bool:
-        """Whether these lanes would compute again, in a fork, what need not come out as it did before. Then
-        all have to start again from the checkpoint."""
-        return not self.topology.deterministic and any(
-            start < self.progress[partition] for lane in lanes for partition, start in lane.starts.items()
+    def replay(self, *, held: Collection[str], epochs: int) -> Lane | None:
+        """What those next behind them run next; `held` as for `present`."""
+        return replay_lane(
+            self.topology,
+            self.progress,
+            absent=self.absent.union(held),
+            coverage=self.coverage,
+            epochs=epochs,
+        )
+
+    def contradicts(self, lane: Lane | None) -> bool:
+        """Whether this lane would compute again, in a fork, what need not come out as it did before. Then all
+        have to start again from the checkpoint."""
+        return (
+            lane is not None
+            and not self.topology.deterministic
+            and any(start < self.progress[partition] for partition, start in lane.starts.items())
         )
 
     def start_again(self) -> None:
         self.put_back(self.topology.partitions, self.checkpoint)
 
-    def whole(self, lanes: Sequence[Lane], epoch: int) -> bool:
-        """Whether after these lanes every partition stands at `epoch`, so that a checkpoint can be taken."""
-        if self.absent or len(lanes) > 1:
+    def whole(self, lane: Lane | None, epoch: int) -> bool:
+        """Whether after this lane every partition stands at `epoch`, so that a checkpoint can be taken."""
+        if self.absent:
             return False
-        running = lanes[0].starts.keys() if lanes else frozenset()
+        running = lane.starts.keys() if lane is not None else frozenset()
         return all(
             reached == epoch or (reached < epoch and partition in running)
             for partition, reached in self.progress.items()
         )
 
-    def take(self, lanes: Sequence[Lane], reached: Mapping[str, int], *, head: int) -> None:
-        """A job has ended. `reached`: last epoch applied by each partition that advanced without error."""
-        before = dict(self.progress)
+    def take(
+        self, lane: Lane | None, reached: Mapping[str, int], *, told: Mapping[str, int], head: int
+    ) -> None:
+        """A job has ended. `reached`: last epoch applied by each partition that advanced without error. told:
+        the progress of all partitions that its tasks were told."""
         for partition, epoch in reached.items():
-            self.progress[partition] = max(before[partition], epoch)
+            self.progress[partition] = max(self.progress[partition], epoch)
             self.restore.pop(partition, None)
         self._reached = None
-        if self.buffering:
-            for lane in lanes:
-                self._buffered(lane, before)
+        if self.buffering and lane is not None:
+            self._buffered(lane, told)
         if not self.caught_up and self.front() >= head - 1:
             self.caught_up = True
 
-    def _buffered(self, lane: Lane, before: Mapping[str, int]) -> None:
+    def _buffered(self, lane: Lane, told: Mapping[str, int]) -> None:
         """The outputs for targets that do not run in this lane are in buffers now."""
         links = links_of(self.topology)
         for operator, partitions in links.partitions.items():
@@ -242,7 +253,7 @@ class ProgressTracker:
                     for other in waiting if link.ranges is None else link.ranges[index]:
                         target = names[other]
                         if target not in lane.starts:
-                            self.coverage.add((source, target), max(start, before[target]) + 1, last)
+                            self.coverage.add((source, target), max(start, told[target]) + 1, last)
 
     def _reach(self) -> dict[str, int]:
         """Computed once after each change: several questions are asked of it in every turn."""

@@ -15,9 +15,10 @@ from pyspark import SparkConf, SparkContext
 from pyspark.core.rdd import RDD
 from pyspark.serializers import CPickleSerializer
 
-from domain.execution.chains import chains_of
+from domain.execution.footprint import footprint_of
 from domain.execution.job import Handover, Job, Layout, TaskReport, decode_report
 from host.java import class_archive_options
+from spark_jobs.driver.beside import JobBeside
 from spark_jobs.driver.warming import Warming
 from spark_jobs.driver.watch import JobWatch
 from spark_jobs.executor.handover import RECEIVE, SEND, HandoverTask
@@ -27,7 +28,7 @@ from spark_jobs.executor.warm_up import STAGES, WarmUp
 from spark_jobs.executor_resource import application_conf
 
 log = structlog.get_logger()
-TAG = "epochs"
+TAG, REPLAY_TAG = "epochs", "replay"
 # A new executor is warm when a job on it takes less than that many seconds, or no longer gets quicker.
 ROUNDS, QUICK, STEADY = 6, 0.3, 0.8
 WARMING_TAG = "warming"
@@ -102,7 +103,7 @@ class Cluster:
         self._plain = jvm.org.apache.spark.serializer.JavaSerializer(self._scala.conf())
         self._tokens: RDD[Any] | None = None
         self._addresses: list[str] = []
-        # Of those slots that a lane concerns, by the slots.
+        # Of those slots where a job has tasks, by the slots.
         self._some_tokens: dict[tuple[int, ...], RDD[Any]] = {}
         self._executor_ids: str | None = None
         self._executors: frozenset[Executor] = frozenset()
@@ -113,7 +114,14 @@ class Cluster:
         # A task that waits for messages from a lost executor must not keep its slot until that times out.
         self.context.setInterruptOnCancel(True)
         self._watch = JobWatch(lambda: self.context.cancelJobsWithTag(TAG))
+        self._replay: JobBeside[list[TaskReport]] = JobBeside(
+            begin=self._begin_beside, cancel=lambda: self.context.cancelJobsWithTag(REPLAY_TAG)
+        )
         self._asking = threading.Lock()
+
+    def _begin_beside(self) -> None:
+        self.context.addJobTag(REPLAY_TAG)
+        self.context.setInterruptOnCancel(True)
 
     def executors(self) -> frozenset[Executor]:
         """Every registered executor that was not given up. Asking is cheap while nothing changed: one call
@@ -147,7 +155,7 @@ class Cluster:
         try:
             for _ in range(ROUNDS):
                 started = time.monotonic()
-                self._exchange(tokens, [WarmUp(stage) for stage in range(STAGES)])
+                self._chained(tokens, [WarmUp(stage) for stage in range(STAGES)]).collect()
                 took = time.monotonic() - started
                 if took < QUICK or took > STEADY * before:
                     return
@@ -213,19 +221,37 @@ class Cluster:
         """Run the epochs of `job`; one report per task, also of those that found themselves elsewhere.
         `obsolete`, called in another thread, says that running it to its end is of no use any more: then
         raises `JobCancelledError`. Tasks already running may go on for a while."""
-        encoded = msgspec.json.encode(layout), msgspec.json.encode(job)
         with self._watch.over(obsolete):
-            last = [
-                self._chained(
-                    self._tokens_of(chain.slots),
-                    [LevelTask(level, *encoded, chain) for level in chain.levels],
-                )
-                for chain in chains_of(layout, job)
-            ]
-            records: list[tuple[int, Message]] = (
-                self.context.union(last) if len(last) > 1 else last[0]
-            ).collect()
-            return [decode_report(message[-1]) for _, message in records if message[0] == REPORT]
+            return _reports(self._stages(layout, job))
+
+    def start_replay(
+        self, layout: Layout, job: Job, obsolete: Callable[[], bool], *, over: Callable[[], None]
+    ) -> None:
+        """Run the epochs of `job` beside others, which `run` runs meanwhile; `over` is called, in another
+        thread, when `replayed` has the result."""
+        stages = self._stages(layout, job)
+        self._replay.start(lambda: _reports(stages), obsolete, over=over)
+
+    @property
+    def replaying(self) -> bool:
+        """Whether a replay was started whose result was not taken yet. No tasks may be pinned meanwhile."""
+        return self._replay.running
+
+    def replayed(self) -> list[TaskReport] | None:
+        """Result of the replay, once it is over, as of `run`; None before that."""
+        return self._replay.result()
+
+    def cancel_replay(self) -> None:
+        """Have it end soon; `replayed` then raises `JobCancelledError`, unless it ends before."""
+        self._replay.cancel()
+
+    def _stages(self, layout: Layout, job: Job) -> RDD[Any]:
+        encoded, footprint = (
+            (msgspec.json.encode(layout), msgspec.json.encode(job)),
+            footprint_of(layout, job),
+        )
+        tasks = [LevelTask(level, *encoded, footprint) for level in footprint.levels]
+        return self._chained(self._tokens_of(footprint.slots), tasks)
 
     def _tokens_of(self, slots: tuple[int, ...]) -> RDD[Any]:
         """The tokens of these slots, made once until tasks are pinned anew."""
@@ -245,12 +271,7 @@ class Cluster:
     def exchange(self, stages: list[Any]) -> list[TaskReport]:
         """One job: a stage per function, one task per slot and stage."""
         assert self._tokens is not None, "pin() first"  # noqa: S101 - a mistake in our own loop
-        return [decode_report(one[-1]) for one in self._exchange(self._tokens, stages) if one[0] == REPORT]
-
-    def _exchange(self, tokens: RDD[Any], stages: list[Any]) -> list[Message]:
-        """The messages that the last stage sends."""
-        records: list[tuple[int, Message]] = self._chained(tokens, stages).collect()
-        return [message for _, message in records]
+        return _reports(self._chained(self._tokens, stages))
 
     def _chained(self, tokens: RDD[Any], stages: list[Any]) -> RDD[Any]:
         """What the last stage sends; one task per token in each stage, where the token is."""
@@ -277,8 +298,15 @@ class Cluster:
         return messages
 
     def stop(self) -> None:
+        self._replay.close()
         self._watch.close()
         self.context.stop()
+
+
+def _reports(last: RDD[Any]) -> list[TaskReport]:
+    """Those that tasks sent, of all stages."""
+    records: list[tuple[int, Message]] = last.collect()
+    return [decode_report(message[-1]) for _, message in records if message[0] == REPORT]
 
 
 def _token(slot: int) -> tuple[int, None]:

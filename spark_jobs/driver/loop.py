@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -15,6 +15,7 @@ from domain.execution.epoch_machine import EpochMachine, Recorded
 from domain.execution.instructions import (
     AcknowledgementsRead,
     AwaitNews,
+    CancelReplay,
     CheckpointPointed,
     End,
     EpochsPlanned,
@@ -36,10 +37,13 @@ from domain.execution.instructions import (
     ReadAcknowledgements,
     RecordPlan,
     RecordPosition,
+    ReplayEnded,
+    ReplayFailed,
     Retire,
     RunJob,
     Sleep,
     StartInput,
+    StartReplay,
     TasksPlaced,
     TellCheckpoint,
     TellProblem,
@@ -125,6 +129,8 @@ class EpochLoop:
             PlaceTasks: self._place_tasks,
             PlanEpochs: self._plan_epochs,
             RunJob: self._run_job,
+            StartReplay: self._start_replay,
+            CancelReplay: self._cancel_replay,
             ReadAcknowledgements: self._read_acknowledgements,
             Retire: self._retire,
             TellCheckpoint: self._tell_checkpoint,
@@ -153,10 +159,17 @@ class EpochLoop:
         return ended
 
     def iterate(self) -> DriverState | None:
-        """One turn: news, due epochs, at most one Spark job. The final state when there is nothing left."""
+        """One turn: news, due epochs, at most one Spark job of the present, and one that begins to replay
+        beside it. The final state when there is nothing left."""
         self.coordination.refresh()
         self.placement.prepare()
-        instructions = deque(self.machine.handle(self._news()))
+        over = self._replay_over()
+        if over is not None:
+            self._carry_out_all(self.machine.handle(over))
+        return self._carry_out_all(self.machine.handle(self._news()))
+
+    def _carry_out_all(self, told: Sequence[Instruction]) -> DriverState | None:
+        instructions = deque(told)
         while instructions:
             instruction = instructions.popleft()
             if isinstance(instruction, End):
@@ -170,7 +183,7 @@ class EpochLoop:
         return self._carriers[type(instruction)](instruction)
 
     def _news(self) -> TurnBegun:
-        coordination = self.coordination
+        coordination, plan = self.coordination, self.machine.plan
         return TurnBegun(
             at=self.clock(),
             plan=coordination.plan,
@@ -180,6 +193,7 @@ class EpochLoop:
             request=coordination.control.checkpoint_request,
             latest_generation=coordination.latest.generation if coordination.latest else 0,
             pin_seconds=self.placement.pin_seconds,
+            misplaced=plan is not None and self.placement.outdated(plan),
         )
 
     # -- the epoch log and the input -------------------------------------------------------------------
@@ -218,6 +232,8 @@ class EpochLoop:
         return HandedOver(at=self.clock(), partitions=done)
 
     def _place_tasks(self, instruction: PlaceTasks) -> Event:
+        if self.cluster.replaying:  # executors have changed since the turn began: in the next one
+            return TasksPlaced(at=self.clock(), absent=None, reachable=self.placement.layout is not None)
         try:
             absent = self.placement.follow(instruction.plan, self.planner.options)
         except Exception as error:  # a node went away meanwhile: look again
@@ -226,30 +242,48 @@ class EpochLoop:
 
     def _run_job(self, instruction: RunJob) -> Event:
         assert self.placement.layout is not None  # noqa: S101 - the machine knows that it is not
-        lanes = instruction.lanes
-        first = min((lane.first for lane in lanes), default=1)
-        last = max((lane.last for lane in lanes), default=0)
-        job = Job(
-            lanes=[LaneWork(last=lane.last, starts=lane.starts, serves=lane.serves) for lane in lanes],
-            epochs=[
-                self.log.plans[epoch]
-                for epoch in range(first, last + 1)
-                if any(lane.first <= epoch <= lane.last for lane in lanes)
-            ],
-            progress=dict(instruction.progress),
-            restore=dict(instruction.restore),
-            checkpoint=instruction.checkpoint,
-            trim_below=instruction.trim_below,
-            keep=list(instruction.keep),
-            buffering=instruction.buffering,
-            drop_buffers=instruction.drop_buffers,
-            attempt=instruction.attempt,
-        )
         try:
-            reports = self.cluster.run(self.placement.layout, job, self._obsolete)
+            reports = self.cluster.run(self.placement.layout, self._job(instruction), self._obsolete)
         except Exception as error:  # Spark's own failures
             return self._failed(error, placing=False)
         return JobEnded(at=self.clock(), reports=reports, disturbed=self.placement.disturbed())
+
+    def _start_replay(self, instruction: StartReplay) -> None:
+        assert self.placement.layout is not None  # noqa: S101 - the machine knows that it is not
+        job = self._job(instruction.job)
+        self.cluster.start_replay(
+            self.placement.layout, job, self._obsolete, over=self.coordination.changed.set
+        )
+
+    def _cancel_replay(self, instruction: CancelReplay) -> None:
+        self.cluster.cancel_replay()
+
+    def _replay_over(self) -> ReplayEnded | ReplayFailed | None:
+        """What became of a replay, once it is over."""
+        try:
+            reports = self.cluster.replayed()
+        except Exception as error:  # Spark's own failures
+            failed = self._failed(error, placing=False)
+            return ReplayFailed(at=failed.at, error=failed.error, cancelled=failed.cancelled)
+        if reports is None:
+            return None
+        return ReplayEnded(at=self.clock(), reports=reports, disturbed=self.placement.disturbed())
+
+    def _job(self, told: RunJob) -> Job:
+        lane = told.lane
+        return Job(
+            lane=LaneWork(last=lane.last, starts=lane.starts, serves=lane.serves) if lane else None,
+            epochs=[self.log.plans[epoch] for epoch in range(lane.first, lane.last + 1)] if lane else [],
+            progress=dict(told.progress),
+            restore=dict(told.restore),
+            checkpoint=told.checkpoint,
+            trim_below=told.trim_below,
+            keep=list(told.keep),
+            buffering=told.buffering,
+            drop_buffers=told.drop_buffers,
+            attempt=told.attempt,
+            spare=told.spare,
+        )
 
     def _obsolete(self) -> bool:
         """Called in another thread while a job runs. What its tasks may still write then comes out the same
@@ -311,12 +345,14 @@ class EpochLoop:
 
     def _report(self, instruction: Measured) -> None:
         report = self._measure.report(
-            lanes=instruction.lanes,
+            present=instruction.present,
+            replayed=instruction.replayed,
             reports=instruction.reports,
             log=self.log,
             generation=instruction.generation,
             before=instruction.before,
             progress=instruction.progress,
+            front=instruction.front,
             started=instruction.started,
             ended=self.clock(),
             state=self.state,

@@ -31,23 +31,26 @@ class Measure:
     def report(
         self,
         *,
-        lanes: Sequence[Lane],
+        present: Lane | None,
+        replayed: int,
         reports: Sequence[TaskReport],
         log: EpochLog,
         generation: int,
         before: Mapping[str, int],
         progress: Mapping[str, int],
+        front: int,
         started: float,
         ended: float,
         state: DriverState,
         absent: Collection[str],
         failing: Collection[str],
     ) -> EpochReport:
-        """The telemetry message of one job. `failing`: those that cannot advance by a fault of theirs."""
+        """The telemetry message of one job; the fields are those of `domain.execution.instructions.Measured`.
+        `failing`: those that cannot advance by a fault of theirs."""
         partitions: dict[str, PartitionMetrics] = {}
         results: dict[str, PartitionReport] = {}
         blocked = blocked_partitions(self.topology, {*absent, *failing})
-        self._learn_costs(lanes, reports, before)
+        self._learn_costs(present, reports, before)
         for task in reports:
             for name, result in task.partitions.items():
                 results[name] = result
@@ -68,14 +71,13 @@ class Measure:
         tuples = sum(
             metrics.rows_in for name, metrics in partitions.items() if name.partition("[")[0] in sources
         )
-        present = lanes[0] if lanes else None
         last = log.plans.get(present.last) if present else None
         seconds = (present.epochs if present else 1) * self.topology.spec.epoch_interval
         return EpochReport(
             topology=self.topology.name,
             generation=generation,
-            first=present.first if present else log.committed,
-            last=present.last if present else log.committed,
+            first=present.first if present else front + 1,
+            last=present.last if present else front,
             head=log.head,
             committed=log.committed,
             tuples=tuples,
@@ -89,7 +91,7 @@ class Measure:
             partitions=partitions,
             work=_work(reports),
             epoch_interval=self.topology.spec.epoch_interval,
-            replayed=sum(lane.epochs for lane in lanes[1:]),
+            replayed=replayed,
         )
 
     def _query(
@@ -120,12 +122,11 @@ class Measure:
         )
 
     def _learn_costs(
-        self, lanes: Sequence[Lane], reports: Sequence[TaskReport], before: Mapping[str, int]
+        self, present: Lane | None, reports: Sequence[TaskReport], before: Mapping[str, int]
     ) -> None:
         """What a partition costs is learnt from the present only: a replay is not its normal load."""
-        if not lanes:
+        if present is None:
             return
-        present = lanes[0]
         for name, result in (item for task in reports for item in task.partitions.items()):
             if present.starts.get(name) == before[name] and result.epoch == present.last:
                 seconds = (present.last - before[name]) * self.topology.spec.epoch_interval

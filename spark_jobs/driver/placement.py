@@ -100,6 +100,10 @@ class TaskPlacement:
                 log.warning("state not handed over", partition=partition, error=error)
         return {partition for partition, error in received.items() if not error}
 
+    def outdated(self, plan: Plan) -> bool:
+        """Whether `follow` is going to pin tasks to other executors."""
+        return self._present_of(plan.assignment.values()) != self._executors
+
     def follow(self, plan: Plan, readers: Mapping[str, dict[str, Any]]) -> set[str] | None:
         """Pin again if executors of the plan's nodes got ready or went; returns the partitions that are
         absent then, or None if nothing has changed. `readers`: options of the source operators."""

@@ -47,7 +47,7 @@ class JobWatch:
             with self._lock:
                 cancelled = self._cancelled
             if cancelled:
-                raise JobCancelledError("executors that the job had been given are gone") from error
+                raise JobCancelledError("the job was of no use any more") from error
             raise
         finally:
             with self._lock:
@@ -74,8 +74,11 @@ class JobWatch:
                 with self._lock:
                     if self._obsolete is not obsolete:
                         continue  # it ended in the meantime
-                    self._obsolete, self._cancelled = None, True
-                log.info("job ended early: executors are gone")
-                self._cancel()
+                    if not self._cancelled:
+                        log.info("job ended early")
+                    self._cancelled = True
+                    # Again and again, since Spark may not have begun it when it is first told. Under the
+                    # lock, so that it is not the next job that is ended.
+                    self._cancel()
             except Exception as error:  # the job goes on as it would without a watch
                 log.warning("job not ended early", error=str(error).splitlines()[:1])

@@ -83,13 +83,13 @@ class _Work:
             try:
                 for version in store.versions(after=self.handover.since, last=last):
                     content = msgspec.msgpack.encode(version)
-                    yield target, (RECEIVE, 0, [], partition, version.manifest.epoch, content)
+                    yield target, (RECEIVE, [], partition, version.manifest.epoch, content)
             except (LookupError, OSError, ValueError):
                 continue
 
     def receive(self, arrived: list[Message]) -> Iterator[tuple[int, Message]]:
         versions: dict[str, dict[int, StateVersion]] = {}
-        for _, _, _, partition, epoch, content in arrived:
+        for _, _, partition, epoch, content in arrived:
             versions.setdefault(partition, {})[epoch] = state_versions.decode(content)
         reports: dict[str, PartitionReport] = {}
         for partition in self.handover.sources:

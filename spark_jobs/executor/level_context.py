@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from domain.execution.job import Job, decode_job, decode_layout
+from domain.execution.job import Job, LaneWork, decode_job, decode_layout
 from domain.execution.partition import Batch
 from domain.topology import split_partition
 from spark_jobs.executor.exchange import decode_table, encode_table, route
@@ -16,8 +16,8 @@ from spark_jobs.operators.base import Operator
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.state.buffers import OutputBuffers
 
-# (level, lane, targets, source partition, epoch, Arrow IPC) or (-1, 0, [], "", 0, encoded TaskReport)
-Message = tuple[int, int, list[str], str, int, bytes]
+# (level, targets, source partition, epoch, Arrow IPC) or (-1, [], "", 0, encoded TaskReport)
+Message = tuple[int, list[str], str, int, bytes]
 
 
 class LevelContext:
@@ -28,7 +28,7 @@ class LevelContext:
         self.job: Job = decode_job(job)
         self.level = level
         self.slot = slot
-        self.arrived: dict[tuple[int, str], list[Batch[pa.Table | None]]] = {}
+        self.arrived: dict[str, list[Batch[pa.Table | None]]] = {}
         self.out: list[tuple[int, Message]] = []
         self.home = Path(os.environ["NODE_HOME"])
         self.buffers = OutputBuffers(self.home, self.topology.name)
@@ -48,14 +48,14 @@ class LevelContext:
         return NodeStorage(self.home, self.layout, partition, self.job.attempt)
 
     def deliver(self, message: Message) -> None:
-        _, lane, targets, source, epoch, payload = message
+        _, targets, source, epoch, payload = message
         batch = Batch(source, epoch, decode_table(payload))
         for target in targets:
-            self.arrived.setdefault((lane, target), []).append(batch)
+            self.arrived.setdefault(target, []).append(batch)
 
-    def emit(self, number: int, partition: str, epoch: int, table: pa.Table | None) -> None:
+    def emit(self, lane: LaneWork, partition: str, epoch: int, table: pa.Table | None) -> None:
         """One epoch's output: to those in the lane who need it; to a buffer for those who will."""
-        lane, progress = self.job.lanes[number], self.job.progress
+        progress = self.job.progress
         for targets, rows in route(self.topology, partition, table, self.operators):
             following = [t for t in targets if epoch > lane.starts.get(t, epoch)]
             waiting = [t for t in targets if t not in lane.starts and epoch > progress[t]]
@@ -64,10 +64,10 @@ class LevelContext:
                 continue
             nearby = [t for t in following if self._is_here(t)]
             for target in nearby:
-                self.arrived.setdefault((number, target), []).append(Batch(partition, epoch, rows))
+                self.arrived.setdefault(target, []).append(Batch(partition, epoch, rows))
             if len(nearby) < len(following) or waiting:
                 payload = encode_table(rows)
-                self._send(number, [t for t in following if t not in nearby], partition, epoch, payload)
+                self._send([t for t in following if t not in nearby], partition, epoch, payload)
                 for target in waiting:
                     self.buffers.append(partition, target, epoch, payload)
 
@@ -76,17 +76,17 @@ class LevelContext:
         here = self.layout.slots.get(target) == self.slot
         return here and self.layout.levels[split_partition(target)[0]] == self.level
 
-    def _send(self, number: int, targets: list[str], source: str, epoch: int, payload: bytes) -> None:
+    def _send(self, targets: list[str], source: str, epoch: int, payload: bytes) -> None:
         """Through the exchange, or directly to a partition of the same task."""
         by_place: dict[tuple[int, int], list[str]] = {}
         for target in targets:
             if self._is_here(target):
                 batch = Batch(source, epoch, decode_table(payload))
-                self.arrived.setdefault((number, target), []).append(batch)
+                self.arrived.setdefault(target, []).append(batch)
                 continue
             slot = self.layout.slots.get(target)
             if slot is not None:
                 level = self.layout.levels[split_partition(target)[0]]
                 by_place.setdefault((level, slot), []).append(target)
         for (level, slot), members in by_place.items():
-            self.out.append((slot, (level, number, members, source, epoch, payload)))
+            self.out.append((slot, (level, members, source, epoch, payload)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from domain.execution.job import EpochPlan, Layout, PartitionReport
+from domain.execution.job import EpochPlan, LaneWork, Layout, PartitionReport
 from domain.execution.partition import (
     Acknowledge,
     PartitionRuntime,
@@ -24,10 +24,10 @@ from spark_jobs.state.tables import StateTables
 
 
 class PartitionRun:
-    """One partition in one lane. Epochs up to its progress are a fork: computed again from an older manifest,
+    """One partition in a lane. Epochs up to its progress are a fork: computed again from an older manifest,
     in memory, for those who missed their outputs; nothing is written. `lane` None: housekeeping only."""
 
-    def __init__(self, level: LevelContext, lane: int | None, partition: str) -> None:
+    def __init__(self, level: LevelContext, lane: LaneWork | None, partition: str) -> None:
         self.level = level
         self.lane = lane
         self.layout: Layout = level.layout
@@ -38,15 +38,14 @@ class PartitionRun:
         self.storage = level.storage(partition)
         self.store = self.storage.store
         self.applied = self.job.progress[partition]
-        work = self.job.lanes[lane] if lane is not None else None
-        start = work.starts[partition] if work is not None else self.applied
-        self.advances = work is not None and work.last > self.applied
+        start = lane.starts[partition] if lane is not None else self.applied
+        self.advances = lane is not None and lane.last > self.applied
         self.runtime: PartitionRuntime[pa.Table | None] = PartitionRuntime(
             partition, level.topology.upstream(partition), start
         )
         self.epochs: dict[int, EpochPlan] = {}
-        if work is not None:
-            self.epochs = {plan.epoch: plan for plan in self.job.epochs if start < plan.epoch <= work.last}
+        if lane is not None:
+            self.epochs = {plan.epoch: plan for plan in self.job.epochs if start < plan.epoch <= lane.last}
         self.manifest: Manifest | None = None
         self.fork: StateTables | None = None
         self.rows_in = 0
@@ -94,7 +93,7 @@ class PartitionRun:
         if self.job.checkpoint and self.advances:
             self._carry_out(self.runtime.handle(SnapshotRequest(self.job.checkpoint)))
         if self.runtime.inputs:
-            arrived = self.level.arrived.get((self.lane or 0, self.partition), ())
+            arrived = self.level.arrived.get(self.partition, ())
             for batch in sorted(arrived, key=lambda batch: batch.epoch):
                 self._carry_out(self.runtime.handle(batch))
         else:

@@ -1,4 +1,4 @@
-"""What runs inside a Spark task: one level of the topology on one node, for the lanes of one job.
+"""What runs inside a Spark task: one level of the topology on one node, for the lane of one job.
 
 A task first checks that it runs on the node its slot names. If Spark retried it elsewhere after a failure it
 reports itself misplaced and emits nothing: its partitions are absent, and the job ends normally. Nothing is
@@ -13,16 +13,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from domain.execution.chains import Chain
-from domain.execution.job import (
-    LaneWork,
-    PartitionReport,
-    TaskReport,
-    decode_layout,
-)
+from domain.execution.footprint import Footprint
+from domain.execution.job import LaneWork, PartitionReport, TaskReport, decode_job, decode_layout
 from domain.topology import split_partition
 from spark_jobs.executor.level_context import LevelContext, Message
 from spark_jobs.executor.partition_run import PartitionRun
+from spark_jobs.executor.spare_time import in_spare_time
 
 REPORT = -1
 """The level in a message that holds an encoded `TaskReport`."""
@@ -30,13 +26,13 @@ REPORT = -1
 
 def report_message(report: TaskReport) -> tuple[int, Message]:
     """A report as a record of the exchange; it travels to the driver with the last stage."""
-    return report.slot, (REPORT, 0, [], "", 0, msgspec.json.encode(report))
+    return report.slot, (REPORT, [], "", 0, msgspec.json.encode(report))
 
 
 class Level(LevelContext):
-    """The partitions of one level on one node. lane: the number of the one lane to run; None for all."""
+    """The partitions of one level on one node."""
 
-    def run(self, lane: int | None = None) -> Iterator[tuple[int, Message]]:
+    def run(self) -> Iterator[tuple[int, Message]]:
         mine = [
             partition
             for partition in self.topology.partitions
@@ -48,28 +44,24 @@ class Level(LevelContext):
         reports: dict[str, PartitionReport] = {}
         forks: dict[str, str] = {}
         unbuffered: list[str] = []
-        # The lane of those furthest ahead comes first; what it needs of a partition's state stays untouched.
-        working = cpu_seconds = 0.0
-        tuples = 0
-        for number, one in enumerate(self.job.lanes):
-            if lane not in (None, number):
-                continue
-            started = time.perf_counter()
-            for partition in mine:
-                if partition in one.serves and not self._serve(number, one, partition):
-                    unbuffered.append(partition)
-                if partition in one.starts:
-                    run = PartitionRun(self, number, partition)
-                    report = run.execute()
-                    cpu_seconds += report.cpu_seconds
-                    tuples += report.rows_in + report.rows_out
-                    if run.advances:
-                        reports[partition] = report
-                    elif report.error:
-                        forks[partition] = report.error
-                yield from self.out
-                self.out.clear()
-            working = working if number else time.perf_counter() - started
+        cpu_seconds, tuples = 0.0, 0
+        started = time.perf_counter()
+        lane = self.job.lane or LaneWork(last=0, starts={})
+        for partition in mine:
+            if partition in lane.serves and not self._serve(lane, partition):
+                unbuffered.append(partition)
+            if partition in lane.starts:
+                run = PartitionRun(self, lane, partition)
+                report = run.execute()
+                cpu_seconds += report.cpu_seconds
+                tuples += report.rows_in + report.rows_out
+                if run.advances:
+                    reports[partition] = report
+                elif report.error:
+                    forks[partition] = report.error
+            yield from self.out
+            self.out.clear()
+        working = time.perf_counter() - started
         for partition in mine:
             self._keep_house(partition, reports)
         yield report_message(
@@ -96,7 +88,7 @@ class Level(LevelContext):
         if problem is not None:
             reports[partition] = problem
 
-    def _serve(self, number: int, lane: LaneWork, partition: str) -> bool:
+    def _serve(self, lane: LaneWork, partition: str) -> bool:
         """Send what the partition buffered; False if that is not there."""
         complete = True
         for target in lane.serves[partition]:
@@ -107,27 +99,27 @@ class Level(LevelContext):
                 except OSError:
                     complete = False
                     break
-                self._send(number, [target], partition, epoch, payload)
+                self._send([target], partition, epoch, payload)
         return complete
 
 
 class LevelTask:
-    """The function of one stage of a chain: records of a slot in, records for slots out. Records are keyed by
-    the position of their slot in the chain."""
+    """The function of one stage of a job: records of a slot in, records for slots out. Records are keyed by
+    the position of their slot in the footprint."""
 
     level_class = Level
 
-    def __init__(self, level: int, layout: bytes, job: bytes, chain: Chain) -> None:
+    def __init__(self, level: int, layout: bytes, job: bytes, footprint: Footprint) -> None:
         self.level = level
         self.layout = layout
         self.job = job
-        self.chain = chain
+        self.footprint = footprint
 
     def __call__(
         self, position: int, records: Iterator[tuple[int, Message | None]]
     ) -> Iterator[tuple[int, Message]]:
         layout, _ = decode_layout(self.layout)
-        slot = self.chain.slots[position]
+        slot = self.footprint.slots[position]
         actual = os.environ.get("NODE_ID", "")
         if actual != layout.nodes[slot]:
             # Drain the input all the same, so that Spark sees the task end in order.
@@ -144,6 +136,7 @@ class LevelTask:
                 level.deliver(message)
             else:
                 yield position, message
-        positions = {slot: position for position, slot in enumerate(self.chain.slots)}
-        for target, message in level.run(self.chain.lane):
+        positions = {slot: position for position, slot in enumerate(self.footprint.slots)}
+        spare = decode_job(self.job).spare
+        for target, message in in_spare_time(level.run) if spare else level.run():
             yield positions[target], message

@@ -34,4 +34,4 @@ class WarmUp:
         buckets = key_buckets(table.column("key"), 2)
         counted = table.filter(pa.array(buckets >= 0)).group_by("key").aggregate([("value", "sum")])
         assert pc.sum(counted.column("value_sum")).as_py() == sum(range(64))  # noqa: S101 - it has to be read
-        yield slot, (self.stage, slot, [], "", 0, encode_table(table))
+        yield slot, (self.stage, [], "", 0, encode_table(table))

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import HealthCheck, Phase, settings
 
-from domain.execution.chains import chains_of
 from domain.execution.checkpoints import Checkpoints, complete_checkpoints
+from domain.execution.footprint import footprint_of
 from domain.execution.job import Handover, Job, Layout, TaskReport
 from domain.messages import (
     CheckpointAck,
@@ -124,8 +124,9 @@ class World:
     now: float = 1_000_000.0
     count: int = 0
     jobs: int = 0
-    # Jobs in which lanes ran beside each other.
+    # Jobs that ran while others were replaying, and replays that were ended early.
     beside: int = 0
+    replays_ended: int = 0
     unheard: int = 0
     handed_over: int = 0
     # Plans that move what runs are made, too.
@@ -194,7 +195,7 @@ class PlayedCoordination:
         self.world = world
         self.spec = SimpleNamespace(desired="running")
         self.control = Control()
-        self.changed = SimpleNamespace(wait=lambda seconds: None)
+        self.changed = SimpleNamespace(wait=lambda seconds: None, set=lambda: None)
         self.session = "1"
 
     @property
@@ -251,6 +252,9 @@ class PlayedCluster:
         self.lives: dict[str, int] = {}
         # Tasks of a job that was ended early: they may still run, and the driver does not hear of them.
         self.leftover: list[tuple[Any, int, str, list[Any]]] = []
+        self.replaying = self.told = False
+        self._replay: Generator[None, None, list[TaskReport]] | None = None
+        self._replayed: list[TaskReport] | Exception | None = None
 
     def executors(self) -> frozenset[Executor]:
         """A node whose executor was given up has another once it is back."""
@@ -269,31 +273,64 @@ class PlayedCluster:
             self.lives[name] = int(life) + 1
 
     def pin(self, addresses: list[str], obsolete: Callable[[], bool]) -> None:
+        assert not self.replaying, "tasks are pinned while others replay"
         self.pinned = addresses
 
     def run(self, layout: Layout, job: Job, obsolete: Callable[[], bool]) -> list[TaskReport]:
+        """A replay under way goes on meanwhile, by any number of tasks."""
         self.world.jobs += 1
-        encoded = msgspec.json.encode(layout), msgspec.json.encode(job)
-        chains = chains_of(layout, job)
-        self.world.beside += len(chains) > 1
-        going_on = [
-            self._chain(
-                layout,
-                [layout.nodes[slot] for slot in chain.slots],
-                [LevelTask(level, *encoded, chain) for level in chain.levels],
-                obsolete,
-            )
-            for chain in chains
-        ]
-        reports: list[TaskReport] = []
-        while going_on:  # chains do not wait for each other
-            chain = self.world.random.choice(going_on)
+        self.world.beside += self.replaying
+        steps = self._stages(layout, job, obsolete)
+        while True:
+            while self._replay is not None and self.world.random.random() < 0.5:
+                self._step()
             try:
-                next(chain)
+                next(steps)
             except StopIteration as ended:
-                reports += ended.value
-                going_on.remove(chain)
-        return reports
+                return list(ended.value)
+
+    def start_replay(
+        self, layout: Layout, job: Job, obsolete: Callable[[], bool], *, over: Callable[[], None]
+    ) -> None:
+        assert not self.replaying, "two replays at once"
+        self.replaying, self.told, self._replayed = True, False, None
+        self._replay = self._stages(layout, job, lambda: self.told or obsolete())
+
+    def replayed(self) -> list[TaskReport] | None:
+        for _ in range(self.world.random.randint(0, 8)):
+            self._step()
+        if self._replay is not None or not self.replaying:
+            return None
+        self.replaying = False
+        if isinstance(self._replayed, Exception):
+            raise self._replayed
+        return self._replayed
+
+    def cancel_replay(self) -> None:
+        self.told = True
+
+    def _step(self) -> None:
+        """The replay runs one task more."""
+        if self._replay is None:
+            return
+        try:
+            next(self._replay)
+        except StopIteration as ended:
+            self._replay, self._replayed = None, list(ended.value)
+        except (JobCancelledError, RuntimeError) as error:
+            self._replay, self._replayed = None, error
+            self.world.replays_ended += isinstance(error, JobCancelledError)
+
+    def _stages(
+        self, layout: Layout, job: Job, obsolete: Callable[[], bool]
+    ) -> Generator[None, None, list[TaskReport]]:
+        encoded, footprint = (
+            (msgspec.json.encode(layout), msgspec.json.encode(job)),
+            footprint_of(layout, job),
+        )
+        nodes = [layout.nodes[slot] for slot in footprint.slots]
+        tasks = [LevelTask(level, *encoded, footprint) for level in footprint.levels]
+        return self._chain(layout, nodes, tasks, obsolete)
 
     def hand_over(self, layout: Layout, handover: Handover, obsolete: Callable[[], bool]) -> list[TaskReport]:
         encoded = msgspec.json.encode(layout), msgspec.json.encode(handover)

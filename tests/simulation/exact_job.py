@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -31,13 +32,14 @@ class MemoryJob:
         self.outer, self.plan = run, plan
         self.topology, self.rng = run.topology, run.rng
         plans = run.outside.log.plans
-        wanted = {epoch for lane in told.lanes for epoch in range(lane.first, lane.last + 1)}
+        self.lane = told.lane
+        wanted = range(told.lane.first, told.lane.last + 1) if told.lane is not None else ()
         self.job: Any = SimpleNamespace(
             **{name: getattr(told, name) for name in RunJob.__slots__},
-            epochs=[plans[epoch] for epoch in sorted(wanted)],
+            epochs=[plans[epoch] for epoch in wanted],
         )
         self.layout = SimpleNamespace(spec=run.topology.spec, generation=plan.generation)
-        self.arrived: dict[tuple[int, str], list[Batch[Sent]]] = {}
+        self.arrived: dict[str, list[Batch[Sent]]] = {}
         self.buffers = SimpleNamespace(clear=self._clear_buffers)
         self.operators: dict[str, Any] = {}
         self.replayed = 0
@@ -48,20 +50,21 @@ class MemoryJob:
         self._forks: dict[str, str] = {}
         self._unbuffered: set[str] = set()
 
-    def run(self) -> tuple[list[TaskReport], bool]:
-        """The reports of the tasks, and whether an executor was lost."""
+    def run(self) -> Generator[None, None, tuple[list[TaskReport], bool]]:
+        """The reports of the tasks, and whether an executor was lost; it stops after each task."""
         before = set(self.outer.disks)
         if self.job.drop_buffers:
             for disk in self.outer.disks.values():
                 disk[self.topology.name].buffers.clear()
-        for number, lane in enumerate(self.job.lanes):
-            ran: list[str] = []
-            for partition in self.topology.partitions:
-                if partition in lane.starts or partition in lane.serves:
-                    self.outer.interrupt()
-                    self._executor_replaced(number, lane, ran)
-                    self._task(number, lane, partition)
-                    ran.append(partition)
+        lane, ran = self.lane, list[str]()
+        for partition in self.topology.partitions if lane is not None else ():
+            assert lane is not None
+            if partition in lane.starts or partition in lane.serves:
+                self.outer.interrupt()
+                self._executor_replaced(lane, ran)
+                self._task(lane, partition)
+                ran.append(partition)
+                yield
         for partition in self.topology.partitions:
             self._keep_house(partition)
         self.disturbed = self.disturbed or not before <= self.outer.disks.keys()
@@ -80,7 +83,7 @@ class MemoryJob:
 
     # ---- tasks -----------------------------------------------------------------------------------
 
-    def _task(self, number: int, lane: Lane, partition: str) -> None:
+    def _task(self, lane: Lane, partition: str) -> None:
         """Spark repeats a task whose result was lost. If the operator is not deterministic, the repeated task
         gives other rows: see `_executor_replaced`."""
         repeated = self.topology.deterministic and self.outer.flaws and self.rng.random() < 0.05
@@ -88,19 +91,19 @@ class MemoryJob:
             kept = self._kept(partition)
             if kept is None:
                 return  # Spark ran the task elsewhere; it found itself misplaced
-            if partition in lane.serves and not self._serve(kept, number, lane, partition):
+            if partition in lane.serves and not self._serve(kept, lane, partition):
                 self._unbuffered.add(partition)
             if partition in lane.starts:
                 if lane.last > self.job.progress[partition]:
                     # The report of a task that runs again does not count any more.
                     self._reports.pop(partition, None)
                 with suppress(TaskDiedError):
-                    self._apply(number, partition)
+                    self._apply(lane, partition)
 
-    def _apply(self, number: int, partition: str) -> None:
+    def _apply(self, lane: Lane, partition: str) -> None:
         random = None if self.topology.deterministic else self.rng
         self.operators[split_partition(partition)[0]] = SymbolicOperator(partition, random)
-        run = PartitionRun(self, number, partition)  # type: ignore[arg-type]  # has what it reads of a Level
+        run = PartitionRun(self, lane, partition)  # type: ignore[arg-type]  # they have what it reads
         report = run.execute()
         run.runtime.validate_state()
         if run.advances:
@@ -108,7 +111,7 @@ class MemoryJob:
         elif report.error:
             self._forks[partition] = report.error
 
-    def _executor_replaced(self, number: int, lane: Lane, ran: list[str]) -> None:
+    def _executor_replaced(self, lane: Lane, ran: list[str]) -> None:
         """The executor of a node dies and another replaces it. Messages of its tasks are lost unless they
         were received before, and the tasks run again."""
         if not ran or not self.outer.flaws or self.rng.random() > 0.003:
@@ -118,9 +121,9 @@ class MemoryJob:
         for partition in ran:
             if self.plan.assignment.get(partition) == node:
                 for target in self.topology.downstream(partition):
-                    batches = self.arrived.get((number, target), [])
+                    batches = self.arrived.get(target, [])
                     batches[:] = [batch for batch in batches if batch.source != partition]
-                self._task(number, lane, partition)
+                self._task(lane, partition)
 
     def _keep_house(self, partition: str) -> None:
         idle = partition not in self._reports
@@ -147,24 +150,23 @@ class MemoryJob:
             step=lambda: self._step(self.plan.assignment[partition]),
         )
 
-    def emit(self, number: int, partition: str, epoch: int, output: Sent) -> None:
-        lane, progress = self.job.lanes[number], self.job.progress
+    def emit(self, lane: Lane, partition: str, epoch: int, output: Sent) -> None:
+        progress = self.job.progress
         if epoch <= progress[partition]:
             self.replayed += 1
         for target in self.topology.downstream(partition):
             if epoch > lane.starts.get(target, epoch):
-                self.arrived.setdefault((number, target), []).append(Batch(partition, epoch, output))
+                self.arrived.setdefault(target, []).append(Batch(partition, epoch, output))
             elif self.job.buffering and target not in lane.starts and epoch > progress[target]:
                 self._buffer(partition, target)[epoch] = output
 
-    def _serve(self, kept: Kept, number: int, lane: Lane, partition: str) -> bool:
+    def _serve(self, kept: Kept, lane: Lane, partition: str) -> bool:
         for target in lane.serves[partition]:
             sent = kept.buffers.get((partition, target), {})
             for epoch in range(lane.starts[target] + 1, min(self.job.progress[partition], lane.last) + 1):
                 if epoch not in sent:
                     return False
-                batch = Batch(partition, epoch, sent[epoch])
-                self.arrived.setdefault((number, target), []).append(batch)
+                self.arrived.setdefault(target, []).append(Batch(partition, epoch, sent[epoch]))
         return True
 
     def _buffer(self, partition: str, target: str) -> dict[int, Sent]:

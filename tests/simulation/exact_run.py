@@ -18,6 +18,7 @@ from domain.execution.checkpoints import Checkpoints, complete_checkpoints
 from domain.execution.epoch_machine import EpochMachine
 from domain.execution.instructions import (
     AcknowledgementsRead,
+    CancelReplay,
     CheckpointPointed,
     End,
     EpochsPlanned,
@@ -36,8 +37,11 @@ from domain.execution.instructions import (
     ReadAcknowledgements,
     RecordPlan,
     RecordPosition,
+    ReplayEnded,
+    ReplayFailed,
     Retire,
     RunJob,
+    StartReplay,
     TasksPlaced,
     TurnBegun,
 )
@@ -48,6 +52,7 @@ from domain.topology import Topology
 from tests.simulation.exact_disk import Disk, Kept, Outside
 from tests.simulation.exact_handover import hand_over
 from tests.simulation.exact_job import MemoryJob
+from tests.simulation.exact_replay import MemoryReplay
 from tests.simulation.exact_symbols import ContradictionError
 
 
@@ -83,6 +88,8 @@ class ExactRun:
         self.refused = 0
         self.restorable: list[int] = []
         self.replayed = 0
+        # Jobs that ran while others were replaying.
+        self.beside = 0
         self.handed_over = 0
         self.now = 1000.0
         self.interval = rng.choice([1.0, 3.0])
@@ -97,6 +104,8 @@ class ExactRun:
             PlaceTasks: self._place_tasks,
             PlanEpochs: self._plan_epochs,
             RunJob: self._run_job,
+            StartReplay: self._start_replay,
+            CancelReplay: self._cancel_replay,
             ReadAcknowledgements: self._read_acknowledgements,
             Retire: self._retire,
             Publish: self._publish,
@@ -125,6 +134,7 @@ class ExactRun:
         )
         self.machine = EpochMachine(self.topology, recorded, checkpoints, realtime=True, at=self.now)
         self.state: DriverState = "starting"
+        self.replay: MemoryReplay | None = None
 
     def kill_driver(self) -> None:
         """SIGKILL. Lines that were not forced to disk may be lost."""
@@ -141,6 +151,9 @@ class ExactRun:
             self._pass(70.0)  # after every time limit
         try:
             self._upload()
+            over = self._replay_over()
+            if over is not None:
+                self._carry_out(self.machine.handle(over))
             self._carry_out(self.machine.handle(self._news()))
         except DriverKilledError:
             self.kill_driver()
@@ -172,7 +185,13 @@ class ExactRun:
             plan=self.plan,
             ready=self._ready() & set(self.plan.assignment.values()),
             latest_generation=self.outside.latest.generation,
+            misplaced=self.machine.plan is not None
+            and self._absent(self.machine.plan) != self.tracker.absent,
         )
+
+    def _absent(self, plan: Plan) -> set[str]:
+        ready = self._ready()
+        return {p for p in self.topology.partitions if plan.assignment.get(p) not in ready}
 
     def _warm_up(self) -> None:
         """Executors need some turns until they can work. No dice are thrown, so that the schedules of known
@@ -217,9 +236,9 @@ class ExactRun:
     def _place_tasks(self, instruction: PlaceTasks) -> Event:
         if self.flaws and self.rng.random() < 0.01:
             return JobFailed(at=self.now, error="a node went away", cancelled=True, placing=True)
-        assignment = instruction.plan.assignment
-        ready = self._ready()
-        absent = {p for p in self.topology.partitions if assignment.get(p) not in ready}
+        absent = self._absent(instruction.plan)
+        if self.replay is not None:
+            return TasksPlaced(at=self.now, absent=None, reachable=True)
         return TasksPlaced(
             at=self._pass(0.1), absent=absent, reachable=len(absent) < len(self.topology.partitions)
         )
@@ -234,8 +253,9 @@ class ExactRun:
     def _run_job(self, instruction: RunJob) -> Event:
         assert self.machine.plan is not None
         self._validate_log(instruction)
+        self._validate_apart(instruction)
         job = MemoryJob(self, instruction, self.machine.plan)
-        reports, disturbed = job.run()
+        reports, disturbed = self._beside(job)
         self._validate_missing(reports)
         self.replayed += job.replayed
         seconds = self.rng.choice([0.1, 0.5, 2.0]) if self.flaws else 0.2
@@ -245,6 +265,45 @@ class ExactRun:
         if disturbed and self.rng.random() < 0.5:
             return JobFailed(at=self._pass(seconds), error="executors are gone", cancelled=True)
         return JobEnded(at=self._pass(seconds), reports=reports, disturbed=disturbed)
+
+    def _beside(self, job: MemoryJob) -> tuple[list[TaskReport], bool]:
+        """Run a job; a replay under way goes on meanwhile, by any number of tasks."""
+        self.beside += self.replay is not None
+        steps = job.run()
+        while True:
+            while self.replay is not None and self.rng.random() < 0.5:
+                self.replay.step()
+            try:
+                next(steps)
+            except StopIteration as ended:
+                result: tuple[list[TaskReport], bool] = ended.value
+                return result
+
+    def _start_replay(self, instruction: StartReplay) -> None:
+        assert self.machine.plan is not None
+        assert self.replay is None, "two replays at once"
+        self._validate_log(instruction.job)
+        self.replay = MemoryReplay(MemoryJob(self, instruction.job, self.machine.plan), self.rng)
+
+    def _cancel_replay(self, instruction: CancelReplay) -> None:
+        assert self.replay is not None
+        self.replay.cancel()
+
+    def _replay_over(self) -> ReplayEnded | ReplayFailed | None:
+        """What became of the replay, if it is over."""
+        replay = self.replay
+        if replay is None:
+            return None
+        for _ in range(self.rng.randint(0, 8) if self.flaws else 1_000):
+            replay.step()
+        if replay.result is None and not replay.cancelled:
+            return None
+        self.replay, self.replayed = None, self.replayed + replay.job.replayed
+        if replay.result is None or (self.flaws and self.rng.random() < 0.02):
+            return ReplayFailed(at=self.now, error="no use any more", cancelled=replay.cancelled)
+        reports, disturbed = replay.result
+        self._validate_missing(reports)
+        return ReplayEnded(at=self.now, reports=reports, disturbed=disturbed)
 
     def _read_acknowledgements(self, instruction: ReadAcknowledgements) -> AcknowledgementsRead:
         acks = self.outside.acks.get(instruction.checkpoint, {})
@@ -317,6 +376,18 @@ class ExactRun:
         for partition, reached in job.progress.items():
             believed = on_disk.ahead.get(partition, on_disk.committed)
             assert believed <= reached, f"the log on disk has {partition} at {believed}, not at {reached}"
+
+    def _validate_apart(self, job: RunJob) -> None:
+        """No partition advances in two jobs at once, and nothing goes that a replay reads."""
+        if self.replay is None:
+            return
+        lane, replayed = job.lane, self.replay.job.lane
+        assert replayed is not None
+        advancing = {p for p in replayed.starts if replayed.last > self.replay.job.job.progress[p]}
+        running = lane.starts.keys() if lane is not None else set()
+        assert not advancing & running, f"{sorted(advancing & running)} run in two jobs at once"
+        assert not job.trim_below, "states go that a replay may read"
+        assert not job.drop_buffers, "buffers go that a replay may read"
 
     def _validate_missing(self, reports: Sequence[TaskReport]) -> None:
         """A partition is asked to go on only where its node has the state, unless the disk was lost."""

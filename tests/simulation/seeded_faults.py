@@ -133,8 +133,8 @@ FAULTS = (
         "progress is advanced an epoch too far",
         ProgressTracker,
         "take",
-        "max(before[partition], epoch)",
-        "max(before[partition], epoch + 1)",
+        "max(self.progress[partition], epoch)",
+        "max(self.progress[partition], epoch + 1)",
     ),
     Fault(
         "a node's bound is exceeded by one percent",
@@ -212,8 +212,8 @@ FAULTS = (
         "operators that are not deterministic compute old epochs again in forks",
         ProgressTracker,
         "contradicts",
-        "return not self.topology.deterministic and any(",
-        "return False and any(",
+        "and not self.topology.deterministic",
+        "and False",
     ),
     Fault(
         "a plan is applied again by a driver started anew",
@@ -283,5 +283,19 @@ FAULTS = (
         "storage.restore(since)",
         "pass",
         "moves",
+    ),
+    Fault(
+        "a plan is applied while a replay runs under the one before",
+        EpochMachine,
+        "_in_the_way",
+        "or news.misplaced or plan is not None",
+        "",
+    ),
+    Fault(
+        "old states go while a replay works on them",
+        EpochMachine,
+        "_job",
+        "trim = self._trim and self.replay.running is None",
+        "trim = self._trim",
     ),
 )

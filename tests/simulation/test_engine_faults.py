@@ -110,7 +110,7 @@ def test_a_partition_that_cannot_leave_its_snapshot_fails_the_checkpoint_at_once
 def run_for_a_while(world: World) -> tuple[Plan, LatestCheckpoint]:
     """Until older checkpoints have left storage, and the log their epochs."""
     while world.latest is None or world.latest.kept[0] < 8:
-        assert drive(world, steps=100) == "stopped"
+        assert drive(world, steps=40) == "stopped"
     assert world.plan is not None
     return world.plan, world.latest
 
@@ -121,7 +121,7 @@ def test_a_plan_whose_checkpoint_is_gone_is_refused_until_a_newer_one_comes(
     plan, latest = run_for_a_while(world)
     gone = structs.replace(plan, generation=9, kind="restore", rollback=True, checkpoint=latest.kept[0] - 1)
     world.plan = gone
-    assert drive(world, steps=100) == "stopped"
+    assert drive(world, steps=40) == "stopped"
     said = world.reported[-2]
     assert (said.refused, said.generation) == (9, plan.generation)
     assert set(latest.kept) & set(said.restorable)

@@ -11,6 +11,7 @@ from domain.execution.checkpoints import Checkpoints
 from domain.execution.epoch_machine import MAX_FAILURES, EpochMachine, Recorded
 from domain.execution.instructions import (
     AcknowledgementsRead,
+    CancelReplay,
     CheckpointPointed,
     End,
     EpochsPlanned,
@@ -26,14 +27,17 @@ from domain.execution.instructions import (
     ReadAcknowledgements,
     RecordPlan,
     RecordPosition,
+    ReplayEnded,
+    ReplayFailed,
     Retire,
     RunJob,
+    StartReplay,
     TasksPlaced,
     TellProblem,
     TurnBegun,
 )
 from domain.execution.job import PartitionReport, TaskReport
-from domain.execution.pace import KEPT, LOOK_EVERY, ReplayPace
+from domain.execution.job_sizes import KEPT, LOOK_EVERY
 from domain.execution.progress import Position
 from domain.messages import CheckpointAck, Plan
 from domain.topology import Topology
@@ -62,6 +66,8 @@ class Shell:
         self.final = False
         self.absent: set[str] = set()
         self.acks: list[CheckpointAck] | None = None
+        # What the tasks of the next job say, if it is not that all went well.
+        self.reports: list[TaskReport] = []
 
     def turn(self, at: float = 1.0, **news: Any) -> list[Instruction]:
         """The instructions of one turn; each turn has one more epoch."""
@@ -83,18 +89,24 @@ class Shell:
         if isinstance(instruction, PlaceTasks):
             return TasksPlaced(at=at, absent=set(self.absent), reachable=True)
         if isinstance(instruction, PlanEpochs):
-            return EpochsPlanned(at=at, head=self.head, final=self.final, next_due=at)
+            return EpochsPlanned(at=at, head=self.head, final=self.final, next_due=at + 1.5)
         if isinstance(instruction, RunJob):
             if self.fail:
                 return JobFailed(at=at, error="stage failure", cancelled=False)
-            done = {p: PartitionReport(epoch=lane.last) for lane in instruction.lanes for p in lane.starts}
-            report = TaskReport(slot=0, level=0, node="n1", partitions=done)
-            return JobEnded(at=at, reports=[report], disturbed=self.disturbed)
+            reports, self.reports = self.reports or done(instruction), []
+            return JobEnded(at=at, reports=reports, disturbed=self.disturbed)
         if isinstance(instruction, ReadAcknowledgements):
             acks = [ack(p, instruction.checkpoint) for p in self.topology.partitions]
             acks = self.acks if self.acks is not None else acks
             return AcknowledgementsRead(at=at, acks=acks)
         return CheckpointPointed(at=at, accepted=True) if isinstance(instruction, PointTo) else None
+
+
+def done(job: RunJob) -> list[TaskReport]:
+    """All partitions of a job have applied its last epoch."""
+    lane = job.lane
+    applied = {p: PartitionReport(epoch=lane.last) for p in lane.starts} if lane is not None else {}
+    return [TaskReport(slot=0, level=0, node="n1", partitions=applied)]
 
 
 def plan(generation: int, **changes: Any) -> Plan:
@@ -346,34 +358,196 @@ def test_a_plan_of_a_later_deployment_ends_the_driver() -> None:
     assert RecordPlan in kinds(first.turn()), "a driver without a run starts with any plan"
 
 
-def fork() -> Topology:
+def fork(deterministic: bool = True) -> Topology:
     """S -> A, S -> B."""
     outputs = [OperatorSpec(name=n, kind="k", inputs=(InputSpec(source="S"),), output=True) for n in "AB"]
-    return Topology(TopologySpec(name="t", operators=(OperatorSpec(name="S", kind="k"), *outputs)))
+    source = OperatorSpec(name="S", kind="k", deterministic=deterministic)
+    return Topology(TopologySpec(name="t", operators=(source, *outputs)))
 
 
-@pytest.mark.parametrize(("replayed", "hurried"), [(0, True), (3, False)])
-def test_replay_is_hurried_only_where_it_would_never_arrive(
-    monkeypatch: pytest.MonkeyPatch, replayed: int, hurried: bool
-) -> None:
-    """Each turn has one more epoch of the present, and as many of the replay as the pace says."""
-    shell = Shell(fork(), Recorded())
-    homes = dict.fromkeys(("S[0]", "A[0]", "B[0]"), "n1")
-    shell.plan = Plan(generation=1, kind="deploy", assignment=homes)
-    shell.acks = []  # so no checkpoint is complete
-    for second in range(300):
-        shell.turn(float(second))
-    asked: dict[float, bool] = {}
+class Behind(Shell):
+    """Epochs fall due by the clock, and B is behind the others. `told` holds what the replay is to do."""
 
-    def beside(pace: ReplayPace, present: int, *, kept: bool = False) -> int:
-        asked[at] = kept
-        return replayed
+    def __init__(self, deterministic: bool = True) -> None:
+        super().__init__(fork(deterministic), Recorded())
+        self.machine = EpochMachine(
+            self.topology,
+            Recorded(),
+            Checkpoints("t", self.topology.partitions, interval=1000.0, since=0.0),
+            realtime=True,
+            at=0.0,
+        )
+        self.homes = dict.fromkeys(self.topology.partitions, "n1")
+        self.plan = Plan(generation=1, kind="deploy", assignment=self.homes)
+        for second in range(1, 101):
+            self.turn(float(second))
+        self.lose_b(2)
 
-    monkeypatch.setattr(ReplayPace, "beside", beside)
-    shell.plan = Plan(generation=2, kind="recover", assignment=homes, restore=["B[0]"], buffering=True)
-    applied = at = 300.0
-    while at < applied + KEPT + 2 * LOOK_EVERY:
-        shell.turn(at)
+    def lose_b(self, generation: int) -> None:
+        self.plan = Plan(
+            generation=generation,
+            kind="recover",
+            assignment=self.homes,
+            restore=["B[0]"],
+            buffering=True,
+        )
+
+    def jobs(self) -> list[RunJob]:
+        return [one for one in self.told if isinstance(one, RunJob)]
+
+    def replay(self) -> RunJob:
+        """The one that was started in the last turn."""
+        (started,) = (one for one in self.told if isinstance(one, StartReplay))
+        return started.job
+
+
+def ran(job: RunJob) -> set[str]:
+    assert job.lane is not None
+    return set(job.lane.starts)
+
+
+def test_a_replay_runs_beside_the_present() -> None:
+    """A and S go on epoch after epoch, whatever time B's replay takes."""
+    shell = Behind()
+    shell.turn(101.0)
+    replay = shell.replay()
+    assert "B[0]" in ran(replay)
+    assert replay.spare
+    for second in range(102, 110):
+        told = kinds(shell.turn(float(second)))
+        assert StartReplay not in told
+        assert [ran(job) for job in shell.jobs()] == [{"S[0]", "A[0]"}]
+    assert shell.machine.tracker.progress["B[0]"] == 0
+    shell.machine.handle(ReplayEnded(at=110.0, reports=done(replay), disturbed=False))
+    assert shell.machine.tracker.progress["B[0]"] == shell.machine.sizes.together
+
+
+def test_those_who_have_come_near_join_the_present() -> None:
+    shell = Behind()
+    at = 101.0
+    for _ in range(40):
+        told = shell.turn(at)
+        if any(isinstance(one, StartReplay) for one in told):
+            at += 0.1
+            shell.head -= 1
+            shell.machine.handle(ReplayEnded(at=at, reports=done(shell.replay()), disturbed=False))
         at += 1.0
-    assert all(kept for moment, kept in asked.items() if moment < applied + KEPT + LOOK_EVERY)
-    assert asked[max(asked)] is not hurried
+    assert not shell.machine.tracker.behind(shell.head)
+    assert [ran(job) for job in shell.jobs()] == [{"S[0]", "A[0]", "B[0]"}]
+
+
+def test_a_replay_has_to_end_before_a_plan_is_applied() -> None:
+    shell = Behind()
+    shell.turn(101.0)
+    shell.lose_b(3)
+    told = kinds(shell.turn(102.0))
+    assert CancelReplay in told
+    assert not {RecordPlan, RunJob, PlaceTasks} & set(told)
+    assert CancelReplay not in kinds(shell.turn(102.1)), "once"
+    shell.machine.handle(ReplayFailed(at=102.2, error="ended", cancelled=True))
+    assert RecordPlan in kinds(shell.turn(102.3))
+
+
+def test_a_replay_has_to_end_before_tasks_are_pinned_anew() -> None:
+    shell = Behind()
+    shell.turn(101.0)
+    told = kinds(shell.turn(102.0, misplaced=True))
+    assert CancelReplay in told
+    assert PlaceTasks not in told
+    shell.machine.handle(ReplayFailed(at=102.2, error="ended", cancelled=True))
+    told = kinds(shell.turn(102.3, misplaced=True))
+    assert {PlaceTasks, StartReplay} <= set(told)
+
+
+def test_a_replay_that_spark_gives_up_is_tried_again_and_again_until_the_driver_gives_up() -> None:
+    shell = Behind()
+    at = 101.0
+    for attempt in range(1, MAX_FAILURES + 1):
+        shell.turn(at)
+        assert shell.replay()
+        told = shell.machine.handle(ReplayFailed(at=at, error="no space", cancelled=False))
+        assert any(isinstance(one, TellProblem) for one in told)
+        assert any(isinstance(one, GiveUp) for one in told) == (attempt == MAX_FAILURES)
+        shell.turn(at + 0.1)
+        assert not any(isinstance(one, StartReplay) for one in shell.told), "after a pause"
+        at += 5.0
+
+
+def test_what_a_replay_found_is_void_after_state_was_lost() -> None:
+    """B, which it brings nearer, has to start from the checkpoint again."""
+    shell = Behind()
+    shell.turn(101.0)
+    replay = shell.replay()
+    gone = TaskReport(
+        slot=0, level=0, node="n1", partitions={"A[0]": PartitionReport(epoch=101, error="x", missing=True)}
+    )
+    shell.reports = [gone]
+    shell.turn(102.0)
+    assert shell.machine.handle(ReplayEnded(at=103.0, reports=done(replay), disturbed=False)) == []
+    assert shell.machine.tracker.progress["B[0]"] == 0
+
+
+def test_what_is_not_deterministic_is_not_ended_for_a_plan() -> None:
+    """All partitions would have to start again, because tasks may have given output already."""
+    shell = Behind(deterministic=False)
+    # What B needs is buffered; a fork would have all start again.
+    shell.machine.tracker.coverage.add(("S[0]", "B[0]"), 1, 1000)
+    shell.turn(101.0)
+    replay = shell.replay()
+    shell.lose_b(3)
+    assert not {CancelReplay, RunJob, RecordPlan} & set(kinds(shell.turn(102.0)))
+    shell.machine.handle(ReplayEnded(at=102.2, reports=done(replay), disturbed=False))
+    assert RecordPlan in kinds(shell.turn(102.3))
+
+
+def test_after_all_started_again_what_a_replay_found_is_of_another_history() -> None:
+    shell = Behind(deterministic=False)
+    shell.machine.tracker.coverage.add(("S[0]", "B[0]"), 1, 1000)
+    shell.turn(101.0)
+    replay = shell.replay()
+    shell.disturbed = True
+    shell.turn(102.0)
+    assert CancelReplay in kinds(shell.turn(102.1)), "nothing else begins before it has ended"
+    assert not shell.jobs()
+    shell.machine.handle(ReplayEnded(at=102.2, reports=done(replay), disturbed=False))
+    assert set(shell.machine.tracker.progress.values()) == {0}
+
+
+def test_beside_a_replay_nothing_goes_that_it_may_read() -> None:
+    """Neither old states nor buffers: for the former there is time, for the latter it has to end."""
+    shell = Behind()
+    shell.turn(101.0)
+    shell.machine._trim = True
+    shell.turn(102.0)
+    assert [job.trim_below for job in shell.jobs()] == [0]
+    shell.machine._drop_buffers = True
+    assert CancelReplay in kinds(shell.turn(103.0))
+    assert not shell.jobs()
+    shell.machine.handle(ReplayFailed(at=103.1, error="ended", cancelled=True))
+    shell.turn(103.2)
+    assert [job.drop_buffers for job in shell.jobs()] == [True]
+    assert StartReplay not in kinds(shell.told)
+
+
+@pytest.mark.parametrize("nearer", [True, False])
+def test_replay_is_hurried_only_where_it_would_never_arrive(nearer: bool) -> None:
+    """Each turn has one more epoch of the present. A replay that gains on it stays in the time that others
+    leave; where it does not gain, those ahead wait for it, or it would never arrive."""
+    shell = Behind()
+    at, spare, waited = 101.0, True, 0
+    while at < 101.0 + KEPT + 2 * LOOK_EVERY:
+        told = shell.turn(at)
+        waited += not shell.jobs()
+        for one in told:
+            if isinstance(one, StartReplay):
+                spare = one.job.spare
+                if nearer:
+                    shell.machine.handle(ReplayEnded(at=at, reports=done(one.job), disturbed=False))
+        at += 1.0
+    if nearer:
+        assert (spare, waited) == (True, 0)
+        return
+    assert waited > LOOK_EVERY / 2
+    shell.machine.handle(ReplayFailed(at=at, error="ended", cancelled=True))
+    shell.turn(at + 1.0)
+    assert not shell.replay().spare

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.execution.lanes import Coverage, Lane, next_lanes
+from domain.execution.lanes import Coverage, Lane, present_lane, replay_lane
 from domain.execution.reach import blocked_partitions
 from domain.topology import Topology, load_topology
 from spark_jobs.operators.catalogue import catalogue
@@ -82,6 +82,7 @@ def run(lane: Lane, progress: dict[str, int], coverage: Coverage) -> dict[str, i
     buffered,
     st.integers(1, 4),
     st.integers(1, 6),
+    st.integers(0, 3),
 )
 def test_everything_that_can_advance_reaches_the_head(
     behind: dict[str, int],
@@ -89,6 +90,7 @@ def test_everything_that_can_advance_reaches_the_head(
     runs: dict[tuple[str, str], tuple[int, int]],
     limit: int,
     replay: int,
+    join: int,
 ) -> None:
     """Whatever the progress of each partition: restored ones stand anywhere behind those they feed."""
     progress = {partition: behind.get(partition, 6) for partition in TOPOLOGY.partitions}
@@ -97,12 +99,17 @@ def test_everything_that_can_advance_reaches_the_head(
         coverage.add(channel, *epochs)
     blocked = blocked_partitions(TOPOLOGY, absent)
     for _ in range(80):
-        lanes = next_lanes(
-            TOPOLOGY, progress, absent=absent, coverage=coverage, head=12, limit=limit, replay=replay
+        ahead = present_lane(
+            TOPOLOGY, progress, absent=absent, coverage=coverage, head=12, limit=limit, join=join
         )
+        later = replay_lane(TOPOLOGY, progress, absent=absent, coverage=coverage, epochs=replay)
+        reached = {progress[partition] for partition in ahead.starts} if ahead is not None else set()
+        together = len(reached) > 1
+        lanes = [lane for lane in (ahead, None if together else later) if lane is not None]
         if not lanes:
             break
-        assert len(lanes) <= 2
+        advancing = [{p for p, start in lane.starts.items() if progress[p] == start} for lane in lanes]
+        assert len(lanes) < 2 or not advancing[0] & advancing[1], "no partition advances in both"
         before = progress
         for lane in lanes:
             assert not blocked & lane.starts.keys()
@@ -116,51 +123,65 @@ def standing(**epochs: int) -> dict[str, int]:
     return {partition: epochs.get(partition[0], 10) for partition in TOPOLOGY.partitions}
 
 
-def lanes(progress: dict[str, int], *, replay: int = 3, **runs: tuple[int, int]) -> list[Lane]:
+def coverage_of(**runs: tuple[int, int]) -> Coverage:
     coverage = Coverage()
     for name, epochs in runs.items():
         coverage.add((f"{name[0]}[0]", f"{name[1]}[0]"), *epochs)
-    return next_lanes(TOPOLOGY, progress, absent=set(), coverage=coverage, head=11, limit=8, replay=replay)
+    return coverage
+
+
+def present(progress: dict[str, int], *, join: int = 0) -> Lane | None:
+    return present_lane(TOPOLOGY, progress, absent=set(), coverage=Coverage(), head=11, limit=8, join=join)
+
+
+def replay(progress: dict[str, int], *, epochs: int = 3, **runs: tuple[int, int]) -> Lane:
+    lane = replay_lane(TOPOLOGY, progress, absent=set(), coverage=coverage_of(**runs), epochs=epochs)
+    assert lane is not None
+    return lane
 
 
 def test_who_is_behind_does_not_hold_up_the_others() -> None:
-    present, replay = lanes(standing(A=2))
-    assert (present.first, present.last, set(present.starts)) == (11, 11, {"S[0]", "S[1]", "R[0]", "B[0]"})
+    lane = present(standing(A=2))
+    assert lane == Lane(11, 11, dict.fromkeys(("B[0]", "S[0]", "S[1]", "R[0]"), 10))
     # C waits for A; the sources compute what A missed again, and change nothing of theirs.
-    assert (replay.first, replay.last) == (3, 5)
-    assert replay.starts == {"A[0]": 2, "S[0]": 2, "S[1]": 2}
+    behind = replay(standing(A=2))
+    assert (behind.first, behind.last) == (3, 5)
+    assert behind.starts == {"A[0]": 2, "S[0]": 2, "S[1]": 2}
 
 
 def test_what_is_buffered_is_not_computed_again() -> None:
-    _, replay = lanes(standing(C=2), AC=(1, 10), BC=(1, 4))
-    assert replay.serves == {"A[0]": ["C[0]"]}
-    assert replay.starts == {"C[0]": 2, "B[0]": 2, "R[0]": 2}
+    behind = replay(standing(C=2), AC=(1, 10), BC=(1, 4))
+    assert behind.serves == {"A[0]": ["C[0]"]}
+    assert behind.starts == {"C[0]": 2, "B[0]": 2, "R[0]": 2}
 
 
 def test_the_last_stretch_is_run_together() -> None:
-    (both,) = lanes(standing(A=8))
+    both = present(standing(A=8), join=2)
+    assert both is not None
     assert (both.first, both.last) == (9, 11)
     assert both.starts == {"A[0]": 8, "S[0]": 8, "S[1]": 8, "R[0]": 10, "B[0]": 10, "C[0]": 10}
+    assert present(standing(A=8), join=1) == present(standing(A=2))
+
+
+def test_a_replay_ends_where_those_ahead_are() -> None:
+    assert replay(standing(A=8), epochs=8).last == 10
 
 
 def test_who_has_least_left_goes_first() -> None:
-    _, replay = lanes(standing(A=5, B=1), replay=2)
-    assert (replay.first, replay.last) == (6, 7)
-    assert "B[0]" not in replay.starts
+    behind = replay(standing(A=5, B=1), epochs=2)
+    assert (behind.first, behind.last) == (6, 7)
+    assert "B[0]" not in behind.starts
 
 
-def test_without_replay_those_behind_wait() -> None:
-    (present,) = lanes(standing(A=2), replay=0)
-    assert "A[0]" not in present.starts
+def test_where_all_are_together_nothing_is_replayed() -> None:
+    together = dict.fromkeys(TOPOLOGY.partitions, 11)
+    assert present(together) is None
+    assert replay_lane(TOPOLOGY, together, absent=set(), coverage=Coverage(), epochs=3) is None
 
 
 def test_what_is_downstream_of_an_absent_partition_waits() -> None:
     assert blocked_partitions(TOPOLOGY, {"S[1]"}) == {"S[1]", "A[0]", "C[0]"}
     assert blocked_partitions(TOPOLOGY, set()) == set()
-
-
-def test_nothing_to_do_at_the_head() -> None:
-    assert lanes(dict.fromkeys(TOPOLOGY.partitions, 11)) == []
 
 
 def test_coverage_is_runs_of_epochs_that_grow_together() -> None:

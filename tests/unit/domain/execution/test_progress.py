@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from domain.execution.lanes import Lane
 from domain.execution.progress import Position, ProgressTracker
 from domain.messages import Plan
 from domain.topology import Topology
@@ -42,7 +43,7 @@ def run() -> ProgressTracker:
     """All partitions at epoch 20, checkpoint 10 complete, V lost."""
     tracker = ProgressTracker(chain(), Position(20, checkpoint=10), dict.fromkeys(chain().partitions, "n1"))
     tracker.set_absent([])
-    tracker.take([], {}, head=20)
+    tracker.take(None, {}, told=tracker.progress, head=20)
     tracker.set_absent({"V[0]"})
     return tracker
 
@@ -105,11 +106,11 @@ def test_a_fork_would_contradict_what_was_sent_before_unless_operators_are_deter
     for deterministic in (True, False):
         tracker = ProgressTracker(chain(deterministic), Position(10, {"S[0]": 20, "A[0]": 20}, checkpoint=5))
         tracker.set_absent(())
-        lanes = tracker.lanes(head=20, held=(), limit=20, replay=20)
-        assert tracker.contradicts(lanes) is not deterministic
+        assert tracker.contradicts(tracker.replay(held=(), epochs=20)) is not deterministic
         tracker.start_again()
         assert set(tracker.progress.values()) == {5}
-        assert not tracker.contradicts(tracker.lanes(head=20, held=(), limit=20, replay=20))
+        assert tracker.replay(held=(), epochs=20) is None
+        assert not tracker.contradicts(tracker.present(head=20, held=(), limit=20, join=1))
 
 
 def test_a_checkpoint_of_an_undone_history_is_not_gone_back_to(run: ProgressTracker) -> None:
@@ -120,8 +121,8 @@ def test_a_checkpoint_of_an_undone_history_is_not_gone_back_to(run: ProgressTrac
 
 def test_buffers_fill_for_partitions_that_do_not_follow(run: ProgressTracker) -> None:
     run.adopt(plan(2, assignment={p: "n1" for p in chain().partitions if p != "V[0]"}, buffering=True))
-    lanes = run.lanes(head=22, held=(), limit=8, replay=4)
-    run.take(lanes, {"S[0]": 22, "A[0]": 22, "W[0]": 22}, head=22)
+    lane = run.present(head=22, held=(), limit=8, join=1)
+    run.take(lane, {"S[0]": 22, "A[0]": 22, "W[0]": 22}, told=dict(run.progress), head=22)
     assert run.coverage.covers(("A[0]", "V[0]"), 21, 22)
     assert not run.coverage.covers(("A[0]", "W[0]"), 21, 22)
     run.completed(22)
@@ -136,10 +137,24 @@ def test_buffers_of_a_lost_node_do_not_count(run: ProgressTracker) -> None:
 
 
 def test_a_checkpoint_needs_all_partitions_at_the_same_epoch(run: ProgressTracker) -> None:
-    lanes = run.lanes(head=21, held=(), limit=8, replay=4)
-    assert not run.whole(lanes, 21)
+    def whole(join: int = 1) -> bool:
+        return run.whole(run.present(head=21, held=(), limit=8, join=join), 21)
+
+    assert not whole()
     run.set_absent([])
-    assert run.whole(run.lanes(head=21, held=(), limit=8, replay=4), 21)
+    assert whole()
     run.put_back(["V[0]"], 10)
-    assert not run.whole(run.lanes(head=21, held=(), limit=8, replay=4), 21)
-    assert run.whole(run.lanes(head=21, held=(), limit=8, replay=64), 21)
+    assert not whole()
+    assert whole(join=10), "those behind join in this very job"
+
+
+def test_what_a_replay_buffers_is_told_by_the_progress_its_tasks_knew(run: ProgressTracker) -> None:
+    """V has gone back further since: they did not buffer for it what it had then."""
+    run.adopt(plan(2, restore=["V[0]"], checkpoint=10, buffering=True))
+    run.set_absent([])
+    told = {**run.progress, "W[0]": 15}
+    lane = Lane(11, 20, {"S[0]": 10, "A[0]": 10})
+    run.take(lane, {}, told=told, head=22)
+    assert run.coverage.covers(("A[0]", "W[0]"), 16, 20)
+    assert not run.coverage.covers(("A[0]", "W[0]"), 15, 20)
+    assert run.coverage.covers(("A[0]", "V[0]"), 11, 20)

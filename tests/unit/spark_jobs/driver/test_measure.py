@@ -29,12 +29,14 @@ def reported(measure: Measure, log: EpochLog, *, lane: Lane, cpu: float, before:
         name: PartitionReport(epoch=lane.last, cpu_seconds=cpu) for name in measure.topology.partitions
     }
     return measure.report(
-        lanes=[lane],
+        present=lane,
+        replayed=0,
         reports=[TaskReport(slot=0, level=0, node="n1", partitions=results)],
         log=log,
         generation=1,
         before=dict.fromkeys(measure.topology.partitions, before),
         progress=dict.fromkeys(measure.topology.partitions, lane.last),
+        front=lane.last,
         started=0.0,
         ended=1.0,
         state="running",

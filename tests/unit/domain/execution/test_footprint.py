@@ -1,12 +1,13 @@
-"""Lanes of a job run beside each other, on the nodes and levels that each concerns."""
+"""A job has tasks only on the nodes and levels that its lane concerns."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
+import pytest
 
-from domain.execution.chains import Chain, chains_of
+from domain.execution.footprint import Footprint, footprint_of
 from domain.execution.job import Job, LaneWork, Layout
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 
@@ -30,24 +31,29 @@ LAYOUT = Layout(
 )
 PRESENT = LaneWork(last=9, starts={"S[0]": 8, "S[1]": 8, "A[0]": 8, "A[1]": 8})
 REPLAY = LaneWork(last=5, starts={"B[0]": 3, "A[1]": 3}, serves={"A[0]": ["B[0]"]})
+EVERYWHERE = Footprint((0, 1, 2), (0, 1, 2))
 
 
-def job(*lanes: LaneWork, **more: Any) -> Job:
-    return msgspec.structs.replace(Job(lanes=list(lanes), epochs=[], progress={}), **more)
+def job(lane: LaneWork | None, **more: Any) -> Job:
+    return msgspec.structs.replace(Job(lane=lane, epochs=[], progress={}), **more)
 
 
-def test_each_lane_has_tasks_only_where_it_works() -> None:
+def test_a_job_has_tasks_only_where_it_works() -> None:
     """What serves a buffer works, too."""
-    assert chains_of(LAYOUT, job(PRESENT, REPLAY)) == [Chain(0, (0, 1), (0, 1)), Chain(1, (0, 1, 2), (1, 2))]
+    assert footprint_of(LAYOUT, job(PRESENT)) == Footprint((0, 1), (0, 1))
+    assert footprint_of(LAYOUT, job(REPLAY)) == Footprint((0, 1, 2), (1, 2))
 
 
-def test_what_concerns_every_node_is_one_chain_of_everything() -> None:
-    whole = [Chain(None, (0, 1, 2), (0, 1, 2))]
-    for more in ({"checkpoint": 9}, {"trim_below": 3}, {"drop_buffers": True}):
-        assert chains_of(LAYOUT, job(PRESENT, REPLAY, **more)) == whole
-    assert chains_of(LAYOUT, job()) == whole
+@pytest.mark.parametrize("more", [{"checkpoint": 9}, {"trim_below": 3}, {"drop_buffers": True}])
+def test_what_concerns_every_node_has_tasks_everywhere(more: dict[str, Any]) -> None:
+    assert footprint_of(LAYOUT, job(PRESENT, **more)) == EVERYWHERE
+
+
+def test_a_job_without_a_lane_has_tasks_everywhere() -> None:
+    assert footprint_of(LAYOUT, job(None)) == EVERYWHERE
 
 
 def test_partitions_that_are_nowhere_have_no_task() -> None:
     layout = msgspec.structs.replace(LAYOUT, slots={"S[0]": 1, "A[0]": 1})
-    assert chains_of(layout, job(PRESENT, REPLAY)) == [Chain(0, (1,), (0, 1)), Chain(1, (1,), (1,))]
+    assert footprint_of(layout, job(PRESENT)) == Footprint((1,), (0, 1))
+    assert footprint_of(layout, job(REPLAY)) == Footprint((1,), (1,))

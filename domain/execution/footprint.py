@@ -1,0 +1,35 @@
+"""Where a job has something to do. Pure.
+
+Its tasks are started only there: a node that none of its partitions is on does not lengthen it, and a stage
+without any is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from domain.execution.job import Job, Layout
+from domain.topology import split_partition
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """The stages `levels`, each with one task on each of `slots`; both ascending."""
+
+    slots: tuple[int, ...]
+    levels: tuple[int, ...]
+
+
+def footprint_of(layout: Layout, job: Job) -> Footprint:
+    """Of a job; everywhere where something is to be done on every node: buffers dropped, old states trimmed,
+    a checkpoint acknowledged by those that had reached it before."""
+    everywhere = Footprint(tuple(range(len(layout.nodes))), tuple(range(layout.level_count)))
+    if job.checkpoint or job.trim_below or job.drop_buffers or job.lane is None:
+        return everywhere
+    concerned = [p for p in {*job.lane.starts, *job.lane.serves} if p in layout.slots]
+    if not concerned:
+        return everywhere
+    return Footprint(
+        tuple(sorted({layout.slots[p] for p in concerned})),
+        tuple(sorted({layout.levels[split_partition(p)[0]] for p in concerned})),
+    )
