@@ -93,7 +93,8 @@ class BenchmarkStack(Stack):
         path.write_text(json.dumps(spec), encoding="utf-8")
         self.manage("deploy", str(path), "--input", str(input or self.sample()))
         # What is measured says itself when something moves or stops.
-        policy = {"rebalancing": "manual", "overload": "manual", "reason": "benchmark"}
+        policy = dict.fromkeys(("rebalancing", "overload", "slow_nodes"), "manual")
+        policy["reason"] = "benchmark"
         self.rest.patch(f"topologies/{spec['name']}/policy/", policy)
 
     def sample(self) -> Path:

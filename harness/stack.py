@@ -140,7 +140,7 @@ class Stack:
         )
         deployed = name or Path(pipeline).stem
         reason = "measurements and tests say when something moves or stops"
-        policy = {"rebalancing": "manual", "overload": "manual", "reason": reason}
+        policy = {"rebalancing": "manual", "overload": "manual", "slow_nodes": "manual", "reason": reason}
         self.rest.patch(f"topologies/{deployed}/policy/", policy)
 
     def _with_interval(self, pipeline: str, seconds: float) -> Path:

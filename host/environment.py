@@ -118,6 +118,7 @@ class Environment:
     max_utilisation: float
     replay_reserve: float
     overload_after: float
+    slow_after: float
     theta: float
     checkpoint_interval: float
     checkpoints: str
@@ -243,6 +244,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         max_utilisation=reader.number("RESURGE_MAX_UTILISATION", 0.8, 0.01, 1.0),
         replay_reserve=reader.number("RESURGE_REPLAY_RESERVE", 1.0, 1.0, 10.0),
         overload_after=reader.number("RESURGE_OVERLOAD_AFTER", 3.0, 0.0, 86_400.0),
+        slow_after=reader.number("RESURGE_SLOW_AFTER", 20.0, 0.0, 86_400.0),
         theta=reader.number("RESURGE_THETA", 1.2, 1.0),
         checkpoint_interval=reader.number("RESURGE_CHECKPOINT_INTERVAL", 10.0, 0.1),
         checkpoints=reader.text("RESURGE_CHECKPOINTS", f"file://{home}/checkpoints"),

@@ -22,6 +22,7 @@ from controlplane.incidents.balancing import rebalance_by_policy
 from controlplane.incidents.overload import parking_by_policy
 from controlplane.incidents.selectors import incidents_open, incidents_with_queries_down
 from controlplane.incidents.services import incident_queries_note
+from controlplane.lifecycle.slow_nodes import drain_by_policy
 from controlplane.nodes.retention import node_samples_trim
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.models import Topology
@@ -77,6 +78,7 @@ def sweep() -> None:
     for number in list(incidents_with_queries_down().values_list("number", flat=True)):
         _attempt(lambda number=number: incident_queries_note(number=number), task="queries_note", of=number)  # type: ignore[misc]
     _attempt(parking_by_policy, task="parking", of="all")
+    _attempt(drain_by_policy, task="slow_nodes", of="all")
     overlooked = Operation.objects.filter(
         state__in=OPERATION_OPEN, created_at__lt=timezone.now() - OVERLOOKED
     )

@@ -49,6 +49,7 @@ POLICY = (
     Column("approval", field("approval")),
     Column("rebalancing", field("rebalancing")),
     Column("overload", field("overload")),
+    Column("slow nodes", field("slow_nodes")),
     Column("correlation threshold", lambda row: _or_installation(row["correlation_threshold"], "nodes")),
     Column("correlation window", lambda row: _or_installation(row["correlation_window"], "s")),
     Column("replication planner", field("replication_planner")),
@@ -161,6 +162,7 @@ def show_(session: Session, topology: str) -> None:
 @click.option("--approval", type=click.Choice(APPROVALS), help="whether an operator must confirm each plan")
 @click.option("--rebalancing", type=click.Choice(REBALANCING), help="when what runs moves to nodes with room")
 @click.option("--overload", type=click.Choice(OVERLOAD), help="whether the least valuable queries are parked")
+@click.option("--slow-nodes", type=click.Choice(OVERLOAD), help="whether slow nodes are drained")
 @click.option(
     "--correlation-threshold", type=NumberOrDefault(), metavar="NODES|default", help="nodes lost together"
 )

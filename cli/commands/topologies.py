@@ -64,7 +64,7 @@ CHOSEN = (
 def _policy(policy: Row) -> list[str]:
     return [
         f"{name} {policy[name]}"
-        for name in ("method", "planner", "rollback", "approval", "rebalancing", "overload")
+        for name in ("method", "planner", "rollback", "approval", "rebalancing", "overload", "slow_nodes")
     ]
 
 

@@ -74,6 +74,11 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "parked, where a topology's policy wants that. 0 switches it off.",
         ),
         Setting(
+            "RESURGE_SLOW_AFTER", "slow_after",
+            "Seconds for which a node's tasks have to take a multiple of the time of others' for the same "
+            "work before it is drained, where a topology's policy wants that. 0 switches it off.",
+        ),
+        Setting(
             "RESURGE_THETA", "theta",
             "A query is available while its mean latency, relative to before the failure, is below this.",
         ),

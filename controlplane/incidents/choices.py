@@ -24,6 +24,7 @@ class IncidentTrigger(Choices):
     MANUAL = "manual", "Manual"
     BALANCE = "balance", "Uneven nodes"
     OVERLOAD = "overload", "Overload"
+    SLOW = "slow", "Slow node"
 
 
 class EntryKind(Choices):

@@ -242,13 +242,15 @@ def recover_now(*, topology: str, actor: str, reason: str, checkpoint: int | Non
     )
 
 
-def drain_record(*, node: str, actor: str, reason: str) -> Incident:
+def drain_record(
+    *, node: str, actor: str, reason: str, trigger: IncidentTrigger = IncidentTrigger.MANUAL
+) -> Incident:
     """Have everything moved off a living node."""
     now = timezone.now()
     return incident_open_or_grow(
         events=[DrainAsked(at=now.timestamp(), node=node, actor=actor, reason=reason)],
         at=now,
-        trigger=IncidentTrigger.MANUAL,
+        trigger=trigger,
     )
 
 

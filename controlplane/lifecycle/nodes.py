@@ -19,6 +19,7 @@ from controlplane.events.choices import Channel, EventKind
 from controlplane.events.pace import round_begins
 from controlplane.events.services import event_publish
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
+from controlplane.incidents.choices import IncidentTrigger
 from controlplane.incidents.loading import plans_newest
 from controlplane.incidents.models import Incident
 from controlplane.incidents.selectors import incidents_open
@@ -162,7 +163,14 @@ def nodes_leave(*, reason: str) -> None:
 
 
 @transaction.atomic
-def node_drain(*, name: str, actor: str, reason: str, channel: Channel = Channel.SYSTEM) -> Incident | None:
+def node_drain(
+    *,
+    name: str,
+    actor: str,
+    reason: str,
+    channel: Channel = Channel.SYSTEM,
+    trigger: IncidentTrigger = IncidentTrigger.MANUAL,
+) -> Incident | None:
     """Plan nothing more on a node and move away what runs there. Raises `Missing` or `Conflict`.
 
     Returns the incident that moves its partitions, or None where there are none.
@@ -179,7 +187,7 @@ def node_drain(*, name: str, actor: str, reason: str, channel: Channel = Channel
     _move_and_tell(node, NodeState.DRAINING, EventKind.NODE_UPDATED, reason=reason, actor=actor)
     if not any(name in plan.assignment.values() for plan in plans_newest().values()):
         return None
-    return drain_record(node=name, actor=actor, reason=reason)
+    return drain_record(node=name, actor=actor, reason=reason, trigger=trigger)
 
 
 @transaction.atomic

@@ -59,6 +59,7 @@ def topology_deploy(
         topology.head_epoch = topology.committed_epoch = topology.checkpoint_epoch = 0
         topology.input_rate = topology.lag = 0.0
         topology.load = topology.overloaded_since = None
+        topology.slow_since = {}
         topology.deployed_at = now
         topology.save()
         removed = _previous_run_clear(topology)

@@ -79,6 +79,11 @@ class OverloadPolicy(Choices):
     MANUAL = "manual", "When an operator asks"
 
 
+class SlowNodesPolicy(Choices):
+    AUTOMATIC = "automatic", "They are drained"
+    MANUAL = "manual", "When an operator asks"
+
+
 PLANNER_CHOICES = [(name, name.replace("_", " ").capitalize()) for name in sorted(PLANNERS)]
 """Who chooses what returns first."""
 

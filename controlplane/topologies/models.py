@@ -17,6 +17,7 @@ from controlplane.topologies.choices import (
     RebalancingPolicy,
     RollbackPolicy,
     Severity,
+    SlowNodesPolicy,
     TopologyStatus,
 )
 from domain.topology.spec import TOPOLOGY_NAME_PATTERN
@@ -75,6 +76,12 @@ class Topology(models.Model):
         default=OverloadPolicy.AUTOMATIC,
         help_text="what happens while more comes in than is worked off",
     )
+    slow_nodes = models.CharField(
+        max_length=16,
+        choices=SlowNodesPolicy.choices,
+        default=SlowNodesPolicy.AUTOMATIC,
+        help_text="what happens with nodes whose tasks take a multiple of the time of others'",
+    )
     correlation_threshold = models.PositiveIntegerField(
         null=True,
         blank=True,
@@ -112,6 +119,11 @@ class Topology(models.Model):
     lag = models.FloatField(default=0.0, help_text="seconds of input that wait")
     overloaded_since = models.DateTimeField(
         null=True, blank=True, help_text="since when more has come in than was worked off"
+    )
+    slow_since = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="nodes whose tasks take a multiple of the time of others', and since when",
     )
     cpu_model = models.JSONField(
         default=dict, blank=True, help_text="what its work costs nodes, as `domain.capacity` learned it"

@@ -16,6 +16,7 @@ from controlplane.topologies.choices import (
     OverloadPolicy,
     RebalancingPolicy,
     RollbackPolicy,
+    SlowNodesPolicy,
 )
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import POLICY_FIELDS
@@ -29,6 +30,7 @@ _CHOICES: dict[str, list[str]] = {
     "approval": list(ApprovalPolicy.values),
     "rebalancing": list(RebalancingPolicy.values),
     "overload": list(OverloadPolicy.values),
+    "slow_nodes": list(SlowNodesPolicy.values),
     "replication_planner": [name for name, _ in REPLICATION_PLANNER_CHOICES],
 }
 HIGHEST_THRESHOLD = 100_000

@@ -140,6 +140,8 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     topology.committed_epoch = status.committed
     topology.checkpoint_epoch = status.checkpoint
     topology.error = status.error
+    now = timezone.now().isoformat()
+    topology.slow_since = {node: topology.slow_since.get(node, now) for node in status.slow}
     _states_apply(topology, rows, status.state, status.absent, {}, behind=status.behind)
     after = topology_change(topology)
     rows_after = [row for row, old in zip(rows.changes(), rows_before, strict=True) if row != old]
@@ -149,7 +151,7 @@ def driver_status_apply(*, status: DriverStatus) -> None:
         topology.save(
             update_fields=[
                 "status", "error", "applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch",
-                "updated_at",
+                "slow_since", "updated_at",
             ]
         )  # fmt: skip
     if rows_after or after != before:

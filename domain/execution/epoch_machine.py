@@ -57,7 +57,9 @@ from domain.execution.job import PartitionReport, TaskReport
 from domain.execution.job_sizes import AHEAD, Hurry, JobSizes
 from domain.execution.lanes import Lane
 from domain.execution.progress import Position, ProgressTracker
+from domain.execution.reach import blocked_partitions
 from domain.execution.replay import Replay, Running, reached
+from domain.execution.slowness import Slowness
 from domain.messages import DriverState, Plan
 from domain.topology import Topology
 
@@ -105,6 +107,7 @@ class EpochMachine:
             BESIDE * topology.spec.catch_up_epochs,
         )
         self.replay = Replay()
+        self.slowness = Slowness()
         self.faults = Faults()
         self.plan: Plan | None = None
         self.reachable = False
@@ -257,6 +260,7 @@ class EpochMachine:
         if not known:
             self.generation, self.recorded = plan.generation, self.tracker.position
             self._hurry.begin(news.at)
+            self.slowness.forget(self.tracker.homes.values())
             done += self.checkpoints.gone_back(
                 checkpoint=self.tracker.checkpoint, generation=plan.generation, at=news.at
             )
@@ -279,6 +283,7 @@ class EpochMachine:
         changed = event.absent is not None and self.tracker.set_absent(event.absent)
         if changed:
             self.sizes.unfamiliar()
+            self.slowness.clear()
         if changed and event.absent:
             cause = "nodes were lost before every partition acknowledged"
             done += self.checkpoints.fail(cause, event.at)
@@ -318,27 +323,46 @@ class EpochMachine:
         """What the next job of the present runs, and the start of a replay if one is to begin beside it."""
         if self.replay.running is not None:
             return self._beside_replay(at), []
-        held, join = self.faults.held(at), self.sizes.at_once if self._replay_first() else JOIN
-        lane = self.tracker.present(head=self.head, held=held, limit=self.sizes.at_once, join=join)
+        held, apart = self.faults.held(at), self._apart()
+        join = self.sizes.at_once if self._replay_first() else JOIN
+        lane = self._present(held | apart, limit=self.sizes.at_once, join=join)
         replay = self._next_replay(lane, held, at)
         if self.tracker.contradicts(lane) or self.tracker.contradicts(replay):
             done = self._start_again("partitions have fallen behind inputs that are not deterministic", at)
-            return self.tracker.present(head=self.head, held=held, limit=self.sizes.at_once, join=join), done
+            return self._present(held, limit=self.sizes.at_once, join=join), done
         if replay is None:
             return lane, []
         if self._drop_buffers:  # with nothing beside it that reads or writes some
             return lane or replay, []
-        job = self._job(replay, checkpoint=0, spare=not self._replay_first())
+        job = self._job(replay, checkpoint=0, spare=not apart and not self._replay_first())
         self.replay.begin(job, at)
         return self._beside_replay(at), [StartReplay(job)]
 
     def _beside_replay(self, at: float) -> Lane | None:
         """What is due of the present while a replay is under way."""
-        limit, held = self.sizes.at_once, self.faults.held(at) | self.replay.advancing()
+        limit, apart = self.sizes.at_once, self._apart()
+        if apart:
+            self._hurry.begin(at)  # what waits for a slow node comes no nearer, and is not waited for
         self._hurry.look(self.tracker.missing(), at)
         if self._replay_first():
             limit = min(limit, int(self.replay.credit))
-        return self.tracker.present(head=self.head, held=held, limit=limit, join=0) if limit > 0 else None
+        held = self.faults.held(at) | self.replay.advancing() | apart
+        return self._present(held, limit=limit, join=0) if limit > 0 else None
+
+    def _present(self, held: set[str] | frozenset[str], *, limit: int, join: int) -> Lane | None:
+        return self.tracker.present(head=self.head, held=held, limit=limit, join=join)
+
+    def _apart(self) -> frozenset[str]:
+        """Partitions on slow nodes, if there are queries that need none of them: the present runs without
+        them, and they come after it in replays. What the others send them is buffered from then on."""
+        if not (self.slowness.nodes and self._realtime and self.topology.deterministic):
+            return frozenset()
+        apart = frozenset(p for p, node in self.tracker.homes.items() if node in self.slowness.nodes)
+        blocked = blocked_partitions(self.topology, apart | self.tracker.absent)
+        if blocked.issuperset(self.topology.queries):
+            return frozenset()
+        self.tracker.start_buffering()
+        return apart
 
     def _next_replay(self, lane: Lane | None, held: set[str], at: float) -> Lane | None:
         """What those behind run next; nothing where some of them run in `lane`, of the present."""
@@ -426,6 +450,8 @@ class EpochMachine:
         front = self.tracker.front()
         done = self._take(running.job, event)
         self._learn(running, event, front)
+        if not self.tracker.absent and (self.replay.running is None or self.slowness.nodes):
+            self.slowness.observe(event.reports)
         done += [self._publish(), self._measured(event.at, running, event.reports)]
         if running.punctuated:
             done += self._punctuated(running, event)
@@ -485,6 +511,8 @@ class EpochMachine:
         if self._replay_first():
             self.replay.credit += AHEAD * epochs
         self.replay.ended(running, event.reports)
+        if self.slowness.nodes and not running.job.spare:
+            self.slowness.observe(event.reports)
         return self._take(running.job, event)
 
     def _replay_failed(self, event: ReplayFailed) -> list[Instruction]:
@@ -616,6 +644,7 @@ class EpochMachine:
             refused=self.refused,
             restorable=self._restorable(),
             load=self.sizes.load if self.tracker.answering() else 0.0,
+            slow=sorted(self.slowness.nodes),
             error=self.faults.first,
         )
 

@@ -277,8 +277,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
-    """The state of the driver, and which partitions are absent or behind; refused, restorable, load: see
-    `domain.messages.DriverStatus`."""
+    """The state of the driver, and which partitions are absent or behind; refused, restorable, load, slow:
+    see `domain.messages.DriverStatus`."""
 
     state: DriverState
     generation: int
@@ -288,6 +288,7 @@ class Publish:
     refused: int
     restorable: list[int]
     load: float
+    slow: list[str]
     error: str
 
 

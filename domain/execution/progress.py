@@ -170,6 +170,10 @@ class ProgressTracker:
         """All nodes have been told to drop their buffers."""
         self.buffers_kept = self.buffering
 
+    def start_buffering(self) -> None:
+        """From now on outputs for partitions that do not follow are kept."""
+        self.buffering = self.buffers_kept = True
+
     def stop_buffering(self) -> None:
         self.buffering = False
         self.coverage.runs.clear()

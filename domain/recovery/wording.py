@@ -97,7 +97,9 @@ def recovery_asked(topology: str, actor: str, reason: str, forced: bool, checkpo
 
 
 def drain_asked(node: str, actor: str, reason: str, affected: Mapping[str, Collection[str]]) -> str:
-    start = f"{actor} is draining {node}: {reason}."
+    """actor: empty where the policy asks."""
+    start = f"{actor} is draining {node}" if actor else f"{node} is slow, so it is drained"
+    start = f"{start}: {reason}."
     if not affected:
         return f"{start} Nothing runs there."
     what = "; ".join(f"{name}: {listed(partitions)}" for name, partitions in affected.items())

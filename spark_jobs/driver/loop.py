@@ -340,6 +340,7 @@ class EpochLoop:
             refused=instruction.refused,
             restorable=instruction.restorable,
             load=instruction.load,
+            slow=instruction.slow,
             error=instruction.error,
         )
 

@@ -45,10 +45,11 @@ class Status:
         refused: int,
         restorable: list[int],
         load: float,
+        slow: list[str],
         error: str,
     ) -> DriverState:
-        """Be in a state; publishes it if that, what is absent or behind, or a refused plan is news."""
-        said = (state, generation, absent, behind, refused)
+        """Be in a state; publishes it if that, what is absent, behind or slow, or a refused plan is news."""
+        said = (state, generation, absent, behind, refused, slow)
         changed, now = said != self._said, self._clock()
         entered, self.state = state != self.state, state
         if not changed and now - self._published_at < STATUS_INTERVAL:
@@ -68,6 +69,7 @@ class Status:
             refused=refused,
             restorable=restorable,
             load=round(load, 3),
+            slow=slow,
             error=error,
             at=now,
         )

@@ -90,6 +90,8 @@ class ExactRun:
         self.replayed = 0
         # Jobs that ran while others were replaying.
         self.beside = 0
+        # Turns in which partitions of a slow node ran apart from the present.
+        self.apart = 0
         self.handed_over = 0
         self.now = 1000.0
         self.interval = rng.choice([1.0, 3.0])
@@ -149,6 +151,7 @@ class ExactRun:
         self._pass(self.rng.choice([0.3, 1.0, 1.0, 3.0]) if self.flaws else 1.0)
         if self.flaws and self.rng.random() < 0.01:
             self._pass(70.0)  # after every time limit
+        self._slow_down()
         try:
             self._upload()
             over = self._replay_over()
@@ -174,6 +177,15 @@ class ExactRun:
             answer = carrier(instruction) if carrier is not None else None
             if answer is not None:
                 self._carry_out(self.machine.handle(answer))
+
+    def _slow_down(self) -> None:
+        """Now and then a node becomes slow, or is so no longer. Tasks take no time here: it is told."""
+        slowness = self.machine.slowness
+        if not self.flaws:
+            slowness.nodes = frozenset()
+        elif self.disks and self.rng.random() < 0.03:
+            slowness.nodes ^= {self.rng.choice(sorted(self.disks))}
+        self.apart += bool(self.machine._apart())
 
     def _pass(self, seconds: float) -> float:
         self.now += seconds

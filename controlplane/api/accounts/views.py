@@ -45,6 +45,7 @@ class SettingsSerializer(serializers.Serializer):
     max_utilisation = serializers.FloatField()
     replay_reserve = serializers.FloatField()
     overload_after = serializers.FloatField()
+    slow_after = serializers.FloatField()
     theta = serializers.FloatField()
     checkpoint_interval = serializers.FloatField()
 

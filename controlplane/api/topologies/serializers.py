@@ -17,6 +17,7 @@ from controlplane.topologies.choices import (
     OverloadPolicy,
     RebalancingPolicy,
     RollbackPolicy,
+    SlowNodesPolicy,
 )
 from controlplane.topologies.drawing import graph_drawn
 from controlplane.topologies.models import (
@@ -61,6 +62,7 @@ class TopologySerializer(serializers.ModelSerializer):
     queries_total = serializers.IntegerField(read_only=True)
     queries_available = serializers.IntegerField(read_only=True)
     worst_relative_latency = serializers.FloatField(read_only=True, allow_null=True)
+    slow_since = serializers.DictField(child=serializers.DateTimeField(), read_only=True)
     refusals = RefusalsField(topology_refusals)
 
     class Meta:
@@ -176,6 +178,7 @@ class PolicyUpdateSerializer(ReasonSerializer):
     approval = serializers.ChoiceField(ApprovalPolicy.choices, required=False)
     rebalancing = serializers.ChoiceField(RebalancingPolicy.choices, required=False)
     overload = serializers.ChoiceField(OverloadPolicy.choices, required=False)
+    slow_nodes = serializers.ChoiceField(SlowNodesPolicy.choices, required=False)
     correlation_threshold = serializers.IntegerField(
         required=False, allow_null=True, min_value=1, max_value=HIGHEST_THRESHOLD
     )

@@ -44,7 +44,7 @@ export type IncidentState =
   | "closed"
   | "aborted";
 
-export type IncidentTrigger = "detected" | "manual" | "balance" | "overload";
+export type IncidentTrigger = "detected" | "manual" | "balance" | "overload" | "slow";
 
 export type EntryKind = "stimulus" | "evidence" | "decision" | "step" | "outcome";
 
@@ -167,6 +167,8 @@ export interface Policy {
   rebalancing: RebalancingPolicy;
   /** what happens while more comes in than is worked off */
   overload: RebalancingPolicy;
+  /** what happens with nodes whose tasks take a multiple of the time of others' */
+  slow_nodes: RebalancingPolicy;
   /** so many lost nodes are a correlated failure; empty: the installation's number */
   correlation_threshold: number | null;
   /** seconds from one loss to the next; empty: the installation's number */
@@ -234,6 +236,7 @@ export interface Topology {
   lag: number;
   /** since when more has come in than was worked off */
   overloaded_since: Iso | null;
+  slow_since: Record<string, Iso>;
   deployed_at: Iso | null;
   created_at: Iso;
   graph: Graph;

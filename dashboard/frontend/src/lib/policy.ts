@@ -71,6 +71,13 @@ export const FIELDS: Field[] = [
       { value: "manual", label: "When an operator asks", help: "All queries go on and get later and later, until an operator parks some." },
     ],
   },
+  {
+    name: "slow_nodes", label: "Slow nodes", help: "What happens with a node whose tasks take a multiple of the time of others' for the same work",
+    choices: [
+      { value: "automatic", label: "They are drained", help: "What runs there moves to other nodes, and nothing is lost. One node at a time, and none during an incident." },
+      { value: "manual", label: "When an operator asks", help: "They are only shown. What needs them comes later than the rest, until an operator drains them." },
+    ],
+  },
   { name: "correlation_threshold", label: "Correlation threshold", help: "With at least this many nodes lost together, a topology whose waves put back what runs is recovered in waves all the same", unit: "nodes", min: 1, step: 1 },
   { name: "correlation_window", label: "Correlation window", help: "Nodes are lost together when each is at most this long after the one before, or no global checkpoint was completed in between", unit: "s", min: 0, step: 0.5 },
   { name: "replication_planner", label: "Replication planner", help: "The algorithm for replication plans, if a request names none", choices: REPLICATION_PLANNERS.map(([value, help]) => ({ value, label: humanise(value), help: `${sentence(help)}.` })) },

@@ -12,6 +12,7 @@ export interface Settings {
   correlation_threshold: number;
   max_utilisation: number;
   overload_after: number;
+  slow_after: number;
   theta: number;
   checkpoint_interval: number;
 }
@@ -77,6 +78,13 @@ export const GROUPS: { title: string; note: string; thresholds: Threshold[] }[] 
           ? `Where more comes in for ${one.overload_after} s than is worked off, the queries worth least for their time are parked, if the topology's policy wants that.`
           : "No query is parked by itself, however much comes in.",
         larger: "Short peaks delay all queries.", smaller: "Queries are parked for short peaks.",
+      },
+      {
+        name: "slow_after", label: "Slow nodes", variable: "RESURGE_SLOW_AFTER", shown: (one) => (one.slow_after ? `${one.slow_after} s` : "off"),
+        effect: (one) => one.slow_after
+          ? `A node whose tasks take a multiple of the time of others' for ${one.slow_after} s is drained, if the topology's policy wants that.`
+          : "No node is drained by itself, however slow it is.",
+        larger: "What needs a slow node comes late for longer.", smaller: "Nodes are drained that would soon be well again.",
       },
       {
         name: "theta", label: "Limit of relative latency (θ)", variable: "RESURGE_THETA", shown: (one) => `${one.theta.toFixed(2)}×`,

@@ -25,6 +25,7 @@ POLICY = {
     "approval": "automatic",
     "rebalancing": "automatic",
     "overload": "automatic",
+    "slow_nodes": "automatic",
     "correlation_threshold": "",
     "correlation_window": "",
     "replication_planner": "structure_aware",

@@ -29,6 +29,7 @@ def test_a_policy_is_read_and_changed(operator: APIClient, topology: Topology) -
         "approval": "automatic",
         "rebalancing": "automatic",
         "overload": "automatic",
+        "slow_nodes": "automatic",
         "correlation_threshold": None,
         "correlation_window": None,
         "replication_planner": "structure_aware",

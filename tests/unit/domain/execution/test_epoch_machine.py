@@ -551,3 +551,64 @@ def test_replay_is_hurried_only_where_it_would_never_arrive(nearer: bool) -> Non
     shell.machine.handle(ReplayFailed(at=at, error="ended", cancelled=True))
     shell.turn(at + 1.0)
     assert not shell.replay().spare
+
+
+def on_two_nodes() -> Behind:
+    """A runs on n1 with S, B on n2, which is slow from now on; plan 2 put B back, and it has arrived."""
+    shell = Behind()
+    shell.ready = {"n1", "n2"}
+    shell.homes = {**shell.homes, "B[0]": "n2"}
+    shell.lose_b(3)
+    at = 101.0
+    while shell.machine.tracker.progress["B[0]"] < shell.head or shell.machine.generation < 3:
+        for one in shell.turn(at):
+            if isinstance(one, StartReplay):
+                shell.machine.handle(ReplayEnded(at=at, reports=done(one.job), disturbed=False))
+        at += 1.0
+    shell.machine.slowness.nodes = frozenset({"n2"})
+    return shell
+
+
+def test_a_slow_node_delays_only_what_needs_it() -> None:
+    """Its partitions run after the present, in replays, which the present does not wait for."""
+    shell = on_two_nodes()
+    at, replayed = 500.0, 0
+    for _ in range(100):
+        told = shell.turn(at)
+        (job,) = shell.jobs()
+        assert ran(job) == {"S[0]", "A[0]"}
+        for one in told:
+            if isinstance(one, StartReplay):
+                replayed += 1
+                assert not one.job.spare, "its node has nothing else to do"
+                assert one.job.lane is not None
+                assert ran(one.job) == {"B[0]"}, "what S sends it is buffered"
+                shell.machine.handle(ReplayEnded(at=at, reports=done(one.job), disturbed=False))
+        at += 1.0
+    assert replayed > 50
+    assert published(told).slow == ["n2"]
+    assert published(told).behind == ["B[0]"]
+    shell.machine.slowness.nodes = frozenset()
+    for _ in range(3):
+        for one in shell.turn(at):
+            if isinstance(one, StartReplay):
+                shell.machine.handle(ReplayEnded(at=at, reports=done(one.job), disturbed=False))
+        at += 1.0
+    assert [ran(job) for job in shell.jobs()] == [{"S[0]", "A[0]", "B[0]"}]
+
+
+def test_a_slow_node_that_every_query_needs_is_waited_for() -> None:
+    shell = on_two_nodes()
+    shell.machine.slowness.nodes = frozenset({"n1"})
+    shell.turn(500.0)
+    assert [ran(job) for job in shell.jobs()] == [{"S[0]", "A[0]", "B[0]"}]
+
+
+def test_those_on_a_slow_node_never_hurry_the_others() -> None:
+    """They come no nearer, and the present does not wait for them."""
+    shell = on_two_nodes()
+    at = 500.0
+    while at < 500.0 + KEPT + 5 * LOOK_EVERY:
+        shell.turn(at)
+        assert [ran(job) for job in shell.jobs()] == [{"S[0]", "A[0]"}]
+        at += 1.0

@@ -1,0 +1,52 @@
+"""Draining by policy the nodes that are slow but not dead."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.incidents.choices import IncidentTrigger
+from controlplane.incidents.models import Incident
+from controlplane.incidents.selectors import incidents_open
+from controlplane.lifecycle.nodes import node_drain
+from controlplane.nodes.choices import NodeState
+from controlplane.nodes.models import Node
+from controlplane.topologies.choices import Desired, SlowNodesPolicy
+from controlplane.topologies.models import Topology
+
+
+@transaction.atomic
+def drain_by_policy() -> Incident | None:
+    """Drain the node that has been slow for longest, if that is long enough and a topology's policy wants it.
+
+    One at a time, and none while an incident is open: a recovery makes nodes slow for a while. None where no
+    other node is alive, since its partitions could go nowhere.
+    """
+    after = settings.RESURGE.slow_after
+    if not after or incidents_open().exists():
+        return None
+    now = timezone.now()
+    slow = _slow_since(now - timedelta(seconds=after))
+    alive = set(Node.objects.filter(state=NodeState.ALIVE).values_list("name", flat=True))
+    for since, node, topology in slow:
+        if node in alive and len(alive) > 1:
+            reason = (
+                f"its tasks have taken a multiple of the time of other nodes' tasks for the same work for "
+                f"{(now - since).total_seconds():.0f} s, as {topology} reports"
+            )
+            return node_drain(name=node, actor="", reason=reason, trigger=IncidentTrigger.SLOW)
+    return None
+
+
+def _slow_since(latest: datetime) -> list[tuple[datetime, str, str]]:
+    """Since when, which node, and which topology says so; since `latest` or longer, longest first."""
+    running = Topology.objects.filter(desired=Desired.RUNNING, slow_nodes=SlowNodesPolicy.AUTOMATIC)
+    found = [
+        (datetime.fromisoformat(since), node, name)
+        for name, slow in running.exclude(slow_since={}).values_list("name", "slow_since")
+        for node, since in slow.items()
+    ]
+    return sorted(one for one in found if one[0] <= latest)
