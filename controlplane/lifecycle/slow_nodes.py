@@ -43,10 +43,11 @@ def drain_by_policy() -> Incident | None:
 
 def _slow_since(latest: datetime) -> list[tuple[datetime, str, str]]:
     """Since when, which node, and which topology says so; since `latest` or longer, longest first."""
-    running = Topology.objects.filter(desired=Desired.RUNNING, slow_nodes=SlowNodesPolicy.AUTOMATIC)
+    reporting = Topology.objects.filter(desired=Desired.RUNNING).exclude(slow_since={})
     found = [
-        (datetime.fromisoformat(since), node, name)
-        for name, slow in running.exclude(slow_since={}).values_list("name", "slow_since")
-        for node, since in slow.items()
+        (datetime.fromisoformat(since), node, topology.name)
+        for topology in reporting
+        if topology.slow_nodes == SlowNodesPolicy.AUTOMATIC
+        for node, since in topology.slow_since.items()
     ]
     return sorted(one for one in found if one[0] <= latest)

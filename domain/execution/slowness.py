@@ -1,9 +1,9 @@
 """Nodes that are slow but not dead: their tasks take a multiple of the time of others' for the same work.
 
 A job ends with its slowest node, so one that is throttled, or whose disk or memory fails, would make every
-query late. The measure is the *stretch* of a node's tasks: seconds that they took for each second of CPU time.
-Tasks that have more to do take more of both, and on a machine that is short of CPU all nodes are stretched; one
-that is slow stands out. Pure.
+query late. The measure is the *stretch* of a node's tasks: seconds that they took for each second of CPU
+time. Tasks that have more to do take more of both, and on a machine that is short of CPU all nodes are
+stretched; one that is slow stands out. Pure.
 """
 
 from __future__ import annotations
