@@ -1,10 +1,10 @@
 """A node that is slow but not dead: its CPU quota is cut to a tenth while queries run that do not need it.
 
-Four pipelines that share nothing run on four nodes in one topology. Reported are the latencies of the queries
-that need nothing of the slow node, and of the others, before and while it is slow; then the policy `slow_nodes:
-automatic` drains it, and everything is to be as before. The run fails if the quota was not felt, every query
-needed the node, it was not drained, or rows differ. RATE=<tuples/s> of each pipeline and CAPACITY=<percent of a
-core per node> say how much there is to do.
+Four pipelines that share nothing run on four nodes in one topology. Reported are the latencies of the
+queries that need nothing of the slow node, and of the others, before and while it is slow. Then the policy
+`slow_nodes: automatic` drains it, and everything is to be as before. The run fails if the quota was not felt,
+every query needed the node, it was not drained, or rows differ. RATE=<tuples/s> of each pipeline and
+CAPACITY=<percent of a core per node> say how much there is to do.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ PIPELINES = NODES = 4
 RATE = int(os.environ.get("RATE", "5000"))
 CAPACITY = int(os.environ.get("CAPACITY", "40"))
 A_TENTH = 0.1
+PERIOD_US = 100_000
 WARM_UP, BEFORE, SETTLE, DURING = 60.0, 40.0, 15.0, 60.0
-"""Seconds. The latencies of the first `SETTLE` after the cut are reported apart: several jobs must say the same."""
+"""Seconds. Latencies of the first `SETTLE` after the cut are reported apart, since several jobs must say that
+the node is slow."""
 PATIENCE = 300.0
 MOST = 1.5
 """Times the p99 before that the p99 of queries that need nothing of the node may be."""
@@ -69,12 +71,14 @@ def quota_file(home: Path, node: str) -> Path:
     raise FileNotFoundError(f"{node} has no CPU quota: the benchmark needs control groups that it may write")
 
 
-def cut(path: Path) -> str:
-    """Cut a quota to a tenth; returns what it was."""
-    before = path.read_text()
-    quota, *period = before.split()
-    path.write_text(" ".join([str(int(int(quota) * A_TENTH)), *period]))
-    return before
+def cut(path: Path) -> None:
+    """Cut a quota to a tenth, of a longer period: the kernel takes no quota below a millisecond."""
+    quota = int(PERIOD_US * CAPACITY / 100 * A_TENTH)
+    if path.name == "cpu.max":
+        path.write_text(f"{quota} {PERIOD_US}")
+    else:
+        (path.parent / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        path.write_text(str(quota))
 
 
 def victim_of(topology: Topology, homes: Mapping[str, Sequence[str]]) -> tuple[str, set[str]]:
@@ -143,8 +147,8 @@ def measure(session: Session) -> Report:
     before, during = apart["before"] or 0.0, apart["while slow"] or 0.0
     report = Report()
     report.parameters = {
-        "nodes": NODES, "quota_percent": CAPACITY, "rate": RATE, "pipelines": PIPELINES, "share_left": A_TENTH,
-        "settle": SETTLE, "during": DURING,
+        "nodes": NODES, "quota_percent": CAPACITY, "rate": RATE, "pipelines": PIPELINES,
+        "share_left": A_TENTH, "settle": SETTLE, "during": DURING,
     }  # fmt: skip
     report.results = {
         "p99": p99,

@@ -72,6 +72,7 @@ JOIN = 1
 SETTLE = 0.3
 MAX_FAILURES = 5
 REPEATED = "It is repeated; see the driver's log if it goes on failing."
+MINUTE = 60.0
 # More Spark jobs than one driver runs in its life.
 JOBS_A_LIFE = 10**9
 
@@ -643,10 +644,17 @@ class EpochMachine:
             behind=self.tracker.behind(self.head) if planned else [],
             refused=self.refused,
             restorable=self._restorable(),
-            load=self.sizes.load if self.tracker.answering() else 0.0,
+            load=self._load(),
             slow=sorted(self.slowness.nodes),
             error=self.faults.first,
         )
+
+    def _load(self) -> float:
+        """0 while no query gives output. What waits counts as if it came within a minute."""
+        if not self.tracker.answering():
+            return 0.0
+        waits = max(0, self.head - self.tracker.front()) * self.topology.spec.epoch_interval
+        return self.sizes.load * (1.0 + waits / MINUTE)
 
     def _publish(self) -> Publish:
         return self.publish(self.state())

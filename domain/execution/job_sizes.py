@@ -32,7 +32,7 @@ class JobSizes:
     job while no query gives output; `most`: epochs a job may replay.
 
     overhead: seconds of a job in which no partition works. load: seconds that the present takes for each
-    second of input, over some twenty jobs. at_once: `together`, or more where what a job costs by itself
+    second of input, over some twenty epochs. at_once: `together`, or more where what a job costs by itself
     would eat up the time. replay: epochs of the next job that replays.
     """
 
@@ -65,7 +65,8 @@ class JobSizes:
         longest worked for `working` of its `seconds`."""
         self.overhead += SMOOTHING * (max(0.0, seconds - working) - self.overhead)
         took = min(seconds, working + self.overhead) / (epochs * self.interval)
-        self.load = took if not self.load else self.load + SLOWLY * (took - self.load)
+        weight = 1.0 if not self.load else 1.0 - (1.0 - SLOWLY) ** epochs
+        self.load += weight * (took - self.load)
 
     def advanced(self, *, epochs: int, seconds: float) -> None:
         """A job took the partitions furthest ahead `epochs` further. On a machine so busy that this is slower

@@ -75,11 +75,11 @@ from domain.recovery.reserve import replaying
 CATCH_UP_LIMIT, IDLE_LIMIT = 20.0, 5.0
 """Seconds after which a plan that was applied, and has not caught up, is looked at again; the second, where
 nodes have nothing of the topology to run."""
-TIME_LEFT, FULL, PATIENCE = 1.0, 1.5, 90.0
+TIME_LEFT, FULL, PATIENCE = 1.0, 1.5, 30.0
 """Below the first load, queries that give output keep pace and leave time to those that replay. Moves would
 only disturb them: no epoch runs while state changes its node, new nodes are slow at first, and what a
 partition has buffered for those behind stays on its old node. Below the second, moves wait this many seconds,
-since a replay beside the present makes it slower for a while."""
+since nodes that are new to the work are slow for a while."""
 
 Instructions = list[Instruction]
 Story = list[tuple[float, str, str]]
