@@ -90,6 +90,8 @@ class ExactRun:
         self.replayed = 0
         # Jobs that ran while others were replaying.
         self.beside = 0
+        # Replays that were ended before they were done.
+        self.ended_early = 0
         # Turns in which partitions of a slow node ran apart from the present.
         self.apart = 0
         self.handed_over = 0
@@ -283,7 +285,7 @@ class ExactRun:
         self.beside += self.replay is not None
         steps = job.run()
         while True:
-            while self.replay is not None and self.rng.random() < 0.5:
+            while self.replay is not None and self.rng.random() < 0.2:
                 self.replay.step()
             try:
                 next(steps)
@@ -300,13 +302,14 @@ class ExactRun:
     def _cancel_replay(self, instruction: CancelReplay) -> None:
         assert self.replay is not None
         self.replay.cancel()
+        self.ended_early += self.replay.cancelled
 
     def _replay_over(self) -> ReplayEnded | ReplayFailed | None:
         """What became of the replay, if it is over."""
         replay = self.replay
         if replay is None:
             return None
-        for _ in range(self.rng.randint(0, 8) if self.flaws else 1_000):
+        for _ in range(self.rng.randint(0, 3) if self.flaws else 1_000):
             replay.step()
         if replay.result is None and not replay.cancelled:
             return None

@@ -187,6 +187,16 @@ def test_state_moves_while_everything_else_happens(seed: int, deterministic: boo
     Chaos(seed, deterministic=deterministic, moves=True).go()
 
 
+def test_schedules_have_what_they_are_for() -> None:
+    """Jobs beside replays, replays that were ended early, and partitions of slow nodes that run apart."""
+    runs = [Chaos(seed) for seed in range(20)]
+    for one in runs:
+        one.go()
+    assert sum(one.run.beside for one in runs) > 50
+    assert sum(one.run.ended_early for one in runs) > 10
+    assert sum(one.run.apart for one in runs) > 50
+
+
 def test_a_task_that_ran_again_and_died() -> None:
     """The world took the report of its first attempt for that of the second."""
     Chaos(3276, moves=True).go()
