@@ -311,7 +311,9 @@ class EpochMachine:
             return [*done, *self._worked_off(at, worked=False)]
         request = self._news.request
         last = lane.last if lane is not None else self.head
-        wanted = (finishing or self.checkpoints.wanted(request, at)) and not self.faults.errors
+        # At the end of the input what failed to leave its snapshot has nothing else to try again.
+        failing = self.faults.held(at) if finishing else self.faults.errors
+        wanted = (finishing or self.checkpoints.wanted(request, at)) and not failing
         # What is computed anew must not be taken for what was under this number before. At the end of a
         # bounded input there is no later number.
         used = self.checkpoints.latest if finishing else max(self.checkpoints.highest, self._barred)
@@ -472,7 +474,8 @@ class EpochMachine:
             tracker.coverage.forget(report.unbuffered)
         tracker.take(job.lane, reached(results, job.progress), told=job.progress, head=self.head)
         done += self.faults.take(results, at)
-        missing = {p for p, r in results.items() if r.missing}
+        # A partition at the end of its input would never find out by itself.
+        missing = {p for p, r in results.items() if r.missing}.union(*(r.lost for r in event.reports))
         if missing:
             tracker.lost_state(missing)
             self.replay.void = True

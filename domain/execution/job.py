@@ -102,9 +102,9 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
 class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     """From one task: its slot and level, the node it ran on (misplaced: not the one it should), and those of
     its partitions that advanced. `forks`: partitions that could not compute old epochs again, and why.
-    `unbuffered`: those whose buffers are not as complete as was thought. `working`: seconds spent on them.
-    `cpu_seconds` and `tuples` (in and out) are those of all its partitions, epochs that were computed again
-    included."""
+    `lost`: those of them whose node lacks the state. `unbuffered`: those whose buffers are not as complete
+    as was thought. `working`: seconds spent on all. `cpu_seconds` and `tuples` (in and out) are those of all
+    its partitions, epochs that were computed again included."""
 
     slot: int
     level: int
@@ -112,6 +112,7 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     misplaced: bool = False
     partitions: dict[str, PartitionReport] = {}
     forks: dict[str, str] = {}
+    lost: list[str] = []
     unbuffered: list[str] = []
     working: float = 0.0
     cpu_seconds: float = 0.0

@@ -43,6 +43,7 @@ class Level(LevelContext):
             self.buffers.drop()
         reports: dict[str, PartitionReport] = {}
         forks: dict[str, str] = {}
+        lost: list[str] = []
         unbuffered: list[str] = []
         cpu_seconds, tuples = 0.0, 0
         started = time.perf_counter()
@@ -59,6 +60,8 @@ class Level(LevelContext):
                     reports[partition] = report
                 elif report.error:
                     forks[partition] = report.error
+                    if report.missing:
+                        lost.append(partition)
             yield from self.out
             self.out.clear()
         working = time.perf_counter() - started
@@ -71,6 +74,7 @@ class Level(LevelContext):
                 node=self.layout.nodes[self.slot],
                 partitions=reports,
                 forks=forks,
+                lost=lost,
                 unbuffered=unbuffered,
                 working=working,
                 cpu_seconds=cpu_seconds,

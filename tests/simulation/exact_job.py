@@ -48,6 +48,7 @@ class MemoryJob:
         self._gone: set[str] = set()
         self._reports: dict[str, PartitionReport] = {}
         self._forks: dict[str, str] = {}
+        self._lost: list[str] = []
         self._unbuffered: set[str] = set()
 
     def run(self) -> Generator[None, None, tuple[list[TaskReport], bool]]:
@@ -77,6 +78,7 @@ class MemoryJob:
             node="",
             partitions=reports,
             forks=self._forks,
+            lost=self._lost,
             unbuffered=sorted(self._unbuffered),
         )
         return [told], self.disturbed
@@ -110,6 +112,8 @@ class MemoryJob:
             self._reports[partition] = report
         elif report.error:
             self._forks[partition] = report.error
+            if report.missing:
+                self._lost.append(partition)
 
     def _executor_replaced(self, lane: Lane, ran: list[str]) -> None:
         """The executor of a node dies and another replaces it. Messages of its tasks are lost unless they

@@ -197,6 +197,13 @@ def test_schedules_have_what_they_are_for() -> None:
     assert sum(one.run.apart for one in runs) > 50
 
 
+@pytest.mark.parametrize("seed", [1000028, 1000051, 1000070, 2000272])
+def test_a_bounded_input_ends_although_disks_were_emptied_at_its_end(seed: int) -> None:
+    """Partitions at the last epoch did not find out that others needed a state which they had lost, and one
+    whose snapshot had failed did not try again."""
+    Chaos(seed, limit=LIMIT).go_to_the_end()
+
+
 def test_a_task_that_ran_again_and_died() -> None:
     """The world took the report of its first attempt for that of the second."""
     Chaos(3276, moves=True).go()
