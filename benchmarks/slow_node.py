@@ -128,10 +128,11 @@ def measure(session: Session) -> Report:
         asked = time.time()
         stack.policy_set(slow_nodes="automatic")
         stack.expect(stack.incidents, "an incident", timeout=PATIENCE)
-        stack.expect(lambda: not stack.homes().get(node), "no plan for the slow node", timeout=PATIENCE)
+        stack.expect(lambda: not _here(stack, node), "no partition planned on the node", timeout=PATIENCE)
         drained = time.time() - asked
         stack.expect(stack.is_healthy, "all queries as before", timeout=PATIENCE)
         well = time.time() - asked
+        left = _here(stack, node)
         events = stack.events()
         verdict = stack.verify()
     p99: dict[str, dict[str, float | None]] = {}
@@ -166,6 +167,7 @@ def measure(session: Session) -> Report:
         at_least("share of periods in which the quota stopped it", felt["throttled"], 0.5),
         at_least("reported as slow", float(felt["slow"] is not None), 1.0),
         at_least("queries that need nothing of it", len(free), 1),
+        at_most("partitions left on it at the end", left, 0),
         at_most("their p99 while it is slow / before", ratio, MOST),
         at_least("verified clean", float(verdict.clean), 1.0),
         at_least("rows compared", verdict.rows, 1),
@@ -183,6 +185,11 @@ def _watch(stack: BenchmarkStack, node: str, until: float) -> dict[str, Any]:
         throttled = max(throttled, stack.nodes()[node]["throttled"])
         time.sleep(0.5)
     return {"slow": slow, "throttled": throttled}
+
+
+def _here(stack: BenchmarkStack, node: str) -> int:
+    """Partitions that the newest plan has on the node, whatever state that is in."""
+    return sum(row["node"] == node for row in stack.partitions().values())
 
 
 def _table(p99: Mapping[str, Mapping[str, float | None]], node: str) -> Table:
