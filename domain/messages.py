@@ -108,8 +108,9 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     partitions do not run (their node is lost, or no plan places them); those `behind` run and have not caught
     up with the ones furthest ahead. `refused`: generation of the newest plan if the driver cannot apply it,
     else 0; `restorable`: the checkpoints that a plan may start from, ascending, 0 being the empty state.
-    `load`: seconds that jobs take without replay for each second of input, where what waits counts as if it
-    came within a minute; 0 while no query gives output.
+    `load`: seconds that jobs take without replay for each second of input, where what waits (30 s at most)
+    counts as if it came within a minute. While no query gives output it is 0, or 1.25 if those behind come no
+    nearer.
     `slow`: nodes whose tasks take a multiple of the time of others' for the same work."""
 
     topology: str

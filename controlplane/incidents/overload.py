@@ -50,7 +50,12 @@ def _park(name: str, after: float) -> Incident | None:
     if parking is None:
         return None
     event = ParkAsked(
-        at=now.timestamp(), topology=name, queries=parking.queries, actor="", reason=parking.reason
+        at=now.timestamp(),
+        topology=name,
+        queries=parking.queries,
+        actor="",
+        reason=parking.reason,
+        limits=parking.limits,
     )
     return incident_open_or_grow(events=[event], at=now, trigger=IncidentTrigger.OVERLOAD)
 
@@ -68,9 +73,9 @@ def _parking(topology: Topology, incident: Incident | None, now: datetime, after
     since = topology.overloaded_since
     return parking_for(
         topology.name,
-        deployments[topology.name],
+        deployments,
         usable=[node for node in nodes.values() if node.usable],
-        costs=costs[topology.name],
+        costs=costs,
         pace=Pace(topology.load, topology.lag, since.timestamp() if since is not None else None),
         overloaded=since is not None and now - since >= timedelta(seconds=after),
         case=machine.cases.get(topology.name) if machine is not None else None,

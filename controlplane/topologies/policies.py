@@ -45,6 +45,7 @@ def policy_of(topology: Topology) -> RecoveryPolicy:
         rollback=topology.rollback,
         approval=topology.approval,
         rebalancing=topology.rebalancing,
+        overload=topology.overload,
         correlation_threshold=settings.RESURGE.correlation_threshold if threshold is None else threshold,
         correlation_window=settings.RESURGE.correlation_window if window is None else window,
     )

@@ -73,6 +73,10 @@ SETTLE = 0.3
 MAX_FAILURES = 5
 REPEATED = "It is repeated; see the driver's log if it goes on failing."
 MINUTE = 60.0
+MOST_WAITS = 30.0
+"""Seconds of input that count as waiting, at most: who was down for an hour is not overloaded for that."""
+STUCK = 1.25
+"""Load of a topology that cannot arrive."""
 # More Spark jobs than one driver runs in its life.
 JOBS_A_LIFE = 10**9
 
@@ -653,11 +657,12 @@ class EpochMachine:
         )
 
     def _load(self) -> float:
-        """0 while no query gives output. What waits counts as if it came within a minute."""
+        """While no query gives output, 0, or `STUCK` where those behind come no nearer. What waits counts as
+        if it came within a minute."""
         if not self.tracker.answering():
-            return 0.0
+            return STUCK if self._hurry.now else 0.0
         waits = max(0, self.head - self.tracker.front()) * self.topology.spec.epoch_interval
-        return self.sizes.load * (1.0 + waits / MINUTE)
+        return self.sizes.load * (1.0 + min(waits, MOST_WAITS) / MINUTE)
 
     def _publish(self) -> Publish:
         return self.publish(self.state())

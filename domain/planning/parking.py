@@ -150,7 +150,7 @@ def queries_to_return(
     return_to: float = RETURN_TO,
 ) -> list[str]:
     """Those of the parked `candidates` that may return without the load rising above `return_to`: those with
-    most priority for the time that they take.
+    most priority for the time that they take, in this order.
 
     homes: where each partition runs, or ran before it was parked. load: as measured without those parked.
     """
@@ -168,7 +168,7 @@ def queries_to_return(
             kept.remove(query)
         else:
             back.append(query)
-    return sorted(back, key=natural_key)
+    return back
 
 
 def _density(priorities: Mapping[str, int], query: str, time: float) -> float:

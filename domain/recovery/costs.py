@@ -70,5 +70,14 @@ def costs_fix(
     }
 
 
+def costs_raised(kept: Mapping[str, float], deployment: Deployment, *, most: float) -> dict[str, float]:
+    """What partitions of a topology count for where what was kept has proved too little: what is measured now
+    of those that run, if that is more, but never more than the largest node can take. most: CPU percent that
+    partitions may be planned with there."""
+    measured = deployment.measured(kept)
+    runs = deployment.assignment
+    return {p: max(cost, _whole(min(measured[p], most))) if p in runs else cost for p, cost in kept.items()}
+
+
 def _whole(cost: float) -> float:
     return max(1, math.floor(cost / GRAIN + 1e-6)) * GRAIN

@@ -63,7 +63,11 @@ def situation_of(
         cases=cases,
         deployments=deployments,
         nodes={
-            name: replace(node, usable=node.usable and name not in memory.avoided)
+            name: replace(
+                node,
+                usable=node.usable and name not in memory.avoided,
+                capacity=_capacity(node, memory, max_utilisation),
+            )
             for name, node in nodes.items()
         },
         costs=memory.costs,
@@ -76,7 +80,16 @@ def situation_of(
         replaying=replaying,
         replay_reserve=replay_reserve,
         parked=memory.parked,
+        limited=frozenset(
+            name for name in memory.limits if memory.losses and memory.parked_by_policy.get(name)
+        ),
     )
+
+
+def _capacity(node: NodeView, memory: Memory, max_utilisation: float) -> float:
+    """What may be planned with there: less where more proved too much."""
+    limits = [limits[node.name] for limits in memory.limits.values() if node.name in limits]
+    return min([node.capacity, *((limit + node.load) / max_utilisation for limit in limits)])
 
 
 def generation_of(

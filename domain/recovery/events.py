@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +123,15 @@ class RebalanceAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkAsked:
-    """These queries of a topology, and no others, are to be parked from now on. actor: empty if by policy."""
+    """These queries of a topology, and no others, are to be parked from now on. actor: empty if by policy.
+    limits: node -> CPU percent that may be planned there until then, where more proved too much."""
 
     at: float
     topology: str
     queries: frozenset[str]
     actor: str
     reason: str
+    limits: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,6 +78,7 @@ class Parked(msgspec.Struct, tag_field="fact", tag="parked", frozen=True, forbid
     topology: str
     queries: tuple[str, ...]  # all that are parked from now on; empty: none
     by_policy: tuple[str, ...] = ()  # those of them that no operator asked for
+    limits: dict[str, float] = {}  # node -> CPU percent that may be planned there, where more proved too much
 
 
 class Unrestored(msgspec.Struct, tag_field="fact", tag="unrestored", frozen=True, forbid_unknown_fields=True):

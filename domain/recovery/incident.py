@@ -12,6 +12,7 @@ that tells it and recalled when a coordinator starts again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
@@ -107,6 +108,10 @@ class Deployment:
         """Partitions the newest plan does not run."""
         return frozenset(self.topology.partitions) - self.assignment.keys()
 
+    def measured(self, otherwise: Mapping[str, float]) -> dict[str, float]:
+        """CPU percent of each partition as measured now; for those that are not, what is given."""
+        return {p: self.costs.get(p, 0.0) or otherwise.get(p, 0.0) for p in self.topology.partitions}
+
     def home(self, partition: str) -> str | None:
         """Where it is to run now, or ran before the incident."""
         return self.assignment.get(partition) or self.homes.get(partition)
@@ -134,8 +139,9 @@ class TopologyCase:
     moves: dict[str, str] = field(default_factory=dict)
     # When the driver applied its last plan, in Unix seconds.
     applied_at: float | None = None
-    # What the driver has just reported absent; empty where it has not reported in this step.
+    # What the driver has just reported absent, and behind; empty where it has not reported in this step.
     absent: frozenset[str] = frozenset()
+    behind: frozenset[str] = frozenset()
     # What queries that give output take of the driver's time, as it has just reported; 0 if there are none.
     load: float = 0.0
     # An operator asked for a plan although nothing is down.
@@ -150,7 +156,7 @@ class TopologyCase:
     @property
     def awaits_wave(self) -> bool:
         """Whether the next thing to do here is a plan."""
-        due = self.phase is Phase.REPLAYING and bool(self.failed or self.moves)
+        due = self.phase is Phase.REPLAYING and bool(self.failed or self.moves or self.forced)
         return self.phase is Phase.FAILED or due
 
     @property

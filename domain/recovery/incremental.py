@@ -71,8 +71,13 @@ class Incremental:
             if choice.useful:
                 return choice.waves()
         if not any(wanted.values()):
-            return {case.name: Waiting(wording.parked(case.name, situation.parked)) for case in cases}
+            return {case.name: self._parked(case, situation) for case in cases}
         return _all_wait(cases, situation, _no_room(choice.proposal, len(usable)))
+
+    def _parked(self, case: TopologyCase, situation: Situation) -> Waiting:
+        """One node more is asked for where a recovery had to park queries: the nodes cannot take them."""
+        short = case.name in situation.limited and not situation.expected
+        return Waiting(wording.parked(case.name, situation.parked), short=short)
 
     def _best(
         self,

@@ -41,7 +41,7 @@ class Involve:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepCosts:
     """Remember what partitions count for in this incident: topology -> partition -> CPU percent. Measured
-    costs change while a topology replays; what a node may take must not."""
+    costs change while a topology replays; what a node may take must not, unless it has proved too much."""
 
     costs: Mapping[str, Mapping[str, float]]
 

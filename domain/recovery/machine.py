@@ -33,8 +33,8 @@ from typing import Any, ClassVar, Literal
 
 from domain.planning import DelayDistribution, LookAhead, natural_key
 from domain.recovery import decisions, events, facts, proposals, replacements, wording
-from domain.recovery.blocking import Blocking, spare_nodes
-from domain.recovery.costs import costs_fix
+from domain.recovery.blocking import Blocking
+from domain.recovery.costs import costs_fix, costs_raised
 from domain.recovery.incident import (
     APPLIED_STATES,
     CAUGHT_UP_STATES,
@@ -68,18 +68,10 @@ from domain.recovery.instructions import (
 from domain.recovery.liveness import ImpossibleTransitionError
 from domain.recovery.memory import Memory
 from domain.recovery.method import Method, Situation, Waiting, Wave
-from domain.recovery.moving import Move, even_out, moves_words, possible_moves
+from domain.recovery.moving import Move, moves_words, possible_moves
 from domain.recovery.policy import INCREMENTAL, MOVE
+from domain.recovery.relief import limits_of, queries_with_room, relief_for
 from domain.recovery.reserve import replaying
-
-CATCH_UP_LIMIT, IDLE_LIMIT = 20.0, 5.0
-"""Seconds after which a plan that was applied, and has not caught up, is looked at again; the second, where
-nodes have nothing of the topology to run."""
-TIME_LEFT, FULL, PATIENCE = 1.0, 1.5, 30.0
-"""Below the first load, queries that give output keep pace and leave time to those that replay. Moves would
-only disturb them: no epoch runs while state changes its node, new nodes are slow at first, and what a
-partition has buffered for those behind stays on its old node. Below the second, moves wait this many seconds,
-since nodes that are new to the work are slow for a while."""
 
 Instructions = list[Instruction]
 Story = list[tuple[float, str, str]]
@@ -262,9 +254,10 @@ class IncidentMachine:
         return [*instructions, *self._tell("evidence", f"To move: {wording.listed(moves)}.", fact)]
 
     def _on_park(self, event: events.ParkAsked) -> Instructions:
-        before = self.memory.parked.get(event.topology, frozenset())
+        before = self._parked(event.topology)
         deployment = self.deployments.get(event.topology)
-        if deployment is None or event.queries == before:
+        limits = {} if event.actor else self.memory.limits.get(event.topology, {})
+        if deployment is None or (event.queries == before and event.limits == limits):
             return []
         case = self.cases.get(event.topology)
         failed = case.failed if case is not None else frozenset[str]()
@@ -273,22 +266,44 @@ class IncidentMachine:
             return self._tell("stimulus", wording.nothing_to_park(event.topology, event.queries))
         stopped, back = event.queries - before, before - event.queries
         text = wording.park_asked(event.topology, event.actor, event.reason, stopped, back)
-        by_policy = self.memory.parked_by_policy.get(event.topology, frozenset()) & event.queries
-        if not event.actor:
-            by_policy |= stopped
+        return self._park(event.topology, event.queries, text, actor=event.actor, limits=event.limits)
+
+    def _park(
+        self, name: str, queries: frozenset[str], text: str, *, actor: str = "", limits: Mapping[str, float]
+    ) -> Instructions:
+        """From now on these queries of a topology are parked. actor: empty where the policy asks. limits:
+        see `ParkAsked`."""
+        deployment, case = self.deployments[name], self.cases.get(name)
+        failed = case.failed if case is not None else frozenset[str]()
+        by_policy = self.memory.parked_by_policy.get(name, frozenset()) & queries
+        if not actor:
+            by_policy |= queries - self._parked(name)
         fact = facts.Parked(
-            event.topology,
-            tuple(sorted(event.queries, key=natural_key)),
+            name,
+            tuple(sorted(queries, key=natural_key)),
             tuple(sorted(by_policy, key=natural_key)),
+            dict(limits),
         )
         instructions = self._tell("stimulus", text, fact)
-        instructions.append(MarkParked(topology=event.topology, queries=event.queries))
-        stop = held & deployment.assignment.keys() - failed
+        instructions.append(MarkParked(topology=name, queries=queries))
+        stop = deployment.topology.exclusive_partitions(queries) & deployment.assignment.keys() - failed
         if not stop:
             return instructions
-        instructions += self._fail(event.topology, stop, "queries are to be parked", down=False)
-        stays = facts.StillFailed(self._failed({event.topology: stop}))
+        instructions += self._fail(name, stop, "queries are to be parked", down=False)
+        stays = facts.StillFailed(self._failed({name: stop}))
         return [*instructions, *self._tell("evidence", f"To stop: {wording.listed(stop)}.", stays)]
+
+    def _return_elsewhere(self) -> Instructions:
+        """What was parked since its nodes had too much to do may return to other nodes that have room."""
+        instructions: Instructions = []
+        for name in sorted(self.memory.limits.keys() & self.deployments.keys() & self.cases.keys()):
+            mine = self.memory.parked_by_policy.get(name, frozenset())
+            back = queries_with_room(name, self._situation(), mine) if mine else frozenset()
+            if back:
+                text = wording.room_elsewhere(name, back)
+                limits = self.memory.limits[name]
+                instructions += self._park(name, self._parked(name) - back, text, limits=limits)
+        return instructions
 
     # ---- events: plans and drivers -----------------------------------------------------------------
 
@@ -324,9 +339,9 @@ class IncidentMachine:
                 else wording.applied(event.generation, case.checkpoint, event.head)
             )
             instructions += self._transition(case, Phase.REPLAYING, why)
-        case.absent, case.load = event.absent, event.load
+        case.absent, case.behind, case.load = event.absent, event.behind, event.load
         instructions += self._catch_up(case, event)
-        everything = not (event.absent or event.behind or case.failed or case.moves)
+        everything = not (event.absent or event.behind or case.failed or case.moves or case.forced)
         if case.phase is Phase.REPLAYING and everything and event.state in CAUGHT_UP_STATES:
             instructions += self._transition(
                 case, Phase.VERIFYING, f"caught up at epoch {event.committed} of {event.head}"
@@ -496,7 +511,8 @@ class IncidentMachine:
     def _on_look(self, event: events.Looked) -> Instructions:
         if self.memory.paused or not self.may_plan:
             return []
-        return [one for _, case in sorted(self.cases.items()) for one in self._relieve(case)]
+        relieved = [one for _, case in sorted(self.cases.items()) for one in self._relieve(case)]
+        return [*relieved, *self._return_elsewhere()]
 
     _HANDLERS: ClassVar[dict[type, Callable[..., Instructions]]] = {
         events.NodesLost: _on_nodes_lost,
@@ -693,6 +709,16 @@ class IncidentMachine:
         self.memory.costs.update(fixed)
         return [KeepCosts(costs=fixed)]
 
+    def _raise_costs(self, name: str) -> Instructions:
+        """What partitions count for has proved too little."""
+        kept = self.memory.costs[name]
+        most = max((n.limit(self.max_utilisation) for n in self.nodes.values()), default=0.0)
+        raised = costs_raised(kept, self.deployments[name], most=most)
+        if raised == kept:
+            return []
+        self.memory.costs[name] = raised
+        return [KeepCosts(costs={name: raised})]
+
     def _look_at_cases(self) -> Instructions:
         instructions: Instructions = []
         for name in sorted(self.cases):
@@ -720,35 +746,27 @@ class IncidentMachine:
         return instructions
 
     def _relieve(self, case: TopologyCase) -> Instructions:
-        """A wave that does not catch up in time, although other nodes have room, is eased by moves. With the
-        costs of the incident each set of moves makes epochs shorter, so there is an end of them."""
-        works = self.memory.caught_up.get(case.name) == case.generation or not case.restore
-        deployment = self.deployments.get(case.name)
-        if case.phase is not Phase.REPLAYING or case.awaits_wave or works or deployment is None:
+        """A wave that does not catch up in time is eased by moves, or queries are parked."""
+        relief = relief_for(case, deployments=self.deployments, situation=self._situation, now=self.now)
+        if relief is None:
             return []
-        if case.absent & case.restore:
-            return []  # an executor is still being started: moves would not help
-        waited = self.now - (self.now if case.applied_at is None else case.applied_at)
-        # Where an operator has to confirm every plan, the operator asks for moves, too.
-        by_itself = (deployment.policy.approval, deployment.policy.rebalancing) == ("automatic", "automatic")
-        situation = self._situation()
-        limit = IDLE_LIMIT if spare_nodes(case, situation) else CATCH_UP_LIMIT
-        limit = limit if not TIME_LEFT <= case.load < FULL else PATIENCE
-        if waited < limit or not by_itself or 0.0 < case.load < TIME_LEFT:
-            return []
-        moves = even_out(
+        if relief.moves:
+            what = moves_words(case.name, self.deployments[case.name].assignment, relief.moves)
+            text = wording.slow_to_return(case.name, relief.waited, what)
+            return self._rebalance(case.name, dict(relief.moves), text, "it has not caught up in time")
+        text = wording.too_much(case.name, relief.waited, case.load, relief.parks)
+        instructions = self._raise_costs(case.name)
+        parks = self._parked(case.name) | relief.parks
+        limits = limits_of(
             case.name,
-            deployments=self.deployments,
-            usable=situation.usable,
-            costs=self.memory.costs,
-            max_utilisation=self.max_utilisation,
-            failed={name: situation.failed(name) for name in self.deployments},
+            self.deployments,
+            self.memory.costs,
+            failed={name: one.failed for name, one in self.cases.items()},
+            stop=self.deployments[case.name].topology.exclusive_partitions(parks),
+            load=case.load,
         )
-        if not moves:
-            return []
-        what = moves_words(case.name, self.deployments[case.name].assignment, moves)
-        text = wording.slow_to_return(case.name, waited, what)
-        return self._rebalance(case.name, moves, text, "it has not caught up in time")
+        limits = {**self.memory.limits.get(case.name, {}), **limits}
+        return [*instructions, *self._park(case.name, parks, text, limits=limits)]
 
     def _check(self, case: TopologyCase) -> Instructions:
         """Whether there is anything to plan at all."""
@@ -988,6 +1006,9 @@ class IncidentMachine:
     ) -> facts.Lost:
         failed = self._failed(affected)
         return facts.Lost(at=self.now, nodes=tuple(sorted(nodes)), failed=failed, avoid=tuple(avoid))
+
+    def _parked(self, topology: str) -> frozenset[str]:
+        return self.memory.parked.get(topology, frozenset())
 
     def _load_of_a_node(self) -> float:
         """CPU percent that every node has besides its partitions, also one that is still to come."""

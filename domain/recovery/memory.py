@@ -43,6 +43,8 @@ class Memory:
     """Topology -> how often the policy parked queries of it."""
     parked_most: dict[str, int] = field(default_factory=dict)
     """Topology -> how many were parked by policy when it did so last."""
+    limits: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Topology -> node -> CPU percent that may be planned there, where more proved too much."""
     moves: dict[str, facts.Rebalancing] = field(default_factory=dict)
     """Topology -> what is to move, until something of it fails."""
     unrestored: dict[str, dict[int, set[str]]] = field(default_factory=dict)
@@ -105,14 +107,8 @@ class Memory:
             case facts.Rebalancing(topology=topology):
                 self.moves[topology] = fact
                 self._look_again_at(topology)
-            case facts.Parked(topology=topology, queries=queries):
-                self.parked[topology] = frozenset(queries)
-                before = self.parked_by_policy.get(topology, frozenset())
-                self.parked_by_policy[topology] = frozenset(fact.by_policy)
-                if self.parked_by_policy[topology] - before:
-                    self.overloads[topology] += 1
-                    self.parked_most[topology] = len(self.parked_by_policy[topology])
-                self._look_again_at(topology)
+            case facts.Parked():
+                self._remember_parked(fact)
             case facts.Unrestored():
                 self._remember_unrestored(fact)
             case facts.PlanApplied(topology=topology, generation=generation):
@@ -131,6 +127,7 @@ class Memory:
                 self.moves.pop(topology, None)
                 self.parked.pop(topology, None)
                 self.parked_by_policy.pop(topology, None)
+                self.limits.pop(topology, None)
             case facts.Deferred(topology=topology, reason=reason):
                 self.waiting[topology] = reason
             case facts.MethodChosen(topology=topology, method=method):
@@ -192,6 +189,20 @@ class Memory:
         for topology, partitions in fact.kept.items():
             for failed in self.failed.get(topology, {}).values():
                 failed.difference_update(partitions)
+
+    def _remember_parked(self, fact: facts.Parked) -> None:
+        topology, queries = fact.topology, frozenset(fact.queries)
+        changed = queries != self.parked.get(topology, frozenset())
+        before = self.parked_by_policy.get(topology, frozenset())
+        self.parked[topology], self.parked_by_policy[topology] = queries, frozenset(fact.by_policy)
+        self.limits.pop(topology, None)
+        if fact.limits:
+            self.limits[topology] = dict(fact.limits)
+        if self.parked_by_policy[topology] - before:
+            self.overloads[topology] += 1
+            self.parked_most[topology] = len(self.parked_by_policy[topology])
+        if changed:
+            self._look_again_at(topology)
 
     def _remember_unrestored(self, fact: facts.Unrestored) -> None:
         what = facts.Failed(fact.generation, fact.partitions)
@@ -291,7 +302,7 @@ def case_rebuild(
     case.phase = _PHASES.get(newest.state, Phase.FAILED) if ours else Phase.FAILED
     if case.phase is Phase.VERIFIED and (failed or forced or moves):
         case.phase = Phase.FAILED
-    settled = not failed and not moves and memory.verifying.get(name) == newest.generation
+    settled = not failed and not moves and not forced and memory.verifying.get(name) == newest.generation
     if case.phase is Phase.REPLAYING and settled:
         case.phase = Phase.VERIFYING
     return case

@@ -27,6 +27,7 @@ class Situation:
     drained: nodes that run on while they are being emptied.
     replaying: by topology, partitions that need more than their costs until they have caught up;
     replay_reserve: how many times their costs. parked: by topology, queries that are not to run.
+    limited: topologies whose nodes had too much to do with what is parked now.
     """
 
     cases: Mapping[str, TopologyCase]
@@ -42,6 +43,7 @@ class Situation:
     replaying: Mapping[str, frozenset[str]] = field(default_factory=dict)
     replay_reserve: float = 1.0
     parked: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    limited: frozenset[str] = frozenset()
 
     @property
     def usable(self) -> list[NodeView]:
@@ -74,10 +76,11 @@ class Situation:
         return self.deployments[topology].topology.exclusive_partitions(queries)
 
     def idle(self, topology: str) -> set[str]:
-        """Partitions that run for nothing: every query they work for is down, or none needs them."""
+        """Partitions that run for nothing: every query they work for is down, or none needs them. Those of
+        parked queries stop anyway."""
         deployment = self.deployments[topology]
         without = deployment.topology.idle_partitions(self.down(topology) | deployment.unassigned)
-        return set(without & deployment.assignment.keys())
+        return set(without & deployment.assignment.keys() - self.held(topology))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

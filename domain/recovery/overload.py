@@ -1,40 +1,48 @@
 """Overload: more input than the nodes can work off is a loss of capacity, also while every node is alive.
 
 Queries that are worth least for the time they take are parked, and return when the load that is measured then
-leaves time for them. What comes back too early is parked again, and then stays parked twice as long.
+leaves time for them. What comes back too early is parked again, and then stays parked twice as long. During a
+recovery the same is done by `domain.recovery.relief`; what it has parked returns from here, too.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from domain.capacity import Pace
 from domain.planning import NodeSpace, natural_key, queries_to_park, queries_to_return
+from domain.planning.parking import RETURN_TO
+from domain.recovery.costs import Costs
 from domain.recovery.incident import ENDED_PHASES, Deployment, NodeView, Phase, TopologyCase
 from domain.recovery.memory import Memory
+from domain.recovery.relief import limits_of
 
 HOLD = 20.0
 """Seconds for which what was parked once stays parked; every further time it is twice as long."""
 LONGEST_HOLD = 600.0
+BUSY = 0.7
+"""Share of the busiest node's utilisation from which a node is one of those that make epochs long."""
 NEXT = 5.0
 """Seconds between a plan and the next return: its load must have been measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parking:
-    """queries: all that are parked from now on."""
+    """queries: all that are parked from now on. limits: see `ParkAsked`."""
 
     queries: frozenset[str]
     reason: str
+    limits: Mapping[str, float] = field(default_factory=dict)
 
 
 def parking_for(
     name: str,
-    deployment: Deployment,
+    deployments: Mapping[str, Deployment],
     *,
     usable: Collection[NodeView],
-    costs: Mapping[str, float],
+    costs: Costs,
     pace: Pace,
     overloaded: bool,
     case: TopologyCase | None,
@@ -43,11 +51,13 @@ def parking_for(
 ) -> Parking | None:
     """Which queries of a topology are to be parked from now on; None for no change.
 
-    costs: CPU percent of each partition. overloaded: it has been so for long enough. case, memory: of the
-    open incident, if there is one; while it recovers anything, nothing changes.
+    costs: what partitions count for in the incident, or would. overloaded: it has been so for long enough.
+    case, memory: of the open incident, if there is one; while it recovers anything, nothing changes.
     """
+    deployment = deployments[name]
+    measured = deployment.measured(costs[name])
     parked = memory.parked.get(name, frozenset())
-    if pace.load is None or not _settled(deployment, case, parked, memory):
+    if pace.load is None or not _settled(name, deployment, case, parked, memory):
         return None
     spaces = [NodeSpace(name=node.name, capacity=node.capacity, load=node.load) for node in usable]
     if overloaded:
@@ -55,7 +65,7 @@ def parking_for(
             deployment.topology,
             assignment=deployment.assignment,
             nodes=spaces,
-            costs=costs,
+            costs=measured,
             priorities=deployment.priorities,
             load=pace.load,
             parked=parked,
@@ -64,34 +74,83 @@ def parking_for(
             f"more comes in than is worked off: each second of input takes {pace.load:.2f} s of work, and "
             f"{pace.lag:.1f} s of input wait"
         )
-        return Parking(parked.union(stops), reason) if stops else None
+        if not stops:
+            return None
+        limits = limits_of(
+            name,
+            deployments,
+            costs,
+            failed={name: case.failed} if case is not None else {},
+            stop=deployment.topology.exclusive_partitions(parked.union(stops)),
+            load=pace.load,
+        )
+        return Parking(parked.union(stops), reason, {**memory.limits.get(name, {}), **limits})
     mine = memory.parked_by_policy.get(name, frozenset())
-    if not mine or pace.overloaded_since is not None or not _held_long_enough(name, case, memory, now):
+    limited = bool(memory.limits.get(name))
+    if not (mine or limited) or pace.overloaded_since is not None:
         return None
+    if not _held_long_enough(name, case, memory, now):
+        return None
+    if not mine:
+        reason = f"each second of input takes {pace.load:.2f} s of work now, so its nodes may take more again"
+        return Parking(parked, reason) if pace.load <= RETURN_TO else None
     back = queries_to_return(
         deployment.topology,
         homes={p: home for p in deployment.topology.partitions if (home := deployment.home(p))},
         nodes=spaces,
-        costs=costs,
+        costs=measured,
         priorities=deployment.priorities,
         load=pace.load,
         parked=parked,
         candidates=sorted(mine, key=natural_key),
     )
-    reason = f"each second of input takes {pace.load:.2f} s of work now"
-    return Parking(parked.difference(back), reason) if back else None
+    if memory.overloads[name] > 1:
+        back = back[:1]  # what all of them take was underrated before
+    if back:
+        reason = f"each second of input takes {pace.load:.2f} s of work now"
+        return Parking(parked.difference(back), reason)
+    failed = case.failed if case is not None else ()
+    limits = _limits_of_the_busiest(deployment, usable, costs[name], measured, failed)
+    if limited and not limits.keys() < memory.limits[name].keys():
+        return None
+    reason = f"each second of input takes {pace.load:.2f} s of work, too much for more where most is done"
+    return Parking(parked, reason, limits)
+
+
+def _limits_of_the_busiest(
+    deployment: Deployment,
+    usable: Collection[NodeView],
+    costs: Mapping[str, float],
+    measured: Mapping[str, float],
+    failed: Collection[str],
+) -> dict[str, float]:
+    """The nodes that make epochs long take no more, so what is parked may return elsewhere."""
+    planned: defaultdict[str, float] = defaultdict(float)
+    used: defaultdict[str, float] = defaultdict(float)
+    for partition, node in deployment.assignment.items():
+        if partition not in failed:
+            planned[node] += costs[partition]
+            used[node] += measured[partition]
+    share = {node.name: (used[node.name] + node.load) / node.capacity for node in usable}
+    most = max(share.values(), default=0.0)
+    return {node: round(planned[node], 4) for node in sorted(share) if share[node] >= BUSY * most}
 
 
 def _settled(
-    deployment: Deployment, case: TopologyCase | None, parked: Collection[str], memory: Memory
+    name: str,
+    deployment: Deployment,
+    case: TopologyCase | None,
+    parked: Collection[str],
+    memory: Memory,
 ) -> bool:
-    """Whether all that is not parked works live, by a plan that has been applied."""
+    """Whether all that is not parked works live, by a plan that has been applied. What is down waits for
+    nothing but room where nodes have limits."""
     if case is None or case.phase in ENDED_PHASES:
         return not deployment.unassigned
     held = deployment.topology.exclusive_partitions(parked)
     applied = case.phase in (Phase.REPLAYING, Phase.VERIFYING)
-    live = not case.restore or memory.caught_up.get(case.name) == case.generation
-    return applied and live and not case.moves and case.failed <= held
+    live = not case.restore or memory.caught_up.get(name) == case.generation
+    return applied and live and not case.moves and (case.failed <= held or name in memory.limits)
 
 
 def _held_long_enough(name: str, case: TopologyCase | None, memory: Memory, now: float) -> bool:
@@ -100,6 +159,7 @@ def _held_long_enough(name: str, case: TopologyCase | None, memory: Memory, now:
         return False
     times = memory.overloads[name]
     # The queries of one overload return one after the other, so only the first of them waits so long.
-    returning = len(memory.parked_by_policy.get(name, ())) < memory.parked_most.get(name, 0)
+    mine = memory.parked_by_policy.get(name, frozenset())
+    returning = 0 < len(mine) < memory.parked_most.get(name, 0)
     hold = min(HOLD * 2 ** max(0, times - 1), LONGEST_HOLD)
     return now - since >= (NEXT if returning else hold)

@@ -16,6 +16,7 @@ MethodChoice = Literal["auto", "blocking", "incremental"]
 Rollback = Literal["ancestors", "global"]
 Approval = Literal["automatic", "approve"]
 Rebalancing = Literal["automatic", "manual"]
+Overload = Literal["automatic", "manual"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class RecoveryPolicy:
     planner: chooses what returns first. rollback: `ancestors` undoes nothing of what runs, `global`
     is the paper's. approval: `approve` carries out only plans that an operator has confirmed.
     rebalancing: `automatic` moves partitions that run to nodes with more room, without being asked.
+    overload: `automatic` parks queries where there is more to do than the nodes can do.
     correlation_threshold: so many nodes lost since the last global checkpoint, or each within
     correlation_window seconds of the one before, are a correlated failure.
 
@@ -35,6 +37,7 @@ class RecoveryPolicy:
     rollback: Rollback = "ancestors"
     approval: Approval = "automatic"
     rebalancing: Rebalancing = "automatic"
+    overload: Overload = "automatic"
     correlation_threshold: int = 2
     correlation_window: float = 10.0
 

@@ -124,7 +124,7 @@ def park_asked(topology: str, actor: str, reason: str, parked: Collection[str], 
     what = [f"{listed(parked)} stop" if len(parked) > 1 else f"{listed(parked)} stops"] if parked else []
     what += [f"{listed(back)} {'return' if len(back) > 1 else 'returns'} when there is room"] if back else []
     start = f"{actor} changed which queries of {topology} are parked" if actor else topology
-    return f"{start}: {reason}. {'; '.join(what)}."
+    return f"{start}: {reason}. {'; '.join(what)}." if what else f"{start}: {reason}."
 
 
 def nothing_to_park(topology: str, queries: Collection[str]) -> str:
@@ -134,6 +134,19 @@ def nothing_to_park(topology: str, queries: Collection[str]) -> str:
 def parked(topology: str, queries: Mapping[str, Collection[str]]) -> str:
     mine = queries.get(topology, ())
     return f"Nothing else of {topology} is down: {counted(len(mine), 'query', 'queries')} parked."
+
+
+def too_much(topology: str, seconds: float, load: float, parked: Collection[str]) -> str:
+    stop = "stop" if len(parked) > 1 else "stops"
+    return (
+        f"{topology} has not caught up {duration(seconds)} after its plan was applied, and cannot: each "
+        f"second of input takes {load:.2f} s of work. {listed(parked)} {stop}, and its nodes take no more "
+        "than the rest for now."
+    )
+
+
+def room_elsewhere(topology: str, back: Collection[str]) -> str:
+    return f"{listed(back)} of {topology} may return: other nodes have room."
 
 
 def slow_to_return(topology: str, seconds: float, what: str) -> str:

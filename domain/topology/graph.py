@@ -154,9 +154,15 @@ class Topology:
         return frozenset(self.partitions) - lost - needed
 
     def exclusive_partitions(self, queries: Collection[str]) -> frozenset[str]:
-        """The partitions that only these queries need."""
+        """The partitions that only these queries need, and those that no query needs and that get input from
+        them: none of these runs without these queries."""
         mine = frozenset(queries)
-        return frozenset(p for p, needed in self.sharing.items() if needed and needed <= mine)
+        only: set[str] = set()
+        for partition in self.partitions:  # in topological order
+            needed = self.sharing[partition]
+            if (needed and needed <= mine) or (not needed and only.intersection(self.upstream(partition))):
+                only.add(partition)
+        return frozenset(only)
 
     def failed_queries(self, failed: Iterable[str]) -> list[str]:
         """Queries with at least one failed partition."""

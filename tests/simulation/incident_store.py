@@ -126,7 +126,7 @@ class Store(Rules):
                 assert getattr(rebuilt, what) == getattr(case, what), (what, case, rebuilt)
         for what in (
             "paused", "approved", "proposals", "costs", "lost", "avoided", "drained", "loss_times",
-            "caught_up", "method", "refused",
+            "caught_up", "method", "refused", "parked", "parked_by_policy", "limits",
         ):  # fmt: skip
             assert getattr(again.memory, what) == getattr(machine.memory, what), what
 
@@ -143,9 +143,7 @@ class Store(Rules):
                     self.entries[number].append(json.dumps(instruction.data))
                     self.note(number, fact)
             case KeepCosts(costs=costs):
-                assert not self.costs[number].keys() & costs.keys(), "costs are fixed once"
-                self.costs[number].update(json.loads(json.dumps(costs)))
-                self.check_costs(number)
+                self.keep_costs(number, json.loads(json.dumps(costs)))
             case AskForNode(key=key, lost_node=lost, attempt=attempt):
                 assert key not in self.requests[number], f"asked twice: {key}"
                 assert number not in self.paused, "asked for a node while paused"
@@ -180,6 +178,16 @@ class Store(Rules):
                 self.involved[number].add(name)
             case _:
                 pass
+
+    def keep_costs(self, number: int, costs: dict[str, dict[str, float]]) -> None:
+        kept = self.costs[number]
+        raised = kept.keys() & costs.keys()
+        for name in raised:
+            assert all(cost >= kept[name][p] for p, cost in costs[name].items()), "fixed costs only rise"
+            self.count("costs raised")
+        kept.update(costs)
+        if not raised:
+            self.check_costs(number)
 
     def note(self, number: int, fact: facts.Fact) -> None:
         match fact:

@@ -206,10 +206,14 @@ class World(Orders):
             elif driver.starting or driver.fresh:
                 driver.starting = driver.fresh = False
             else:
-                caught_up = {p for p in driver.behind - self.absent(name) if rng.random() < 0.7}
-                driver.behind -= caught_up
+                driver.behind -= self.catch_up(name, rng)
                 driver.epoch += 1
             self.inbox.append(self.report(name))
+
+    def catch_up(self, name: str, rng: random.Random) -> set[str]:
+        """Partitions of a topology that have replayed all that they had missed."""
+        behind = self.runs[name].driver.behind - self.absent(name)
+        return {p for p in sorted(behind) if rng.random() < 0.7}
 
     def adopt(self, plan: Plan, driver: Driver) -> None:
         assert plan.generation not in driver.applied, "a plan was applied twice"

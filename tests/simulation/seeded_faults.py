@@ -20,11 +20,14 @@ from domain.execution.lanes import Coverage
 from domain.execution.partition import PartitionRuntime
 from domain.execution.progress import ProgressTracker
 from domain.planning.placement import Placer
+from domain.recovery import machine
+from domain.recovery.incremental import Incremental
+from domain.recovery.machine import IncidentMachine
 from spark_jobs.driver.epoch_planner import EpochPlanner
 from spark_jobs.executor import handover
 from spark_jobs.executor.partition_run import PartitionRun
 
-Where = Literal["runs", "moves", "ends", "incidents", "engine"]
+Where = Literal["runs", "moves", "ends", "incidents", "engine", "scarce"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,9 @@ STATE_FIRST = """\
             self.storage.write(plan.epoch, output)
         self.manifest = self.store.commit("""
 
+COSTS_STAY = Fault(
+    "costs that proved too low stay", IncidentMachine, "_raise_costs", "raised == kept", "raised", "scarce"
+)
 ATTEMPTS_IGNORED = Fault(
     "the attempt of an acknowledgement is ignored",
     Checkpoints,
@@ -297,5 +303,38 @@ FAULTS = (
         "_job",
         "trim = self._trim and self.replay.running is None",
         "trim = self._trim",
+    ),
+    Fault(
+        "a wave that is too much stays as it is",
+        machine,
+        "relief_for",
+        "parks = _parks(case, seen)",
+        "parks = frozenset()",
+        "scarce",
+    ),
+    Fault(
+        "what is parked does not return to nodes that have room",
+        machine,
+        "queries_with_room",
+        "back.add(query)",
+        "pass",
+        "scarce",
+    ),
+    Fault(
+        "no node more is asked for while queries are parked",
+        Incremental,
+        "_parked",
+        "case.name in situation.limited",
+        "False",
+        "scarce",
+    ),
+    Fault(
+        "nodes that had too much to do take as much again, and costs that proved too low stay",
+        machine,
+        "limits_of",
+        "round(left[node] or share * now[node], 4)",
+        "1e9",
+        "scarce",
+        besides=COSTS_STAY,
     ),
 )

@@ -16,8 +16,11 @@ import structlog
 from tests.simulation import test_engine
 from tests.simulation.exact_world import ExactWorld
 from tests.simulation.incident_schedules import run_schedule
+from tests.simulation.scarce_world import run_scarce
 from tests.simulation.seeded_faults import FAULTS, Fault, Where
 from tests.simulation.test_exact import ENDS, LIMIT, MOVES, RUNS, WORLDS, Chaos
+from tests.simulation.test_scarce import FIRST as FIRST_SCARCE
+from tests.simulation.test_scarce import SCHEDULES as SCARCE
 
 SCHEDULES: dict[Where, int] = {
     "runs": RUNS,
@@ -25,6 +28,7 @@ SCHEDULES: dict[Where, int] = {
     "ends": ENDS,
     "incidents": WORLDS,
     "engine": test_engine.SCHEDULES,
+    "scarce": SCARCE,
 }
 KINDS: dict[Where, str] = {
     "runs": "a run of a topology",
@@ -32,6 +36,7 @@ KINDS: dict[Where, str] = {
     "ends": "a run of a bounded input",
     "incidents": "with the coordinator",
     "engine": "the engine",
+    "scarce": "CPU that is short",
 }
 
 
@@ -52,6 +57,8 @@ def run(where: Where, seed: int) -> None:
         Chaos(seed // 2, deterministic=seed % 2 == 0, limit=LIMIT).go_to_the_end()
     elif where == "incidents":
         run_schedule(seed, kind=ExactWorld)
+    elif where == "scarce":
+        run_scarce(FIRST_SCARCE + seed)
     else:
         with tempfile.TemporaryDirectory() as name:
             test_engine.survive(test_engine.new_world(Path(name), seed), clean_rows())

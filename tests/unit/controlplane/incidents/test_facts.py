@@ -88,7 +88,7 @@ def test_facts_of_the_version_before_are_migrated(migrating: Callable[[tuple[str
     migrating(AFTER)
     recalled = machine_load(incident, may_plan=False).memory
     now = {field.name: plain(getattr(recalled, field.name)) for field in dataclasses.fields(Memory)}
-    later = {"refused", "moves", "parked", "parked_by_policy", "parked_most", "overloads"}
+    later = {"refused", "moves", "parked", "parked_by_policy", "parked_most", "overloads", "limits"}
     assert [now.pop(name) for name in sorted(later)] == [{}] * len(later), "0003 knew no such facts"
     before = dict(OLD["memory"])
     before["rollback_pending"] = before.pop("owed")

@@ -125,6 +125,8 @@ def test_it_stays_parked_while_it_would_be_too_much(running: Topology) -> None:
     [incident] = parking_by_policy()
     applied(incident, ago=HOLD + 1.0)
     measured(0.89)
+    assert parking_by_policy() == [incident], "only the busiest nodes keep their limits"
+    assert "0.89 s of work, too much for more where most is done" in story(incident)
     assert parking_by_policy() == []
     assert parked() == {"O1[0]"}
 

@@ -14,7 +14,8 @@ from domain.recovery.events import (
 )
 from domain.recovery.incident import NodeView, Phase, State
 from domain.recovery.instructions import CreatePlan, Instruction, MarkPartitions, MarkPlan
-from domain.recovery.machine import CATCH_UP_LIMIT, FULL, IDLE_LIMIT, PATIENCE, TIME_LEFT, IncidentMachine
+from domain.recovery.machine import IncidentMachine
+from domain.recovery.relief import CATCH_UP_LIMIT, FULL, IDLE_LIMIT, PATIENCE, TIME_LEFT
 from tests.unit.domain.recovery.chains import machine, only_proposal, plan_of, report
 from tests.unit.domain.recovery.test_machine import lose, only, story
 
@@ -167,7 +168,7 @@ def test_a_wave_whose_executor_is_still_being_started_is_not_slow() -> None:
     assert plan_of(subject.handle_stimulus(Looked(at=20.0 + IDLE_LIMIT))).kind == "move"
 
 
-def test_an_operator_who_confirms_plans_asks_for_moves_too() -> None:
+def test_moves_are_proposed_to_an_operator_who_confirms_plans() -> None:
     subject = machine(approval="approve")
     subject.nodes["node-8"] = NodeView(name="node-8", alive=True, usable=True)
     lose(subject, "node-3")
@@ -176,10 +177,10 @@ def test_an_operator_who_confirms_plans_asks_for_moves_too() -> None:
     subject.handle_stimulus(PlanPublished(at=2.0, topology="t0", generation=4))
     report(subject, "replaying", behind=("A[2]",))
     subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
-    late(subject, 21.0 + CATCH_UP_LIMIT, "A[2]")
-    assert not subject.open_proposals()
-    said = subject.handle_stimulus(asked(subject))
+    said = late(subject, 21.0 + CATCH_UP_LIMIT, "A[2]")
     assert not only(said, CreatePlan)
+    (proposed,) = subject.open_proposals().values()
+    assert proposed.method == "move"
     assert only_proposal(subject)
 
 

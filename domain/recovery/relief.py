@@ -1,0 +1,174 @@
+"""Relief for a wave that was applied and does not catch up: moves to nodes with room, or queries are parked.
+
+What partitions cost is measured, and can be wrong; a wave that only seemed to fit leaves every query late.
+How much it is too much is known from the load that the driver reports. The queries worth least for the time
+that they take are parked then, and the nodes take no more than what is left on them (their *limit*), whatever
+costs say. Nodes without a limit take some of them at once, if they have room, also those that join later. The
+limits end when the load that is measured leaves time (`domain.recovery.overload`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from domain.planning import NodeSpace, natural_key, queries_to_park
+from domain.planning.parking import PARK_TO
+from domain.recovery.blocking import load_elsewhere, spare_nodes
+from domain.recovery.costs import Costs
+from domain.recovery.incident import Deployment, Phase, TopologyCase
+from domain.recovery.method import Situation
+from domain.recovery.moving import even_out
+
+CATCH_UP_LIMIT, IDLE_LIMIT = 20.0, 5.0
+"""Seconds after which a plan that was applied, and has not caught up, is looked at again; the second, where
+nodes have nothing of the topology to run."""
+TIME_LEFT, FULL, PATIENCE = 1.0, 1.5, 30.0
+"""Below the first load, queries that give output keep pace and leave time to those that replay. Moves would
+only disturb them: no epoch runs while state changes its node, new nodes are slow at first, and what a
+partition has buffered for those behind stays on its old node. Below the second, moves wait this many seconds,
+since nodes that are new to the work are slow for a while."""
+LITTLE_TIME, LONG = 0.9, 60.0
+"""Load from which a replay does not end soon: for a wave that has not caught up after so many seconds."""
+PARK_AFTER = 20.0
+"""Seconds after which queries are parked where no move helps: executors that have just started are slow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relief:
+    """waited: seconds since the plan was applied. moves: partition -> node to which it is to go; parks:
+    queries that are to stop. One of the two is empty."""
+
+    waited: float
+    moves: Mapping[str, str]
+    parks: frozenset[str] = frozenset()
+
+
+def relief_for(
+    case: TopologyCase,
+    *,
+    deployments: Mapping[str, Deployment],
+    situation: Callable[[], Situation],
+    now: float,
+) -> Relief | None:
+    """What eases the wave of a topology, if that is needed and its policy permits it."""
+    deployment = deployments.get(case.name)
+    if case.phase is not Phase.REPLAYING or not case.behind or deployment is None or case.applied_at is None:
+        return None
+    if case.absent & case.restore:
+        return None  # an executor is still being started: neither would help
+    if now - case.applied_at < IDLE_LIMIT:
+        return None
+    waited, seen = now - case.applied_at, situation()
+    moves = _moves(case, waited, deployments, seen)
+    if moves:
+        return Relief(waited=waited, moves=moves) if waited >= _moves_after(case, seen) else None
+    if waited < PARK_AFTER or case.load < _time_left(waited) or deployment.policy.overload != "automatic":
+        return None
+    parks = _parks(case, seen)
+    return Relief(waited=waited, moves={}, parks=parks) if parks else None
+
+
+def _moves(
+    case: TopologyCase, waited: float, deployments: Mapping[str, Deployment], situation: Situation
+) -> dict[str, str]:
+    """With the costs of the incident each set of moves makes epochs shorter, so there is an end of them."""
+    by_itself = deployments[case.name].policy.rebalancing == "automatic"
+    if case.awaits_wave or not by_itself or 0.0 < case.load < _time_left(waited):
+        return {}
+    return even_out(
+        case.name,
+        deployments=deployments,
+        usable=situation.usable,
+        costs=situation.costs,
+        max_utilisation=situation.max_utilisation,
+        failed={name: situation.failed(name) for name in deployments},
+    )
+
+
+def _moves_after(case: TopologyCase, situation: Situation) -> float:
+    """Seconds after the plan was applied."""
+    if TIME_LEFT <= case.load < FULL:
+        return PATIENCE
+    return IDLE_LIMIT if spare_nodes(case, situation) else CATCH_UP_LIMIT
+
+
+def _time_left(waited: float) -> float:
+    return TIME_LEFT if waited < LONG else LITTLE_TIME
+
+
+def _parks(case: TopologyCase, situation: Situation) -> frozenset[str]:
+    """The queries worth least for their time, as many as bring the load to where the rest can catch up, and
+    those that are down and would keep their partitions running."""
+    deployment = situation.deployments[case.name]
+    graph = deployment.topology
+    parked = situation.parked.get(case.name, frozenset())
+    down = set(graph.failed_queries(case.failed)) - parked
+    parks = queries_to_park(
+        graph,
+        assignment={p: node for p, node in deployment.assignment.items() if p not in case.failed},
+        nodes=[NodeSpace(name=n.name, capacity=n.capacity, load=n.load) for n in situation.usable],
+        costs=deployment.measured(situation.costs[case.name]),
+        priorities=deployment.priorities,
+        load=case.load,
+        parked={*parked, *down},
+    )
+    stop = graph.exclusive_partitions({*parked, *down, *parks})
+    needless = {query for query in down if graph.query_partitions[query] & stop - case.failed}
+    return frozenset(parks) | needless if parks else frozenset()
+
+
+def queries_with_room(name: str, situation: Situation, queries: Collection[str]) -> frozenset[str]:
+    """Those of the parked `queries` that have room on nodes without a limit, the most valuable first."""
+    deployment, costs = situation.deployments[name], situation.costs[name]
+    graph = deployment.topology
+    failed = {other: situation.failed(other) for other in situation.deployments}
+    load = load_elsewhere("", situation.deployments, situation.costs, failed)
+    room = {
+        node.name: node.limit(situation.max_utilisation) - load.get(node.name, 0.0)
+        for node in situation.usable
+    }
+    runs = deployment.assignment.keys() - failed[name]
+    back: set[str] = set()
+    for query in sorted(
+        queries, key=lambda q: (-deployment.priorities.get(q, graph.priority(q)), natural_key(q))
+    ):
+        left = dict(room)
+        needed = graph.query_partitions[query] - runs
+        if needed & (failed[name] - situation.held(name)):
+            continue  # it would wait for more than its own partitions
+        for partition in sorted(needed, key=lambda p: (-costs[p], natural_key(p))):
+            node = max(left, key=lambda one: (left[one], one), default=None)
+            if node is None or left[node] < costs[partition]:
+                break
+            left[node] -= costs[partition]
+        else:
+            back.add(query)
+            room, runs = left, runs | needed
+    return frozenset(back)
+
+
+def limits_of(
+    name: str,
+    deployments: Mapping[str, Deployment],
+    costs: Costs,
+    *,
+    failed: Mapping[str, Collection[str]],
+    stop: Collection[str],
+    load: float,
+) -> dict[str, float]:
+    """CPU percent that may be planned on each node where a topology runs, with all topologies: what remains
+    there without the partitions that are to `stop`, and where nothing does, as much less than now as the load
+    is too high. failed: by topology, what takes nothing although it is assigned."""
+    now: defaultdict[str, float] = defaultdict(float)
+    left: defaultdict[str, float] = defaultdict(float)
+    for other, deployment in deployments.items():
+        gone = failed.get(other, ())
+        for partition, node in deployment.assignment.items():
+            if partition not in gone:
+                now[node] += costs[other][partition]
+                left[node] += costs[other][partition] if other != name or partition not in stop else 0.0
+    mine = {node for p, node in deployments[name].assignment.items() if p not in failed.get(name, ())}
+    share = min(1.0, PARK_TO / load) if load > 0.0 else 1.0
+    return {node: round(left[node] or share * now[node], 4) for node in sorted(mine)}

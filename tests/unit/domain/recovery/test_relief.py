@@ -1,0 +1,168 @@
+"""A wave that turns out to be too much for its nodes: queries are parked until there is room for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from domain.capacity import Pace
+from domain.recovery.costs import costs_raised
+from domain.recovery.events import DriverReported, Looked, NodeArrived, ParkAsked, PlanPublished
+from domain.recovery.incident import NodeView
+from domain.recovery.instructions import AskForNode, CreatePlan, Instruction, KeepCosts, MarkParked
+from domain.recovery.machine import IncidentMachine
+from domain.recovery.overload import HOLD, Parking, parking_for
+from domain.recovery.relief import LITTLE_TIME, LONG, PARK_AFTER, TIME_LEFT
+from tests.unit.domain.recovery.chains import machine, plan_of
+from tests.unit.domain.recovery.test_machine import lose, only, story
+
+APPLIED_AT = 3.0
+LATE = ("A[2]", "B[2]")
+PARKED = {"All[0]", "B[0]"}
+"""Worth least; others of their stage may stop with them."""
+
+
+def overfull(**given: Any) -> IncidentMachine:
+    """node-3 is lost; what ran there is restored on node-8, and all nodes are full by what is planned."""
+    subject = machine(**given)
+    subject.nodes["node-8"] = NodeView(name="node-8", alive=True, usable=True)
+    plan = plan_of(lose(subject, "node-3"))
+    subject.handle_stimulus(PlanPublished(at=2.0, topology="t0", generation=plan.generation))
+    told(subject, APPLIED_AT)
+    subject.deployments["t0"].priorities = {"B[0]": 1, "B[1]": 9, "B[2]": 8, "All[0]": 2}
+    return subject
+
+
+def told(
+    subject: IncidentMachine, at: float, *, load: float = 1.0, behind: tuple[str, ...] = LATE
+) -> list[Instruction]:
+    """The driver has reported, and the coordinator looks."""
+    report = DriverReported(
+        at=at, topology="t0", generation=subject.deployments["t0"].generation, state="replaying", head=40,
+        committed=30, checkpoint=0, behind=frozenset(behind), load=load,
+    )  # fmt: skip
+    return subject.handle_stimulus(report, Looked(at=at))
+
+
+def parked(said: list[Instruction]) -> frozenset[str]:
+    return only(said, MarkParked)[0].queries
+
+
+def test_the_least_valuable_query_is_parked() -> None:
+    subject = overfull()
+    assert not only(told(subject, APPLIED_AT + PARK_AFTER - 1), MarkParked)
+    said = told(subject, APPLIED_AT + PARK_AFTER)
+    assert parked(said) >= PARKED
+    assert not parked(said) & plan_of(said).assignment.keys()
+    assert {"A[0]", "A[1]", "A[2]"} <= plan_of(said).assignment.keys(), "they are worth more"
+    assert "t0 has not caught up 20.0 s after its plan was applied, and cannot" in story(said)
+    assert subject.memory.parked_by_policy["t0"] == parked(said)
+
+
+@pytest.mark.parametrize(
+    ("policy", "load", "after", "behind"),
+    [
+        ({}, TIME_LEFT - 0.01, PARK_AFTER, LATE),
+        ({}, 1.3, PARK_AFTER, ()),
+        ({"overload": "manual"}, 1.3, LONG, LATE),
+        ({}, LITTLE_TIME - 0.01, LONG, LATE),
+    ],
+    ids=["it keeps pace", "it has caught up", "the policy forbids it", "there is time for the replay"],
+)
+def test_nothing_is_parked_where(
+    policy: dict[str, Any], load: float, after: float, behind: tuple[str, ...]
+) -> None:
+    said = told(overfull(**policy), APPLIED_AT + after, load=load, behind=behind)
+    assert not only(said, MarkParked)
+
+
+def test_a_replay_with_little_time_is_given_more_in_the_end() -> None:
+    assert parked(told(overfull(), APPLIED_AT + LONG, load=LITTLE_TIME))
+
+
+def test_its_nodes_take_no_more_than_the_rest_until_another_node_has_room() -> None:
+    subject = overfull()
+    told(subject, APPLIED_AT + PARK_AFTER)
+    limits = subject.memory.limits["t0"]
+    assert limits["node-1"] == pytest.approx(60.0, abs=0.1)
+    said = told(subject, APPLIED_AT + PARK_AFTER + 5, load=0.5)
+    assert not only(said, CreatePlan), "it has just proved too much"
+    subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
+    arrived = NodeArrived(at=30.0, node="node-9")
+    subject.handle_stimulus(arrived)
+    said = told(subject, 31.0, load=0.5)
+    assert parked(said) == frozenset()
+    assert "of t0 may return: other nodes have room." in story(said)
+
+
+def test_one_node_more_is_asked_for() -> None:
+    """Everything that was lost has been replaced, and the nodes cannot take what is parked."""
+    subject = overfull()
+    for request in subject.requests.values():
+        request.state, request.node = "joined", "node-8"
+    said = told(subject, APPLIED_AT + PARK_AFTER)
+    plan = plan_of(said)
+    subject.handle_stimulus(PlanPublished(at=24.0, topology="t0", generation=plan.generation))
+    said += told(subject, 25.0, load=0.7)
+    assert only(said, AskForNode)
+
+
+def test_costs_that_were_too_low_rise_to_what_is_measured() -> None:
+    subject = overfull()
+    subject.deployments["t0"].costs["B[1]"] = 33.0
+    subject.deployments["t0"].costs["A[1]"] = 5.0
+    (kept,) = only(told(subject, APPLIED_AT + PARK_AFTER), KeepCosts)
+    assert kept.costs["t0"]["B[1]"] == pytest.approx(33.0, abs=1e-3)
+    assert kept.costs["t0"]["A[1]"] == pytest.approx(20.0, abs=1e-3), "they only rise"
+
+
+def test_no_cost_rises_above_what_the_largest_node_can_take() -> None:
+    deployment = overfull().deployments["t0"]
+    deployment.costs["B[1]"] = 500.0
+    raised = costs_raised(dict.fromkeys(deployment.topology.partitions, 20.0), deployment, most=80.0)
+    assert raised["B[1]"] == pytest.approx(80.0)
+
+
+def later(subject: IncidentMachine, load: float, now: float) -> Parking | None:
+    return parking_for(
+        "t0",
+        subject.deployments,
+        usable=[node for node in subject.nodes.values() if node.usable],
+        costs=subject.memory.costs,
+        pace=Pace(load, 0.0, None),
+        overloaded=False,
+        case=subject.cases["t0"],
+        memory=subject.memory,
+        now=now,
+    )
+
+
+def test_the_limits_end_when_there_is_time() -> None:
+    subject = overfull()
+    plan = plan_of(told(subject, APPLIED_AT + PARK_AFTER))
+    subject.handle_stimulus(PlanPublished(at=24.0, topology="t0", generation=plan.generation))
+    told(subject, 25.0, load=0.5, behind=())
+    assert later(subject, 0.3, 25.0 + HOLD - 1) is None
+    parking = later(subject, 0.3, 25.0 + HOLD)
+    assert parking is not None
+    assert (parking.queries, parking.limits) == (frozenset(), {})
+    event = ParkAsked(at=50.0, topology="t0", queries=parking.queries, actor="", reason=parking.reason)
+    said = subject.handle_stimulus(event)
+    assert "t0" not in subject.memory.limits
+    assert set(PARKED) <= set(plan_of(said).restore)
+
+
+def test_the_busiest_nodes_alone_are_limited_where_the_load_leaves_no_time() -> None:
+    """So that what is parked may return to others."""
+    subject = overfull()
+    plan = plan_of(told(subject, APPLIED_AT + PARK_AFTER))
+    subject.handle_stimulus(PlanPublished(at=24.0, topology="t0", generation=plan.generation))
+    told(subject, 25.0, load=0.5, behind=())
+    subject.memory.limits.clear()
+    subject.deployments["t0"].costs.update({"Source[1]": 1.0, "A[1]": 1.0, "B[1]": 1.0, "Unused[1]": 1.0})
+    parking = later(subject, 0.89, 25.0 + HOLD)
+    assert parking is not None
+    assert parking.queries >= PARKED
+    assert "node-2" not in parking.limits
+    assert parking.limits.keys() <= {"node-1", "node-8"}
