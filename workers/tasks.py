@@ -26,6 +26,7 @@ from controlplane.lifecycle.slow_nodes import drain_by_policy
 from controlplane.nodes.retention import node_samples_trim
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.models import Topology
+from controlplane.topologies.racks import rack_exposure_note
 from controlplane.topologies.retention import samples_trim
 from controlplane.webhooks.deliveries import deliveries_trim
 from coordination.session import CoordinationUnavailableError
@@ -88,7 +89,9 @@ def sweep() -> None:
 
 @shared_task(name="recovery.balance")
 def balance() -> None:
-    """Move partitions to nodes with more room, where a policy wants that and all is well."""
+    """Note what the loss of a rack would take down. Move partitions to nodes with more room, or out of racks,
+    where a policy wants that and all is well."""
+    _attempt(rack_exposure_note, task="racks", of="all")
     _attempt(rebalance_by_policy, task="balance", of="all")
 
 

@@ -47,6 +47,7 @@ TOPOLOGY = (
     Column("checkpoint", lambda row: count(row["checkpoint_epoch"])),
     Column("generation", lambda row: f"{row['generation']}, applied {row['applied_generation']}"),
     Column("version", lambda row: count(row["version"])),
+    Column("loss of a rack", lambda row: _rack_loss(row["rack_exposure"])),
     Column("recovery", lambda row: ", ".join(_policy(row["policy"]))),
     Column("operators", lambda row: str(len(row["graph"]["operators"]))),
     Column("deployed", lambda row: age(since(row["deployed_at"]))),
@@ -59,6 +60,21 @@ CHOSEN = (
     Column("GAIN", lambda row: percent(row["gain"]), right=True),
     Column("WHY", field("reason"), least_width=80),
 )
+
+
+def _rack_loss(exposure: Row) -> str:
+    """What the worst rack would take down; empty while no rack is known."""
+    if not exposure["losses"]:
+        return ""
+    worst = exposure["losses"][0]
+    where = worst["rack"] or worst["node"]
+    if exposure["racks"] == 1:
+        return f"every query: all nodes are in {where}"
+    if exposure["fatal"]:
+        others = f" or one of {exposure['fatal'] - 1} more" if exposure["fatal"] > 1 else ""
+        return f"every query, if it is {where}{others}"
+    queries = plural(worst["queries"], "query", "queries")
+    return f"at most {queries}, {percent(worst['share'])} of the priority, if it is {where}"
 
 
 def _policy(policy: Row) -> list[str]:

@@ -79,6 +79,16 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "work before it is drained, where a topology's policy wants that. 0 switches it off.",
         ),
         Setting(
+            "RESURGE_RACK_PRICE", "rack_price",
+            "Share by which epochs may get longer at most, so that the loss of a rack takes down less. 0: "
+            "racks do not count where partitions are placed and moved.",
+        ),
+        Setting(
+            "RESURGE_MOVES_AT_ONCE", "moves_at_once",
+            "Partitions, or chains of partitions, that one plan moves at most while all is well. Of a small "
+            "topology it is a tenth and ten more.",
+        ),
+        Setting(
             "RESURGE_THETA", "theta",
             "A query is available while its mean latency, relative to before the failure, is below this.",
         ),

@@ -1,7 +1,9 @@
-"""Moving partitions that run so that the nodes are used evenly: when an operator asks, or by policy."""
+"""Moving partitions that run so that the nodes are used evenly and the loss of a rack takes down little: when
+an operator asks, or by policy."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from django.conf import settings
@@ -14,10 +16,12 @@ from controlplane.incidents.loading import deployments_load, machine_load, nodes
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.selectors import incidents_open
 from controlplane.incidents.services import incident_open_or_grow
+from controlplane.nodes.selectors import node_racks
 from controlplane.topologies.choices import RebalancingPolicy, TopologyStatus
 from controlplane.topologies.models import Topology
 from controlplane.topologies.permitted import permit
 from controlplane.topologies.selectors import topology_get
+from domain.planning.racks import mean_loss, rack_losses, racks_known
 from domain.recovery.costs import costs_fix
 from domain.recovery.events import RebalanceAsked
 from domain.recovery.moving import even_out
@@ -42,7 +46,8 @@ def rebalance_now(*, topology: str, actor: str, reason: str) -> Incident:
     moves = _moves(topology)
     if not moves:
         raise Conflict(
-            f"the nodes of topology {topology!r} are used evenly: no move would make epochs shorter"
+            f"the nodes of topology {topology!r} are used evenly: no move would make epochs shorter, or have "
+            "the loss of a rack take down less, by enough"
         )
     return _open(topology, moves, actor=actor, reason=reason, trigger=IncidentTrigger.MANUAL)
 
@@ -60,8 +65,7 @@ def rebalance_by_policy() -> Incident | None:
         if not _settled(name):
             continue
         if moves := _moves(name, asked=False):
-            reason = "some have much more to do than others"
-            return _open(name, moves, actor="", reason=reason, trigger=IncidentTrigger.BALANCE)
+            return _open(name, moves, actor="", reason=_why(name, moves), trigger=IncidentTrigger.BALANCE)
     return None
 
 
@@ -88,7 +92,25 @@ def _moves(topology: str, *, asked: bool = True) -> dict[str, str]:
         max_utilisation=bound,
         failed={},
         asked=asked,
+        rack_price=settings.RESURGE.rack_price,
+        most=settings.RESURGE.moves_at_once,
     )
+
+
+def _why(topology: str, moves: Mapping[str, str]) -> str:
+    """What the moves gain: less to lose with a rack, or else time."""
+    deployment = deployments_load(plans_newest())[topology]
+    racks = node_racks()
+    before, after = (
+        mean_loss(rack_losses(deployment.topology, assignment, racks, deployment.priorities))
+        for assignment in (deployment.assignment, {**deployment.assignment, **moves})
+    )
+    if racks_known(racks, racks) and after < before:
+        return (
+            f"the loss of a rack would then take down {after:.0%} of the priority on average instead of "
+            f"{before:.0%}"
+        )
+    return "some nodes have much more to do than others"
 
 
 def _open(

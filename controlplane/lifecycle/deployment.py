@@ -17,13 +17,17 @@ from controlplane.incidents.plan_states import plan_move
 from controlplane.incidents.representation import plan_change
 from controlplane.nodes.choices import NODE_USABLE
 from controlplane.nodes.models import Node
+from controlplane.nodes.selectors import node_racks
 from controlplane.topologies.capacity import PERCENT, cpu_model_read
 from controlplane.topologies.choices import TOPOLOGY_LIVE
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Partition, Topology
 from controlplane.topologies.rows import Rows, rows_reset
+from controlplane.topologies.selectors import query_priorities
+from domain.planning.balance import placed_by_racks
 from domain.planning.deployment import initial_placement
 from domain.planning.placement import NodeSpace
+from domain.planning.racks import RackTerms
 
 
 @transaction.atomic
@@ -42,9 +46,8 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
     measured = {
         row.label: row.cpu * PERCENT for row in Partition.objects.filter(topology=topology, cpu__gt=0)
     }
-    placement = initial_placement(
-        graph, nodes, costs=measured, max_utilisation=settings.RESURGE.max_utilisation
-    )
+    bound = settings.RESURGE.max_utilisation
+    placement = initial_placement(graph, nodes, costs=measured, max_utilisation=bound)
     if placement.unplaced:
         names = ", ".join(placement.unplaced[:5])
         more = f" and {len(placement.unplaced) - 5} more" if len(placement.unplaced) > 5 else ""
@@ -52,6 +55,10 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
             f"topology {topology.name!r} does not fit on {len(nodes)} nodes: no room for {names}{more}; "
             f"add nodes or raise RESURGE_MAX_UTILISATION (now {settings.RESURGE.max_utilisation:g})"
         )
+    racks = RackTerms(
+        of=node_racks(), priorities=query_priorities(topology.name), price=settings.RESURGE.rack_price
+    )
+    placement = placed_by_racks(graph, placement, nodes, measured, racks, max_utilisation=bound)
     topology.generation += 1
     topology.applied_generation = topology.generation  # telemetry of earlier runs is void
     topology.save(update_fields=["generation", "applied_generation", "updated_at"])

@@ -26,7 +26,7 @@ from controlplane.topologies.choices import (
     Desired,
     TopologyStatus,
 )
-from controlplane.topologies.models import Problem, Topology
+from controlplane.topologies.models import Problem, Topology, rack_exposure_unknown
 from controlplane.topologies.permitted import permit
 from controlplane.topologies.representation import topology_change
 from controlplane.topologies.selectors import topology_get
@@ -60,6 +60,7 @@ def topology_deploy(
         topology.input_rate = topology.lag = 0.0
         topology.load = topology.overloaded_since = None
         topology.slow_since = {}
+        topology.rack_exposure = rack_exposure_unknown()
         topology.deployed_at = now
         topology.save()
         removed = _previous_run_clear(topology)

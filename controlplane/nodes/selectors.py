@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from controlplane.errors import Missing
+from controlplane.nodes.choices import NODE_PRESENT
 from controlplane.nodes.models import Node, NodeRequest
 
 _NUMBERED = re.compile(r"^node-(\d+)$")
@@ -26,3 +27,9 @@ def node_name_next(taken: Iterable[str] = ()) -> str:
     used |= set(NodeRequest.objects.values_list("node_name", flat=True))
     numbers = [int(match[1]) for name in used if (match := _NUMBERED.match(name))]
     return f"node-{max(numbers, default=0) + 1}"
+
+
+def node_racks() -> dict[str, str]:
+    """Node -> rack of the nodes that are there and take partitions; empty where the rack is not known."""
+    rows = Node.objects.filter(state__in=NODE_PRESENT, standby=False)
+    return dict(rows.values_list("name", "rack"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 
@@ -23,6 +25,11 @@ from controlplane.topologies.choices import (
 from domain.topology.spec import TOPOLOGY_NAME_PATTERN
 
 PRIORITY_LOW, PRIORITY_HIGH = 1, 10
+
+
+def rack_exposure_unknown() -> dict[str, Any]:
+    """Of a topology that does not run, and where no rack is known."""
+    return {"racks": 0, "fatal": 0, "losses": []}
 
 
 class Topology(models.Model):
@@ -124,6 +131,9 @@ class Topology(models.Model):
         default=dict,
         blank=True,
         help_text="nodes whose tasks take a multiple of the time of others', and since when",
+    )
+    rack_exposure = models.JSONField(
+        default=rack_exposure_unknown, blank=True, help_text="what the loss of a single rack would take down"
     )
     cpu_model = models.JSONField(
         default=dict, blank=True, help_text="what its work costs nodes, as `domain.capacity` learned it"

@@ -8,7 +8,7 @@ norm of high order takes its place; it falls with every move that helps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,9 @@ class Unit:
     @property
     def cost(self) -> float:
         return sum(self.costs.values())
+
+
+Weighed = Callable[[Unit, int, Shares], Shares]
 
 
 class EpochTime:
@@ -74,9 +77,10 @@ class EpochTime:
         fits: NDArray[np.bool_] = self.total + unit.cost / self.capacity <= self.limit + 1e-9
         return fits
 
-    def best_node(self, unit: Unit) -> int | None:
-        """Where a unit that is nowhere yet costs least; None if it has room nowhere."""
-        fits = self.fits(unit)
+    def best_node(self, unit: Unit, among: NDArray[np.bool_] | None = None) -> int | None:
+        """Where a unit that is nowhere yet costs least; None if it has room nowhere. among: nodes that it may
+        go to."""
+        fits = self.fits(unit) if among is None else self.fits(unit) & among
         if not fits.any():
             return None
         cost = SUM * _added(self.total, unit.cost / self.capacity)
@@ -84,17 +88,27 @@ class EpochTime:
             cost = cost + _added(self.level[level], part / self.capacity)
         return int(np.argmin(np.where(fits, cost, np.inf)))
 
-    def best_move(self) -> tuple[Unit, int, int] | None:
-        """The move that saves most, if one saves enough: what, from which node and to which."""
+    def best_move(self, weighed: Weighed | None = None) -> tuple[Unit, int, int] | None:
+        """The move that saves most, if one saves enough: what, from which node and to which. weighed: what
+        counts instead of what moving a unit from a node to each node saves."""
         found: tuple[float, Unit, int, int] | None = None
         least = LEAST_GAIN / len(self.movable) * self.cost()
         for node in self._busy():
             for unit in self.movable[node]:
                 saved = self._savings(unit, node)
+                saved = saved if weighed is None else weighed(unit, node, saved)
                 target = int(np.argmax(saved))
                 if saved[target] > least and (found is None or saved[target] > found[0]):
                     found = float(saved[target]), unit, node, target
         return None if found is None else found[1:]
+
+    def mark(self) -> tuple[Shares, Shares]:
+        """The shares as they are, for `reset`."""
+        return self.level.copy(), self.total.copy()
+
+    def reset(self, mark: tuple[Shares, Shares]) -> None:
+        """The shares as they were. Units that may move have to be where they were then."""
+        self.level, self.total = mark[0].copy(), mark[1].copy()
 
     def carry_out(self, unit: Unit, node: int, target: int) -> None:
         self.movable[node].remove(unit)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from domain.planning import NodeSpace, balancing_moves, natural_key
-from domain.planning.balance import WORTHWHILE
+from domain.planning.balance import MOST_MOVES, WORTHWHILE
+from domain.planning.racks import RackTerms
 from domain.recovery import wording
 from domain.recovery.blocking import ROUNDING, load_elsewhere, placement_of
 from domain.recovery.costs import Costs
@@ -109,10 +110,13 @@ def even_out(
     max_utilisation: float,
     failed: Mapping[str, Collection[str]],
     asked: bool = True,
+    rack_price: float = 0.0,
+    most: int = MOST_MOVES,
 ) -> dict[str, str]:
-    """Which partitions of a topology should go to which node, for its epochs to take less time; empty if no
-    move is worth it. failed: by topology, what takes no room although it is assigned. asked: by an operator
-    or a recovery. Otherwise much more must be gained, since what is measured varies.
+    """Which partitions of a topology should go to which node, for its epochs to take less time and the loss
+    of a rack to take down less; empty if no move is worth it. failed: by topology, what takes no room
+    although it is assigned. asked: by an operator or a recovery. Otherwise much more must be gained, since
+    what is measured varies. rack_price: `RackTerms.price`; 0 while a recovery needs the time. most: moves.
     """
     deployment = deployments[name]
     elsewhere = load_elsewhere(name, deployments, costs, failed)
@@ -129,4 +133,8 @@ def even_out(
         max_utilisation=max_utilisation,
         worthwhile=WORTHWHILE if asked else UNASKED,
         least=0.0 if asked else UNASKED_LEAST,
+        most=most,
+        racks=RackTerms(
+            of={node.name: node.rack for node in usable}, priorities=deployment.priorities, price=rack_price
+        ),
     )

@@ -109,7 +109,7 @@ def drain_asked(node: str, actor: str, reason: str, affected: Mapping[str, Colle
 def rebalance_asked(topology: str, actor: str, reason: str, what: str) -> str:
     """actor: empty where the policy asks."""
     asked = f"{actor} asked to even out the nodes of {topology}"
-    return f"{asked if actor else f'The nodes of {topology} are uneven'}: {reason}. {what}"
+    return f"{asked if actor else f'Partitions of {topology} can be placed better'}: {reason}. {what}"
 
 
 def rebalance_refused(topology: str, actor: str) -> str:

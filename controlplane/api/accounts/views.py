@@ -46,6 +46,8 @@ class SettingsSerializer(serializers.Serializer):
     replay_reserve = serializers.FloatField()
     overload_after = serializers.FloatField()
     slow_after = serializers.FloatField()
+    rack_price = serializers.FloatField()
+    moves_at_once = serializers.IntegerField()
     theta = serializers.FloatField()
     checkpoint_interval = serializers.FloatField()
 

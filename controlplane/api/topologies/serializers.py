@@ -55,6 +55,24 @@ class PolicySerializer(serializers.ModelSerializer):
         read_only_fields: tuple[str, ...] = fields
 
 
+class RackLossSerializer(serializers.Serializer):
+    """What the loss of one rack would take down. A node of which no rack is known is a rack of its own."""
+
+    rack = serializers.CharField(help_text="empty where the node is named instead")
+    node = serializers.CharField(help_text="empty where the rack is named")
+    queries = serializers.IntegerField(help_text="how many have a partition there")
+    share = serializers.FloatField(help_text="of the priority of all queries, 0 to 1")
+    common = serializers.BooleanField(help_text="whether a partition that every query needs is there")
+
+
+class RackExposureSerializer(serializers.Serializer):
+    """What the loss of a single rack would take down, while the topology runs."""
+
+    racks = serializers.IntegerField(help_text="how many there are; 0 while no rack is known")
+    fatal = serializers.IntegerField(help_text="racks whose loss would take down every query")
+    losses = RackLossSerializer(many=True, help_text="the worst eight")
+
+
 class TopologySerializer(serializers.ModelSerializer):
     """One row of the fleet. Latencies are relative to before the failure."""
 
@@ -63,6 +81,7 @@ class TopologySerializer(serializers.ModelSerializer):
     queries_available = serializers.IntegerField(read_only=True)
     worst_relative_latency = serializers.FloatField(read_only=True, allow_null=True)
     slow_since = serializers.DictField(child=serializers.DateTimeField(), read_only=True)
+    rack_exposure = RackExposureSerializer(read_only=True)
     refusals = RefusalsField(topology_refusals)
 
     class Meta:

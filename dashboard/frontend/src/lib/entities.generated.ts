@@ -179,6 +179,30 @@ export interface Policy {
   replication_budget: number | null;
 }
 
+/** What the loss of one rack would take down. A node of which no rack is known is a rack of its own. */
+export interface RackLoss {
+  /** empty where the node is named instead */
+  rack: string;
+  /** empty where the rack is named */
+  node: string;
+  /** how many have a partition there */
+  queries: number;
+  /** of the priority of all queries, 0 to 1 */
+  share: number;
+  /** whether a partition that every query needs is there */
+  common: boolean;
+}
+
+/** What the loss of a single rack would take down, while the topology runs. */
+export interface RackExposure {
+  /** how many there are; 0 while no rack is known */
+  racks: number;
+  /** racks whose loss would take down every query */
+  fatal: number;
+  /** the worst eight */
+  losses: RackLoss[];
+}
+
 /** A stream that an operator receives. */
 export interface StreamInput {
   /** the operator that sends */
@@ -237,6 +261,7 @@ export interface Topology {
   /** since when more has come in than was worked off */
   overloaded_since: Iso | null;
   slow_since: Record<string, Iso>;
+  rack_exposure: RackExposure;
   deployed_at: Iso | null;
   created_at: Iso;
   graph: Graph;

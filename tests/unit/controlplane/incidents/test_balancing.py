@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from controlplane.incidents.balancing import SETTLED, rebalance_by_policy, rebal
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.services import incident_advance
 from controlplane.lifecycle.nodes import node_drain
+from controlplane.nodes.models import Node
 from controlplane.topologies.models import Partition, Topology
 from domain.recovery.events import Looked
 from tests.unit.controlplane.incidents.places import now
@@ -80,7 +83,9 @@ def test_the_policy_asks(uneven: Topology) -> None:
     incident = rebalance_by_policy()
     assert incident is not None
     assert incident.trigger == "balance"
-    assert incident.entries.filter(text__startswith="The nodes of counts are uneven").exists()
+    assert incident.entries.filter(
+        text__startswith="Partitions of counts can be placed better: some nodes have much more to do"
+    ).exists()
     assert plan_now(incident).kind == "move"
     assert rebalance_by_policy() is None, "one incident at a time"
 
@@ -112,3 +117,51 @@ def test_the_policy_does_not_ask(uneven: Topology, but: str) -> None:
     before = Incident.objects.count()
     assert rebalance_by_policy() is None
     assert Incident.objects.count() == before
+
+
+@pytest.fixture
+def crossed(uneven: Topology) -> Topology:
+    """Work is little, so only racks count: one window could stay up without the second rack."""
+    for number in range(1, 5):
+        Node.objects.filter(name=f"node-{number}").update(rack="rack-a" if number < 3 else "rack-b")
+    Partition.objects.update(cpu=0.001)
+    Partition.objects.filter(operator__startswith="O").update(cpu=CPU)
+    plan = uneven.plans.get()
+    plan.assignment = {
+        "Source[0]": "node-1", "Parser[0]": "node-1", "Source[1]": "node-3", "Parser[1]": "node-3",
+        "O0[0]": "node-1", "O0[1]": "node-2", "O1[0]": "node-4",
+    }  # fmt: skip
+    plan.save()
+    return uneven
+
+
+def test_racks_count(crossed: Topology) -> None:
+    incident = rebalance_by_policy()
+    assert incident is not None
+    plan = plan_now(incident)
+    assert {plan.assignment["Source[1]"], plan.assignment["Parser[1]"]} <= {"node-1", "node-2"}
+    assert (plan.kind, plan.rollback) == ("move", False)
+    story = " ".join(incident.entries.values_list("text", flat=True))
+    assert "the loss of a rack would then take down" in story
+    assert "of the priority on average instead of 100%" in story
+
+
+def test_racks_do_not_count_without_a_price(crossed: Topology, settings: Any) -> None:
+    settings.RESURGE = replace(settings.RESURGE, rack_price=0.0)
+    assert rebalance_by_policy() is None
+
+
+def test_moves_out_of_a_rack_wait_for_an_approval(crossed: Topology) -> None:
+    Topology.objects.update(approval="approve")
+    incident = rebalance_by_policy()
+    assert incident is not None
+    incident_advance(number=incident.number, events=[Looked(at=now().timestamp())])
+    incident.refresh_from_db()
+    assert list(incident.proposals) == ["counts"]
+    assert not RecoveryPlan.objects.filter(incident=incident).exists()
+
+
+def test_one_plan_moves_only_so_many(uneven: Topology, settings: Any) -> None:
+    settings.RESURGE = replace(settings.RESURGE, moves_at_once=1)
+    plan = plan_now(rebalance_now(topology="counts", actor="ada", reason="two are idle"))
+    assert len(plan.restore) <= 2, "one partition, or a source with its parser"

@@ -1,0 +1,74 @@
+"""What the loss of a single rack would take down of each topology, as pages and clients show it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q, TextField
+from django.db.models.functions import Cast
+
+from controlplane.events.choices import EventKind
+from controlplane.events.services import event_publish
+from controlplane.nodes.selectors import node_racks
+from controlplane.topologies.choices import TOPOLOGY_LIVE
+from controlplane.topologies.graphs import graph_of_text
+from controlplane.topologies.models import Partition, Topology, rack_exposure_unknown
+from controlplane.topologies.representation import topology_change
+from controlplane.topologies.selectors import query_priorities
+from domain.planning.racks import RackLoss, rack_losses
+from domain.topology import partition_id
+
+SHOWN = 8
+"""Racks that are named, the worst first."""
+
+
+def rack_exposure_note() -> None:
+    """Store it anew for every topology, and tell where it has changed."""
+    racks = node_racks()
+    known = Q(status__in=TOPOLOGY_LIVE)
+    rows = Topology.objects.filter(known | ~Q(rack_exposure=rack_exposure_unknown())).defer("spec")
+    for topology in rows.annotate(spec_text=Cast("spec", TextField())):
+        exposure = rack_exposure_unknown()
+        if topology.status in TOPOLOGY_LIVE and any(racks.values()):
+            exposure = _exposure(topology, racks)
+        if exposure != topology.rack_exposure:
+            _store(topology, exposure)
+
+
+@transaction.atomic
+def _store(topology: Topology, exposure: dict[str, Any]) -> None:
+    topology.rack_exposure = exposure
+    topology.save(update_fields=["rack_exposure", "updated_at"])
+    event_publish(
+        kind=EventKind.TOPOLOGY_UPDATED,
+        topology=topology.name,
+        changes=[topology_change(topology, only=("rack_exposure",))],
+    )
+
+
+def _exposure(topology: Any, racks: dict[str, str]) -> dict[str, Any]:
+    rows = Partition.objects.filter(topology=topology, node__isnull=False)
+    columns = rows.values_list("operator", "index", "node__name")
+    assignment = {partition_id(operator, index): node for operator, index, node in columns}
+    losses = rack_losses(
+        graph_of_text(topology.spec_text), assignment, racks, query_priorities(topology.name)
+    )
+    return exposure_shown(losses)
+
+
+def exposure_shown(losses: Collection[RackLoss]) -> dict[str, Any]:
+    """losses: of every rack, the worst first."""
+    shown = [
+        {
+            "rack": loss.domain.rack,
+            "node": loss.domain.node,
+            "queries": len(loss.queries),
+            "share": round(loss.share, 4),
+            "common": loss.common,
+        }
+        for loss in losses
+    ]
+    fatal = sum(loss.everything for loss in losses)
+    return {"racks": len(shown), "fatal": fatal, "losses": shown[:SHOWN]}
