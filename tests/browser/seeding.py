@@ -23,6 +23,7 @@ from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.nodes.models import Node, NodeSample
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import AvailabilitySample, Partition, Problem, Query, Topology
+from controlplane.topologies.racks import rack_exposure_note
 from domain.topology import Topology as Graph
 from domain.topology.load import load_yaml
 from tests.browser.chronicle import audit_write, checkpoints_write, experiment_write, versions_write
@@ -47,6 +48,7 @@ def seed(scenario: Scenario) -> None:
             large_write(now)
         else:
             _installation(scenario, now)
+        rack_exposure_note()
         event_publish(kind="topology.updated", changes=[], topology="hashtags")
 
 

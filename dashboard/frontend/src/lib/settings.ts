@@ -13,6 +13,8 @@ export interface Settings {
   max_utilisation: number;
   overload_after: number;
   slow_after: number;
+  rack_price: number;
+  moves_at_once: number;
   theta: number;
   checkpoint_interval: number;
 }
@@ -85,6 +87,18 @@ export const GROUPS: { title: string; note: string; thresholds: Threshold[] }[] 
           ? `A node whose tasks take a multiple of the time of others' for ${one.slow_after} s is drained, if the topology's policy wants that.`
           : "No node is drained by itself, however slow it is.",
         larger: "What needs a slow node comes late for longer.", smaller: "Nodes are drained that would soon be well again.",
+      },
+      {
+        name: "rack_price", label: "Price of racks", variable: "RESURGE_RACK_PRICE", shown: (one) => (one.rack_price ? `${Math.round(one.rack_price * 100)} %` : "off"),
+        effect: (one) => one.rack_price
+          ? `Partitions are placed and moved so that the loss of a rack takes down few queries, as far as epochs take at most ${Math.round(one.rack_price * 100)} % longer.`
+          : "Racks do not count where partitions are placed and moved.",
+        larger: "The loss of a rack takes down fewer queries, but epochs may take longer.", smaller: "Epochs are shorter, but the loss of a rack may take down more queries.",
+      },
+      {
+        name: "moves_at_once", label: "Moves at once", variable: "RESURGE_MOVES_AT_ONCE", shown: (one) => String(one.moves_at_once),
+        effect: (one) => `One plan that evens out nodes moves at most ${one.moves_at_once} partitions or chains of partitions, and of a small topology a tenth and ten more.`,
+        larger: "A large topology is evened out sooner, but more of it moves at the same time.", smaller: "Less moves at the same time, but it takes more plans.",
       },
       {
         name: "theta", label: "Limit of relative latency (θ)", variable: "RESURGE_THETA", shown: (one) => `${one.theta.toFixed(2)}×`,

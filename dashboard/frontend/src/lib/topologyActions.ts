@@ -41,12 +41,12 @@ export function rebalanceTopology(topology: Topology): void {
     title: `Even out the nodes of ${topology.name}`,
     verb: "Even out",
     path: `topologies/${encodeURIComponent(topology.name)}/rebalance/`,
-    explain: "Partitions that run move to other nodes, where that makes epochs shorter. They take their state with them: no query stops or goes back to a checkpoint.",
+    explain: "Partitions that run move to other nodes, where that makes epochs shorter, or has the loss of a rack take down less. They take their state with them: no query stops or goes back to a checkpoint.",
     consequences: [
       ...(incident ? [{ title: `Incident ${incident.number} is open. If it still brings back partitions of ${topology.name}, nothing moves, and its story says so.`, tone: "warn" as const }] : []),
       ...evenness(topology.name, store.entities.node.values(), hostedBy(store.entities.partition.values())),
       { title: "Latencies are higher for about one epoch." },
-      { title: "If no move makes epochs shorter, nothing moves, and the action fails with this reason." },
+      { title: "If no move gains enough, nothing moves, and the action fails with this reason." },
     ],
   });
 }
