@@ -11,7 +11,7 @@ from knox.models import AuthToken
 from pytest_django.live_server_helper import LiveServer
 
 from cli.main import main
-from controlplane.topologies.models import Topology
+from controlplane.topologies.models import Partition, Topology
 from tests.unit.cli.running import Answer, Terminal
 from tests.unit.controlplane.conftest import nodes, sent_tasks, topology  # noqa: F401
 from tests.unit.controlplane.whatif.test_what_if import deployed
@@ -60,7 +60,8 @@ def test_failing_a_node_says_which_queries_stop_and_for_how_long(
     running: dict[str, str], settings: Any
 ) -> None:
     settings.RESURGE = dataclasses.replace(settings.RESURGE, fault_injection=True)
-    with Terminal("nodes", "fail", "node-1", variables=running) as terminal:
+    shared = Partition.objects.get(operator="Parser", index=0)  # every query needs it
+    with Terminal("nodes", "fail", str(shared.node), variables=running) as terminal:
         terminal.until("Reason:")
         assert "partitions of counts are lost with their local state: " in terminal.words
         assert "queries stop, all back after about" in terminal.words
