@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -39,11 +40,13 @@ SIDE_BY_SIDE = 8
 
 
 class FirstNodes(msgspec.Struct, frozen=True, kw_only=True):
-    """`run/first-nodes.json`, written by `make up`: how many nodes a starting installation has."""
+    """`run/first-nodes.json`, written by `make up`: how many nodes a starting installation has. `resize`:
+    those of the last run get these slots and this capacity too."""
 
     nodes: int
     slots: int = 2
     capacity: int = 100
+    resize: bool = False
     racks: tuple[str, ...] = ("rack-a", "rack-b")
 
 
@@ -97,7 +100,7 @@ def first_nodes_launch(*, provider: NodeProvider, known: Iterable[RunningNode], 
             request=keys.get(node.description.name, f"{FIRST_KEY}{node.description.name}"),
             requested_at=time.time(),
             replacement=False,
-            node=node.description,
+            node=_resized(node.description, wanted) if wanted.resize else node.description,
         )
         for node in known
         if not node.alive
@@ -170,6 +173,10 @@ def request_give_up(*, request: NodeRequest, error: str) -> None:
         text = f"Request {request.key} for {request.node_name} failed: {error}"
         story_add(number=number, kind="step", text=text, key=f"{request.key}/failed")
         task_send_on_commit(INCIDENT_STEP, number)
+
+
+def _resized(node: NodeDescription, order: FirstNodes) -> NodeDescription:
+    return dataclasses.replace(node, slots=order.slots, capacity=order.capacity)
 
 
 def _wanted(request: NodeRequest) -> NodeWanted:

@@ -171,6 +171,22 @@ def test_the_nodes_of_the_last_run_come_back(provider: MemoryProvider, nodes: No
     assert provider.descriptions["node-5"].rack == "rack-z"
 
 
+def test_the_nodes_of_the_last_run_get_another_size(
+    provider: MemoryProvider, nodes: Nodes, order: Path
+) -> None:
+    provider.start(NodeDescription(name="node-1", rack="rack-z", slots=1, capacity=30))
+    provider.release("node-1", keep_disk=True)
+    order.write_text(json.dumps({"nodes": 1, "slots": 2, "capacity": 100}))
+    nodes.step()
+    assert provider.descriptions["node-1"].capacity == 30, "not unless that is ordered"
+    provider.release("node-1", keep_disk=True)
+    order.write_text(json.dumps({"nodes": 1, "slots": 2, "capacity": 100, "resize": True}))
+    nodes.step()
+    assert provider.descriptions["node-1"] == NodeDescription(
+        name="node-1", rack="rack-z", slots=2, capacity=100
+    )
+
+
 def test_a_replacement_on_its_way_counts(provider: MemoryProvider, nodes: Nodes, order: Path) -> None:
     request("node-9", due_at=timezone.now() + timedelta(seconds=60))
     nodes.step()
