@@ -1,6 +1,7 @@
 # Two commands matter: `make up` and `make test`. Everything else is one line each.
 #
-#   make up [DETACH=1] [INPUT=tweets.parquet] [RATE=1000] [LIMIT=n] [NODES=4] [RESURGE_PORT=8000] [RESURGE_HOME=var]
+#   make up [PROFILE=scarce|roomy] [DETACH=1] [INPUT=tweets.parquet] [RATE=1000] [LIMIT=n]
+#           [NODES=4] [RESURGE_PORT=8000] [RESURGE_HOME=var]
 #   make down | status | logs [NAME=web] [FOLLOW=1]
 #   make test [ARGS="tests/unit -k word"] | lint | types | format
 #   make test-long [ARGS="--only repetitions --repetitions 3"]: hours; see docs/testing.md
@@ -12,7 +13,7 @@ BIN := .venv/bin
 .PHONY: help install up down status logs install-test test test-long lint types format
 
 help:
-	@sed -n '3,6s/^#  //p' Makefile
+	@sed -n '3,7s/^#  //p' Makefile
 
 install:
 	@$(PYTHON) supervision/bootstrap.py runtime

@@ -17,9 +17,10 @@ from supervision.follow import follow
 from supervision.installation import home_directory, recorded
 from supervision.logs import logs_show
 from supervision.ports import PortTakenError
+from supervision.profiles import Choice, InvalidProfile, Profile, profile_choose
 from supervision.readiness import NotReadyError
 from supervision.screen import Progress, access_box
-from supervision.start import Started, StartOptions, start
+from supervision.start import MAIN_JOB, Started, StartOptions, start
 from supervision.status import status_show
 from supervision.stop import stop
 from supervision.supervisor import Supervisor
@@ -53,10 +54,15 @@ def main() -> int:
 
 def _up(home: Path, *, detach: bool) -> int:
     progress = Progress()
-    if Supervisor(home).is_running():
-        return _already_up(home, progress)
     try:
-        options = _options_from_environment()
+        chosen = profile_choose(home, os.environ.get("PROFILE", "").strip())
+    except InvalidProfile as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    if Supervisor(home).is_running():
+        return _already_up(home, chosen, progress)
+    try:
+        options = _options_from_environment(chosen)
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -64,7 +70,8 @@ def _up(home: Path, *, detach: bool) -> int:
         signal.signal(number, _interrupt)
     try:
         started = start(home, options, progress)
-        _show_access(started, progress, stop_text=STOP_DETACHED if detach else STOP_FOREGROUND)
+        stop_text = STOP_DETACHED if detach else STOP_FOREGROUND
+        _show_access(started, options.profile, progress, stop_text=stop_text)
         if detach:
             return 0
         follow(started.installation, started.access)
@@ -87,13 +94,19 @@ def _up(home: Path, *, detach: bool) -> int:
         return 1
 
 
-def _already_up(home: Path, progress: Progress) -> int:
+def _already_up(home: Path, chosen: Choice, progress: Progress) -> int:
     installation, access = recorded(home), access_read(home)
     if installation is None or access is None:
         sys.stderr.write(f"an installation is starting in {home}: wait for it, or `make down`\n")
         return 1
     progress.show("Resurge runs already:")
-    _show_access(Started(installation, access), progress, stop_text=STOP_DETACHED)
+    running = profile_choose(home, "").profile
+    started = Started(installation, access)
+    if chosen.profile != running:
+        started.notes.append(
+            f"Note      for PROFILE={chosen.profile.name} run `make down`, then this command again"
+        )
+    _show_access(started, running, progress, stop_text=STOP_DETACHED)
     return 0
 
 
@@ -106,36 +119,41 @@ def _down(home: Path) -> int:
     return 0
 
 
-def _show_access(started: Started, progress: Progress, *, stop_text: str) -> None:
+def _show_access(started: Started, profile: Profile, progress: Progress, *, stop_text: str) -> None:
     progress.show(
         access_box(
             url=started.access.url,
             user=started.access.user,
             password=started.access.password,
             access_file=str(access_path(started.installation.home)),
+            profile=f"{profile.name}: {profile.about}",
             stop=stop_text,
             notes=started.notes,
         )
     )
 
 
-def _options_from_environment() -> StartOptions:
-    """`INPUT=`, `RATE=`, `LIMIT=`, `NODES=`, `PIPELINE=` as make hands them on. Raises `ValueError`."""
+def _options_from_environment(chosen: Choice) -> StartOptions:
+    """`INPUT=`, `RATE=`, `LIMIT=`, `NODES=`, `PIPELINE=` as make hands them on, else what the profile says.
+    Raises `ValueError`."""
     given = {name: os.environ.get(name, "").strip() for name in ("PIPELINE", "INPUT", "RATE", "LIMIT")}
     for name in ("RATE", "LIMIT"):
         if given[name] and not (given[name].isdigit() and int(given[name]) > 0):
             raise ValueError(f"{name}={given[name]}: give a whole number above 0")
     if given["INPUT"] and "://" not in given["INPUT"] and not Path(given["INPUT"]).expanduser().exists():
         raise ValueError(f"INPUT={given['INPUT']}: there is no such file")
-    pipeline = given["PIPELINE"] or "hashtags"
+    pipeline = given["PIPELINE"] or MAIN_JOB
+    profile = chosen.profile
     return StartOptions(
         pipeline="" if pipeline == "none" else pipeline,
         input=given["INPUT"],
         rate=given["RATE"],
         limit=given["LIMIT"],
-        nodes=_count("NODES", 4, 0),
-        slots=_count("SLOTS", 2, 1),
-        capacity=_count("CAPACITY", 100, 1),
+        profile=profile,
+        profile_changes=chosen.changes,
+        nodes=_count("NODES", profile.nodes, 0),
+        slots=_count("SLOTS", profile.slots, 1),
+        capacity=_count("CAPACITY", profile.capacity, 1),
     )
 
 

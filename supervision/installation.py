@@ -14,11 +14,11 @@ from host.environment import ROOT, Environment, read
 from host.java import java_home
 from supervision import ports
 from supervision.ports import LOOPBACK
+from supervision.profiles import ROOMY
 
 # Defaults of a demo on one machine, which shows failures. A real deployment sets its own.
 DEMO = {
     "RESURGE_FAULT_INJECTION": "1",
-    "RESURGE_REPLACEMENT_DELAY": "uniform:6:15",
     "RESURGE_HTTPS": "0",
 }
 INSTANCE = "RESURGE_INSTANCE"
@@ -65,9 +65,10 @@ def home_directory(variables: Mapping[str, str] | None = None) -> Path:
     return (Path(named).expanduser() if named else ROOT / "var").resolve()
 
 
-def compose(home: Path) -> Installation:
+def compose(home: Path, defaults: Mapping[str, str] = ROOMY.settings) -> Installation:
     """Choose the values of a start: the shell's first, then those of the last start that must last (the
-    secret key, the ports), then the demo's. Writes `run/environment` and `run/ports.json` (mode 600).
+    secret key, the ports), then `defaults` (the settings of a profile) and those of every demo. Writes
+    `run/environment` and `run/ports.json` (mode 600).
 
     Raises `InvalidEnvironment` for a value that cannot be used and `OSError` for an unwritable home.
     """
@@ -87,6 +88,7 @@ def compose(home: Path) -> Installation:
     chosen = ports.choose(home / "run" / "ports.json")
     variables = {
         **DEMO,
+        **defaults,
         "RESURGE_PORT": "8000",
         "RESURGE_SECRET_KEY": previous.get("RESURGE_SECRET_KEY") or secrets.token_urlsafe(48),
         "RESURGE_ZOOKEEPER": f"{LOOPBACK}:{chosen['zookeeper']}",

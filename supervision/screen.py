@@ -45,7 +45,7 @@ def box(lines: Iterable[str]) -> str:
 
 
 def access_box(
-    *, url: str, user: str, password: str, access_file: str, stop: str, notes: Iterable[str]
+    *, url: str, user: str, password: str, access_file: str, profile: str, stop: str, notes: Iterable[str]
 ) -> str:
     return box(
         (
@@ -55,6 +55,7 @@ def access_box(
             f"User      {user}",
             f"Password  {password}",
             f"For tools {access_file}",
+            f"Profile   {profile}",
             *notes,
             "",
             f"Stop      {stop}",

@@ -15,6 +15,7 @@ from host.environment import ROOT
 from supervision.access import Access, CommandFailedError, access_ensure, access_keep, manage, token_works
 from supervision.installation import Installation, compose
 from supervision.ports import require_free
+from supervision.profiles import ROOMY, Profile, profile_keep
 from supervision.program import Program
 from supervision.programs import control_programs, server_programs
 from supervision.readiness import wait_until
@@ -27,25 +28,36 @@ from supervision.supervisor import Supervisor
 READY_TIMEOUT = 120.0
 QUERIES_TIMEOUT = 240.0
 AT_REST = ("draft", "stopped", "completed", "failed")
+MAIN_JOB = "hashtags"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOptions:
     """What `make up` was told. An empty `pipeline` deploys nothing; `input`, `rate` and `limit` are those
-    of `manage.py deploy`."""
+    of `manage.py deploy`. `profile_changes`: nodes and main job of an earlier start are to become those of
+    `profile`, whose numbers of nodes, slots and capacity are given too."""
 
-    pipeline: str = "hashtags"
+    pipeline: str = MAIN_JOB
     input: str = ""
     rate: str = ""
     limit: str = ""
-    nodes: int = 4
-    slots: int = 2
-    capacity: int = 100
+    profile: Profile = ROOMY
+    profile_changes: bool = False
+    nodes: int = ROOMY.nodes
+    slots: int = ROOMY.slots
+    capacity: int = ROOMY.capacity
     wait_queries: bool = True
 
     @property
     def names_a_source(self) -> bool:
         return bool(self.input or self.rate or self.limit)
+
+    @property
+    def deployed_rate(self) -> str:
+        """With which rate the pipeline is deployed; empty for what it says itself."""
+        if self.rate or self.profile.rate is None or self.pipeline != MAIN_JOB:
+            return self.rate
+        return str(self.profile.rate)
 
 
 @dataclass(slots=True)
@@ -59,10 +71,13 @@ def start(home: Path, options: StartOptions, progress: Progress) -> Started:
     """Bring everything up, step by step. Raises `PortTakenError`, `NotReadyError`, `CommandFailedError`,
     `InvalidEnvironment`, `MissingProgramError` or `OSError`; the caller then ends what has been started."""
     leftovers_end(home, progress)
-    installation = compose(home)
+    profile_keep(home, options.profile, settled=not options.profile_changes)
+    installation = compose(home, options.profile.settings)
     require_free(installation.settings.port)
     (installation.run / "stopping").unlink(missing_ok=True)
     spark_recovery_clear(home)
+    if options.profile_changes:
+        progress.say(f"profile {options.profile.name}: nodes get its size, and the main job is deployed anew")
     servers = [p for p in server_programs(home, installation.ports) if p.name in installation.embedded]
     control = control_programs(installation)
     supervisor = Supervisor(home)
@@ -81,6 +96,7 @@ def start(home: Path, options: StartOptions, progress: Progress) -> Started:
             _deploy(started, options, sample, progress)
         else:
             sample.result()
+            profile_keep(home, options.profile, settled=True)
     return started
 
 
@@ -127,8 +143,13 @@ def _sample_ensure(installation: Installation, options: StartOptions, progress: 
 
 
 def _order_nodes(installation: Installation, options: StartOptions) -> None:
-    """Tell the launcher the number of nodes of this start."""
-    order = {"nodes": options.nodes, "slots": options.slots, "capacity": options.capacity}
+    """Tell the launcher the number of nodes of this start, and whether those of the last one change."""
+    order = {
+        "nodes": options.nodes,
+        "slots": options.slots,
+        "capacity": options.capacity,
+        "resize": options.profile_changes,
+    }
     (installation.run / "first-nodes.json").write_bytes(msgspec.json.encode(order))
 
 
@@ -136,19 +157,21 @@ def _deploy(started: Started, options: StartOptions, sample: Future[Path], progr
     installation = started.installation
     rest = Rest(started.access.url, started.access.token)
     name = Path(options.pipeline).stem
-    if options.names_a_source:
+    anew = options.names_a_source or options.profile_changes
+    if anew:
         _undeploy(installation, name, rest)
     source = str(sample.result())
-    if options.names_a_source or _status(name, rest) in ("absent", *AT_REST):
+    if anew or _status(name, rest) in ("absent", *AT_REST):
         progress.say(f"waiting for {options.nodes} nodes")
         said = manage(
             installation,
             *("deploy", options.pipeline, "--input", source, "--if-needed"),
             *("--wait-nodes", str(options.nodes), "--timeout", "180", "--reason", "make up"),
-            *(["--rate", options.rate] if options.rate else []),
+            *(["--rate", options.deployed_rate] if options.deployed_rate else []),
             *(["--limit", options.limit] if options.limit else []),
         )
         progress.say(said.strip() or f"{options.pipeline} deployed")
+    profile_keep(installation.home, options.profile, settled=True)
     if options.wait_queries:
         _wait_for_queries(started, name, rest, progress)
 
@@ -162,10 +185,10 @@ def _status(name: str, rest: Rest) -> str:
 
 
 def _undeploy(installation: Installation, name: str, rest: Rest) -> None:
-    """A source was named: an earlier topology of this name is ended first."""
+    """A source or another profile was named: an earlier topology of this name is ended first."""
     if _status(name, rest) in ("absent", *AT_REST):
         return
-    manage(installation, "undeploy", name, "--reason", "make up with another source")
+    manage(installation, "undeploy", name, "--reason", "make up with another source or profile")
     wait_until(lambda: _status(name, rest) in AT_REST, what=f"end of {name}", timeout=60)
 
 

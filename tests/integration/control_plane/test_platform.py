@@ -166,7 +166,8 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     """`make up` in the foreground, interrupted in the middle of its start."""
     home = tmp_path / "home"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RESURGE_")}
-    environment |= {"RESURGE_HOME": str(home), "RESURGE_PORT": str(free_port()), "PIPELINE": "none"}
+    environment |= {"RESURGE_HOME": str(home), "RESURGE_PORT": str(free_port())}
+    environment |= {"PIPELINE": "none", "PROFILE": "roomy"}
     process = subprocess.Popen(
         [sys.executable, "-m", "supervision", "up"],
         cwd=ROOT,

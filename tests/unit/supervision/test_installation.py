@@ -134,7 +134,13 @@ def test_a_long_home_gets_a_socket_elsewhere(tmp_path: Path) -> None:
 
 def test_the_box_is_straight() -> None:
     text = access_box(
-        url="http://127.0.0.1:8000/", user="admin", password="x", access_file="/f", stop="make down", notes=()
+        url="http://127.0.0.1:8000/",
+        user="admin",
+        password="x",
+        access_file="/f",
+        profile="roomy: room to spare",
+        stop="make down",
+        notes=(),
     )
     rows = [row for row in text.splitlines() if row]
     assert len({len(row) for row in rows}) == 1
