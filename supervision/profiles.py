@@ -1,4 +1,4 @@
-"""The two demos that `make up` can start: `PROFILE=scarce` and `PROFILE=roomy`.
+"""The two demos that `make up` can start: `PROFILE=roomy`, the default, and `PROFILE=scarce`.
 
 A profile is a set of defaults: what the command line and the shell's RESURGE_* variables say goes before it.
 """
@@ -27,7 +27,7 @@ class Profile:
 
 
 # Nodes hardly larger than the main job needs them. With the reserve, two of four have room for a part of what
-# the other two lose, so its queries come back in waves (docs/capacity.md has what was measured).
+# the other two lose, so its queries are restored in waves (docs/capacity.md has what was measured).
 SCARCE = Profile(
     name="scarce",
     about="CPU is scarce, queries come back in waves (PROFILE=roomy: room to spare)",
