@@ -9,7 +9,8 @@ cannot be waited for, because a window of a minute gives rows every 20 s only.
 Between two kills replacements come, all incidents close, partitions are moved to the new nodes, and a random
 part of a checkpoint interval passes, so that checkpoints are of any age. In the end all rows are verified.
 RATE=<tuples/s> and CAPACITY=<percent of a core per node> say what is done where; INPUT=<file> reads real
-tweets. `--killed 3` and then `--killed 1 --add FILE` do it in two runs with one report.
+tweets. 30 kills of three nodes take a quarter of an hour. `--minutes 8` begins no kill after so many minutes;
+another run with `--seed 2 --add FILE` goes on until there are `--count` of each kind, and reports them all.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.epoch_times import EpochTimes, following
-from benchmarks.output_gap_report import NODES, lines_of, report_of, stages_of
+from benchmarks.output_gap_report import ASKED_FOR, NODES, lines_of, report_of, stages_of
 from benchmarks.runner import Report, Session, run
 from benchmarks.stack import (
     TOPOLOGY,
@@ -39,7 +40,7 @@ from benchmarks.stack import (
 
 RATE = int(os.environ.get("RATE", "20000"))
 CAPACITY = int(os.environ.get("CAPACITY", "200"))
-DELAY = "uniform:5:8"
+DELAY = "uniform:4:6"
 """Of replacements. On one machine their start takes CPU that new machines would bring along, so they start
 when output is there again."""
 CHECKPOINTS = 10.0
@@ -71,7 +72,8 @@ def settle(stack: BenchmarkStack) -> None:
 def kill(stack: BenchmarkStack, times: EpochTimes, count: int, chance: random.Random) -> dict[str, Any]:
     """Kill so many nodes that have partitions; what was measured, once all is settled again."""
     settle(stack)
-    time.sleep(PEACE + CHECKPOINTS * chance.random())
+    # An incident closes with a checkpoint. From here on it gets older.
+    time.sleep(max(PEACE, CHECKPOINTS * chance.random()))
     homes = {node: partitions for node, partitions in stack.homes().items() if partitions}
     queries = sorted(stack.queries())
     victims = chance.sample(sorted(homes), min(count, len(homes)))
@@ -126,19 +128,22 @@ def measure(session: Session) -> Report:
         "RESURGE_CHECKPOINT_INTERVAL": f"{CHECKPOINTS:g}",
         "RESURGE_CPU_CAPS": "1",
     }
+    wanted = {n: max(0, count - sum(row["asked"] == n for row in rows)) for n in options.killed}
     with (
         stopping_in_order(),
         running_stack(nodes=NODES, slots=1, capacity=CAPACITY, variables=variables) as stack,
-        session.progress("kills", count * len(options.killed)) as step,
+        session.progress("kills", sum(wanted.values())) as step,
     ):
         stack.deploy_spec(pipeline_spec(rate=RATE, epoch_interval=1.0), input=input_file())
         stack.healthy()
         time.sleep(WARM_UP)
         with following(stack.home / "topologies" / TOPOLOGY / "epochs.log") as times:
-            for killed in options.killed:
-                for _ in range(count):
-                    rows.append(kill(stack, times, killed, chance))
-                    step()
+            until = time.monotonic() + 60 * options.minutes
+            for killed, times_wanted in wanted.items():
+                for _ in range(times_wanted):
+                    if time.monotonic() < until:
+                        rows.append(kill(stack, times, killed, chance))
+                        step()
         stack.healthy()
         verdict = stack.verify()
         verified.append(
@@ -181,8 +186,9 @@ def killed_parse(text: str) -> list[int]:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--count", type=int, default=30, help="kills of each kind (default 30)")
+    parser.add_argument("--count", type=int, default=ASKED_FOR, help="kills of each kind (default 30)")
     parser.add_argument("--killed", type=killed_parse, default=[3, 1], metavar="N,...", help="nodes at once")
+    parser.add_argument("--minutes", type=float, default=60.0, help="begin no kill later (default 60)")
     parser.add_argument("--seed", default="1", help="of what is drawn: which nodes, and when (default 1)")
     parser.add_argument("--add", type=Path, metavar="FILE", help="report with kills that are to count too")
 

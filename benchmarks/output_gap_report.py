@@ -13,6 +13,8 @@ from benchmarks.recovery.course import percentile, unix
 from benchmarks.runner import Criterion, Report, at_least, at_most
 
 NODES = 5
+ASKED_FOR = 30
+"""Kills of each kind."""
 BOUNDS: Mapping[int, tuple[float, float | None]] = {3: (2.5, 4.0), 1: (2.0, None)}
 """Nodes killed -> bounds of the median and of the 95th percentile, seconds."""
 
@@ -118,7 +120,10 @@ def bounds(kind: str, count: int, found: Mapping[str, Any]) -> list[Criterion]:
     if count not in BOUNDS:
         return []
     median, p95 = BOUNDS[count]
-    criteria = [at_most(f"{kind}: median (s)", found["median"], median)]
+    criteria = [
+        at_least(f"{kind}: kills", found["kills"], ASKED_FOR),
+        at_most(f"{kind}: median (s)", found["median"], median),
+    ]
     if p95 is not None:
         criteria.append(at_most(f"{kind}: 95th percentile (s)", found["p95"], p95))
     return criteria

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import output_gap_report
 from benchmarks.output_gap import killed_parse
 from benchmarks.output_gap_report import Line, lines_of, report_of, stages_of
 
@@ -28,6 +29,16 @@ def row(asked: int, seconds: float, **changed: Any) -> dict[str, Any]:
 
 def failing(rows: list[dict[str, Any]], verified: list[dict[str, Any]]) -> list[str]:
     return [criterion.name for criterion in report_of(rows, verified).criteria if not criterion.holds]
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_gap_report, "ASKED_FOR", 1)
+
+
+def test_too_few_kills_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_gap_report, "ASKED_FOR", 2)
+    assert failing([row(3, 1.0), row(1, 1.0), row(1, 1.0)], [CLEAN]) == ["3 of 5: kills"]
 
 
 def test_both_kinds_have_bounds_of_their_own() -> None:
