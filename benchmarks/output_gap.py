@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.epoch_times import EpochTimes, following
-from benchmarks.output_gap_report import ASKED_FOR, NODES, lines_of, report_of, stages_of
+from benchmarks.others import others
+from benchmarks.output_gap_report import ASKED_FOR, EVENTS, NODES, lines_of, report_of, stages_of
 from benchmarks.runner import Report, Session, run
 from benchmarks.stack import (
     TOPOLOGY,
@@ -79,6 +80,7 @@ def kill(stack: BenchmarkStack, times: EpochTimes, count: int, chance: random.Ra
     victims = chance.sample(sorted(homes), min(count, len(homes)))
     sequence, incidents = stack.last_sequence(), len(stack.incidents())
     processes = [stack.node_process(name) for name in victims]
+    beside = others({os.getpid(), *stack.processes()})
     at = stack.kill_nodes(*victims)
     # Nothing is asked of the control plane meanwhile: that would take CPU.
     deadline = time.monotonic() + PATIENCE
@@ -87,6 +89,7 @@ def kill(stack: BenchmarkStack, times: EpochTimes, count: int, chance: random.Ra
             late = [query for query in queries if not times.output(query, at)]
             raise StackError(f"no output of {', '.join(late)}; {stack.summary()}")
         time.sleep(0.2)
+    load = others({os.getpid(), *stack.processes()}).cores_since(beside)
     stack.expect(lambda: len(stack.incidents()) > incidents, "an incident", timeout=PATIENCE)
     stack.healthy(timeout=PATIENCE)
     until = time.time()
@@ -95,7 +98,6 @@ def kill(stack: BenchmarkStack, times: EpochTimes, count: int, chance: random.Ra
     news = [times.news(query, at) or 0.0 for query in queries]
     lost = [event for event in stack.events(after=sequence, kinds=("node.lost",)) if event["node"] in victims]
     plans = [plan for row in stack.incidents()[incidents:] for plan in stack.plans(row["number"])]
-    events = ("executors are gone", "job ended early", "plan adopted")
     return {
         "killed": sum(not process.alive for process in processes),
         "asked": count,
@@ -106,11 +108,12 @@ def kill(stack: BenchmarkStack, times: EpochTimes, count: int, chance: random.Ra
         "gap": round(max(times.longest_gap(query, at, until) or 0.0 for query in queries), 3),
         "peace": round(max(before) - (at - PEACE), 3),
         "waves": len(plans),
+        "others": round(load, 2),
         "stages": stages_of(
             at,
             losses=[seconds_of(event["at"]) for event in lost],
             plans=plans,
-            lines=lines_of(stack.log(f"driver.{TOPOLOGY}"), events, at),
+            lines=lines_of(stack.log(f"driver.{TOPOLOGY}"), EVENTS, at),
             outputs=outputs,
         ),
     }

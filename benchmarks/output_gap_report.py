@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,14 @@ ASKED_FOR = 30
 """Kills of each kind."""
 BOUNDS: Mapping[int, tuple[float, float | None]] = {3: (2.5, 4.0), 1: (2.0, None)}
 """Nodes killed -> bounds of the median and of the 95th percentile, seconds."""
+GONE = "executors are gone"
+EVENTS: Mapping[str, str] = {
+    GONE: "executors gone",
+    "job ended early": "job ended early",
+    "partitions absent": "tasks pinned without them",
+    "plan adopted": "plan adopted",
+}
+"""Events in the driver's log -> what a timeline calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +35,7 @@ class Line:
     event: str
 
 
-def lines_of(text: str, events: Sequence[str], after: float) -> list[Line]:
+def lines_of(text: str, events: Iterable[str], after: float) -> list[Line]:
     """Lines of these events that were logged after a moment."""
     found = []
     for line in text.splitlines():
@@ -60,13 +68,10 @@ def stages_of(
         found["loss recorded"] = max(losses)
     if published:
         found["plan published"], found["plan recorded"] = published[-1]
-    for event, name, which in (
-        ("executors are gone", "executors gone", max),
-        ("job ended early", "job ended early", min),
-        ("plan adopted", "plan adopted", max),
-    ):
+    for event, name in EVENTS.items():
         if times := [line.at for line in lines if line.event == event and line.at < ended]:
-            found[name] = which(times)
+            # Executors are reported one by one, and what else comes again belongs to a later plan.
+            found[name] = max(times) if event == GONE else min(times)
     since = {name: round(at - killed_at, 3) for name, at in found.items()}
     return dict(sorted(since.items(), key=lambda item: item[1]))
 
@@ -87,6 +92,7 @@ def report_of(rows: Sequence[Mapping[str, Any]], verified: Sequence[Mapping[str,
     summary = Table(title="Seconds from SIGKILL to output of all queries", title_justify="left")
     for column in (
         "nodes killed", "kills", "median", "p95", "most", "without failure", "anything new", "longest gap",
+        "others",
     ):  # fmt: skip
         summary.add_column(column, justify="left" if column == "nodes killed" else "right")
     report.tables.append(summary)
@@ -96,7 +102,7 @@ def report_of(rows: Sequence[Mapping[str, Any]], verified: Sequence[Mapping[str,
         report.results["kinds"][kind] = found = described(those)
         summary.add_row(
             kind, str(found["kills"]),
-            *(f"{found[name]:.2f}" for name in ("median", "p95", "most", "peace", "news", "gap")),
+            *(f"{found[name]:.2f}" for name in ("median", "p95", "most", "peace", "news", "gap", "others")),
         )  # fmt: skip
         report.criteria += bounds(kind, count, found)
         report.tables.append(timeline(kind, those))
@@ -112,6 +118,7 @@ def described(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "p95": percentile(seconds, 0.95),
         "most": max(seconds),
         **{name: statistics.median(row[name] for row in rows) for name in ("peace", "news", "gap")},
+        "others": statistics.median(row.get("others", 0.0) for row in rows),
         "waves": statistics.median(row["waves"] for row in rows),
     }
 

@@ -23,7 +23,8 @@ def iso(seconds: float) -> str:
 def row(asked: int, seconds: float, **changed: Any) -> dict[str, Any]:
     return {
         "killed": asked, "asked": asked, "lost": 7, "queries": 15, "seconds": seconds, "news": 0.4,
-        "gap": 1.4, "peace": 0.9, "waves": 1, "stages": {**STAGES, "output of all": seconds}, **changed,
+        "gap": 1.4, "peace": 0.9, "waves": 1, "others": 0.1,
+        "stages": {**STAGES, "output of all": seconds}, **changed,
     }  # fmt: skip
 
 
