@@ -118,7 +118,8 @@ def described(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "p95": percentile(seconds, 0.95),
         "most": max(seconds),
         **{name: statistics.median(row[name] for row in rows) for name in ("peace", "news", "gap")},
-        "others": statistics.median(row.get("others", 0.0) for row in rows),
+        # Reports to which a run is added may lack it.
+        "others": statistics.median([row["others"] for row in rows if "others" in row] or [0.0]),
         "waves": statistics.median(row["waves"] for row in rows),
     }
 

@@ -37,6 +37,12 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_gap_report, "ASKED_FOR", 1)
 
 
+def test_an_earlier_report_may_lack_what_others_took() -> None:
+    earlier = {name: value for name, value in row(3, 1.0).items() if name != "others"}
+    report = report_of([earlier, row(3, 1.0), row(1, 1.0)], [CLEAN])
+    assert report.results["kinds"]["3 of 5"]["others"] == 0.1
+
+
 def test_too_few_kills_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_gap_report, "ASKED_FOR", 2)
     assert failing([row(3, 1.0), row(1, 1.0), row(1, 1.0)], [CLEAN]) == ["3 of 5: kills"]
