@@ -28,6 +28,6 @@ def others(own: Collection[int]) -> Others:
     ticks = 0
     for one in all_processes():
         if one.pid not in own:
-            # The first process waits for those whose parent is gone, whoever that was.
+            # The first process waits for those whose parent is gone, also for those left out here.
             ticks += one.cpu_ticks + (0 if one.pid == INIT else one.reaped_ticks)
     return Others(time.monotonic(), ticks / TICKS_PER_SECOND)
