@@ -40,8 +40,8 @@ from benchmarks.stack import (
 )
 
 NODES = 4
-CAPACITY = int(os.environ.get("CAPACITY", "40"))
-LEVELS: Mapping[int, int] = {20: 2_000, 50: 60_000, 80: 120_000}
+CAPACITY = int(os.environ.get("CAPACITY", "30"))
+LEVELS: Mapping[int, int] = {20: 2_000, 50: 150_000, 80: 330_000}
 """Load in percent of the quota -> tuples per second to begin with."""
 CLOSE, MISSED = 4.0, 8.0
 """Points of load up to which a rate is taken, and from which on the load counts as missed."""
