@@ -22,7 +22,8 @@ ENOUGH = 2.0
 WORTHWHILE = 1.2
 """Times faster that larger jobs must be to be worth their memory."""
 SHORT, LONG = 2.0, 6.0
-"""Seconds. A job that replays has fewer epochs than the one before if that took long, more if not."""
+"""Seconds. A job that replays has fewer epochs than the one before if that took long, more if not. None grows
+that took long."""
 QUICKEST = 0.0005
 
 
@@ -70,12 +71,13 @@ class JobSizes:
 
     def advanced(self, *, epochs: int, seconds: float) -> None:
         """A job took the partitions furthest ahead `epochs` further. On a machine so busy that this is slower
-        than epochs fall due, jobs grow as long as that helps; otherwise they would never arrive."""
+        than epochs fall due, jobs grow as long as that helps; otherwise they would never arrive. They do not
+        grow beyond `LONG`, because a new plan waits for the end of a job."""
         if epochs < self.at_once:
             self.at_once, self._speed = self.together, 0.0
             return
         speed = epochs * self.interval / max(seconds, QUICKEST)
-        if speed < ENOUGH and speed > WORTHWHILE * self._speed:
+        if seconds <= LONG and speed < ENOUGH and speed > WORTHWHILE * self._speed:
             self._speed = speed
             self.at_once = min(2 * self.at_once, max(self.most, self.together))
 

@@ -104,13 +104,15 @@ def generation_of(
 def method_of(case: TopologyCase, situation: Situation, memory: Memory) -> tuple[str, str]:
     """The method that recovers a topology, and why."""
     deployment = situation.deployments[case.name]
-    if situation.held(case.name):
+    held = situation.held(case.name)
+    moves = _only_moves(case, situation)
+    if held and not (moves and case.moves):
         return INCREMENTAL, "some of its queries are parked"
     return method_choose(
         deployment.policy,
         so_far=case.method,
         down=situation.down(case.name),
-        moves=_only_moves(case, situation),
+        moves=moves,
         together=lost_together(
             [moment for moment, _ in memory.loss_times],
             checkpoint_at=deployment.checkpoint_at,
@@ -122,8 +124,9 @@ def method_of(case: TopologyCase, situation: Situation, memory: Memory) -> tuple
 
 
 def _only_moves(case: TopologyCase, situation: Situation) -> bool:
-    """Whether something is to change its node, and nothing is down or to be put back."""
-    return bool(case.failed or case.moves) and not _put_back(case) and not situation.down(case.name)
+    """Whether something is to change its node, and nothing is put back, or down without being parked."""
+    wanted = case.failed - situation.held(case.name)
+    return bool(wanted or case.moves) and not _put_back(case) and not situation.down(case.name) & wanted
 
 
 def _put_back(case: TopologyCase) -> bool:

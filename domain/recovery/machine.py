@@ -247,7 +247,7 @@ class IncidentMachine:
         instructions = self._tell("stimulus", text)
         instructions += self._fail(name, frozenset(), why, down=False)
         case = self.cases[name]
-        if case.failed:
+        if not case.failed <= self._situation().held(name):
             return [*instructions, *self._tell("step", f"{name}: nothing moves before what is down is back.")]
         case.moves = dict(moves)
         fact = facts.Rebalancing(name, self._generation(name), case.moves)
@@ -294,9 +294,12 @@ class IncidentMachine:
         return [*instructions, *self._tell("evidence", f"To stop: {wording.listed(stop)}.", stays)]
 
     def _return_elsewhere(self) -> Instructions:
-        """What was parked since its nodes had too much to do may return to other nodes that have room."""
+        """What was parked since its nodes had too much to do may return to other nodes that have room, once
+        nothing is to move there any more."""
         instructions: Instructions = []
         for name in sorted(self.memory.limits.keys() & self.deployments.keys() & self.cases.keys()):
+            if self.cases[name].moves:
+                continue
             mine = self.memory.parked_by_policy.get(name, frozenset())
             back = queries_with_room(name, self._situation(), mine) if mine else frozenset()
             if back:
@@ -747,7 +750,13 @@ class IncidentMachine:
 
     def _relieve(self, case: TopologyCase) -> Instructions:
         """A wave that does not catch up in time is eased by moves, or queries are parked."""
-        relief = relief_for(case, deployments=self.deployments, situation=self._situation, now=self.now)
+        relief = relief_for(
+            case,
+            deployments=self.deployments,
+            situation=self._situation,
+            now=self.now,
+            parked_before=self.memory.overloads[case.name] > 0,
+        )
         if relief is None:
             return []
         if relief.moves:

@@ -38,7 +38,7 @@ class Move:
         usable = situation.usable
         if not usable:
             return Waiting("No node is alive that could take partitions.", short=not situation.expected)
-        if case.failed:
+        if case.failed - situation.held(case.name):
             placement = placement_of(case, situation, usable)
             placed = dict(placement.placed)
             if not placed:

@@ -1,4 +1,4 @@
-"""Relief for a wave that was applied and does not catch up: moves to nodes with room, or queries are parked.
+"""Relief for a wave that was applied and does not catch up: queries are parked, or moves to nodes with room.
 
 What partitions cost is measured, and can be wrong; a wave that only seemed to fit leaves every query late.
 How much it is too much is known from the load that the driver reports. The queries worth least for the time
@@ -32,7 +32,7 @@ since nodes that are new to the work are slow for a while."""
 LITTLE_TIME, LONG = 0.9, 60.0
 """Load from which a replay does not end soon: for a wave that has not caught up after so many seconds."""
 PARK_AFTER = 20.0
-"""Seconds after which queries are parked where no move helps: executors that have just started are slow."""
+"""Seconds after which queries are parked: executors that have just started are slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +51,13 @@ def relief_for(
     deployments: Mapping[str, Deployment],
     situation: Callable[[], Situation],
     now: float,
+    parked_before: bool,
 ) -> Relief | None:
-    """What eases the wave of a topology, if that is needed and its policy permits it."""
+    """What eases the wave of a topology, if that is needed and its policy permits it.
+
+    Queries are parked first, since that takes effect at once: no epoch runs while state changes its node, and
+    what has stopped returns by itself to nodes that have room. parked_before: it was done in this incident,
+    and was not enough, so moves come first."""
     deployment = deployments.get(case.name)
     if case.phase is not Phase.REPLAYING or not case.behind or deployment is None or case.applied_at is None:
         return None
@@ -61,13 +66,12 @@ def relief_for(
     if now - case.applied_at < IDLE_LIMIT:
         return None
     waited, seen = now - case.applied_at, situation()
-    moves = _moves(case, waited, deployments, seen)
+    full = case.load >= _time_left(waited) and deployment.policy.overload == "automatic"
+    parks = _parks(case, seen) if full else frozenset[str]()
+    moves = _moves(case, waited, deployments, seen) if not parks or parked_before else {}
     if moves:
         return Relief(waited=waited, moves=moves) if waited >= _moves_after(case, seen) else None
-    if waited < PARK_AFTER or case.load < _time_left(waited) or deployment.policy.overload != "automatic":
-        return None
-    parks = _parks(case, seen)
-    return Relief(waited=waited, moves={}, parks=parks) if parks else None
+    return Relief(waited=waited, moves={}, parks=parks) if parks and waited >= PARK_AFTER else None
 
 
 def _moves(
@@ -75,7 +79,8 @@ def _moves(
 ) -> dict[str, str]:
     """With the costs of the incident each set of moves makes epochs shorter, so there is an end of them."""
     by_itself = deployments[case.name].policy.rebalancing == "automatic"
-    if case.awaits_wave or not by_itself or 0.0 < case.load < _time_left(waited):
+    waits = not case.failed <= situation.held(case.name) or case.moves or case.forced
+    if waits or not by_itself or 0.0 < case.load < _time_left(waited):
         return {}
     return even_out(
         case.name,

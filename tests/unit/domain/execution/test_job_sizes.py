@@ -55,11 +55,18 @@ def test_load_is_a_mean_over_many_jobs() -> None:
 
 def test_jobs_grow_as_long_as_that_makes_them_faster() -> None:
     learnt = sizes()
-    learnt.advanced(epochs=8, seconds=10.0)
+    learnt.advanced(epochs=8, seconds=5.0)
     assert learnt.at_once == 16
-    learnt.advanced(epochs=16, seconds=19.0)
+    learnt.advanced(epochs=16, seconds=9.5)
     assert learnt.at_once == 16, "no faster than before"
     learnt.advanced(epochs=1, seconds=0.5)
+    assert learnt.at_once == 8
+
+
+def test_jobs_that_take_long_do_not_grow() -> None:
+    """A plan waits for their end."""
+    learnt = sizes()
+    learnt.advanced(epochs=8, seconds=LONG + 0.1)
     assert learnt.at_once == 8
 
 

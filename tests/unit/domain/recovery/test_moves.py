@@ -13,9 +13,9 @@ from domain.recovery.events import (
     RebalanceAsked,
 )
 from domain.recovery.incident import NodeView, Phase, State
-from domain.recovery.instructions import CreatePlan, Instruction, MarkPartitions, MarkPlan
+from domain.recovery.instructions import CreatePlan, Instruction, MarkParked, MarkPartitions, MarkPlan
 from domain.recovery.machine import IncidentMachine
-from domain.recovery.relief import CATCH_UP_LIMIT, FULL, IDLE_LIMIT, PATIENCE, TIME_LEFT
+from domain.recovery.relief import CATCH_UP_LIMIT, FULL, IDLE_LIMIT, PARK_AFTER, PATIENCE, TIME_LEFT
 from tests.unit.domain.recovery.chains import machine, only_proposal, plan_of, report
 from tests.unit.domain.recovery.test_machine import lose, only, story
 
@@ -141,16 +141,34 @@ def test_a_wave_that_is_slow_is_eased() -> None:
 
 def test_a_wave_is_left_alone_where_queries_that_give_output_leave_it_time() -> None:
     """They would stand still while state changes its node, for nothing."""
-    subject = slow(machine())
+    subject = slow(machine(overload="manual"))
     assert not only(late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]", load=TIME_LEFT - 0.01), CreatePlan)
     assert not only(late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]", load=FULL - 0.01), CreatePlan)
     assert only(late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]", load=FULL), CreatePlan)
 
 
 def test_a_wave_beside_a_present_that_has_just_no_time_left_is_eased_later() -> None:
-    subject = slow(machine())
+    subject = slow(machine(overload="manual"))
     assert not only(late(subject, 19.0 + PATIENCE, "A[2]", load=TIME_LEFT), CreatePlan)
     assert only(late(subject, 20.0 + PATIENCE, "A[2]", load=TIME_LEFT), CreatePlan)
+
+
+def test_where_queries_may_be_parked_that_comes_first() -> None:
+    """It takes effect at once, and what has stopped returns to the idle node."""
+    subject = slow(machine())
+    assert not only(late(subject, 19.0 + PARK_AFTER, "A[2]", load=FULL), CreatePlan)
+    said = late(subject, 20.0 + PARK_AFTER, "A[2]", load=FULL)
+    parked = only(said, MarkParked)
+    assert parked
+    assert parked[0].queries
+    assert plan_of(said).kind == "recover"
+
+
+def test_moves_come_first_where_parking_was_not_enough() -> None:
+    subject = slow(machine())
+    subject.memory.overloads["t0"] = 1
+    assert plan_of(late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]", load=FULL)).kind == "move"
+    assert not subject.memory.parked
 
 
 def test_a_wave_that_has_caught_up_is_left_alone() -> None:
