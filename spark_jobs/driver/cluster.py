@@ -57,7 +57,9 @@ SETTINGS = {
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
     "spark.rdd.compress": "false",
-    "spark.locality.wait": "3s",
+    # A task that waited longer for its node would run elsewhere, and do nothing there. Lost nodes are not
+    # waited for.
+    "spark.locality.wait": "10s",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "spark_jobs.executor.preloaded",
     # Executors must be known the moment they register, not at the next event.
