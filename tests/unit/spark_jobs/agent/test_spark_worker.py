@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.agent import spark_worker
 from spark_jobs.agent.spark_worker import SparkWorkers
 
 
@@ -37,7 +36,7 @@ def test_a_worker_has_a_task_slot_for_the_replay_beside_those_of_the_present(
         started.append(_Started(command, **options))
         return started[-1]
 
-    monkeypatch.setattr(spark_worker.subprocess, "Popen", start)
+    monkeypatch.setattr("spark_jobs.agent.spark_worker.subprocess.Popen", start)
     (tmp_path / "log").mkdir()
     workers = SparkWorkers(
         node="node-1",
