@@ -53,7 +53,7 @@ from domain.execution.instructions import (
     TellProblem,
     TurnBegun,
 )
-from domain.execution.job import PartitionReport, TaskReport
+from domain.execution.job import PartitionReport, TaskReport, slowest_tasks
 from domain.execution.job_sizes import AHEAD, Hurry, JobSizes
 from domain.execution.lanes import Lane
 from domain.execution.progress import Position, ProgressTracker
@@ -70,6 +70,8 @@ BESIDE = 4
 JOIN = 1
 # Where one executor is lost others may be: pinning to one that Spark misses only later costs seconds.
 SETTLE = 0.3
+# Seconds from which the log tells where the time of a job went.
+SLOW_JOB = 3.0
 MAX_FAILURES = 5
 REPEATED = "It is repeated; see the driver's log if it goes on failing."
 MINUTE = 60.0
@@ -460,6 +462,8 @@ class EpochMachine:
         if not self.tracker.absent and (self.replay.running is None or self.slowness.nodes):
             self.slowness.observe(event.reports)
         done += [self._publish(), self._measured(event.at, running, event.reports)]
+        if event.at - running.started > SLOW_JOB:
+            done.append(_took(running, event, self.tracker.missing()))
         if running.punctuated:
             done += self._punctuated(running, event)
         return [*done, *self._worked_off(event.at, worked=True)]
@@ -501,7 +505,11 @@ class EpochMachine:
         self.sizes.advanced(epochs=epochs, seconds=seconds)
         if epochs > 0:
             self.replay.credit = max(0.0, self.replay.credit - epochs)
-            self.sizes.worked(seconds=seconds, working=_working(event), epochs=epochs)
+            self.sizes.worked(
+                seconds=seconds,
+                working=sum(one.working for one in slowest_tasks(event.reports)),
+                epochs=epochs,
+            )
 
     # ---- replay ----------------------------------------------------------------------------------
 
@@ -515,13 +523,14 @@ class EpochMachine:
             return self._start_again(cause, event.at)
         assert running.job.lane is not None  # noqa: S101 - it was started for one
         epochs = running.job.lane.epochs
-        self.sizes.replayed(epochs=epochs, seconds=event.at - running.started)
+        self.sizes.replayed(epochs=epochs, seconds=event.took, beside=event.at - running.started)
         if self._replay_first():
             self.replay.credit += AHEAD * epochs
         self.replay.ended(running, event.reports)
         if self.slowness.nodes and not running.job.spare:
             self.slowness.observe(event.reports)
-        return self._take(running.job, event)
+        done = self._take(running.job, event)
+        return [*done, _took(running, event, self.tracker.missing())]
 
     def _replay_failed(self, event: ReplayFailed) -> list[Instruction]:
         """It is repeatable, like any job, so it is tried again: at once if it had to make way, otherwise
@@ -690,12 +699,20 @@ def _asks_to_point(done: list[Instruction]) -> bool:
     return isinstance(done[-1], PointTo)
 
 
-def _working(event: JobEnded) -> float:
-    """Seconds that a job worked for the present: in each stage, those of the task that took longest."""
-    stages: dict[int, float] = {}
-    for report in event.reports:
-        stages[report.level] = max(stages.get(report.level, 0.0), report.working)
-    return sum(stages.values())
+def _took(running: Running, event: JobEnded | ReplayEnded, missing: int) -> Note:
+    """How long a job took, and where the time went. missing: epochs that those behind lack after it."""
+    lane, seconds = running.job.lane, event.at - running.started
+    name = "slow job"
+    if isinstance(event, ReplayEnded):
+        name, seconds = "replayed", event.took
+    fields: dict[str, Any] = {
+        "epochs": f"{lane.first}-{lane.last}" if lane is not None else "",
+        "partitions": len(lane.starts) if lane is not None else 0,
+        "seconds": round(seconds, 2),
+        "slowest": [f"{one.node} {one.working:.2f}" for one in slowest_tasks(event.reports)],
+        "missing": missing,
+    }
+    return Note(name, fields)
 
 
 def _pause(failures: int) -> float:

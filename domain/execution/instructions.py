@@ -86,10 +86,12 @@ class JobFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayEnded:
-    """The job of a `StartReplay` ran to its end; it comes before the next `TurnBegun`. Fields: see
-    `JobEnded`."""
+    """The job of a `StartReplay` ran to its end; it comes before the next `TurnBegun`. took: seconds that it
+    ran; its result is taken only when no job of the present runs, which can be long after its end. Other
+    fields: see `JobEnded`."""
 
     at: float
+    took: float
     reports: Sequence[TaskReport]
     disturbed: bool
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -117,6 +118,15 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     working: float = 0.0
     cpu_seconds: float = 0.0
     tuples: int = 0
+
+
+def slowest_tasks(reports: Sequence[TaskReport]) -> list[TaskReport]:
+    """Of each stage, the task that worked longest; stages run one after the other."""
+    slowest: dict[int, TaskReport] = {}
+    for report in reports:
+        if report.level not in slowest or report.working > slowest[report.level].working:
+            slowest[report.level] = report
+    return [slowest[level] for level in sorted(slowest)]
 
 
 _layouts = msgspec.json.Decoder(Layout)

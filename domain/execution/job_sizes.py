@@ -54,11 +54,13 @@ class JobSizes:
         """Other nodes work than before: what an epoch costs there is tried with few."""
         self.replay = min(self.together, self.most)
 
-    def replayed(self, *, epochs: int, seconds: float) -> None:
-        """A job replayed so many epochs."""
-        if seconds > LONG:
+    def replayed(self, *, epochs: int, seconds: float, beside: float = 0.0) -> None:
+        """A job replayed so many epochs. beside: seconds from its start until its result was taken, because a
+        job of the present ran beside it. Until then no other is started, so the next may take half of that,
+        and a new plan waits for it in any case."""
+        if seconds > max(LONG, 0.9 * beside):
             self.replay = max(1, epochs // 2)
-        elif seconds < SHORT and epochs >= self.replay:
+        elif seconds < max(SHORT, 0.5 * beside) and epochs >= self.replay:
             self.replay = min(self.most, 2 * epochs)
 
     def worked(self, *, seconds: float, working: float, epochs: int) -> None:

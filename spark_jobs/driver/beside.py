@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Generic, TypeVar
@@ -22,6 +23,8 @@ class JobBeside(Generic[Result]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="beside", initializer=begin)
         self._told = threading.Event()
         self._job: Future[Result] | None = None
+        self.took = 0.0
+        """Seconds that the job ran which ended last."""
 
     @property
     def running(self) -> bool:
@@ -39,8 +42,12 @@ class JobBeside(Generic[Result]):
         self._job.add_done_callback(lambda _: over())
 
     def _run(self, work: Callable[[], Result], obsolete: Callable[[], bool]) -> Result:
-        with self._watch.over(lambda: self._told.is_set() or obsolete()):
-            return work()
+        started = time.monotonic()
+        try:
+            with self._watch.over(lambda: self._told.is_set() or obsolete()):
+                return work()
+        finally:
+            self.took = time.monotonic() - started
 
     def cancel(self) -> None:
         """Have the job under way end soon, if there is one, with `JobCancelledError` unless it ends first."""

@@ -243,6 +243,11 @@ class Cluster:
         """Result of the replay, once it is over, as of `run`; None before that."""
         return self._replay.result()
 
+    @property
+    def replay_took(self) -> float:
+        """Seconds that the last replay ran, however much later its result was taken."""
+        return self._replay.took
+
     def cancel_replay(self) -> None:
         """Have it end soon; `replayed` then raises `JobCancelledError`, unless it ends before."""
         self._replay.cancel()

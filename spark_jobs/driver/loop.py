@@ -267,7 +267,12 @@ class EpochLoop:
             return ReplayFailed(at=failed.at, error=failed.error, cancelled=failed.cancelled)
         if reports is None:
             return None
-        return ReplayEnded(at=self.clock(), reports=reports, disturbed=self.placement.disturbed())
+        return ReplayEnded(
+            at=self.clock(),
+            took=self.cluster.replay_took,
+            reports=reports,
+            disturbed=self.placement.disturbed(),
+        )
 
     def _job(self, told: RunJob) -> Job:
         lane = told.lane

@@ -306,6 +306,10 @@ class PlayedCluster:
             raise self._replayed
         return self._replayed
 
+    @property
+    def replay_took(self) -> float:
+        return self.world.random.random()
+
     def cancel_replay(self) -> None:
         self.told = True
 

@@ -318,7 +318,7 @@ class ExactRun:
             return ReplayFailed(at=self.now, error="no use any more", cancelled=replay.cancelled)
         reports, disturbed = replay.result
         self._validate_missing(reports)
-        return ReplayEnded(at=self.now, reports=reports, disturbed=disturbed)
+        return ReplayEnded(at=self.now, took=self.rng.random(), reports=reports, disturbed=disturbed)
 
     def _read_acknowledgements(self, instruction: ReadAcknowledgements) -> AcknowledgementsRead:
         acks = self.outside.acks.get(instruction.checkpoint, {})

@@ -418,8 +418,19 @@ def test_a_replay_runs_beside_the_present() -> None:
         assert StartReplay not in told
         assert [ran(job) for job in shell.jobs()] == [{"S[0]", "A[0]"}]
     assert shell.machine.tracker.progress["B[0]"] == 0
-    shell.machine.handle(ReplayEnded(at=110.0, reports=done(replay), disturbed=False))
+    shell.machine.handle(ReplayEnded(at=110.0, took=0.5, reports=done(replay), disturbed=False))
     assert shell.machine.tracker.progress["B[0]"] == shell.machine.sizes.together
+
+
+def test_how_much_is_replayed_follows_the_time_that_the_replay_ran() -> None:
+    """Not the time until its result was taken: that is the time of the job of the present beside it."""
+    shell = Behind()
+    shell.turn(101.0)
+    replay, before = shell.replay(), shell.machine.sizes.replay
+    for second in range(102, 115):
+        shell.turn(float(second))
+    shell.machine.handle(ReplayEnded(at=115.0, took=0.5, reports=done(replay), disturbed=False))
+    assert shell.machine.sizes.replay == 2 * before
 
 
 def test_those_who_have_come_near_join_the_present() -> None:
@@ -430,7 +441,7 @@ def test_those_who_have_come_near_join_the_present() -> None:
         if any(isinstance(one, StartReplay) for one in told):
             at += 0.1
             shell.head -= 1
-            shell.machine.handle(ReplayEnded(at=at, reports=done(shell.replay()), disturbed=False))
+            shell.machine.handle(ReplayEnded(at=at, took=0.5, reports=done(shell.replay()), disturbed=False))
         at += 1.0
     assert not shell.machine.tracker.behind(shell.head)
     assert [ran(job) for job in shell.jobs()] == [{"S[0]", "A[0]", "B[0]"}]
@@ -483,7 +494,7 @@ def test_what_a_replay_found_is_void_after_state_was_lost() -> None:
     )
     shell.reports = [gone]
     shell.turn(102.0)
-    assert shell.machine.handle(ReplayEnded(at=103.0, reports=done(replay), disturbed=False)) == []
+    assert shell.machine.handle(ReplayEnded(at=103.0, took=0.5, reports=done(replay), disturbed=False)) == []
     assert shell.machine.tracker.progress["B[0]"] == 0
 
 
@@ -496,7 +507,7 @@ def test_what_is_not_deterministic_is_not_ended_for_a_plan() -> None:
     replay = shell.replay()
     shell.lose_b(3)
     assert not {CancelReplay, RunJob, RecordPlan} & set(kinds(shell.turn(102.0)))
-    shell.machine.handle(ReplayEnded(at=102.2, reports=done(replay), disturbed=False))
+    shell.machine.handle(ReplayEnded(at=102.2, took=0.5, reports=done(replay), disturbed=False))
     assert RecordPlan in kinds(shell.turn(102.3))
 
 
@@ -509,7 +520,7 @@ def test_after_all_started_again_what_a_replay_found_is_of_another_history() -> 
     shell.turn(102.0)
     assert CancelReplay in kinds(shell.turn(102.1)), "nothing else begins before it has ended"
     assert not shell.jobs()
-    shell.machine.handle(ReplayEnded(at=102.2, reports=done(replay), disturbed=False))
+    shell.machine.handle(ReplayEnded(at=102.2, took=0.5, reports=done(replay), disturbed=False))
     assert set(shell.machine.tracker.progress.values()) == {0}
 
 
@@ -542,7 +553,7 @@ def test_replay_is_hurried_only_where_it_would_never_arrive(nearer: bool) -> Non
             if isinstance(one, StartReplay):
                 spare = one.job.spare
                 if nearer:
-                    shell.machine.handle(ReplayEnded(at=at, reports=done(one.job), disturbed=False))
+                    shell.machine.handle(ReplayEnded(at=at, took=0.5, reports=done(one.job), disturbed=False))
         at += 1.0
     if nearer:
         assert (spare, waited) == (True, 0)
@@ -563,7 +574,7 @@ def on_two_nodes() -> Behind:
     while shell.machine.tracker.progress["B[0]"] < shell.head or shell.machine.generation < 3:
         for one in shell.turn(at):
             if isinstance(one, StartReplay):
-                shell.machine.handle(ReplayEnded(at=at, reports=done(one.job), disturbed=False))
+                shell.machine.handle(ReplayEnded(at=at, took=0.5, reports=done(one.job), disturbed=False))
         at += 1.0
     shell.machine.slowness.nodes = frozenset({"n2"})
     return shell
@@ -583,7 +594,7 @@ def test_a_slow_node_delays_only_what_needs_it() -> None:
                 assert not one.job.spare, "its node has nothing else to do"
                 assert one.job.lane is not None
                 assert ran(one.job) == {"B[0]"}, "what S sends it is buffered"
-                shell.machine.handle(ReplayEnded(at=at, reports=done(one.job), disturbed=False))
+                shell.machine.handle(ReplayEnded(at=at, took=0.5, reports=done(one.job), disturbed=False))
         at += 1.0
     assert replayed > 50
     assert published(told).slow == ["n2"]
@@ -592,7 +603,7 @@ def test_a_slow_node_delays_only_what_needs_it() -> None:
     for _ in range(3):
         for one in shell.turn(at):
             if isinstance(one, StartReplay):
-                shell.machine.handle(ReplayEnded(at=at, reports=done(one.job), disturbed=False))
+                shell.machine.handle(ReplayEnded(at=at, took=0.5, reports=done(one.job), disturbed=False))
         at += 1.0
     assert [ran(job) for job in shell.jobs()] == [{"S[0]", "A[0]", "B[0]"}]
 

@@ -29,6 +29,21 @@ def test_a_replay_that_took_long_is_halved() -> None:
     assert learnt.replay == 1
 
 
+def test_a_replay_grows_until_it_takes_half_of_the_job_beside_it() -> None:
+    """Its result waits for that job, so a replay that is over sooner leaves its nodes idle."""
+    learnt, carried = sizes(), []
+    for took in (0.5, 5.0, 8.0):
+        carried.append(learnt.replay)
+        learnt.replayed(epochs=learnt.replay, seconds=took, beside=12.0)
+    assert (carried, learnt.replay) == ([8, 16, 32], 32)
+
+
+def test_a_replay_for_which_the_present_had_to_wait_is_halved() -> None:
+    learnt = sizes()
+    learnt.replayed(epochs=8, seconds=12.0, beside=12.0)
+    assert learnt.replay == 4
+
+
 def test_the_last_stretch_says_nothing_of_a_whole_job() -> None:
     learnt = sizes()
     learnt.replayed(epochs=2, seconds=0.1)
