@@ -20,7 +20,7 @@ from benchmarks.runner import Report, Session, at_most, run
 from domain.execution.checkpoints import Checkpoints
 from domain.execution.job import EpochPlan, Job, Layout, PartitionReport, TaskReport
 from domain.messages import Control, Plan
-from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec, split_partition
+from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
 from spark_jobs.driver.cluster import Executor
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.loop import EpochLoop
@@ -68,7 +68,7 @@ class IdleCluster:
     def run(self, layout: Layout, job: Job, obsolete: Callable[[], bool]) -> list[TaskReport]:
         by_task: dict[tuple[int, int], dict[str, PartitionReport]] = {}
         for partition in job.lane.starts if job.lane is not None else ():
-            task = (layout.levels[split_partition(partition)[0]], layout.slots[partition])
+            task = (layout.levels[partition], layout.slots[partition])
             report = PartitionReport(epoch=job.epochs[-1].epoch, cpu_seconds=0.001, rows_in=10, rows_out=10)
             by_task.setdefault(task, {})[partition] = report
         return [

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from domain.execution.job import Job, Layout
-from domain.topology import split_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,5 +30,5 @@ def footprint_of(layout: Layout, job: Job) -> Footprint:
         return everywhere
     return Footprint(
         tuple(sorted({layout.slots[p] for p in concerned})),
-        tuple(sorted({layout.levels[split_partition(p)[0]] for p in concerned})),
+        tuple(sorted({layout.levels[p] for p in concerned})),
     )

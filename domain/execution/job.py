@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,8 +14,8 @@ from domain.topology import Topology, TopologySpec, partition_id
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """Changes only with the plan or the set of reachable nodes.
 
-    `nodes[i]` is the node of slot i; `levels` gives each operator's stage. Operators of one level run in the
-    same stage; a stream inside a level stays on its node (chained one_to_one partitions)."""
+    `nodes[i]` is the node of slot i; `levels` gives the stage in which each partition runs. A stream inside a
+    level stays on its node (chained one_to_one partitions)."""
 
     spec: TopologySpec
     generation: int
@@ -150,18 +150,22 @@ def decode_report(data: bytes) -> TaskReport:
     return _reports.decode(data)
 
 
-def operator_levels(topology: Topology, assignment: dict[str, str]) -> dict[str, int]:
-    """The stage of each operator: one more than its inputs', or the same where every partition sits on the
-    node of the one_to_one partition that feeds it."""
+def placed_levels(topology: Topology, assignment: Mapping[str, str]) -> dict[str, int]:
+    """The level of each partition under an assignment: one more than those of its inputs, or that of the one_to_one partition
+    that feeds it, where both are on the same node. A pair that was torn apart delays only itself: the other
+    pairs of the same operators stay in one level and exchange nothing."""
     levels: dict[str, int] = {}
+    last: dict[str, int] = {}
     for operator in topology.operators:
-        level = 0
-        for stream in operator.inputs:
-            chained = stream.partitioning == "one_to_one" and all(
-                assignment.get(partition_id(stream.source, index))
-                == assignment.get(partition_id(operator.name, index))
-                for index in range(operator.parallelism)
-            )
-            level = max(level, levels[stream.source] + (0 if chained else 1))
-        levels[operator.name] = level
+        whole = [stream for stream in operator.inputs if stream.partitioning != "one_to_one"]
+        least = max((last[stream.source] + 1 for stream in whole), default=0)
+        single = [stream.source for stream in operator.inputs if stream.partitioning == "one_to_one"]
+        for index in range(operator.parallelism):
+            partition, level = partition_id(operator.name, index), least
+            for source in single:
+                feeding = partition_id(source, index)
+                apart = assignment.get(feeding) != assignment.get(partition)
+                level = max(level, levels[feeding] + apart)
+            levels[partition] = level
+            last[operator.name] = max(last.get(operator.name, 0), level)
     return levels

@@ -2,7 +2,8 @@
 
 Packing decides what returns; it fills one node after the other, and then all partitions of a level may be on
 one node while the others wait for it in that stage of every epoch. The chosen partitions are therefore
-placed again, each where it makes epochs least longer.
+placed again, each where it makes epochs least longer. Chains come first: what one of its members sends to the next
+would travel through the exchange if they were apart, and for a source that is the whole input.
 """
 
 from __future__ import annotations
@@ -35,11 +36,14 @@ def level_out(problem: RecoveryProblem, placement: Placement, fixed: Collection[
     for members in _groups(free, problem, free):
         packed.put(_unit(members, problem, rows), index[free[members[0]]])
     whole = _spread(spread, [_unit(members, problem, rows) for members in _groups(free, problem, {})])
-    best = min([packed, spread] if whole else [packed], key=_improve)
-    placed = {
-        p: nodes[at].name for at, units in enumerate(best.movable) for unit in units for p in unit.members
-    }
-    placed = {p: placed.get(p, node) for p, node in placement.placed.items()}
+    kept = {p: node for p, node in placement.assignment.items() if p not in free}
+
+    def torn_and_cost(state: EpochTime) -> tuple[int, float]:
+        cost = _improve(state)
+        return _torn(problem, {**kept, **_placed_in(state, nodes)}), cost
+
+    best = min([packed, spread] if whole else [packed], key=torn_and_cost)
+    placed = {**placement.placed, **_placed_in(best, nodes)}
     return Placement(
         assignment={**placement.assignment, **placed},
         placed=placed,
@@ -49,6 +53,19 @@ def level_out(problem: RecoveryProblem, placement: Placement, fixed: Collection[
         },
         unplaced=placement.unplaced,
     )
+
+
+def _placed_in(state: EpochTime, nodes: Sequence[NodeSpace]) -> dict[str, str]:
+    """Where the units that may move are now."""
+    return {
+        p: nodes[at].name for at, units in enumerate(state.movable) for unit in units for p in unit.members
+    }
+
+
+def _torn(problem: RecoveryProblem, assignment: Mapping[str, str]) -> int:
+    """How many chains have members on more than one node."""
+    homes = ({assignment[p] for p in chain if p in assignment} for chain in problem.affinity)
+    return sum(len(nodes) > 1 for nodes in homes)
 
 
 def _staying(

@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 from domain.execution.instructions import HandOver
-from domain.execution.job import Handover, Layout, operator_levels
+from domain.execution.job import Handover, Layout, placed_levels
 from domain.messages import Plan
 from domain.topology import Topology
 from spark_jobs.driver.cluster import Cluster, Executor
@@ -144,7 +144,7 @@ class TaskPlacement:
             generation=plan.generation,
             nodes=nodes,
             slots={p: slot[node] for p, node in plan.assignment.items() if node in slot},
-            levels=operator_levels(self.topology, plan.assignment),
+            levels=placed_levels(self.topology, plan.assignment),
             outputs=self._outputs,
             checkpoints=self._checkpoint_url,
             readers=dict(readers),

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from domain.execution.job import Job, LaneWork, decode_job, decode_layout
 from domain.execution.partition import Batch
-from domain.topology import split_partition
 from spark_jobs.executor.exchange import decode_table, encode_table, route
 from spark_jobs.executor.storage import NodeStorage, PartitionStorage
 from spark_jobs.operators.base import Operator
@@ -74,7 +73,7 @@ class LevelContext:
     def _is_here(self, target: str) -> bool:
         """Whether the target runs in this very task."""
         here = self.layout.slots.get(target) == self.slot
-        return here and self.layout.levels[split_partition(target)[0]] == self.level
+        return here and self.layout.levels[target] == self.level
 
     def _send(self, targets: list[str], source: str, epoch: int, payload: bytes) -> None:
         """Through the exchange, or directly to a partition of the same task."""
@@ -86,7 +85,7 @@ class LevelContext:
                 continue
             slot = self.layout.slots.get(target)
             if slot is not None:
-                level = self.layout.levels[split_partition(target)[0]]
+                level = self.layout.levels[target]
                 by_place.setdefault((level, slot), []).append(target)
         for (level, slot), members in by_place.items():
             self.out.append((slot, (level, members, source, epoch, payload)))

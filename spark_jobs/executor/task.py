@@ -15,7 +15,6 @@ import msgspec
 
 from domain.execution.footprint import Footprint
 from domain.execution.job import LaneWork, PartitionReport, TaskReport, decode_job, decode_layout
-from domain.topology import split_partition
 from spark_jobs.executor.level_context import LevelContext, Message
 from spark_jobs.executor.partition_run import PartitionRun
 from spark_jobs.executor.spare_time import in_spare_time
@@ -36,8 +35,7 @@ class Level(LevelContext):
         mine = [
             partition
             for partition in self.topology.partitions
-            if self.layout.levels[split_partition(partition)[0]] == self.level
-            and self.layout.slots.get(partition) == self.slot
+            if self.layout.slots.get(partition) == self.slot and self.layout.levels[partition] == self.level
         ]
         if self.job.drop_buffers and self.level == 0:
             self.buffers.drop()

@@ -28,7 +28,7 @@ def layout(tmp_path: Path) -> Layout:
         generation=2,
         nodes=list(NODES),
         slots={f"S[{index}]": 1 for index in range(3)},
-        levels={"S": 0},
+        levels={f"S[{index}]": 0 for index in range(3)},
         outputs=str(tmp_path / "outputs"),
         checkpoints=f"file://{tmp_path}/checkpoints",
         readers={},
