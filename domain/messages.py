@@ -111,7 +111,9 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     `load`: seconds that jobs take without replay for each second of input, where what waits (30 s at most)
     counts as if it came within a minute. While no query gives output it is 0, or 1.25 if those behind come no
     nearer.
-    `slow`: nodes whose tasks take a multiple of the time of others' for the same work."""
+    `slow`: nodes whose tasks take a multiple of the time of others' for the same work.
+    `catch_up`: seconds until those behind have caught up, at the pace of their last half minute; 86,400 if
+    they come no nearer, None while it is not known."""
 
     topology: str
     pid: int
@@ -127,6 +129,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     restorable: list[int] = []
     load: float = 0.0
     slow: list[str] = []
+    catch_up: float | None = None
     error: str = ""
     at: float
 

@@ -101,6 +101,7 @@ def observations(facts: dict[str, TopologyFacts]) -> list[Event]:
                     refused=fact.driver.refused,
                     restorable=frozenset(fact.driver.restorable),
                     load=fact.driver.load,
+                    catch_up=fact.driver.catch_up,
                 )
             )
     # Checkpoints come last: a driver that has just caught up may be verified by one that is complete.

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.execution.adoption import PlanAdoption, deployed_since, refusal
+from domain.execution.catching_up import CatchingUp
 from domain.execution.checkpoints import Checkpoints
 from domain.execution.faults import Faults
 from domain.execution.instructions import (
@@ -129,6 +130,7 @@ class EpochMachine:
         self._life = recorded.life
         self._next_due = float("inf")
         self._hurry = Hurry()
+        self._catching_up = CatchingUp()
         # Snapshots under numbers up to this one may be of another history.
         self._barred = 0 if topology.deterministic else recorded.head
         # Files of a driver that died may be there.
@@ -267,6 +269,7 @@ class EpochMachine:
         if not known:
             self.generation, self.recorded = plan.generation, self.tracker.position
             self._hurry.begin(news.at)
+            self._catching_up.begin()
             self.slowness.forget(self.tracker.homes.values())
             done += self.checkpoints.gone_back(
                 checkpoint=self.tracker.checkpoint, generation=plan.generation, at=news.at
@@ -291,6 +294,7 @@ class EpochMachine:
         if changed:
             self.sizes.unfamiliar()
             self.slowness.clear()
+            self._catching_up.begin()
         if changed and event.absent:
             cause = "nodes were lost before every partition acknowledged"
             done += self.checkpoints.fail(cause, event.at)
@@ -380,7 +384,7 @@ class EpochMachine:
         front, progress = self.tracker.front(), self.tracker.progress
         if lane is not None and any(progress[partition] < front for partition in lane.starts):
             return None
-        return self.tracker.replay(held=held, epochs=self.sizes.replay)
+        return self.tracker.replay(held=held, epochs=self.sizes.replay, beside=self.sizes.most)
 
     def _replay_first(self) -> bool:
         """Whether no query gives output that could be late, or those behind would never arrive."""
@@ -530,6 +534,7 @@ class EpochMachine:
         if self.slowness.nodes and not running.job.spare:
             self.slowness.observe(event.reports)
         done = self._take(running.job, event)
+        self._catching_up.note(self.tracker.lacking(self.head), event.at)
         return [*done, _took(running, event, self.tracker.missing())]
 
     def _replay_failed(self, event: ReplayFailed) -> list[Instruction]:
@@ -662,6 +667,7 @@ class EpochMachine:
             restorable=self._restorable(),
             load=self._load(),
             slow=sorted(self.slowness.nodes),
+            catch_up=self._catching_up.seconds(self._news.at),
             error=self.faults.first,
         )
 

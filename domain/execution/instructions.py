@@ -279,8 +279,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
-    """The state of the driver, and which partitions are absent or behind; refused, restorable, load, slow:
-    see `domain.messages.DriverStatus`."""
+    """The state of the driver, and which partitions are absent or behind; refused, restorable, load, slow,
+    catch_up: see `domain.messages.DriverStatus`."""
 
     state: DriverState
     generation: int
@@ -291,6 +291,7 @@ class Publish:
     restorable: list[int]
     load: float
     slow: list[str]
+    catch_up: float | None
     error: str
 
 

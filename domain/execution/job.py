@@ -151,9 +151,9 @@ def decode_report(data: bytes) -> TaskReport:
 
 
 def placed_levels(topology: Topology, assignment: Mapping[str, str]) -> dict[str, int]:
-    """The level of each partition under an assignment: one more than those of its inputs, or that of the one_to_one partition
-    that feeds it, where both are on the same node. A pair that was torn apart delays only itself: the other
-    pairs of the same operators stay in one level and exchange nothing."""
+    """The level of each partition under an assignment: one more than those of its inputs, or that of the
+    one_to_one partition that feeds it, where both are on the same node. A pair that was torn apart delays
+    only itself: the other pairs of the same operators stay in one level and exchange nothing."""
     levels: dict[str, int] = {}
     last: dict[str, int] = {}
     for operator in topology.operators:

@@ -22,8 +22,10 @@ ENOUGH = 2.0
 WORTHWHILE = 1.2
 """Times faster that larger jobs must be to be worth their memory."""
 SHORT, LONG = 2.0, 6.0
-"""Seconds. A job that replays has fewer epochs than the one before if that took long, more if not. None grows
-that took long."""
+"""Seconds of a job of the present. None grows that took long, because a new plan waits for its end."""
+REPLAY, BESIDE_PRESENT = 8.0, 0.8
+"""Seconds that a job which replays is to take; or this share of the job of the present beside it, if that is
+longer. What a job costs by itself is much of a short one; a longer one loses more where it is ended."""
 QUICKEST = 0.0005
 
 
@@ -56,12 +58,13 @@ class JobSizes:
 
     def replayed(self, *, epochs: int, seconds: float, beside: float = 0.0) -> None:
         """A job replayed so many epochs. beside: seconds from its start until its result was taken, because a
-        job of the present ran beside it. Until then no other is started, so the next may take half of that,
-        and a new plan waits for it in any case."""
-        if seconds > max(LONG, 0.9 * beside):
-            self.replay = max(1, epochs // 2)
-        elif seconds < max(SHORT, 0.5 * beside) and epochs >= self.replay:
-            self.replay = min(self.most, 2 * epochs)
+        job of the present ran beside it: until then no other is started. The next one has as many as take the
+        time that it should, at most twice as many as this one had, and at least half of them."""
+        fitting = int(epochs * max(REPLAY, BESIDE_PRESENT * beside) / max(seconds, QUICKEST))
+        if fitting < epochs:
+            self.replay = max(1, fitting, epochs // 2)
+        elif epochs >= self.replay:
+            self.replay = min(self.most, fitting, 2 * epochs)
 
     def worked(self, *, seconds: float, working: float, epochs: int) -> None:
         """A job ran so many epochs of the present. In its stages, one after the other, the tasks that took

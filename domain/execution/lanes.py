@@ -155,15 +155,39 @@ def replay_lane(
     absent: Collection[str],
     coverage: Coverage,
     epochs: int,
+    homes: Mapping[str, str] | None = None,
+    beside: int = 0,
 ) -> Lane | None:
     """What brings the partitions next to those furthest ahead up to `epochs` nearer; None if none are behind.
 
-    What has least left to do is finished first, and earlier waves are the more valuable ones.
+    What has least left to do is finished first, and earlier waves are the more valuable ones. Those that lack
+    at most `beside` epochs more, and are on other nodes by `homes`, come along and are with them from then
+    on: they take the time of nodes that would wait.
     """
     reach = reaches(topology, progress, absent)
     standing = sorted(set(reach.values()), reverse=True)
     if len(standing) < 2 or epochs < 1:
         return None
-    front, level = standing[:2]
-    lane = lane_between(topology, progress, reach, coverage, levels=[level], last=min(front, level + epochs))
+    front, level, *further = standing
+    levels = [level, *_elsewhere(reach, level, further, homes or {}, beside)]
+    lane = lane_between(topology, progress, reach, coverage, levels=levels, last=min(front, level + epochs))
     return lane if lane.starts else None
+
+
+def _elsewhere(
+    reach: Mapping[str, int], level: int, further: Collection[int], homes: Mapping[str, str], beside: int
+) -> list[int]:
+    """Those of the levels `further` behind whose partitions share no node with others that replay."""
+    near = [other for other in further if level - other <= beside]
+    if not near:
+        return []
+    nodes: dict[int, set[str]] = {one: set() for one in (level, *near)}
+    for partition, epoch in reach.items():
+        if epoch in nodes and partition in homes:
+            nodes[epoch].add(homes[partition])
+    taken, found = nodes[level], []
+    for other in near:
+        if taken.isdisjoint(nodes[other]):
+            taken |= nodes[other]
+            found.append(other)
+    return found

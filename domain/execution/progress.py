@@ -85,6 +85,12 @@ class ProgressTracker:
         front = max(reach.values(), default=0)
         return sum(front - epoch for epoch in reach.values())
 
+    def lacking(self, head: int) -> int:
+        """The same, with the epochs that have fallen due and that none has worked off yet."""
+        reach = self._reach()
+        front = max(reach.values(), default=0)
+        return sum(head - epoch for epoch in reach.values() if epoch < front)
+
     # ---- what happens ----------------------------------------------------------------------------
 
     def origin(self, plan: Plan) -> int:
@@ -194,14 +200,16 @@ class ProgressTracker:
             join=join,
         )
 
-    def replay(self, *, held: Collection[str], epochs: int) -> Lane | None:
-        """What those next behind them run next; `held` as for `present`."""
+    def replay(self, *, held: Collection[str], epochs: int, beside: int = 0) -> Lane | None:
+        """What those next behind them run next; `held` as for `present`, beside as for `replay_lane`."""
         return replay_lane(
             self.topology,
             self.progress,
             absent=self.absent.union(held),
             coverage=self.coverage,
             epochs=epochs,
+            homes=self.homes,
+            beside=beside,
         )
 
     def contradicts(self, lane: Lane | None) -> bool:

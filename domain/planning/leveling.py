@@ -2,8 +2,8 @@
 
 Packing decides what returns; it fills one node after the other, and then all partitions of a level may be on
 one node while the others wait for it in that stage of every epoch. The chosen partitions are therefore
-placed again, each where it makes epochs least longer. Chains come first: what one of its members sends to the next
-would travel through the exchange if they were apart, and for a source that is the whole input.
+placed again, each where it makes epochs least longer. Chains are kept together first of all: what one of its
+members sends to the next would travel through the exchange, and for a source that is the whole input.
 """
 
 from __future__ import annotations

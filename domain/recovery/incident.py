@@ -144,6 +144,8 @@ class TopologyCase:
     behind: frozenset[str] = frozenset()
     # What queries that give output take of the driver's time, as it has just reported; 0 if there are none.
     load: float = 0.0
+    # Seconds until those behind have caught up, as it has just estimated; None if it has not.
+    catch_up: float | None = None
     # An operator asked for a plan although nothing is down.
     forced: bool = False
     # The checkpoint the operator asked for, until a plan is known to be applied.

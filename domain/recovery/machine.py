@@ -342,7 +342,8 @@ class IncidentMachine:
                 else wording.applied(event.generation, case.checkpoint, event.head)
             )
             instructions += self._transition(case, Phase.REPLAYING, why)
-        case.absent, case.behind, case.load = event.absent, event.behind, event.load
+        case.absent, case.behind = event.absent, event.behind
+        case.load, case.catch_up = event.load, event.catch_up
         instructions += self._catch_up(case, event)
         everything = not (event.absent or event.behind or case.failed or case.moves or case.forced)
         if case.phase is Phase.REPLAYING and everything and event.state in CAUGHT_UP_STATES:

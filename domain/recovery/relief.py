@@ -31,6 +31,9 @@ partition has buffered for those behind stays on its old node. Below the second,
 since nodes that are new to the work are slow for a while."""
 LITTLE_TIME, LONG = 0.9, 60.0
 """Load from which a replay does not end soon: for a wave that has not caught up after so many seconds."""
+ARRIVING = 90.0
+"""Seconds in which a replay may still arrive at its present pace. What is parked goes back to its checkpoint,
+and no epoch runs while state moves, so either would cost more than waiting."""
 PARK_AFTER = 20.0
 """Seconds after which queries are parked: executors that have just started are slow."""
 
@@ -63,7 +66,7 @@ def relief_for(
         return None
     if case.absent & case.restore:
         return None  # an executor is still being started: neither would help
-    if now - case.applied_at < IDLE_LIMIT:
+    if now - case.applied_at < IDLE_LIMIT or (case.catch_up is not None and case.catch_up <= ARRIVING):
         return None
     waited, seen = now - case.applied_at, situation()
     full = case.load >= _time_left(waited) and deployment.policy.overload == "automatic"

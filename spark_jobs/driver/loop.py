@@ -346,6 +346,7 @@ class EpochLoop:
             restorable=instruction.restorable,
             load=instruction.load,
             slow=instruction.slow,
+            catch_up=instruction.catch_up,
             error=instruction.error,
         )
 

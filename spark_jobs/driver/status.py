@@ -46,6 +46,7 @@ class Status:
         restorable: list[int],
         load: float,
         slow: list[str],
+        catch_up: float | None,
         error: str,
     ) -> DriverState:
         """Be in a state; publishes it if that, what is absent, behind or slow, or a refused plan is news."""
@@ -70,6 +71,7 @@ class Status:
             restorable=restorable,
             load=round(load, 3),
             slow=slow,
+            catch_up=None if catch_up is None else round(catch_up, 1),
             error=error,
             at=now,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from domain.execution.job_sizes import KEPT, LONG, LOOK_EVERY, SHORT, Hurry, JobSizes
+from domain.execution.job_sizes import BESIDE_PRESENT, KEPT, LONG, LOOK_EVERY, REPLAY, Hurry, JobSizes
 
 
 def sizes() -> JobSizes:
@@ -15,33 +15,34 @@ def test_a_replay_grows_while_it_is_short() -> None:
     learnt, carried = sizes(), []
     for _ in range(5):
         carried.append(learnt.replay)
-        learnt.replayed(epochs=learnt.replay, seconds=SHORT / 2)
+        learnt.replayed(epochs=learnt.replay, seconds=REPLAY / 4)
     assert carried == [8, 16, 32, 64, 64]
 
 
-def test_a_replay_that_took_long_is_halved() -> None:
-    """A new plan waits for its end."""
+def test_a_replay_comes_to_take_the_time_that_it_should() -> None:
+    """Of its seconds two are spent whatever it replays."""
+    learnt = sizes()
+    for _ in range(6):
+        learnt.replayed(epochs=learnt.replay, seconds=2.0 + 0.5 * learnt.replay)
+    assert learnt.replay == 11, "twelve would take eight seconds"
+
+
+def test_a_replay_that_took_long_has_fewer_epochs_but_at_least_half() -> None:
     learnt = sizes()
     for epochs in (4, 2, 1, 1):
-        learnt.replayed(epochs=learnt.replay, seconds=LONG + 1)
+        learnt.replayed(epochs=learnt.replay, seconds=3 * REPLAY)
         assert learnt.replay == epochs
-    learnt.replayed(epochs=1, seconds=(SHORT + LONG) / 2)
-    assert learnt.replay == 1
 
 
-def test_a_replay_grows_until_it_takes_half_of_the_job_beside_it() -> None:
+def test_a_replay_may_take_as_long_as_the_job_beside_it() -> None:
     """Its result waits for that job, so a replay that is over sooner leaves its nodes idle."""
     learnt, carried = sizes(), []
-    for took in (0.5, 5.0, 8.0):
+    for took in (0.5, 6.0, 16.0):
         carried.append(learnt.replay)
-        learnt.replayed(epochs=learnt.replay, seconds=took, beside=12.0)
+        learnt.replayed(epochs=learnt.replay, seconds=took, beside=20.0)
     assert (carried, learnt.replay) == ([8, 16, 32], 32)
-
-
-def test_a_replay_for_which_the_present_had_to_wait_is_halved() -> None:
-    learnt = sizes()
-    learnt.replayed(epochs=8, seconds=12.0, beside=12.0)
-    assert learnt.replay == 4
+    learnt.replayed(epochs=32, seconds=2 * BESIDE_PRESENT * 20.0, beside=20.0)
+    assert learnt.replay == 16
 
 
 def test_the_last_stretch_says_nothing_of_a_whole_job() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -171,6 +172,27 @@ def test_who_has_least_left_goes_first() -> None:
     behind = replay(standing(A=5, B=1), epochs=2)
     assert (behind.first, behind.last) == (6, 7)
     assert "B[0]" not in behind.starts
+
+
+@pytest.mark.parametrize(
+    ("beside", "homes", "together"),
+    [
+        (4, {"A[0]": "x", "B[0]": "y", "C[0]": "y"}, True),
+        (3, {"A[0]": "x", "B[0]": "y", "C[0]": "y"}, False),
+        (4, {"A[0]": "x", "B[0]": "y", "C[0]": "x"}, False),
+    ],
+)
+def test_those_further_behind_come_along_on_nodes_of_their_own(
+    beside: int, homes: dict[str, str], together: bool
+) -> None:
+    progress = standing(A=5, B=1, C=1)
+    lane = replay_lane(
+        TOPOLOGY, progress, absent=(), coverage=coverage_of(AC=(1, 5)), epochs=2, homes=homes, beside=beside
+    )
+    assert lane is not None
+    assert (lane.first, lane.last) == (2 if together else 6, 7)
+    assert ("B[0]" in lane.starts) is together
+    assert lane.starts["A[0]"] == 5
 
 
 def test_where_all_are_together_nothing_is_replayed() -> None:

@@ -13,7 +13,7 @@ from domain.recovery.incident import NodeView
 from domain.recovery.instructions import AskForNode, CreatePlan, Instruction, KeepCosts, MarkParked
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.overload import HOLD, Parking, parking_for
-from domain.recovery.relief import LITTLE_TIME, LONG, PARK_AFTER, TIME_LEFT
+from domain.recovery.relief import ARRIVING, LITTLE_TIME, LONG, PARK_AFTER, TIME_LEFT
 from tests.unit.domain.recovery.chains import machine, plan_of
 from tests.unit.domain.recovery.test_machine import lose, only, story
 
@@ -35,12 +35,17 @@ def overfull(**given: Any) -> IncidentMachine:
 
 
 def told(
-    subject: IncidentMachine, at: float, *, load: float = 1.0, behind: tuple[str, ...] = LATE
+    subject: IncidentMachine,
+    at: float,
+    *,
+    load: float = 1.0,
+    behind: tuple[str, ...] = LATE,
+    catch_up: float | None = None,
 ) -> list[Instruction]:
     """The driver has reported, and the coordinator looks."""
     report = DriverReported(
         at=at, topology="t0", generation=subject.deployments["t0"].generation, state="replaying", head=40,
-        committed=30, checkpoint=0, behind=frozenset(behind), load=load,
+        committed=30, checkpoint=0, behind=frozenset(behind), load=load, catch_up=catch_up,
     )  # fmt: skip
     return subject.handle_stimulus(report, Looked(at=at))
 
@@ -75,6 +80,16 @@ def test_nothing_is_parked_where(
 ) -> None:
     said = told(overfull(**policy), APPLIED_AT + after, load=load, behind=behind)
     assert not only(said, MarkParked)
+
+
+@pytest.mark.parametrize("catch_up", [None, ARRIVING + 1, 86_400.0])
+def test_what_is_soon_there_is_not_parked(catch_up: float | None) -> None:
+    """Nor where it is not known how soon that is."""
+    subject = overfull()
+    said = told(subject, APPLIED_AT + PARK_AFTER, load=2.0, catch_up=ARRIVING)
+    assert not only(said, MarkParked)
+    assert not only(said, CreatePlan)
+    assert parked(told(subject, APPLIED_AT + LONG, load=2.0, catch_up=catch_up))
 
 
 def test_a_replay_with_little_time_is_given_more_in_the_end() -> None:
