@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from domain.topology import Topology, partition_id, split_partition
 from domain.topology.spec import InputSpec, OperatorSpec
+from spark_jobs.executor.key_hash import hash_strings
 from spark_jobs.operators.base import Combinable, Operator
 
 EMPTY = b""
@@ -84,6 +84,5 @@ def _parts(
 def key_buckets(column: pa.ChunkedArray, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The target of each row by a hash of its key that is the same in every process and on every machine."""
     encoded = pc.dictionary_encode(column.cast(pa.string())).combine_chunks()
-    keys = encoded.dictionary.to_numpy(zero_copy_only=False)
-    hashes = pd.util.hash_array(np.asarray(keys, dtype=object), categorize=False)
+    hashes = hash_strings(encoded.dictionary)
     return (hashes % np.uint64(count)).astype(np.int64)[encoded.indices.to_numpy(zero_copy_only=False)]
