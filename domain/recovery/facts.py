@@ -62,6 +62,14 @@ class StillFailed(
     failed: dict[str, Failed]  # topology -> what is still to move, by the generation of that plan
 
 
+class Spread(msgspec.Struct, tag_field="fact", tag="spread", frozen=True, forbid_unknown_fields=True):
+    """Partitions that a plan restores on nodes which have not begun with them are planned again."""
+
+    topology: str
+    failed: Failed
+    nodes: tuple[str, ...]  # that joined since and have nothing to run
+
+
 class Rebalancing(
     msgspec.Struct, tag_field="fact", tag="rebalancing", frozen=True, forbid_unknown_fields=True
 ):
@@ -211,6 +219,7 @@ Fact = (
     | Arrived
     | Drained
     | StillFailed
+    | Spread
     | Rebalancing
     | Parked
     | Unrestored

@@ -142,6 +142,8 @@ class TopologyCase:
     # What the driver has just reported absent, and behind; empty where it has not reported in this step.
     absent: frozenset[str] = frozenset()
     behind: frozenset[str] = frozenset()
+    # The newest epoch of its input, as the driver has just reported.
+    head: int = 0
     # What queries that give output take of the driver's time, as it has just reported; 0 if there are none.
     load: float = 0.0
     # Seconds until those behind have caught up, as it has just estimated; None if it has not.

@@ -72,6 +72,7 @@ from domain.recovery.moving import Move, moves_words, possible_moves
 from domain.recovery.policy import INCREMENTAL, MOVE
 from domain.recovery.relief import limits_of, queries_with_room, relief_for
 from domain.recovery.reserve import replaying
+from domain.recovery.spreading import not_begun
 
 Instructions = list[Instruction]
 Story = list[tuple[float, str, str]]
@@ -343,7 +344,7 @@ class IncidentMachine:
             )
             instructions += self._transition(case, Phase.REPLAYING, why)
         case.absent, case.behind = event.absent, event.behind
-        case.load, case.catch_up = event.load, event.catch_up
+        case.load, case.catch_up, case.head = event.load, event.catch_up, event.head
         instructions += self._catch_up(case, event)
         everything = not (event.absent or event.behind or case.failed or case.moves or case.forced)
         if case.phase is Phase.REPLAYING and everything and event.state in CAUGHT_UP_STATES:
@@ -694,6 +695,8 @@ class IncidentMachine:
         instructions = self._keep_costs()
         if not self.memory.paused:
             instructions += self._ask_for_nodes()
+        if self.may_plan and not self.memory.paused:
+            instructions += [one for _, case in sorted(self.cases.items()) for one in self._spread(case)]
         if self.may_plan:
             instructions += self._look_at_cases()
         state = decisions.state_of_incident(
@@ -747,6 +750,22 @@ class IncidentMachine:
             if case not in joint:
                 alone = self.moving if case in moving else self.blocking
                 instructions += self._decide(alone.next_waves([case], self._situation()))
+        return instructions
+
+    def _spread(self, case: TopologyCase) -> Instructions:
+        """Plan again what is to be restored on nodes that have not begun with it, if others joined since."""
+        waiting, joined = not_begun(case, self.deployments, self._situation, self.memory)
+        if not waiting:
+            return []
+        deployment = self.deployments[case.name]
+        text = wording.spread(case.name, waiting, joined)
+        failed = self._failed({case.name: waiting})[case.name]
+        instructions = self._tell("decision", text, facts.Spread(case.name, failed, tuple(sorted(joined))))
+        instructions += self._fail(case.name, waiting, "nodes joined before it was begun")
+        # Their nodes have nothing of them, so these are no more their homes than any other.
+        for partition in waiting:
+            del deployment.assignment[partition]
+            deployment.homes.pop(partition, None)
         return instructions
 
     def _relieve(self, case: TopologyCase) -> Instructions:

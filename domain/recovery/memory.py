@@ -45,6 +45,8 @@ class Memory:
     """Topology -> how many were parked by policy when it did so last."""
     limits: dict[str, dict[str, float]] = field(default_factory=dict)
     """Topology -> node -> CPU percent that may be planned there, where more proved too much."""
+    spread: dict[str, set[str]] = field(default_factory=dict)
+    """Topology -> nodes for whose sake a wave was planned again before it began."""
     moves: dict[str, facts.Rebalancing] = field(default_factory=dict)
     """Topology -> what is to move, until something of it fails."""
     unrestored: dict[str, dict[int, set[str]]] = field(default_factory=dict)
@@ -104,6 +106,9 @@ class Memory:
                 self._remember_failed(failed)
             case facts.StillFailed(failed=failed):
                 self._remember_failed(failed)
+            case facts.Spread(topology=topology, failed=what, nodes=nodes):
+                self._remember_failed({topology: what})
+                self.spread.setdefault(topology, set()).update(nodes)
             case facts.Rebalancing(topology=topology):
                 self.moves[topology] = fact
                 self._look_again_at(topology)

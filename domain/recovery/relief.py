@@ -31,9 +31,12 @@ partition has buffered for those behind stays on its old node. Below the second,
 since nodes that are new to the work are slow for a while."""
 LITTLE_TIME, LONG = 0.9, 60.0
 """Load from which a replay does not end soon: for a wave that has not caught up after so many seconds."""
-ARRIVING = 90.0
+ARRIVING = 240.0
 """Seconds in which a replay may still arrive at its present pace. What is parked goes back to its checkpoint,
 and no epoch runs while state moves, so either would cost more than waiting."""
+MUCH_STATE, AT_LAST = 60.0, 300.0
+"""Seconds of input since the checkpoint from which state takes so long to move that queries are better late;
+and seconds after the plan from which it moves all the same."""
 PARK_AFTER = 20.0
 """Seconds after which queries are parked: executors that have just started are slow."""
 
@@ -84,6 +87,10 @@ def _moves(
     by_itself = deployments[case.name].policy.rebalancing == "automatic"
     waits = not case.failed <= situation.held(case.name) or case.moves or case.forced
     if waits or not by_itself or 0.0 < case.load < _time_left(waited):
+        return {}
+    deployment = deployments[case.name]
+    state = (case.head - deployment.latest) * deployment.topology.spec.epoch_interval
+    if state > MUCH_STATE and waited < AT_LAST:
         return {}
     return even_out(
         case.name,

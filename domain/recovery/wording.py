@@ -149,6 +149,14 @@ def room_elsewhere(topology: str, back: Collection[str]) -> str:
     return f"{listed(back)} of {topology} may return: other nodes have room."
 
 
+def spread(topology: str, partitions: Collection[str], joined: Collection[str]) -> str:
+    have = "has" if len(joined) == 1 else "have"
+    return (
+        f"{listed(joined)} {have} joined before {listed(partitions)} of {topology} could begin on other new "
+        "nodes: these are planned again with all of them."
+    )
+
+
 def slow_to_return(topology: str, seconds: float, what: str) -> str:
     return (
         f"{topology} has not caught up {duration(seconds)} after its plan was applied, and other nodes have "

@@ -15,7 +15,16 @@ from domain.recovery.events import (
 from domain.recovery.incident import NodeView, Phase, State
 from domain.recovery.instructions import CreatePlan, Instruction, MarkParked, MarkPartitions, MarkPlan
 from domain.recovery.machine import IncidentMachine
-from domain.recovery.relief import CATCH_UP_LIMIT, FULL, IDLE_LIMIT, PARK_AFTER, PATIENCE, TIME_LEFT
+from domain.recovery.relief import (
+    AT_LAST,
+    CATCH_UP_LIMIT,
+    FULL,
+    IDLE_LIMIT,
+    MUCH_STATE,
+    PARK_AFTER,
+    PATIENCE,
+    TIME_LEFT,
+)
 from tests.unit.domain.recovery.chains import machine, only_proposal, plan_of, report
 from tests.unit.domain.recovery.test_machine import lose, only, story
 
@@ -121,9 +130,11 @@ def slow(subject: IncidentMachine) -> IncidentMachine:
     return subject
 
 
-def late(subject: IncidentMachine, at: float, *behind: str, load: float = 0.0) -> list[Instruction]:
+def late(
+    subject: IncidentMachine, at: float, *behind: str, load: float = 0.0, head: int = 40
+) -> list[Instruction]:
     report = DriverReported(
-        at=at, topology="t0", generation=4, state="replaying", head=40, committed=30, checkpoint=0,
+        at=at, topology="t0", generation=4, state="replaying", head=head, committed=30, checkpoint=0,
         behind=frozenset(behind), load=load,
     )  # fmt: skip
     return subject.handle_stimulus(report, Looked(at=at))
@@ -145,6 +156,14 @@ def test_a_wave_is_left_alone_where_queries_that_give_output_leave_it_time() -> 
     assert not only(late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]", load=TIME_LEFT - 0.01), CreatePlan)
     assert not only(late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]", load=FULL - 0.01), CreatePlan)
     assert only(late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]", load=FULL), CreatePlan)
+
+
+def test_state_that_takes_long_to_move_stays_for_a_while() -> None:
+    """Everything since the checkpoint, which is epoch 10, would go along."""
+    subject = slow(machine(overload="manual"))
+    head = 10 + round(MUCH_STATE) + 1
+    assert not only(late(subject, 20.0 + AT_LAST - 1, "A[2]", load=FULL, head=head), CreatePlan)
+    assert plan_of(late(subject, 20.0 + AT_LAST, "A[2]", load=FULL, head=head)).kind == "move"
 
 
 def test_a_wave_beside_a_present_that_has_just_no_time_left_is_eased_later() -> None:

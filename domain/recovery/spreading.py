@@ -1,0 +1,43 @@
+"""A wave that has not begun goes to all nodes that have joined since, not only to those that were first.
+
+Replacements come one by one, and each is filled as it comes. With little CPU a node needs half a minute until
+its executor can work, in which others join that would then have nothing to do. What has not begun has no
+state where it is planned, so it may be planned again at no cost.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from domain.recovery.blocking import spare_nodes
+from domain.recovery.incident import Deployment, Phase, TopologyCase
+from domain.recovery.memory import Memory
+from domain.recovery.method import Situation
+from domain.recovery.policy import INCREMENTAL
+
+
+def not_begun(
+    case: TopologyCase,
+    deployments: Mapping[str, Deployment],
+    situation: Callable[[], Situation],
+    memory: Memory,
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The partitions of a topology that are to be restored on nodes which joined in this incident and run
+    nothing of it yet, and the nodes that joined after them; two empty sets where nothing is to be planned
+    again. Each node that joins is a reason once."""
+    nothing = frozenset[str](), frozenset[str]()
+    deployment = deployments.get(case.name)
+    if deployment is None or case.phase is not Phase.REPLAYING or case.method != INCREMENTAL:
+        return nothing
+    if deployment.policy.approval != "automatic" or case.moves or case.forced or not case.absent:
+        return nothing
+    planned: defaultdict[str, set[str]] = defaultdict(set)
+    for partition, node in deployment.assignment.items():
+        if node in memory.arrived and partition not in case.failed:
+            planned[node].add(partition)
+    waiting = {p for mine in planned.values() if mine <= case.absent for p in mine}
+    if len(waiting) < 2:
+        return nothing
+    joined = memory.arrived.intersection(spare_nodes(case, situation())) - memory.spread.get(case.name, set())
+    return (frozenset(waiting), frozenset(joined)) if joined else nothing

@@ -1,0 +1,102 @@
+"""What a wave has not begun with is planned again when further nodes join."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from domain.recovery import facts
+from domain.recovery.events import ApproveAsked, DriverReported, PlanPublished
+from domain.recovery.instructions import CreatePlan, Instruction, Tell
+from domain.recovery.machine import IncidentMachine
+from domain.recovery.memory import Memory
+from tests.unit.domain.recovery.chains import machine, plan_of
+from tests.unit.domain.recovery.test_machine import arrive, lose, only
+
+
+def small(**policy: Any) -> IncidentMachine:
+    """All partitions are so small that one node has room for all of them; node-2 and node-3 are lost, and
+    node-1 has no room."""
+    subject = machine(**policy)
+    subject.deployments["t0"].costs = dict.fromkeys(subject.deployments["t0"].topology.partitions, 5.0)
+    subject.nodes["node-1"].capacity = 10.0
+    lose(subject, "node-2", "node-3")
+    return subject
+
+
+def applied(subject: IncidentMachine, generation: int, *absent: str, at: float = 9.0) -> list[Instruction]:
+    """The driver has taken the newest plan over; executors of `absent` partitions are still being started."""
+    return subject.handle_stimulus(
+        PlanPublished(at=at, topology="t0", generation=generation),
+        DriverReported(
+            at=at, topology="t0", generation=generation, state="degraded", head=30, committed=20,
+            checkpoint=0, absent=frozenset(absent),
+        ),
+    )  # fmt: skip
+
+
+def joins(subject: IncidentMachine, generation: int, *absent: str) -> list[Instruction]:
+    """node-5 registers, and the driver reports again."""
+    return [*arrive(subject, "node-5", at=12.0), *applied(subject, generation, *absent, at=13.0)]
+
+
+def spreads(said: list[Instruction]) -> list[facts.Spread]:
+    return [one.fact for one in only(said, Tell) if isinstance(one.fact, facts.Spread)]
+
+
+def test_a_wave_that_has_not_begun_takes_the_node_that_joined_since() -> None:
+    subject = small()
+    first = plan_of(arrive(subject, "node-4"))
+    assert Counter(first.assignment[p] for p in first.restore) == {"node-4": len(first.restore)}
+    assert not only(applied(subject, first.generation, *first.restore), CreatePlan)
+    said = joins(subject, first.generation, *first.restore)
+    second = plan_of(said)
+    assert set(second.restore) == set(first.restore)
+    assert Counter(second.assignment[p] for p in second.restore).keys() == {"node-4", "node-5"}
+    (spread,) = spreads(said)
+    assert (spread.nodes, set(spread.failed.partitions)) == (("node-5",), set(first.restore))
+    subject.validate_state()
+
+
+def test_a_node_is_a_reason_once() -> None:
+    """Also for a coordinator that was started anew."""
+    subject = small()
+    first = plan_of(arrive(subject, "node-4"))
+    applied(subject, first.generation, *first.restore)
+    said = joins(subject, first.generation, *first.restore)
+    second = plan_of(said)
+    again = applied(subject, second.generation, *second.restore, at=14.0)
+    assert not only(again, CreatePlan)
+    assert Memory.recall(spreads(said)).spread == {"t0": {"node-5"}}
+
+
+def test_what_has_begun_stays() -> None:
+    subject = small()
+    first = plan_of(arrive(subject, "node-4"))
+    applied(subject, first.generation, *first.restore)
+    applied(subject, first.generation, *first.restore[1:], at=11.0)
+    said = joins(subject, first.generation, *first.restore[1:])
+    assert not only(said, CreatePlan)
+    assert not spreads(said)
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_paused_incident_plans_nothing_again(paused: bool) -> None:
+    subject = small()
+    first = plan_of(arrive(subject, "node-4"))
+    applied(subject, first.generation, *first.restore)
+    subject.memory.paused = paused
+    said = joins(subject, first.generation, *first.restore)
+    assert bool(spreads(said)) is not paused
+
+
+def test_a_plan_that_an_operator_confirmed_stays() -> None:
+    subject = small(approval="approve")
+    arrive(subject, "node-4")
+    (proposal,) = subject.open_proposals().values()
+    asked = ApproveAsked(at=6.0, proposal=proposal.proposal, actor="kim", reason="good")
+    first = plan_of(subject.handle_stimulus(asked))
+    applied(subject, first.generation, *first.restore)
+    assert not spreads(joins(subject, first.generation, *first.restore))
