@@ -63,6 +63,12 @@ class IdleCluster:
 
     def pin(self, addresses: list[str], obsolete: Callable[[], bool]) -> None: ...
 
+    def pinned(self, addresses: list[str]) -> bool:
+        return False
+
+    def prepared(self, addresses: list[str]) -> bool:
+        return True
+
     def replayed(self) -> None: ...
 
     def run(self, layout: Layout, job: Job, obsolete: Callable[[], bool]) -> list[TaskReport]:

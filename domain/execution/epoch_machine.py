@@ -282,7 +282,7 @@ class EpochMachine:
         return [
             *done,
             StartInput(),
-            LookAgain(),
+            LookAgain(trusted=True),
             *self.checkpoints.fail(f"superseded by plan {plan.generation}", news.at),
             Note("plan adopted", fields),
         ]

@@ -187,7 +187,9 @@ class PointTo:
 
 @dataclass(frozen=True, slots=True)
 class LookAgain:
-    """What is known of the executors may be wrong."""
+    """The plan is another one. Unless `trusted`, what is known of the executors may be wrong."""
+
+    trusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,14 @@
 
 Replacements come one by one, and each is filled as it comes. With little CPU a node needs half a minute until
 its executor can work, in which others join that would then have nothing to do. What has not begun has no
-state where it is planned, so it may be planned again at no cost.
+state where it is planned, so it may be planned again at no cost. That is also true of what the same plan has
+put back elsewhere if it waits for such partitions.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from domain.recovery.blocking import spare_nodes
 from domain.recovery.incident import Deployment, Phase, TopologyCase
@@ -24,8 +25,8 @@ def not_begun(
     memory: Memory,
 ) -> tuple[frozenset[str], frozenset[str]]:
     """The partitions of a topology that are to be restored on nodes which joined in this incident and run
-    nothing of it yet, and the nodes that joined after them; two empty sets where nothing is to be planned
-    again. Each node that joins is a reason once."""
+    nothing of it yet, those that wait for them, and the nodes that joined since; two empty sets where nothing
+    is to be planned again. Each node that joins is a reason once."""
     nothing = frozenset[str](), frozenset[str]()
     deployment = deployments.get(case.name)
     if deployment is None or case.phase is not Phase.REPLAYING or case.method != INCREMENTAL:
@@ -37,7 +38,20 @@ def not_begun(
         if node in memory.arrived and partition not in case.failed:
             planned[node].add(partition)
     waiting = {p for mine in planned.values() if mine <= case.absent for p in mine}
+    if waiting:
+        waiting |= _kept_waiting(case, deployment, waiting)
     if len(waiting) < 2:
         return nothing
     joined = memory.arrived.intersection(spare_nodes(case, situation())) - memory.spread.get(case.name, set())
     return (frozenset(waiting), frozenset(joined)) if joined else nothing
+
+
+def _kept_waiting(case: TopologyCase, deployment: Deployment, absent: Collection[str]) -> set[str]:
+    """What the last plan has put back and cannot go on, since something upstream is absent."""
+    graph = deployment.topology
+    blocked: set[str] = set()
+    for partition in graph.partitions:
+        if any(above in absent or above in blocked for above in graph.upstream(partition)):
+            blocked.add(partition)
+    runs = deployment.assignment.keys() - case.failed
+    return blocked & case.restore & case.behind & runs

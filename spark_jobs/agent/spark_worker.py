@@ -20,9 +20,9 @@ log = structlog.get_logger()
 
 # Advertised, not reserved: each application asks what it needs and the node's cgroup is the limit.
 ADVERTISED_MEMORY = "64g"
-# Tasks beside those of the present: the replay is a job of its own, and a task that finds its node taken for
-# long is given to another one, where it does nothing.
-FOR_REPLAY = 1
+# Tasks beside those of the present, one of the replay and one of what is prepared for the next job: a task
+# that finds its node taken for long is given to another one, where it does nothing.
+BESIDE = 2
 RESTART_FIRST = 0.5
 RESTART_LAST = 30.0
 HEALTHY_AFTER = 30.0
@@ -126,7 +126,7 @@ class SparkWorkers:
                     *die_with_parent(),
                     *command,
                     *("--host", self._address, "--port", "0", "--webui-port", "0"),
-                    *("--cores", str(self._slots + FOR_REPLAY), "--memory", ADVERTISED_MEMORY),
+                    *("--cores", str(self._slots + BESIDE), "--memory", ADVERTISED_MEMORY),
                     *("--work-dir", str(work), self._master),
                 ),
                 env=self._environment(),

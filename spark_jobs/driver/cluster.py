@@ -19,6 +19,7 @@ from domain.execution.footprint import footprint_of
 from domain.execution.job import Handover, Job, Layout, TaskReport, decode_report
 from host.java import class_archive_options
 from spark_jobs.driver.beside import JobBeside
+from spark_jobs.driver.preparing import Preparing
 from spark_jobs.driver.warming import Warming
 from spark_jobs.driver.watch import JobWatch
 from spark_jobs.executor.handover import RECEIVE, SEND, HandoverTask
@@ -28,7 +29,7 @@ from spark_jobs.executor.warm_up import STAGES, WarmUp
 from spark_jobs.executor_resource import application_conf
 
 log = structlog.get_logger()
-TAG, REPLAY_TAG = "epochs", "replay"
+TAG, REPLAY_TAG, PREPARING_TAG = "epochs", "replay", "preparing"
 # A new executor is warm when a job on it takes less than that many seconds, or no longer gets quicker.
 ROUNDS, QUICK, STEADY = 6, 0.3, 0.8
 WARMING_TAG = "warming"
@@ -111,6 +112,9 @@ class Cluster:
         self._executors: frozenset[Executor] = frozenset()
         self._given_up: set[str] = set()
         self._warming = Warming(self._warm, lambda: self.context.cancelJobsWithTag(WARMING_TAG))
+        self._preparing: Preparing[RDD[Any]] = Preparing(
+            self._prepare, _unpersist, lambda: self.context.cancelJobsWithTag(PREPARING_TAG)
+        )
         # Of this thread's jobs; those that warm executors up have another.
         self.context.addJobTag(TAG)
         # A task that waits for messages from a lost executor must not keep its slot until that times out.
@@ -187,13 +191,33 @@ class Cluster:
             log.warning("executors not ended", executors=ids, error=str(error).splitlines()[:1])
 
     def pin(self, addresses: list[str], obsolete: Callable[[], bool]) -> None:
-        """Make one cached token per slot, on the host with that address (DESIGN, section 11). `obsolete`: as
-        for `run`."""
+        """Make one cached token per slot, on the host with that address (DESIGN, section 11), unless
+        `prepared` has. `obsolete`: as for `run`."""
         self.unpin()
-        tokens = self._cached_tokens(addresses)
-        with self._watch.over(obsolete):
-            tokens.count()
+        tokens = self._preparing.take(addresses)
+        if tokens is None:
+            tokens = self._cached_tokens(addresses)
+            with self._watch.over(obsolete):
+                tokens.count()
         self._tokens, self._addresses = tokens, list(addresses)
+
+    def pinned(self, addresses: list[str]) -> bool:
+        """Whether tasks are pinned to exactly these."""
+        return self._tokens is not None and self._addresses == addresses
+
+    def prepared(self, addresses: list[str]) -> bool:
+        """Whether `pin` would take no time; if not, tokens are being made beside the jobs from now on."""
+        return self._preparing.ready(addresses)
+
+    def _prepare(self, addresses: list[str]) -> RDD[Any]:
+        self.context.addJobTag(PREPARING_TAG)
+        tokens = self._cached_tokens(addresses)
+        try:
+            tokens.count()
+        except BaseException:
+            tokens.unpersist()
+            raise
+        return tokens
 
     def unpin(self) -> None:
         for tokens in self._some_tokens.values():
@@ -314,6 +338,10 @@ def _reports(last: RDD[Any]) -> list[TaskReport]:
     """Those that tasks sent, of all stages."""
     records: list[tuple[int, Message]] = last.collect()
     return [decode_report(message[-1]) for _, message in records if message[0] == REPORT]
+
+
+def _unpersist(tokens: RDD[Any]) -> None:
+    tokens.unpersist()
 
 
 def _token(slot: int) -> tuple[int, None]:

@@ -219,7 +219,7 @@ class EpochLoop:
     # -- Spark -----------------------------------------------------------------------------------------
 
     def _look_again(self, instruction: LookAgain) -> None:
-        self.placement.look_again()
+        self.placement.look_again(trusted=instruction.trusted)
 
     def _hand_over(self, instruction: HandOver) -> Event:
         try:

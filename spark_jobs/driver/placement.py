@@ -45,6 +45,8 @@ class TaskPlacement:
         self._executors: frozenset[Executor] | None = None
         self._pinned: frozenset[Executor] = frozenset()
         self._ready: frozenset[Executor] = frozenset()
+        # Whether what tasks were pinned to is there as far as is known.
+        self._trusted = False
 
     def prepare(self) -> None:
         """See to it that executors which have come get ready, and that Spark gives no work to those whose
@@ -61,9 +63,10 @@ class TaskPlacement:
         nodes = set(plan.assignment.values())
         return {node for node in nodes if self._coordination.addresses.get(node) in hosts}
 
-    def look_again(self) -> None:
-        """What is known of the executors may be wrong."""
+    def look_again(self, *, trusted: bool = False) -> None:
+        """The plan is another one. Unless `trusted`, what is known of the executors may be wrong."""
         self._executors = None
+        self._trusted = self._trusted and trusted
 
     def disturbed(self) -> bool:
         """Whether an executor that tasks were pinned to is gone, so that Spark may have run some again."""
@@ -102,12 +105,32 @@ class TaskPlacement:
 
     def outdated(self, plan: Plan) -> bool:
         """Whether `follow` is going to pin tasks to other executors."""
-        return self._present_of(plan.assignment.values()) != self._executors
+        return self._wanted(plan) != self._executors
+
+    def _wanted(self, plan: Plan) -> frozenset[Executor]:
+        """The executors to pin tasks to: those of the plan's nodes that are there. Where some more got ready,
+        once that takes no time: until then the others go on without them."""
+        executors = self._present_of(plan.assignment.values())
+        known = self._executors
+        same_plan = self.layout is not None and self.layout.generation == plan.generation
+        if known and known < executors and same_plan:
+            addresses = self._addresses(self._homes(executors, plan.assignment.values()))
+            if not self._cluster.prepared(addresses):
+                return known
+        return executors
+
+    def _homes(self, executors: Iterable[Executor], names: Iterable[str]) -> list[str]:
+        """The nodes of these executors, in the order of their slots."""
+        homes = {self._coordination.addresses.get(name): name for name in names}
+        return sorted({homes[executor.host] for executor in executors})
+
+    def _addresses(self, nodes: Iterable[str]) -> list[str]:
+        return [self._coordination.addresses[name] for name in nodes]
 
     def follow(self, plan: Plan, readers: Mapping[str, dict[str, Any]]) -> set[str] | None:
         """Pin again if executors of the plan's nodes got ready or went; returns the partitions that are
         absent then, or None if nothing has changed. `readers`: options of the source operators."""
-        executors = self._present_of(plan.assignment.values())
+        executors = self._wanted(plan)
         if executors == self._executors:
             return None
         self._executors = executors
@@ -127,18 +150,18 @@ class TaskPlacement:
         """Pin tasks to those nodes of a plan, and to those of `also`, that are ready. Returns where
         partitions are then, None if no node can be reached, and the slot of each node."""
         names = sorted({*plan.assignment.values(), *also})
-        homes = {self._coordination.addresses.get(name): name for name in names}
-        self._pinned = self._present_of(names)
-        nodes = sorted({homes[executor.host] for executor in self._pinned})
+        before, self._pinned = self._pinned, self._present_of(names)
+        nodes = self._homes(self._pinned, names)
         slot = {name: index for index, name in enumerate(nodes)}
         if not nodes:
             return None, slot
-        started = self._clock()
-        self._cluster.pin(
-            [self._coordination.addresses[name] for name in nodes],
-            lambda: self.disturbed() or self.forsaken(),
-        )
-        self.pin_seconds += SMOOTHING * (self._clock() - started - self.pin_seconds)
+        addresses = self._addresses(nodes)
+        if not (self._trusted and before == self._pinned and self._cluster.pinned(addresses)):
+            self._trusted = False
+            started = self._clock()
+            self._cluster.pin(addresses, lambda: self.disturbed() or self.forsaken())
+            self.pin_seconds += SMOOTHING * (self._clock() - started - self.pin_seconds)
+            self._trusted = True
         layout = Layout(
             spec=self.topology.spec,
             generation=plan.generation,

@@ -246,7 +246,7 @@ class PlayedCluster:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.pinned: list[str] = []
+        self._pinned: list[str] = []
         # Nodes whose executor was given up while they were frozen, and how often that happened to each.
         self.ended: set[str] = set()
         self.lives: dict[str, int] = {}
@@ -274,7 +274,13 @@ class PlayedCluster:
 
     def pin(self, addresses: list[str], obsolete: Callable[[], bool]) -> None:
         assert not self.replaying, "tasks are pinned while others replay"
-        self.pinned = addresses
+        self._pinned = addresses
+
+    def pinned(self, addresses: list[str]) -> bool:
+        return self._pinned == addresses
+
+    def prepared(self, addresses: list[str]) -> bool:
+        return self.world.random.random() < 0.5
 
     def run(self, layout: Layout, job: Job, obsolete: Callable[[], bool]) -> list[TaskReport]:
         """A replay under way goes on meanwhile, by any number of tasks."""

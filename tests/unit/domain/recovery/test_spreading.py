@@ -9,9 +9,11 @@ import pytest
 
 from domain.recovery import facts
 from domain.recovery.events import ApproveAsked, DriverReported, PlanPublished
+from domain.recovery.incident import NodeView, Phase, TopologyCase
 from domain.recovery.instructions import CreatePlan, Instruction, Tell
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.memory import Memory
+from domain.recovery.spreading import not_begun
 from tests.unit.domain.recovery.chains import machine, plan_of
 from tests.unit.domain.recovery.test_machine import arrive, lose, only
 
@@ -58,6 +60,28 @@ def test_a_wave_that_has_not_begun_takes_the_node_that_joined_since() -> None:
     (spread,) = spreads(said)
     assert (spread.nodes, set(spread.failed.partitions)) == (("node-5",), set(first.restore))
     subject.validate_state()
+
+
+def test_what_waits_for_it_is_planned_again_with_it() -> None:
+    """What ran all the time waits, too, and keeps its state; what does not wait has begun."""
+    subject = machine()
+    deployment = subject.deployments["t0"]
+    deployment.assignment.update({"Source[1]": "node-4", "A[1]": "node-4", "B[1]": "node-1"})
+    for name in ("node-4", "node-5"):
+        subject.nodes[name] = NodeView(name=name, alive=True, usable=True)
+    subject.memory.arrived |= {"node-4", "node-5"}
+    case = TopologyCase(
+        name="t0",
+        phase=Phase.REPLAYING,
+        method="incremental",
+        restore=frozenset({"Source[1]", "A[1]", "B[1]", "Source[2]"}),
+        absent=frozenset({"Source[1]", "A[1]"}),
+        behind=frozenset({"B[1]", "Source[2]", "All[0]"}),
+    )
+    subject.cases["t0"] = case
+    waiting, joined = not_begun(case, subject.deployments, subject._situation, subject.memory)
+    assert waiting == frozenset({"Source[1]", "A[1]", "B[1]"})
+    assert joined == frozenset({"node-5"})
 
 
 def test_a_node_is_a_reason_once() -> None:

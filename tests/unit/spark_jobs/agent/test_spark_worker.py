@@ -48,6 +48,8 @@ def test_a_worker_has_a_task_slot_for_the_replay_beside_those_of_the_present(
     )
     workers.reconcile(frozenset({"hashtags"}))
     (worker,) = started
-    assert worker.command[worker.command.index("--cores") + 1] == "2"
+    assert worker.command[worker.command.index("--cores") + 1] == "3", (
+        "one for the present, one for a replay, one for what is prepared"
+    )
     workers.stop_all()
     assert worker.ended
