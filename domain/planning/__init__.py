@@ -38,6 +38,7 @@ from domain.planning.problem import RecoveryProblem
 from domain.planning.proposal import QueryExplanation, RecoveryPlanProposal, Selection
 from domain.planning.registry import PLANNERS, planner_named
 from domain.planning.schedule import Schedule, ScheduledWave, forecast
+from domain.planning.whole_chains import rejoined, torn_chains, with_whole_chains
 
 __all__ = [
     "MAX_UTILISATION",
@@ -83,5 +84,8 @@ __all__ = [
     "queries_to_park",
     "queries_to_return",
     "recovery_problem",
+    "rejoined",
     "replacement_placement",
+    "torn_chains",
+    "with_whole_chains",
 ]

@@ -15,6 +15,7 @@ from dataclasses import replace
 from domain.planning.epoch_time import EpochTime, Unit
 from domain.planning.placement import PRECISION, NodeSpace, Placement, natural_key
 from domain.planning.problem import RecoveryProblem
+from domain.planning.whole_chains import torn_chains
 
 MOST_MOVES = 50
 MOST_UNITS = 2_000
@@ -40,7 +41,7 @@ def level_out(problem: RecoveryProblem, placement: Placement, fixed: Collection[
 
     def torn_and_cost(state: EpochTime) -> tuple[int, float]:
         cost = _improve(state)
-        return _torn(problem, {**kept, **_placed_in(state, nodes)}), cost
+        return torn_chains(problem, {**kept, **_placed_in(state, nodes)}), cost
 
     best = min([packed, spread] if whole else [packed], key=torn_and_cost)
     placed = {**placement.placed, **_placed_in(best, nodes)}
@@ -60,12 +61,6 @@ def _placed_in(state: EpochTime, nodes: Sequence[NodeSpace]) -> dict[str, str]:
     return {
         p: nodes[at].name for at, units in enumerate(state.movable) for unit in units for p in unit.members
     }
-
-
-def _torn(problem: RecoveryProblem, assignment: Mapping[str, str]) -> int:
-    """How many chains have members on more than one node."""
-    homes = ({assignment[p] for p in chain if p in assignment} for chain in problem.affinity)
-    return sum(len(nodes) > 1 for nodes in homes)
 
 
 def _staying(

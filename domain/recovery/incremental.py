@@ -8,7 +8,7 @@ left out of the assignment.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,9 @@ from domain.planning import (
     natural_key,
     planner_named,
     recovery_problem,
+    rejoined,
+    torn_chains,
+    with_whole_chains,
 )
 from domain.recovery import wording
 from domain.recovery.blocking import overload_words
@@ -38,6 +41,8 @@ from domain.recovery.policy import INCREMENTAL
 from domain.recovery.reserve import reserves, with_reserve
 
 FALLBACK = "best_density"
+WORTH_WHOLE = 0.5
+"""Share of the priority that a plan with whole chains has to win back, of what one that tears some does."""
 
 
 def planner_for(name: str, arrivals: Sequence[Arrival]) -> Planner:
@@ -105,8 +110,17 @@ class Incremental:
     ) -> _Choice:
         """What the planner chooses among the partitions wanted back and the idle ones that may stop."""
         problem = _problem({name: mine | idle[name] for name, mine in wanted.items()}, situation)
-        proposal = self._propose(_planner_name(cases, situation), problem, situation)
-        return _Choice(cases, situation, problem, proposal, idle)
+        planner = _planner_name(cases, situation)
+        choice = _Choice(cases, situation, problem, self._propose(planner, problem, situation), idle)
+        if not choice.torn:
+            return choice
+        proposal = self._propose(planner, with_whole_chains(problem), situation)
+        if proposal.placement is None:
+            return choice
+        proposal = replace(proposal, placement=rejoined(problem, proposal.placement))
+        whole = _Choice(cases, situation, problem, proposal, idle)
+        better = whole.useful and whole.torn < choice.torn and whole.value >= WORTH_WHOLE * choice.value
+        return whole if better else choice
 
     def _propose(self, name: str, problem: RecoveryProblem, situation: Situation) -> RecoveryPlanProposal:
         try:
@@ -125,6 +139,11 @@ class _Choice:
     problem: RecoveryProblem
     proposal: RecoveryPlanProposal
     idle: Mapping[str, set[str]]
+
+    @property
+    def torn(self) -> int:
+        """How many chains have members on more than one node."""
+        return torn_chains(self.problem, self.placement.assignment)
 
     @property
     def useful(self) -> bool:
@@ -153,11 +172,14 @@ class _Choice:
 
     @cached_property
     def _parts(self) -> dict[str, _Part]:
-        placement = _placement(self.problem, self.proposal, self.situation)
         return {
-            case.name: _Part(case, self.situation, self.proposal, placement, self.idle[case.name])
+            case.name: _Part(case, self.situation, self.proposal, self.placement, self.idle[case.name])
             for case in self.cases
         }
+
+    @cached_property
+    def placement(self) -> Placement:
+        return _placement(self.problem, self.proposal, self.situation)
 
 
 def _to_park(case: TopologyCase, cases: Sequence[TopologyCase], situation: Situation) -> set[str]:
