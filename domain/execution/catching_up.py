@@ -11,7 +11,7 @@ NEVER = 86_400.0
 
 
 class CatchingUp:
-    """What those behind lack, over the last half minute. Epochs that are due and that nobody has worked off
+    """What those behind lack, over the last half minute. Epochs that are due and were not worked off yet
     count for them, too: to come nearer to those furthest ahead because these are late is no progress."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ ENOUGH = 2.0
 """Seconds of epochs worked off in a second: at this speed all partitions arrive soon."""
 WORTHWHILE = 1.2
 """Times faster that larger jobs must be to be worth their memory."""
-SHORT, LONG = 2.0, 6.0
+LONG = 6.0
 """Seconds of a job of the present. None grows that took long, because a new plan waits for its end."""
 REPLAY, BESIDE_PRESENT = 8.0, 0.8
 """Seconds that a job which replays is to take; or this share of the job of the present beside it, if that is

@@ -754,7 +754,7 @@ class IncidentMachine:
 
     def _spread(self, case: TopologyCase) -> Instructions:
         """Plan again what is to be restored on nodes that have not begun with it, if others joined since."""
-        waiting, joined = not_begun(case, self.deployments, self._situation, self.memory)
+        waiting, joined = not_begun(case, self.deployments, self._situation, self.memory, self.now)
         if not waiting:
             return []
         deployment = self.deployments[case.name]

@@ -17,12 +17,17 @@ from domain.recovery.memory import Memory
 from domain.recovery.method import Situation
 from domain.recovery.policy import INCREMENTAL
 
+STARTING = 8.0
+"""Seconds after a plan was applied in which executors may still be started. Where CPU is not scarce they are
+ready by then, and what would go to a node that joined later would return later."""
+
 
 def not_begun(
     case: TopologyCase,
     deployments: Mapping[str, Deployment],
     situation: Callable[[], Situation],
     memory: Memory,
+    now: float,
 ) -> tuple[frozenset[str], frozenset[str]]:
     """The partitions of a topology that are to be restored on nodes which joined in this incident and run
     nothing of it yet, those that wait for them, and the nodes that joined since; two empty sets where nothing
@@ -30,6 +35,8 @@ def not_begun(
     nothing = frozenset[str](), frozenset[str]()
     deployment = deployments.get(case.name)
     if deployment is None or case.phase is not Phase.REPLAYING or case.method != INCREMENTAL:
+        return nothing
+    if case.applied_at is None or now - case.applied_at < STARTING:
         return nothing
     if deployment.policy.approval != "automatic" or case.moves or case.forced or not case.absent:
         return nothing

@@ -9,6 +9,7 @@ import contextlib
 import math
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
@@ -147,8 +148,11 @@ def test_queries_return_wave_by_wave(stack: Stack) -> None:
     # A plan that was discarded, because another node was lost before a driver applied it, restored nothing.
     applied = [plan for plan in waves if plan["applied_at"]]
     assert len(applied) >= 2, waves
-    restored = [partition for plan in applied for partition in plan["restore"]]
-    assert len(restored) == len(set(restored)), "a partition was restored twice"
+    restored = Counter(partition for plan in applied for partition in plan["restore"])
+    # Where executors take long to start, what they have not begun is planned again.
+    told = [entry["data"] for entry in story(stack, number) if entry["data"].get("fact") == "spread"]
+    again = Counter(partition for data in told for partition in data["failed"]["partitions"])
+    assert restored - again == Counter(set(restored)), "a partition was restored twice"
     incident = stack.rest.get(f"incidents/{number}/")
     assert incident["first_query_at"] < incident["all_queries_at"]
     applied_once(stack, [plan["generation"] for plan in waves])

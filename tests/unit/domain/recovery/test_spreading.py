@@ -13,7 +13,7 @@ from domain.recovery.incident import NodeView, Phase, TopologyCase
 from domain.recovery.instructions import CreatePlan, Instruction, Tell
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.memory import Memory
-from domain.recovery.spreading import not_begun
+from domain.recovery.spreading import STARTING, not_begun
 from tests.unit.domain.recovery.chains import machine, plan_of
 from tests.unit.domain.recovery.test_machine import arrive, lose, only
 
@@ -41,7 +41,7 @@ def applied(subject: IncidentMachine, generation: int, *absent: str, at: float =
 
 def joins(subject: IncidentMachine, generation: int, *absent: str) -> list[Instruction]:
     """node-5 registers, and the driver reports again."""
-    return [*arrive(subject, "node-5", at=12.0), *applied(subject, generation, *absent, at=13.0)]
+    return [*arrive(subject, "node-5", at=12.0), *applied(subject, generation, *absent, at=9.0 + STARTING)]
 
 
 def spreads(said: list[Instruction]) -> list[facts.Spread]:
@@ -62,6 +62,15 @@ def test_a_wave_that_has_not_begun_takes_the_node_that_joined_since() -> None:
     subject.validate_state()
 
 
+def test_executors_that_start_soon_are_waited_for() -> None:
+    subject = small()
+    first = plan_of(arrive(subject, "node-4"))
+    applied(subject, first.generation, *first.restore)
+    arrive(subject, "node-5", at=12.0)
+    assert not spreads(applied(subject, first.generation, *first.restore, at=9.0 + STARTING - 0.1))
+    assert spreads(applied(subject, first.generation, *first.restore, at=9.0 + STARTING))
+
+
 def test_what_waits_for_it_is_planned_again_with_it() -> None:
     """What ran all the time waits, too, and keeps its state; what does not wait has begun."""
     subject = machine()
@@ -75,11 +84,12 @@ def test_what_waits_for_it_is_planned_again_with_it() -> None:
         phase=Phase.REPLAYING,
         method="incremental",
         restore=frozenset({"Source[1]", "A[1]", "B[1]", "Source[2]"}),
+        applied_at=0.0,
         absent=frozenset({"Source[1]", "A[1]"}),
         behind=frozenset({"B[1]", "Source[2]", "All[0]"}),
     )
     subject.cases["t0"] = case
-    waiting, joined = not_begun(case, subject.deployments, subject._situation, subject.memory)
+    waiting, joined = not_begun(case, subject.deployments, subject._situation, subject.memory, STARTING)
     assert waiting == frozenset({"Source[1]", "A[1]", "B[1]"})
     assert joined == frozenset({"node-5"})
 

@@ -64,7 +64,7 @@ def test_what_was_made_in_vain_is_dropped() -> None:
     assert maker.dropped == ["a", "b"]
 
 
-def test_where_it_cannot_be_made_nobody_waits_for_it() -> None:
+def test_what_cannot_be_made_is_not_waited_for() -> None:
     maker = Maker()
     maker.cancelled.set()
     eventually(lambda: maker.ready("a"), "given up")
