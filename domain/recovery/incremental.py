@@ -119,6 +119,8 @@ class Incremental:
             return choice
         proposal = replace(proposal, placement=rejoined(problem, proposal.placement))
         whole = _Choice(cases, situation, problem, proposal, idle)
+        if whole.torn:  # by placing again what had been placed
+            whole = replace(whole, as_planned=True)
         better = whole.useful and whole.torn < choice.torn and whole.value >= WORTH_WHOLE * choice.value
         return whole if better else choice
 
@@ -132,13 +134,14 @@ class Incremental:
 @dataclass(frozen=True)
 class _Choice:
     """A joint proposal for some topologies. idle: by topology, what ran for nothing and was up for choice
-    too."""
+    too. as_planned: everything is where the planner has put it."""
 
     cases: Sequence[TopologyCase]
     situation: Situation
     problem: RecoveryProblem
     proposal: RecoveryPlanProposal
     idle: Mapping[str, set[str]]
+    as_planned: bool = False
 
     @property
     def torn(self) -> int:
@@ -179,6 +182,8 @@ class _Choice:
 
     @cached_property
     def placement(self) -> Placement:
+        if self.as_planned and self.proposal.placement is not None:
+            return self.proposal.placement
         return _placement(self.problem, self.proposal, self.situation)
 
 
