@@ -36,6 +36,8 @@ def not_begun(
     deployment = deployments.get(case.name)
     if deployment is None or case.phase is not Phase.REPLAYING or case.method != INCREMENTAL:
         return nothing
+    if not deployment.topology.deterministic:
+        return nothing  # each plan puts all of it back
     if case.applied_at is None or now - case.applied_at < STARTING:
         return nothing
     if deployment.policy.approval != "automatic" or case.moves or case.forced or not case.absent:

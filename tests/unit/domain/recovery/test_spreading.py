@@ -62,6 +62,13 @@ def test_a_wave_that_has_not_begun_takes_the_node_that_joined_since() -> None:
     subject.validate_state()
 
 
+def test_what_every_plan_puts_back_as_a_whole_is_not_planned_again() -> None:
+    subject = small(deterministic=False)
+    first = plan_of(arrive(subject, "node-4"))
+    applied(subject, first.generation, *first.restore)
+    assert not spreads(joins(subject, first.generation, *first.restore))
+
+
 def test_executors_that_start_soon_are_waited_for() -> None:
     subject = small()
     first = plan_of(arrive(subject, "node-4"))
