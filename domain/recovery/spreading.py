@@ -20,6 +20,9 @@ from domain.recovery.policy import INCREMENTAL
 STARTING = 8.0
 """Seconds after a plan was applied in which executors may still be started. Where CPU is not scarce they are
 ready by then, and what would go to a node that joined later would return later."""
+STARTED = 20.0
+"""Seconds after a plan was applied from which its executors are nearly ready: with a fifth of a core they
+take 30 to 40 s, and those of a node that joins now would take as long from then on."""
 
 
 def not_begun(
@@ -38,7 +41,7 @@ def not_begun(
         return nothing
     if not deployment.topology.deterministic:
         return nothing  # each plan puts all of it back
-    if case.applied_at is None or now - case.applied_at < STARTING:
+    if case.applied_at is None or not STARTING <= now - case.applied_at < STARTED:
         return nothing
     if deployment.policy.approval != "automatic" or case.moves or case.forced or not case.absent:
         return nothing

@@ -13,7 +13,7 @@ from domain.recovery.incident import NodeView, Phase, TopologyCase
 from domain.recovery.instructions import CreatePlan, Instruction, Tell
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.memory import Memory
-from domain.recovery.spreading import STARTING, not_begun
+from domain.recovery.spreading import STARTED, STARTING, not_begun
 from tests.unit.domain.recovery.chains import machine, plan_of
 from tests.unit.domain.recovery.test_machine import arrive, lose, only
 
@@ -76,6 +76,16 @@ def test_executors_that_start_soon_are_waited_for() -> None:
     arrive(subject, "node-5", at=12.0)
     assert not spreads(applied(subject, first.generation, *first.restore, at=9.0 + STARTING - 0.1))
     assert spreads(applied(subject, first.generation, *first.restore, at=9.0 + STARTING))
+
+
+@pytest.mark.parametrize("later", [-0.1, 0.0])
+def test_executors_that_are_nearly_ready_are_waited_for(later: float) -> None:
+    subject = small()
+    first = plan_of(arrive(subject, "node-4"))
+    applied(subject, first.generation, *first.restore)
+    at = 9.0 + STARTED + later
+    said = [*arrive(subject, "node-5", at=at), *applied(subject, first.generation, *first.restore, at=at)]
+    assert bool(spreads(said)) == (later < 0)
 
 
 def test_what_waits_for_it_is_planned_again_with_it() -> None:
