@@ -1,4 +1,5 @@
-"""Parking queries by policy while more comes in than is worked off, and letting them return."""
+"""What is done by policy while more comes in than is worked off: partitions move to nodes that have more room
+where that is enough, otherwise queries are parked, and return later."""
 
 from __future__ import annotations
 
@@ -14,17 +15,20 @@ from controlplane.incidents.loading import deployments_load, machine_load, nodes
 from controlplane.incidents.models import Incident
 from controlplane.incidents.selectors import incidents_open
 from controlplane.incidents.services import incident_open_or_grow
-from controlplane.topologies.choices import Desired, OverloadPolicy, TopologyStatus
+from controlplane.topologies.choices import Desired, OverloadPolicy, RebalancingPolicy, TopologyStatus
 from controlplane.topologies.models import Topology
 from domain.capacity import Pace
 from domain.recovery.costs import costs_fix
-from domain.recovery.events import ParkAsked
+from domain.recovery.events import Event, ParkAsked, RebalanceAsked
 from domain.recovery.memory import Memory
-from domain.recovery.overload import Parking, parking_for
+from domain.recovery.overload import Parking, moves_instead, parking_for
+
+MOVED = "more comes in than is worked off, while other nodes have room"
 
 
 def parking_by_policy() -> list[Incident]:
-    """Park queries of the topologies that are overloaded, and let return those for which there is time."""
+    """Move partitions or park queries of the topologies that are overloaded, and let return those for which
+    there is time."""
     after = settings.RESURGE.overload_after
     if not after:
         return []
@@ -46,18 +50,54 @@ def _park(name: str, after: float) -> Incident | None:
     if topology is None or topology.overload != OverloadPolicy.AUTOMATIC:
         return None
     now = timezone.now()
-    parking = _parking(topology, incident, now, after)
-    if parking is None:
+    moves = _moves(topology, now, after) if incident is None else {}
+    parking = None if moves else _parking(topology, incident, now, after)
+    event: Event
+    if moves:
+        event = RebalanceAsked(at=now.timestamp(), topology=name, moves=moves, actor="", reason=MOVED)
+    elif parking is not None:
+        event = ParkAsked(
+            at=now.timestamp(),
+            topology=name,
+            queries=parking.queries,
+            actor="",
+            reason=parking.reason,
+            limits=parking.limits,
+        )
+    else:
         return None
-    event = ParkAsked(
-        at=now.timestamp(),
-        topology=name,
-        queries=parking.queries,
-        actor="",
-        reason=parking.reason,
-        limits=parking.limits,
-    )
     return incident_open_or_grow(events=[event], at=now, trigger=IncidentTrigger.OVERLOAD)
+
+
+def _pace(topology: Topology) -> Pace:
+    since = topology.overloaded_since
+    return Pace(topology.load, topology.lag, since.timestamp() if since is not None else None)
+
+
+def _overloaded(topology: Topology, now: datetime, after: float) -> bool:
+    """For long enough."""
+    since = topology.overloaded_since
+    return since is not None and now - since >= timedelta(seconds=after)
+
+
+def _moves(topology: Topology, now: datetime, after: float) -> dict[str, str]:
+    """Partition -> node, where moves alone are enough and the policy allows them."""
+    if topology.rebalancing != RebalancingPolicy.AUTOMATIC or not _overloaded(topology, now, after):
+        return {}
+    deployments = deployments_load(plans_newest())
+    if topology.name not in deployments:
+        return {}
+    nodes = nodes_load(deployments)
+    bound = settings.RESURGE.max_utilisation
+    return moves_instead(
+        topology.name,
+        deployments,
+        usable=[node for node in nodes.values() if node.usable],
+        costs=costs_fix(deployments, nodes, {}, bound),
+        max_utilisation=bound,
+        pace=_pace(topology),
+        most=settings.RESURGE.moves_at_once,
+    )
 
 
 def _parking(topology: Topology, incident: Incident | None, now: datetime, after: float) -> Parking | None:
@@ -70,14 +110,13 @@ def _parking(topology: Topology, incident: Incident | None, now: datetime, after
     nodes = machine.nodes if machine is not None else nodes_load(deployments)
     memory = machine.memory if machine is not None else Memory()
     costs = {**memory.costs, **costs_fix(deployments, nodes, memory.costs, settings.RESURGE.max_utilisation)}
-    since = topology.overloaded_since
     return parking_for(
         topology.name,
         deployments,
         usable=[node for node in nodes.values() if node.usable],
         costs=costs,
-        pace=Pace(topology.load, topology.lag, since.timestamp() if since is not None else None),
-        overloaded=since is not None and now - since >= timedelta(seconds=after),
+        pace=_pace(topology),
+        overloaded=_overloaded(topology, now, after),
         case=machine.cases.get(topology.name) if machine is not None else None,
         memory=memory,
         now=now.timestamp(),

@@ -24,7 +24,7 @@ from domain.planning.leveling import level_out
 from domain.planning.look_ahead import LookAhead
 from domain.planning.operator_centric import OperatorCentric
 from domain.planning.optimal import Optimal
-from domain.planning.parking import queries_to_park, queries_to_return
+from domain.planning.parking import load_after_moves, queries_to_park, queries_to_return
 from domain.planning.placement import (
     MAX_UTILISATION,
     NodeSpace,
@@ -75,6 +75,7 @@ __all__ = [
     "free_capacity",
     "initial_placement",
     "level_out",
+    "load_after_moves",
     "natural_key",
     "parse_delay",
     "partition_levels",

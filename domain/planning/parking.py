@@ -137,6 +137,24 @@ def queries_to_park(
     return parks if stops & assignment.keys() else []
 
 
+def load_after_moves(
+    topology: Topology,
+    moves: Mapping[str, str],
+    *,
+    assignment: Mapping[str, str],
+    nodes: Collection[NodeSpace],
+    costs: Mapping[str, float],
+    load: float,
+) -> float:
+    """The load after partitions that run have gone to other nodes. moves: partition -> node; the rest as for
+    `queries_to_park`."""
+    before, after = (
+        _Kept(topology, where, nodes, costs, topology.queries).time()
+        for where in (assignment, {**assignment, **moves})
+    )
+    return load * after / before if before > NOTHING else load
+
+
 def queries_to_return(
     topology: Topology,
     *,

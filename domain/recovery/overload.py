@@ -12,11 +12,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from domain.capacity import Pace
-from domain.planning import NodeSpace, natural_key, queries_to_park, queries_to_return
+from domain.planning import NodeSpace, load_after_moves, natural_key, queries_to_park, queries_to_return
 from domain.planning.parking import RETURN_TO
 from domain.recovery.costs import Costs
 from domain.recovery.incident import ENDED_PHASES, Deployment, NodeView, Phase, TopologyCase
 from domain.recovery.memory import Memory
+from domain.recovery.moving import even_out
 from domain.recovery.relief import limits_of
 
 HOLD = 20.0
@@ -115,6 +116,42 @@ def parking_for(
         return None
     reason = f"each second of input takes {pace.load:.2f} s of work, too much for more where most is done"
     return Parking(parked, reason, limits)
+
+
+def moves_instead(
+    name: str,
+    deployments: Mapping[str, Deployment],
+    *,
+    usable: Collection[NodeView],
+    costs: Costs,
+    max_utilisation: float,
+    pace: Pace,
+    most: int,
+) -> dict[str, str]:
+    """Partition -> node, if moves alone end an overload: some nodes have much to do and others little, as
+    after a recovery in which nodes came one by one. Empty if queries have to be parked. For a topology
+    without an open incident. most: moves."""
+    deployment = deployments[name]
+    if pace.load is None or deployment.unassigned:
+        return {}
+    moves = even_out(
+        name,
+        deployments=deployments,
+        usable=usable,
+        costs=costs,
+        max_utilisation=max_utilisation,
+        failed={},
+        most=most,
+    )
+    load = load_after_moves(
+        deployment.topology,
+        moves,
+        assignment=deployment.assignment,
+        nodes=[NodeSpace(name=node.name, capacity=node.capacity, load=node.load) for node in usable],
+        costs=deployment.measured(costs[name]),
+        load=pace.load,
+    )
+    return moves if load <= RETURN_TO else {}
 
 
 def _limits_of_the_busiest(

@@ -75,6 +75,34 @@ def test_the_least_valuable_query_is_parked(running: Topology) -> None:
     assert plan.restore == []
 
 
+def on_one_node(topology: Topology) -> None:
+    plan = topology.plans.get()
+    plan.assignment = dict.fromkeys(plan.assignment, "node-1")
+    plan.save()
+
+
+def test_partitions_move_where_that_is_enough(running: Topology) -> None:
+    on_one_node(running)
+    measured(1.3, lag=6.5, overloaded=8.0)
+    [incident] = parking_by_policy()
+    assert (incident.trigger, parked()) == ("overload", set())
+    assert "more comes in than is worked off, while other nodes have room" in story(incident)
+    plan = plan_now(incident)
+    assert plan.kind == "move"
+    assert len(set(plan.assignment.values())) > 1
+
+
+@pytest.mark.parametrize(("rebalancing", "load"), [("manual", 1.3), ("automatic", 13.0)])
+def test_queries_are_parked_where_nothing_may_move_or_moves_are_not_enough(
+    running: Topology, rebalancing: str, load: float
+) -> None:
+    on_one_node(running)
+    Topology.objects.update(rebalancing=rebalancing)
+    measured(load, lag=6.5, overloaded=8.0)
+    assert parking_by_policy()
+    assert parked()
+
+
 @pytest.mark.parametrize(
     ("load", "overloaded"), [(1.3, 2.0), (1.3, None), (None, 20.0)], ids=["not long", "not", "not known"]
 )
