@@ -106,8 +106,10 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     """`topologies/<t>/driver`, ephemeral, and a telemetry message. `generation` is the plan applied;
     `head` the newest epoch in the epoch log; `committed` the newest that every partition processed. `absent`
     partitions do not run (their node is lost, or no plan places them); those `behind` run and have not caught
-    up with the ones furthest ahead. `refused`: generation of the newest plan if the driver cannot apply it,
-    else 0; `restorable`: the checkpoints that a plan may start from, ascending, 0 being the empty state.
+    up with the ones furthest ahead. `life`: the driver's fencing number, how many drivers have worked on the
+    epoch log, this one included; 0 before it has opened the log. `refused`: generation of the newest plan if
+    the driver cannot apply it, else 0; `restorable`: the checkpoints that a plan may start from, ascending, 0
+    being the empty state.
     `load`: seconds that jobs take without replay for each second of input, where what waits (30 s at most)
     counts as if it came within a minute. While no query gives output it is 0, or 1.25 if those behind come no
     nearer.
@@ -118,6 +120,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     topology: str
     pid: int
     session: str
+    life: int = 0
     generation: int
     state: DriverState
     head: int

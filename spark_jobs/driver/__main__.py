@@ -23,13 +23,15 @@ from domain.messages import DriverStatus, ProblemReport
 from domain.topology import load_topology
 from host import environment
 from host.logs import logging_configuration
-from spark_jobs.driver.assembly import epoch_loop
+from spark_jobs.driver.assembly import epoch_log_directory, epoch_loop
 from spark_jobs.driver.loop import MakeWayError
+from spark_jobs.driver.only_driver import AnotherDriverError, only_driver
 from spark_jobs.driver.telemetry import TelemetryStream
 from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.operators.catalogue import catalogue
 
 log = structlog.get_logger()
+SECOND = "The driver that runs goes on. Find out what started a second one."
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -55,6 +57,11 @@ def main(arguments: list[str] | None = None) -> int:
         # Exit status 0 would say that the deployment has completed.
         log.info("driver makes way for another", reason=str(reason))
         return 1
+    except AnotherDriverError as error:
+        # The other one says how the topology is.
+        log.error("driver ends", error=str(error))
+        telemetry.send(ProblemReport(topology=options.topology, where="driver", what=str(error), hint=SECOND))
+        return 1
     except Exception as error:
         log.exception("driver failed")
         _report(options.topology, error, telemetry, coordination)
@@ -77,24 +84,25 @@ def _drive(
     telemetry: TelemetryStream,
     coordination: TopologyChannel,
 ) -> int:
-    coordination.wait_for_predecessor()
-    coordination.refresh(force=True)
-    if coordination.spec is None:
-        raise LookupError(
-            f"topology {options.topology!r} is not deployed: ZooKeeper has no specification of it"
-        )
-    if coordination.spec.desired == "stopped":
-        return 0
-    with epoch_loop(
-        topology=load_topology(coordination.spec.spec, catalogue),
-        settings=settings,
-        coordination=coordination,
-        send=telemetry.send,
-        stop=stop,
-        executor_memory=options.executor_memory,
-    ) as loop:
-        state = loop.run()
-        log.info("driver ended", state=state)
+    with only_driver(epoch_log_directory(settings.home, options.topology), options.topology):
+        coordination.wait_for_predecessor()
+        coordination.refresh(force=True)
+        if coordination.spec is None:
+            raise LookupError(
+                f"topology {options.topology!r} is not deployed: ZooKeeper has no specification of it"
+            )
+        if coordination.spec.desired == "stopped":
+            return 0
+        with epoch_loop(
+            topology=load_topology(coordination.spec.spec, catalogue),
+            settings=settings,
+            coordination=coordination,
+            send=telemetry.send,
+            stop=stop,
+            executor_memory=options.executor_memory,
+        ) as loop:
+            state = loop.run()
+            log.info("driver ended", state=state)
     return 0
 
 

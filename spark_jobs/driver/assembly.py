@@ -92,7 +92,7 @@ def epoch_loop(
 
 def open_log(settings: Environment, topology: Topology, coordination: TopologyChannel) -> EpochLog:
     """The epoch log of this deployment; one of an earlier deployment of the same name is cleared away."""
-    log = EpochLog(settings.home / "topologies" / topology.name / "epochs.log")
+    log = EpochLog(epoch_log_directory(settings.home, topology.name) / "epochs.log")
     origin, plan = deployed_origin(topology), coordination.plan
     other_clock = None not in (origin, log.origin_us) and origin != log.origin_us
     deployed_again = plan is not None and deployed_since(plan, log.generation)
@@ -103,3 +103,8 @@ def open_log(settings: Environment, topology: Topology, coordination: TopologyCh
         topology=topology.name, log=log, outputs=Path(settings.outputs), checkpoints=settings.checkpoints
     )
     return log
+
+
+def epoch_log_directory(home: Path, topology: str) -> Path:
+    """Where a topology's epoch log is, with its prepared input and the lock of its driver."""
+    return home / "topologies" / topology

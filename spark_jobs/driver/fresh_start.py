@@ -10,6 +10,7 @@ import structlog
 
 from domain.topology import Topology
 from spark_jobs.driver.epoch_log import EpochLog
+from spark_jobs.driver.only_driver import LOCK
 from spark_jobs.state.checkpoint_storage import CheckpointStorage
 
 logger = structlog.get_logger()
@@ -40,7 +41,7 @@ def clear_earlier_deployment(*, topology: str, log: EpochLog, outputs: Path, che
     for entry in log.path.parent.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)
-        elif entry != log.path:
+        elif entry.name not in (log.path.name, LOCK):
             entry.unlink(missing_ok=True)
     # The log goes last: while it tells of the earlier run, an interrupted clearing is taken up again.
     log.start_afresh()

@@ -162,6 +162,8 @@ class EpochLoop:
         """One turn: news, due epochs, at most one Spark job of the present, and one that begins to replay
         beside it. The final state when there is nothing left."""
         self.coordination.refresh()
+        if self.coordination.superseded:
+            raise MakeWayError(f"process {self.coordination.superseded} drives {self.topology.name} now")
         self.placement.prepare()
         over = self._replay_over()
         if over is not None:

@@ -60,6 +60,7 @@ class Status:
             topology=self.topology,
             pid=os.getpid(),
             session=self._coordination.session,
+            life=log.life,
             generation=generation,
             state=state,
             head=log.head,

@@ -25,6 +25,7 @@ from domain.messages import (
     PartitionCosts,
     Plan,
 )
+from spark_jobs.driver.only_driver import AnotherDriverError
 
 log = structlog.get_logger()
 REREAD_INTERVAL = 3.0
@@ -34,10 +35,6 @@ NODE_GRACE = 1.0
 NODES_INTERVAL = 0.3
 """Seconds between two readings of the registrations while a job runs."""
 CONNECT_LIMIT = 30.0
-
-
-class AnotherDriverError(RuntimeError):
-    """A living driver of this topology holds the driver znode."""
 
 
 class TopologyChannel:
@@ -57,6 +54,8 @@ class TopologyChannel:
         self.changed = threading.Event()
         """Set when there may be something to read; wakes the loop."""
         self.changed.set()
+        self.superseded = 0
+        """Process that holds the driver znode in the place of this one; 0 for none."""
         self._stale = False
         """A read or a publication failed, and `refresh` has to do it again."""
         self._read_at = 0.0
@@ -196,16 +195,20 @@ class TopologyChannel:
 
     def _publish(self) -> bool:
         """Claim the ephemeral znode, also in the place of one that an earlier session of this process left.
-        False if another process holds it."""
+        False if another process holds it, unless that is a driver with a lower fencing number."""
         if self._status is None:
             return True
         status = msgspec.structs.replace(self._status, session=self.session)
         if status == self._published:
             return True
         path = Paths.driver(self.topology)
-        if not self._session.claim(path, status, replaceable=lambda other: other.pid == status.pid):
+        if not self._session.claim(path, status, replaceable=lambda other: _precedes(other, status)):
+            holder = self._session.get(path, DriverStatus)
+            if holder is not None and not _precedes(holder.value, status):
+                self.superseded = holder.value.pid
             log.warning("driver status not written: another process holds the znode", path=path)
             return False
+        self.superseded = 0
         self._published = status
         return True
 
@@ -266,3 +269,8 @@ class TopologyChannel:
             self._session.put(Paths.costs(self.topology), costs)
         except CoordinationUnavailableError as error:
             log.warning("costs not written", error=str(error))
+
+
+def _precedes(holder: DriverStatus, status: DriverStatus) -> bool:
+    """Whether a znode is of this process, or of a driver that worked on the same epoch log before it."""
+    return holder.pid == status.pid or holder.life < status.life

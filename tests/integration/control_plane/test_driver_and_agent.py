@@ -27,7 +27,8 @@ from spark_jobs.agent import membership
 from spark_jobs.agent.membership import NodeIdentity, NodeMembership
 from spark_jobs.agent.statistics import NodeUsage
 from spark_jobs.driver import topology_channel
-from spark_jobs.driver.topology_channel import AnotherDriverError, TopologyChannel
+from spark_jobs.driver.only_driver import AnotherDriverError
+from spark_jobs.driver.topology_channel import TopologyChannel
 from supervision.readiness import wait_until
 from tests.integration.control_plane.stack import Stack
 from tests.unit.controlplane.incidents.places import registration
@@ -79,10 +80,10 @@ def ack(index: int) -> CheckpointAck:
     )  # fmt: skip
 
 
-def status(pid: int) -> DriverStatus:
+def status(pid: int, life: int = 0) -> DriverStatus:
     return DriverStatus(
-        topology="t", pid=pid, session="", generation=1, state="running", head=1, committed=1, checkpoint=0,
-        at=1.0,
+        topology="t", pid=pid, session="", life=life, generation=1, state="running", head=1, committed=1,
+        checkpoint=0, at=1.0,
     )  # fmt: skip
 
 
@@ -171,11 +172,28 @@ def test_only_one_driver_holds_the_znode(session: Session, channel: TopologyChan
             channel.wait_for_predecessor()
         channel.publish(status(pid=2))
         assert session.get(path, DriverStatus).value.pid == 1  # type: ignore[union-attr]
+        assert channel.superseded == 1, "it has to end"
     channel.wait_for_predecessor()
     refreshed(channel, lambda: session.exists(path), "the status is published as soon as it can be")
     found = session.get(path, DriverStatus)
     assert found is not None
     assert (found.value.pid, found.owner) == (2, channel.session)
+    assert not channel.superseded
+
+
+def test_of_two_drivers_of_one_log_the_later_one_has_the_znode(
+    session: Session, channel: TopologyChannel
+) -> None:
+    path = Paths.driver("t")
+    with closing(opened(session.hosts)) as other:
+        assert other.claim(path, status(pid=1, life=3))
+        channel.publish(status(pid=2, life=2))
+        assert channel.superseded == 1
+        channel.publish(status(pid=2, life=4))
+        assert not channel.superseded
+        found = session.get(path, DriverStatus)
+        assert found is not None
+        assert (found.value.pid, found.value.life, found.owner) == (2, 4, channel.session)
 
 
 def test_the_znode_of_its_own_earlier_session_is_replaced(session: Session, channel: TopologyChannel) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from domain.execution.progress import Position
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.fresh_start import clear_earlier_deployment
+from spark_jobs.driver.only_driver import LOCK, only_driver
 
 
 def leave(path: Path, text: str) -> None:
@@ -71,3 +72,12 @@ def test_what_a_cleared_log_says_is_what_is_on_disk(tmp_path: Path) -> None:
 
 def test_clearing_nothing_is_fine(tmp_path: Path) -> None:
     clear(tmp_path).close()
+
+
+def test_the_lock_of_the_driver_that_clears_stays(tmp_path: Path) -> None:
+    """A new file of that name could be locked by a second driver."""
+    directory = tmp_path / "topologies" / "t"
+    with only_driver(directory, "t"):
+        held = (directory / LOCK).stat().st_ino
+        clear(tmp_path).close()
+        assert (directory / LOCK).stat().st_ino == held

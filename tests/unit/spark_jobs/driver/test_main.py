@@ -10,6 +10,7 @@ import pytest
 from domain.messages import DriverStatus, ProblemReport
 from spark_jobs.driver import __main__ as driver
 from spark_jobs.driver.loop import MakeWayError
+from spark_jobs.driver.only_driver import AnotherDriverError
 
 
 class Channel:
@@ -59,3 +60,11 @@ def test_one_that_makes_way_reports_no_failure(monkeypatch: pytest.MonkeyPatch, 
     that this deployment has completed."""
     assert ending(monkeypatch, MakeWayError("plan 3 is of a later deployment")) == 1
     assert sent == []
+
+
+def test_a_second_driver_says_so_and_nothing_of_the_topology(
+    monkeypatch: pytest.MonkeyPatch, sent: list[Any]
+) -> None:
+    """What the first one says of the topology goes on to be true."""
+    assert ending(monkeypatch, AnotherDriverError("another driver of topology 't' is running")) == 1
+    assert [type(one) for one in sent] == [ProblemReport]
