@@ -99,9 +99,11 @@ class Rest:
         """Replace the whole object without a check of its version."""
         return self._json(self._call("PUT", path, body=body, headers={"If-Match": "*"}))
 
-    def delete(self, path: str, reason: str, *, tag: str = "") -> None:
-        """With a tag the object is deleted only if it still has that tag."""
-        self._call("DELETE", path, params={"reason": reason}, headers={"If-Match": tag} if tag else {})
+    def delete(self, path: str, reason: str, *, tag: str = "", **told: str) -> None:
+        """With a tag the object is deleted only if it still has that tag. told: further parameters."""
+        self._call(
+            "DELETE", path, params={"reason": reason, **told}, headers={"If-Match": tag} if tag else {}
+        )
 
     def _call(
         self,

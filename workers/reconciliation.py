@@ -22,6 +22,7 @@ from controlplane.lifecycle.deployment import deploy_plan_create
 from controlplane.nodes.choices import NODE_USABLE
 from controlplane.nodes.models import Node
 from controlplane.topologies.choices import Desired, TopologyStatus
+from controlplane.topologies.former import former_uncleared
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import topology_change
 from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
@@ -140,7 +141,7 @@ def checkpoint_ask(coordination: WorkerSession, topology: str) -> int:
 def topology_reconcile(coordination: WorkerSession, name: str) -> None:
     """Put the specification and the standing plan of a topology into ZooKeeper, unless they are there."""
     topology = Topology.objects.filter(name=name).first()
-    if topology is None:
+    if topology is None or former_uncleared(name):
         return
     if topology.desired == Desired.RUNNING:
         _place_if_unplaced(topology)
@@ -169,6 +170,9 @@ def plan_put(coordination: WorkerSession, name: str) -> list[Event]:
     if row is None or row.state == PlanState.SUPERSEDED:
         return []
     plan = plan_of(row)
+    if row.kind == PlanKind.DEPLOY and row.state == PlanState.PLANNED:
+        # A pause belongs to the run in which it was asked for.
+        coordination.control_change(name, lambda control: msgspec.structs.replace(control, paused=False))
     in_force = coordination.plan_publish(name, plan)
     at = timezone.now().timestamp()
     if in_force.generation > plan.generation:

@@ -25,12 +25,15 @@ from controlplane.incidents.services import incident_queries_note
 from controlplane.lifecycle.slow_nodes import drain_by_policy
 from controlplane.nodes.retention import node_samples_trim
 from controlplane.topologies.choices import Desired, TopologyStatus
+from controlplane.topologies.former import former_uncleared
 from controlplane.topologies.models import Topology
 from controlplane.topologies.racks import rack_exposure_note
 from controlplane.topologies.retention import samples_trim
 from controlplane.webhooks.deliveries import deliveries_trim
 from coordination.session import CoordinationUnavailableError
+from host import environment
 from workers import operations, reconciliation
+from workers.clearing import formers_clear
 from workers.zookeeper import coordination
 
 log = structlog.get_logger(__name__)
@@ -46,9 +49,12 @@ def incident_step(number: int) -> None:
 
 @shared_task(name="recovery.topology_publish")
 def topology_publish(name: str) -> None:
-    _attempt(
-        lambda: reconciliation.topology_reconcile(coordination(), name), task="topology_publish", of=name
-    )
+    def publish() -> None:
+        if former_uncleared(name):
+            formers_clear(coordination(), environment.read())
+        reconciliation.topology_reconcile(coordination(), name)
+
+    _attempt(publish, task="topology_publish", of=name)
 
 
 @shared_task(name="recovery.operation_run")
@@ -71,6 +77,7 @@ def sweep() -> None:
         for facts in coordination().topology_facts(names).values():
             _attempt(lambda facts=facts: reconciliation.driver_reconcile(facts), task="driver", of=facts.name)  # type: ignore[misc]
 
+    _attempt(lambda: formers_clear(coordination(), environment.read()), task="clearing", of="all")
     for name in names:
         topology_publish(name)
     _attempt(drivers, task="drivers", of="all")

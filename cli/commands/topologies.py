@@ -331,21 +331,30 @@ def resume(session: Session, name: str, order: Order) -> None:
 
 @topologies.command("delete")
 @name_argument
+@click.option(
+    "--outputs",
+    type=click.Choice(["keep", "remove"]),
+    default="keep",
+    show_default=True,
+    help="keep its outputs under another name, or remove them",
+)
 @changes(destructive=True, waits=False)
 @with_session
-def delete(session: Session, name: str, order: Order) -> None:
+def delete(session: Session, name: str, outputs: str, order: Order) -> None:
     """Delete a topology that is not deployed, with its versions and checkpoints."""
+    kept = "kept under another name" if outputs == "keep" else "removed"
 
     def effects() -> list[Effect]:
         row = session.rest.get(resource("topologies", name))
         permitted(row, "delete")
         return [
             Effect(f"It is {row['status']}, with {plural(row['version'], 'version')}."),
-            Effect("Its specification, versions and history cannot be restored.", warning=True),
+            Effect("Its specification, versions, checkpoints and history cannot be restored.", warning=True),
+            Effect(f"Its outputs are {kept}.", warning=outputs == "remove"),
         ]
 
     order = confirmed(session, order, f"delete {name}", effects)
-    session.rest.delete(resource("topologies", name), order.reason)
+    session.rest.delete(resource("topologies", name), order.reason, outputs=outputs)
     session.say(f"{name} is deleted")
 
 

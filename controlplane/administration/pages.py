@@ -101,6 +101,9 @@ class ServiceAdmin(SystemOwnedAdmin):
     shown_fields: tuple[str, ...] = ()
     """Shown on the change page after the fields that may be changed."""
 
+    delete_note = ""
+    """What a user should know before a row is deleted."""
+
     def delete_with(self, obj: Any, who: By) -> None:
         """Call the service that deletes `obj`; a page without one does not override this."""
         raise NotImplementedError
@@ -164,7 +167,7 @@ class ServiceAdmin(SystemOwnedAdmin):
                 return HttpResponseRedirect(
                     reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
                 )
-        context = {"title": f"Delete {obj}?", "form": form, **(extra_context or {})}
+        context = {"title": f"Delete {obj}?", "form": form, "note": self.delete_note, **(extra_context or {})}
         return self._page(request, "administration/delete.html", obj, context)
 
     def secret_page(self, request: HttpRequest, obj: Any, *, what: str, secret: str) -> TemplateResponse:

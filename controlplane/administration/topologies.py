@@ -18,6 +18,7 @@ from controlplane.events.selectors import audit_of
 from controlplane.lifecycle.topologies import topology_action, topology_deploy, topology_undeploy
 from controlplane.topologies.models import (
     AvailabilitySample,
+    FormerTopology,
     Partition,
     Problem,
     Query,
@@ -61,6 +62,8 @@ class TopologyAdmin(ReasonedActionsMixin, ServiceAdmin):
             return f"every {own:g} s (`checkpoint_interval` of the specification)"
         every = settings.RESURGE.checkpoint_interval
         return f"every {every:g} s (the installation's RESURGE_CHECKPOINT_INTERVAL)"
+
+    delete_note = "Outputs are kept under another name; the topology's own page can also remove them."
 
     def delete_with(self, obj: Topology, who: By) -> None:
         topology_delete(name=obj.name, **who)
@@ -172,3 +175,11 @@ class ProblemAdmin(SystemOwnedAdmin):
     list_filter = ("severity", "topology")
     list_select_related = ("topology",)
     search_fields = ("where", "what", "hint", "topology__name")
+
+
+@admin.register(FormerTopology)
+class FormerTopologyAdmin(SystemOwnedAdmin):
+    """Names of deleted topologies: until one is cleared, nothing of a new topology of that name begins."""
+
+    list_display = ("name", "generation", "outputs", "cleared_at")
+    search_fields = ("name",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
@@ -77,11 +77,16 @@ def reason_of(request: Request) -> str:
 
     Raises `ValidationError`.
     """
+    return str(told_of(request, ReasonSerializer)["reason"])
+
+
+def told_of(request: Request, kind: type[ReasonSerializer]) -> dict[str, Any]:
+    """What a body says, or (for DELETE, which may have none) the query. Raises `ValidationError`."""
     in_query = "reason" in request.query_params and not request.data
-    data = {"reason": request.query_params["reason"]} if in_query else request.data
-    serializer = ReasonSerializer(data=data)
+    serializer = kind(data=request.query_params.dict() if in_query else request.data)
     serializer.is_valid(raise_exception=True)
-    return str(serializer.validated_data["reason"])
+    told: dict[str, Any] = serializer.validated_data
+    return told
 
 
 def idempotency_key(request: Request) -> str:

@@ -20,6 +20,13 @@ class TopologyStatus(Choices):
     STOPPED = "stopped", "Stopped"
 
 
+class Outputs(Choices):
+    """What becomes of the outputs of a topology that is deleted."""
+
+    KEEP = "keep", "Kept under another name"
+    REMOVE = "remove", "Removed"
+
+
 TOPOLOGY_AT_REST = frozenset(
     {
         TopologyStatus.DRAFT,

@@ -13,6 +13,7 @@ from controlplane.topologies.choices import (
     ApprovalPolicy,
     Desired,
     MethodPolicy,
+    Outputs,
     OverloadPolicy,
     PartitionState,
     QueryStatus,
@@ -278,3 +279,22 @@ class Problem(models.Model):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"[:120]
+
+
+class FormerTopology(models.Model):
+    """A name that a topology had which was deleted."""
+
+    name = models.CharField(max_length=64, unique=True)
+    generation = models.PositiveIntegerField(
+        help_text="the last one; a new topology of this name goes on counting from it"
+    )
+    outputs = models.CharField(max_length=8, choices=Outputs.choices, default=Outputs.KEEP)
+    cleared_at = models.DateTimeField(
+        null=True, blank=True, help_text="when all that was to be removed had been; empty until then"
+    )
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name

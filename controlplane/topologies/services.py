@@ -18,6 +18,8 @@ from controlplane.events.operations import reason_require
 from controlplane.events.representation import Change, removal
 from controlplane.events.services import event_publish
 from controlplane.preconditions import ANYTHING, Expected
+from controlplane.topologies.choices import Outputs
+from controlplane.topologies.former import former_note, generation_reached
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import (
     Topology,
@@ -42,7 +44,9 @@ def topology_create(*, spec: Any, actor: str, reason: str, channel: Channel) -> 
     if Topology.objects.filter(name=graph.name).exists():
         raise Conflict(f"name: there is a topology {graph.name!r} already; update it or choose another name")
     stored = graph.to_data()
-    topology = Topology.objects.create(name=graph.name, spec=stored)
+    topology = Topology.objects.create(
+        name=graph.name, spec=stored, generation=generation_reached(graph.name)
+    )
     TopologyVersion.objects.create(topology=topology, number=1, spec=stored, created_by=actor, reason=reason)
     rows = rows_create(topology, graph)
     audit_record(
@@ -111,9 +115,16 @@ def topology_update(
 
 @transaction.atomic
 def topology_delete(
-    *, name: str, actor: str, reason: str, channel: Channel, expected: Expected = ANYTHING
+    *,
+    name: str,
+    actor: str,
+    reason: str,
+    channel: Channel,
+    outputs: Outputs = Outputs.KEEP,
+    expected: Expected = ANYTHING,
 ) -> None:
-    """Remove a topology that is not deployed, with its history. Raises `Missing`, `Conflict` or `Stale`."""
+    """Remove a topology that is not deployed, with its history and its checkpoints. Its outputs are kept
+    under another name, or removed. Raises `Missing`, `Conflict` or `Stale`."""
     reason_require(reason)
     topology = topology_get(name, lock=True)
     expected.require(specification_tag(topology), f"the specification of {name}")
@@ -134,8 +145,9 @@ def topology_delete(
         channel=channel,
         action="topology.delete",
         target=name,
-        before=topology.spec,
+        before={**topology.spec, "outputs": outputs},
         reason=reason,
     )
+    former_note(topology=topology, outputs=outputs)
     topology.delete()
     event_publish(kind=EventKind.TOPOLOGY_DELETED, topology=name, changes=changes, actor=actor, reason=reason)

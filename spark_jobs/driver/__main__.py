@@ -23,7 +23,8 @@ from domain.messages import DriverStatus, ProblemReport
 from domain.topology import load_topology
 from host import environment
 from host.logs import logging_configuration
-from spark_jobs.driver.assembly import epoch_log_directory, epoch_loop
+from spark_jobs.driver.assembly import epoch_loop
+from spark_jobs.driver.epoch_log import epoch_log_directory
 from spark_jobs.driver.loop import MakeWayError
 from spark_jobs.driver.only_driver import AnotherDriverError, only_driver
 from spark_jobs.driver.telemetry import TelemetryStream

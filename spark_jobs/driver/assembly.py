@@ -13,7 +13,7 @@ from domain.messages import Telemetry
 from domain.topology import Topology
 from host.environment import Environment
 from spark_jobs.driver.cluster import Cluster
-from spark_jobs.driver.epoch_log import EpochLog
+from spark_jobs.driver.epoch_log import EpochLog, epoch_log_directory
 from spark_jobs.driver.epoch_planner import EpochPlanner, monotonic_clock
 from spark_jobs.driver.executor_watch import ExecutorReport, ExecutorWatch
 from spark_jobs.driver.fresh_start import clear_earlier_deployment, deployed_origin
@@ -103,8 +103,3 @@ def open_log(settings: Environment, topology: Topology, coordination: TopologyCh
         topology=topology.name, log=log, outputs=Path(settings.outputs), checkpoints=settings.checkpoints
     )
     return log
-
-
-def epoch_log_directory(home: Path, topology: str) -> Path:
-    """Where a topology's epoch log is, with its prepared input and the lock of its driver."""
-    return home / "topologies" / topology

@@ -30,6 +30,11 @@ from domain.execution.progress import Position
 log = structlog.get_logger()
 
 
+def epoch_log_directory(home: Path, topology: str) -> Path:
+    """Where a topology's epoch log is, with its prepared input and the lock of its driver."""
+    return home / "topologies" / topology
+
+
 class EpochLogError(RuntimeError):
     """The log is damaged before its last line; the message says where."""
 

@@ -13,6 +13,7 @@ from django.db import DatabaseError, close_old_connections, connections
 
 from controlplane.lifecycle.nodes import nodes_leave
 from controlplane.topologies.choices import Desired, TopologyStatus
+from controlplane.topologies.former import formers_to_clear
 from controlplane.topologies.models import Topology
 from host.environment import Environment
 from workers.launcher.drivers import Drivers, WantedDriver
@@ -80,7 +81,9 @@ class Launcher:
 
 
 def wanted_drivers() -> list[WantedDriver]:
-    """Every topology that is to run, with what identifies its present deployment."""
+    """Every topology that is to run, with what identifies its present deployment. One whose name a deleted
+    topology had waits until nothing of that is left."""
+    uncleared = {former.name for former in formers_to_clear()}
     return [
         WantedDriver(
             topology=topology.name,
@@ -88,4 +91,5 @@ def wanted_drivers() -> list[WantedDriver]:
             finished=topology.status == TopologyStatus.COMPLETED,
         )
         for topology in Topology.objects.filter(desired=Desired.RUNNING)
+        if topology.name not in uncleared
     ]

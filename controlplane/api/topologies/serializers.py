@@ -14,6 +14,7 @@ from controlplane.topologies.choices import (
     REPLICATION_PLANNER_CHOICES,
     ApprovalPolicy,
     MethodPolicy,
+    Outputs,
     OverloadPolicy,
     RebalancingPolicy,
     RollbackPolicy,
@@ -186,6 +187,12 @@ class VerdictSerializer(serializers.Serializer):
 
 class TopologyUpdateSerializer(ReasonSerializer):
     spec = serializers.JSONField(help_text="the whole new specification, or YAML text")
+
+
+class TopologyDeleteSerializer(ReasonSerializer):
+    outputs = serializers.ChoiceField(
+        Outputs.choices, default=Outputs.KEEP, help_text="keep them under another name, or remove them"
+    )
 
 
 class PolicyUpdateSerializer(ReasonSerializer):

@@ -16,13 +16,14 @@ from controlplane.api.actions import ActionsMixin, action_schema
 from controlplane.api.idempotency import once
 from controlplane.api.parsers import PlainJSONParser, YamlSpecificationParser
 from controlplane.api.preconditions import ETAG, IF_MATCH, IF_MATCH_REQUIRED, expected_of, tagged
-from controlplane.api.requests import IDEMPOTENCY_KEY, REASON, ErrorsSerializer, caller, reason_of
+from controlplane.api.requests import IDEMPOTENCY_KEY, REASON, ErrorsSerializer, caller, told_of
 from controlplane.api.topologies.filtersets import TopologyFilters
 from controlplane.api.topologies.serializers import (
     ParkSerializer,
     PipelineSerializer,
     RestoreSerializer,
     TopologyCreateSerializer,
+    TopologyDeleteSerializer,
     TopologyDetailSerializer,
     TopologySerializer,
     TopologySourceSerializer,
@@ -39,6 +40,7 @@ from controlplane.lifecycle.topologies import (
     topology_restore,
     topology_undeploy,
 )
+from controlplane.topologies.choices import Outputs
 from controlplane.topologies.models import Topology
 from controlplane.topologies.selectors import topology_list, topology_written
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
@@ -54,6 +56,9 @@ SOURCE_IN_QUERY = [
     OpenApiParameter("rate", OpenApiTypes.INT, description=IN_YAML),
     OpenApiParameter("limit", OpenApiTypes.INT, description=IN_YAML),
 ]
+OUTPUTS = OpenApiParameter(
+    "outputs", enum=list(Outputs.values), description="kept under another name (the default), or removed"
+)
 REASON_IN_QUERY = OpenApiParameter("reason", OpenApiTypes.STR, description=IN_YAML)
 
 
@@ -140,13 +145,18 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         return self._detail(name)
 
     @extend_schema(
-        parameters=[REASON, IF_MATCH],
+        parameters=[REASON, OUTPUTS, IF_MATCH],
         responses={204: None, 409: ErrorsSerializer, 412: ErrorsSerializer},
     )
     def destroy(self, request: Request, name: str) -> Response:
-        """Remove it with its history; only while it is not deployed."""
+        """Remove it with its history and checkpoints; only while it is not deployed."""
+        told = told_of(request, TopologyDeleteSerializer)
         topology_delete(
-            name=name, reason=reason_of(request), expected=expected_of(request), **caller(request)
+            name=name,
+            outputs=Outputs(told["outputs"]),
+            reason=told["reason"],
+            expected=expected_of(request),
+            **caller(request),
         )
         return Response(status=status.HTTP_204_NO_CONTENT)
 

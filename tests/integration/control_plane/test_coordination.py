@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,7 +24,8 @@ from controlplane.lifecycle.nodes import node_register, nodes_lost
 from controlplane.lifecycle.topologies import topology_deploy, topology_undeploy
 from controlplane.nodes.models import Node
 from controlplane.topologies.models import Partition, Topology
-from controlplane.topologies.services import topology_create
+from controlplane.topologies.services import topology_create, topology_delete
+from controlplane.topologies.telemetry import topology_stopped
 from coordination.paths import ROOT, Paths
 from coordination.session import CoordinationUnavailableError
 from domain.messages import (
@@ -36,9 +38,13 @@ from domain.messages import (
     Plan,
 )
 from domain.recovery.events import Looked
+from host import environment
+from spark_jobs.driver.epoch_log import epoch_log_directory
+from spark_jobs.driver.only_driver import only_driver
 from tests.unit.controlplane.incidents.places import now, registration
 from tests.unit.controlplane.specs import spec_of
 from workers import operations, reconciliation
+from workers.clearing import formers_clear
 from workers.zookeeper import TopologyFacts, WorkerSession, coordination_close
 from workers.zookeeper import coordination as worker_session
 
@@ -259,6 +265,60 @@ def test_checkpoints_of_an_earlier_run_are_void(coordination: WorkerSession, dep
     node_register(registration=registration("node-5"), at=now())
     reconciliation.incident_step(coordination, 1)
     assert plan_newest("counts").checkpoint == 0  # type: ignore[union-attr]
+
+
+def test_a_new_topology_of_the_name_of_a_deleted_one_starts_from_nothing(
+    coordination: WorkerSession, deployed: Topology, tmp_path: Path
+) -> None:
+    """Neither the plan nor the pause of the old one is in force, and its driver's pointer is void."""
+    home = replace(
+        environment.read(), home=tmp_path, outputs=str(tmp_path / "out"), checkpoints=str(tmp_path / "saved")
+    )
+    reconciliation.topology_reconcile(coordination, "counts")
+    run(coordination, ask(OperationKind.TOPOLOGY_PAUSE, "counts"))
+    _complete(coordination, 900, deployed.generation)
+    topology_undeploy(name="counts", actor="ada", reason="done", channel=Channel.CLI)
+    topology_stopped(name="counts")
+    topology_delete(name="counts", actor="ada", reason="done", channel=Channel.CLI)
+    topology_create(spec=spec_of(), actor="ada", reason="anew", channel=Channel.CLI)
+    topology_deploy(name="counts", actor="ada", reason="anew", channel=Channel.CLI)
+    reconciliation.topology_reconcile(coordination, "counts")
+    old = coordination.get(Paths.plan("counts"), Plan)
+    assert old is not None
+    assert old.value.generation == deployed.generation, "nothing is published before the name is clear"
+
+    directory = epoch_log_directory(tmp_path, "counts")
+    with only_driver(directory, "counts"):
+        formers_clear(coordination, home)
+    assert coordination.exists(Paths.plan("counts")), "a driver of it still works"
+    formers_clear(coordination, home)
+    assert not coordination.exists(Paths.topology("counts"))
+
+    reconciliation.topology_reconcile(coordination, "counts")
+    found = coordination.get(Paths.plan("counts"), Plan)
+    assert found is not None
+    assert found.value.generation == found.value.deployed == Topology.objects.get().generation
+    assert found.value.generation > deployed.generation
+    assert not control(coordination).paused
+    # A driver of the old one that woke up writes once more.
+    _complete(coordination, 900, deployed.generation)
+    facts = coordination.topology_facts(["counts"])
+    assert reconciliation.observations(facts) == []
+    formers_clear(coordination, home)
+    assert coordination.exists(Paths.plan("counts")), "it is cleared once"
+
+
+def test_a_pause_ends_with_the_run(coordination: WorkerSession, deployed: Topology) -> None:
+    run(coordination, ask(OperationKind.TOPOLOGY_PAUSE, "counts"))
+    assert control(coordination).paused
+    topology_undeploy(name="counts", actor="ada", reason="done", channel=Channel.CLI)
+    topology_stopped(name="counts")
+    topology_deploy(name="counts", actor="ada", reason="again", channel=Channel.CLI)
+    reconciliation.topology_reconcile(coordination, "counts")
+    assert not control(coordination).paused
+    run(coordination, ask(OperationKind.TOPOLOGY_PAUSE, "counts"))
+    reconciliation.topology_reconcile(coordination, "counts")
+    assert control(coordination).paused, "one that was asked for in this run stays"
 
 
 def test_undeploying_ends_the_recovery(coordination: WorkerSession, deployed: Topology) -> None:

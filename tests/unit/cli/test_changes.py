@@ -236,7 +236,10 @@ def test_deploying_from_a_file_makes_it_or_gives_it_a_version(resurge: Resurge, 
         5,
         str(Path("t.parquet").absolute()),
     )
-    assert resurge("topologies", "delete", "two", *WHY, "--yes").code == 0
+    assert resurge("topologies", "delete", "two", *WHY, "--yes", "--outputs", "burn").code == 2
+    assert resurge("topologies", "delete", "two", *WHY, "--yes", "--outputs", "remove").code == 0
+    (deleted,) = resurge("audit", "list", "--action", "topology.delete", "--target", "two").json
+    assert deleted["before"]["outputs"] == "remove"
     assert resurge("topologies", "show", "two").code == 6
     assert "-f one.yaml" in resurge("topologies", "deploy", "one.yaml", *WHY).err
     unknown = resurge("topologies", "create", "--pipeline", "nothing", *WHY)

@@ -11,6 +11,13 @@ export interface Consequence {
   tone?: "bad" | "warn" | "idle";
 }
 
+/** What the user chooses in the dialog; `name` is the field of the request, and the first option is the default. */
+export interface Choice {
+  name: string;
+  label: string;
+  options: { value: string; label: string }[];
+}
+
 export interface Action {
   title: string;
   /** The label of the button that does it. */
@@ -21,6 +28,7 @@ export interface Action {
   danger?: boolean;
   suggestion?: string;
   body?: Record<string, unknown>;
+  choice?: Choice;
   /** The same for several things at once; `path` is then the first of them. */
   paths?: string[];
   /** Done when the server has answered; otherwise an operation is followed to its end. */
@@ -57,15 +65,17 @@ class Actions {
     if (!this.busy) this.asked = null;
   }
 
-  async confirm(reason: string): Promise<void> {
+  /** `chosen`: the value of the action's choice, if it has one. */
+  async confirm(reason: string, chosen = ""): Promise<void> {
     const action = this.asked;
     if (!action || this.busy) return;
     this.busy = true;
     this.error = "";
     try {
-      const body = { ...action.body, reason };
+      const told = action.choice ? { reason, [action.choice.name]: chosen } : { reason };
+      const body = { ...action.body, ...told };
       if (action.edit) {
-        await (action.edit === "remove" ? remove(action.path, reason) : change(action.path, body, this.key));
+        await (action.edit === "remove" ? remove(action.path, told) : change(action.path, body, this.key));
         this.asked = null;
         this.done(action);
       } else {

@@ -130,6 +130,6 @@ export const act = (path: string, body: Record<string, unknown>, key: string): P
 export const change = (path: string, body: Record<string, unknown>, key: string): Promise<unknown> =>
   send<unknown>("PATCH", path, body, { "Idempotency-Key": key });
 
-/** Takes something away at once. The reason stands in the address: a DELETE has no body to rely on. */
-export const remove = (path: string, reason: string): Promise<unknown> =>
-  call<unknown>(`${path}?reason=${encodeURIComponent(reason)}`, { method: "DELETE", headers: { "X-CSRFToken": csrfToken() } });
+/** Takes something away at once. What is told, such as the reason, stands in the address: a DELETE has no body to rely on. */
+export const remove = (path: string, told: Record<string, string>): Promise<unknown> =>
+  call<unknown>(`${path}?${new URLSearchParams(told)}`, { method: "DELETE", headers: { "X-CSRFToken": csrfToken() } });

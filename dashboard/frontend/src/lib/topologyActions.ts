@@ -6,6 +6,7 @@ import type { Checkpoint, Query, Topology } from "./entities.generated";
 import { byName, count, plural } from "./format";
 import { openIncidents } from "./incidents";
 import { refusal } from "./refusals";
+import { paths, router } from "./router.svelte";
 import { store } from "./store.svelte";
 
 export function takeCheckpoint(topology: Topology): void {
@@ -138,5 +139,26 @@ export function undeployTopology(topology: Topology): void {
     explain: "Stops at the next epoch boundary and stays stopped. Written outputs stay; a later deployment starts without state.",
     consequences: [{ title: `${plural(queries.length, "query", "queries")} ${queries.length === 1 ? "stops" : "stop"}`, items: queries, tone: "bad" }],
     danger: true,
+  });
+}
+
+export function deleteTopology(topology: Topology): void {
+  actions.ask({
+    title: `Delete ${topology.name}`,
+    verb: "Delete",
+    path: `topologies/${encodeURIComponent(topology.name)}/`,
+    explain: "Removes the topology with its versions, its checkpoints and its history. The audit trail stays.",
+    consequences: [{ title: "The specification, its versions and the checkpoints cannot be restored.", tone: "bad" }],
+    choice: {
+      name: "outputs",
+      label: "Its outputs",
+      options: [
+        { value: "keep", label: "Keep them, under a name that says until when they were written" },
+        { value: "remove", label: "Remove them" },
+      ],
+    },
+    edit: "remove",
+    danger: true,
+    done: () => router.go(paths.fleet()),
   });
 }

@@ -17,7 +17,7 @@ from controlplane.events.choices import OperationKind
 from controlplane.events.operations import operation_request
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.nodes.models import Node, NodeRequest, NodeSample
-from controlplane.topologies.models import AvailabilitySample, Problem, Topology
+from controlplane.topologies.models import AvailabilitySample, FormerTopology, Problem, Topology
 from controlplane.webhooks.deliveries import webhook_test
 from controlplane.webhooks.models import DeliveryAttempt
 from controlplane.webhooks.services import webhook_create
@@ -50,6 +50,7 @@ def everything(topology: Topology) -> Topology:
     RecoveryPlan.objects.create(topology=topology, generation=1, kind="deploy")
     NodeRequest.objects.create(key="k", node_name="n", requested_at=now, due_at=now)
     NodeSample.objects.create(node=Node.objects.earliest("pk"), at=now, cpu_percent=1.0)
+    FormerTopology.objects.create(name="old", generation=4)
     Problem.objects.create(topology=topology, at=now, where="x", what="y")
     AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=1, weighted=1)
     checkpoint_apply(report=checkpoint_report(topology))

@@ -16,7 +16,7 @@ from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
-from controlplane.topologies.models import AvailabilitySample, Topology
+from controlplane.topologies.models import AvailabilitySample, FormerTopology, Topology
 from controlplane.topologies.services import topology_delete
 from tests.unit.controlplane.specs import BY, spec_of
 
@@ -178,6 +178,17 @@ def test_a_creation_is_safe_to_repeat(operator: APIClient, viewer: APIClient, no
     assert answers_trim() == 0
     KeptAnswer.objects.update(created_at=timezone.now() - timedelta(days=2))
     assert answers_trim() == 2
+
+
+def test_a_deletion_says_what_becomes_of_the_outputs(operator: APIClient, topology: Topology) -> None:
+    path = f"{API}/topologies/counts/"
+    refused = operator.delete(f"{path}?reason=over&outputs=burn")
+    assert (refused.status_code, "outputs" in errors(refused)) == (400, True)
+    assert operator.delete(f"{path}?reason=over&outputs=remove").status_code == 204
+    assert FormerTopology.objects.get().outputs == "remove"
+    assert operator.post(f"{API}/topologies/", {"spec": spec_of(), **WHY}).status_code == 201
+    assert operator.delete(path, {"reason": "over"}).status_code == 204
+    assert FormerTopology.objects.get().outputs == "keep"
 
 
 def test_a_query_priority_is_writable(operator: APIClient, topology: Topology) -> None:
