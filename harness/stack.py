@@ -129,10 +129,10 @@ class Stack:
         rate: int = 1000,
         limit: int | None = None,
         name: str | None = None,
-        epoch_interval: float | None = None,
+        **more: Any,
     ) -> None:
-        """`epoch_interval`: seconds, instead of the pipeline's own. Nothing moves by itself."""
-        source = pipeline if epoch_interval is None else str(self._with_interval(pipeline, epoch_interval))
+        """more: fields of the specification instead of the pipeline's own. Nothing moves by itself."""
+        source = str(self._with(pipeline, more)) if more else pipeline
         self.manage(
             *("deploy", source, "--input", str(input), "--rate", str(rate)),
             *(["--limit", str(limit)] if limit is not None else []),
@@ -143,11 +143,11 @@ class Stack:
         policy = {"rebalancing": "manual", "overload": "manual", "slow_nodes": "manual", "reason": reason}
         self.rest.patch(f"topologies/{deployed}/policy/", policy)
 
-    def _with_interval(self, pipeline: str, seconds: float) -> Path:
-        """A file with the specification of a ready-made pipeline that has this epoch interval."""
+    def _with(self, pipeline: str, more: Mapping[str, Any]) -> Path:
+        """A file with the specification of a ready-made pipeline, and these fields."""
         spec = load_yaml((ROOT / "spark_jobs" / "pipelines" / f"{pipeline}.yaml").read_text())
         path = self.home / f"{pipeline}.json"
-        path.write_bytes(msgspec.json.encode({**spec, "epoch_interval": seconds}))
+        path.write_bytes(msgspec.json.encode({**spec, **more}))
         return path
 
     def topology(self, name: str = "hashtags") -> dict[str, Any]:

@@ -13,6 +13,7 @@ import duckdb
 import msgspec
 
 from controlplane.verification.relations import WINDOW_COLUMNS, Stream, quoted
+from spark_jobs.sinks.committed import Committed, committed_files
 
 INSTANTS = ("ts", "window_start", "window_end")
 
@@ -52,14 +53,9 @@ class QueryResult(msgspec.Struct, kw_only=True):
         return not faults and not self.error
 
 
-def output_files(root: Path, operator: str, last_epoch: int) -> list[str]:
-    """The Parquet files of an operator's committed epochs."""
-    found = []
-    for file in root.glob(f"{operator}/partition=*/epoch=*/*.parquet"):
-        epoch = file.parent.name.partition("=")[2]
-        if not file.name.startswith(".") and epoch.isdigit() and int(epoch) <= last_epoch:
-            found.append(str(file))
-    return sorted(found)
+def output_files(root: Path, operator: str, committed: Committed) -> list[str]:
+    """The Parquet files of an operator that count. root: the outputs of the topology."""
+    return sorted(str(file) for file in committed_files(root, operator, committed))
 
 
 def compare(

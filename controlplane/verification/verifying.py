@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from controlplane.verification.comparison import QueryResult, compare, output_fi
 from controlplane.verification.extent import Extent, extent_read
 from controlplane.verification.original import original_read
 from controlplane.verification.problems import NotExpressibleError, VerificationError
-from controlplane.verification.relations import Relations
+from controlplane.verification.relations import Relations, Stream
 from controlplane.verification.streams import stream_build
 from domain.topology import Topology, TopologySpec
 from domain.topology.spec import OperatorSpec
+from spark_jobs.sinks.committed import Committed, CommittedError, committed_read
 
 DEFAULT_RATE = 1_000
 Progress = Callable[[str, int, int], None]
@@ -144,11 +146,38 @@ def _compare(
     label = "0" if operator.parallelism == 1 else f"0..{operator.parallelism - 1}"
     result = QueryResult(query=f"{operator.name}[{label}]", operator=operator.name)
     try:
-        stream = relations.stream(operator.name)
-        compare(relations.database, stream, output_files(root, operator.name, extent.epoch), result, examples)
+        committed = _committed(root, extent)
+        stream = _kept(relations.stream(operator.name), operator, committed)
+        compare(relations.database, stream, output_files(root, operator.name, committed), result, examples)
     except NotExpressibleError as error:
         result.skipped = str(error)
     return result
+
+
+def _committed(root: Path, extent: Extent) -> Committed:
+    """Which files count, up to the last epoch that the log says is committed."""
+    try:
+        found = committed_read(root)
+    except CommittedError as error:
+        hint = "The driver writes it with each epoch: try again while the topology runs."
+        raise VerificationError(where=str(root), what=str(error), hint=hint) from error
+    if found is None:
+        return Committed(topology=root.name, deployed=0, epoch=extent.epoch)
+    return msgspec.structs.replace(found, epoch=extent.epoch)
+
+
+def _kept(stream: Stream, operator: OperatorSpec, committed: Committed) -> Stream:
+    """The rows that must still be there where outputs were removed because of their age or size."""
+    if not committed.removed:
+        return stream
+    if "window_end" not in stream.columns:
+        raise NotExpressibleError(
+            f"the outputs of epochs up to {committed.removed} were removed because of their age or size, "
+            f"and rows of {operator.name} do not tell of which window they are"
+        )
+    until = committed.removed_until.get(operator.name, 0)
+    rows = f"(SELECT * FROM {stream.relation} WHERE window_end > {until})"  # noqa: S608 - both are our own
+    return replace(stream, relation=rows)
 
 
 class _Steps:

@@ -61,10 +61,22 @@ class OperatorSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     description: str = ""
 
 
+class ParquetSinkSpec(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="parquet"
+):
+    """Outputs as Parquet files. The files of `compact_s` seconds of epochs become one for each partition,
+    when none of them can be written again; 0: never. What is older than `keep_days`, and the oldest of what
+    is larger than `keep_gb` (10^9 bytes), is removed then; 0: never."""
+
+    compact_s: Annotated[float, msgspec.Meta(ge=0.0, le=86_400.0)] = 300.0
+    keep_days: Annotated[float, msgspec.Meta(ge=0.0, le=36_500.0)] = 30.0
+    keep_gb: Annotated[float, msgspec.Meta(ge=0.0, le=1e9)] = 100.0
+
+
 class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A topology. Intervals are seconds; without a `checkpoint_interval` that of the installation holds.
     `max_epoch_tuples` bounds one epoch, `catch_up_epochs` how many epochs one Spark job may replay after a
-    recovery."""
+    recovery. `sink`: where the rows of output operators go."""
 
     name: TopologyName
     operators: tuple[OperatorSpec, ...]
@@ -73,6 +85,7 @@ class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     checkpoint_interval: Seconds | None = None
     max_epoch_tuples: Annotated[int, msgspec.Meta(ge=1, le=100_000_000)] = 1_000_000
     catch_up_epochs: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 8
+    sink: ParquetSinkSpec = ParquetSinkSpec()
 
 
 spec_decoder = msgspec.json.Decoder(TopologySpec)

@@ -20,6 +20,7 @@ from spark_jobs.driver.fresh_start import clear_earlier_deployment, deployed_ori
 from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.driver.retention import Retention
 from spark_jobs.driver.topology_channel import TopologyChannel
+from spark_jobs.sinks.registry import sink_create
 
 
 @contextmanager
@@ -47,6 +48,8 @@ def epoch_loop(
         local.mkdir(parents=True, exist_ok=True)
         retention = Retention(url=settings.checkpoints, topology=topology.name)
         closing.callback(retention.close)
+        sink = sink_create(topology.spec, settings.outputs)
+        closing.callback(sink.close)
         cluster = Cluster(
             topology=topology.name,
             master=settings.spark_master,
@@ -82,6 +85,7 @@ def epoch_loop(
             send=send,
             checkpoints=checkpoints,
             retention=retention,
+            sink=sink,
             outputs=settings.outputs,
             checkpoint_url=settings.checkpoints,
             modules=modules,

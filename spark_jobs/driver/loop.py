@@ -50,6 +50,7 @@ from domain.execution.instructions import (
     TurnBegun,
 )
 from domain.execution.job import Job, LaneWork
+from domain.execution.progress import Position
 from domain.messages import DriverState, Telemetry
 from domain.topology import Topology
 from spark_jobs.driver.cluster import Cluster
@@ -61,6 +62,7 @@ from spark_jobs.driver.retention import Retention
 from spark_jobs.driver.status import Status
 from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.driver.watch import JobCancelledError
+from spark_jobs.sinks.base import Sink, SinkError
 
 log = structlog.get_logger()
 # Epochs to plan beyond what runs where the input is read as fast as it can be.
@@ -89,6 +91,7 @@ class EpochLoop:
         send: Callable[[Telemetry], None],
         checkpoints: Checkpoints,
         retention: Retention,
+        sink: Sink,
         outputs: str,
         checkpoint_url: str,
         modules: list[str],
@@ -117,6 +120,8 @@ class EpochLoop:
         )
         self.send = send
         self._retention = retention
+        self.sink = sink
+        self._prepared = False
         self._measure = Measure(topology, coordination.read_costs())
         self._status = Status(topology.name, coordination, send, clock)
         self._carriers: Mapping[type, Callable[[Any], Event | None]] = {
@@ -201,6 +206,10 @@ class EpochLoop:
     # -- the epoch log and the input -------------------------------------------------------------------
 
     def _start_input(self, instruction: StartInput) -> None:
+        if not self._prepared:
+            plan = self.coordination.plan
+            self.sink.prepare(deployed=plan.deployed if plan is not None else 0)
+            self._prepared = True
         self.planner.start()
 
     def _plan_epochs(self, instruction: PlanEpochs) -> EpochsPlanned:
@@ -217,6 +226,16 @@ class EpochLoop:
 
     def _record_position(self, instruction: RecordPosition) -> None:
         self.log.commit(instruction.position, self.clock(), durable=instruction.durable)
+        self._show(instruction.position)
+
+    def _show(self, position: Position) -> None:
+        """Have readers of the outputs see what can never be undone: without determinism that is what is in a
+        checkpoint. An error is told, and made good with the next epoch."""
+        epoch = position.committed if self.topology.deterministic else position.checkpoint
+        try:
+            self.sink.commit(epoch=epoch)
+        except SinkError as error:
+            self._status.problem(error.where, error.what, error.hint)
 
     # -- Spark -----------------------------------------------------------------------------------------
 
@@ -319,6 +338,7 @@ class EpochLoop:
 
     def _retire(self, instruction: Retire) -> None:
         self._retention.keep(list(instruction.kept))
+        self.sink.settle(epoch=instruction.log_below - 1)
         self.log.trim(instruction.log_below)
         self.coordination.forget_checkpoints(instruction.latest)
         self.coordination.write_costs(self._measure.costs())

@@ -15,7 +15,7 @@ import pyarrow as pa
 from domain.execution.job import EpochPlan, Layout
 from domain.topology import partition_directory, split_partition
 from spark_jobs.executor.restore import restore_partition
-from spark_jobs.sinks.parquet import write_epoch
+from spark_jobs.sinks.registry import sink_create
 from spark_jobs.sources.registry import reader_create
 from spark_jobs.state.snapshot import leave_snapshot
 from spark_jobs.state.store import Manifest, StateStore, StateVersion
@@ -83,10 +83,8 @@ class NodeStorage:
 
     def write(self, epoch: int, table: pa.Table | None) -> None:
         """The output of an epoch, in the place of what was there."""
-        name = self._layout.spec.name
-        write_epoch(
-            self._layout.outputs, name, self._operator, self._index, epoch, table, attempt=self._attempt
-        )
+        sink = sink_create(self._layout.spec, self._layout.outputs)
+        sink.write(self._operator, self._index, epoch, table, attempt=self._attempt)
 
     def snapshot(self, manifest: Manifest) -> None:
         """Leave the state for the node's agent to upload."""

@@ -14,18 +14,18 @@ of a node that was declared lost and resumes later is never read.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.sinks.base import SinkError, Written
+from spark_jobs.sinks.committed import ATTEMPT
+
 FILE_NAME: Final = "part.parquet"
-_ATTEMPT: Final = re.compile(r"part(?:-(\d+))?\.(parquet|empty)")
 INSTANT: Final = pa.timestamp("us", tz="UTC")
 INSTANTS: Final = ("ts", "window_start", "window_end")
 """Columns that hold microseconds since the Unix epoch inside the engine and instants in the files."""
@@ -33,27 +33,6 @@ FINAL: Final = "final"
 _REPETITIVE: Final = (*INSTANTS, "count", "status")
 """Columns of few distinct values. A dictionary shrinks them; for keys it would cost more time than everything
 else."""
-
-
-class SinkError(Exception):
-    """An output cannot be written; the error says where, why, and what to do."""
-
-    def __init__(self, where: str, what: str, hint: str) -> None:
-        super().__init__(where, what, hint)
-        self.where = where
-        self.what = what
-        self.hint = hint
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}. {self.hint}"
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What an epoch put on the disk; no rows means no file."""
-
-    rows: int
-    bytes: int
 
 
 def partition_path(root: str | Path, topology: str, operator: str, partition: int) -> Path:
@@ -87,7 +66,7 @@ def write_epoch(
     try:
         if table is not None and table.num_rows:
             name = f"part-{attempt}.parquet" if attempt else FILE_NAME
-            written = _replace(directory, output_table(table), name)
+            written = write_table(directory, output_table(table), name)
         elif attempt:
             name, written = f"part-{attempt}.empty", Written(0, 0)
             directory.mkdir(parents=True, exist_ok=True)
@@ -117,12 +96,13 @@ def _attempts(directory: Path) -> Iterator[tuple[int, Path]]:
     except (FileNotFoundError, NotADirectoryError):
         return
     for name in names:
-        found = _ATTEMPT.fullmatch(name)
+        found = ATTEMPT.fullmatch(name)
         if found:
             yield int(found[1] or 0), directory / name
 
 
-def _replace(directory: Path, table: pa.Table, name: str) -> Written:
+def write_table(directory: Path, table: pa.Table, name: str) -> Written:
+    """Put a file in place at once, whole or not at all."""
     present = set(table.column_names)
     temporary = directory / f".{name}.{os.getpid()}"
     directory.mkdir(parents=True, exist_ok=True)

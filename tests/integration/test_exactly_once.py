@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from harness.stack import Stack
+from spark_jobs.sinks.committed import committed_read
 from tests.data import shared_data
 
 pytestmark = pytest.mark.integration
@@ -25,6 +26,8 @@ QUERIES = 15
 RATE = 1_000
 EPOCH = 2.0
 """Seconds. The pipeline's own epochs of one second would cost these tests twice the processor time."""
+SINK = {"kind": "parquet", "compact_s": 5 * EPOCH}
+"""Files of five epochs become one, under all failures."""
 SPARK_NOTICES = 60.0
 """Seconds after which Spark gives up an executor that does not answer."""
 
@@ -33,7 +36,7 @@ SPARK_NOTICES = 60.0
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     tweets = shared_data("tweets.parquet")
     with Stack(tmp_path_factory.mktemp("stack")) as made:
-        made.deploy("hashtags", input=tweets, rate=RATE, epoch_interval=EPOCH)
+        made.deploy("hashtags", input=tweets, rate=RATE, epoch_interval=EPOCH, sink=SINK)
         healthy(made)
         advanced(made, 10)  # so that every query has rows, also where a test runs alone
         yield made
@@ -325,6 +328,9 @@ def test_a_forced_checkpoint_and_the_end_of_the_input(stack: Stack) -> None:
     before = stack.topology()["checkpoint_epoch"]
     stack.rest.post("topologies/hashtags/checkpoint/", {"reason": "test"})
     stack.wait_for(lambda: stack.topology()["checkpoint_epoch"] > before, "the checkpoint", timeout=30)
+    committed = committed_read(stack.home / "outputs" / "hashtags")
+    assert committed is not None
+    assert len(committed.spans) > 3, "what was compared was read from these, too"
     stack.rest.post("topologies/hashtags/undeploy/", {"reason": "test"})
     stack.wait_for_status("stopped")
     tweets = shared_data("tweets.parquet")

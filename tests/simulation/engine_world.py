@@ -32,6 +32,7 @@ from domain.messages import (
     Telemetry,
 )
 from domain.topology import Topology, load_topology
+from domain.topology.spec import ParquetSinkSpec
 from spark_jobs.driver.cluster import Executor
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.epoch_planner import EpochPlanner
@@ -41,6 +42,7 @@ from spark_jobs.driver.watch import JobCancelledError
 from spark_jobs.executor.handover import RECEIVE, SEND, HandoverTask
 from spark_jobs.executor.task import REPORT, LevelTask
 from spark_jobs.operators.catalogue import catalogue
+from spark_jobs.sinks.parquet_sink import ParquetSink
 
 
 def schedules(count: int) -> settings:
@@ -197,6 +199,7 @@ class PlayedCoordination:
         self.control = Control()
         self.changed = SimpleNamespace(wait=lambda seconds: None, set=lambda: None)
         self.session = "1"
+        self.superseded = 0
 
     @property
     def plan(self) -> Plan | None:
@@ -442,6 +445,13 @@ def drive(world: World, *, steps: int) -> str:
     url = f"file://{world.root}/checkpoints"
     retention = Retention(url=url, topology="t")
     cluster: Any = PlayedCluster(world)
+    sink = ParquetSink(
+        world.root / "outputs",
+        "t",
+        ParquetSinkSpec(compact_s=3 * world.topology.spec.epoch_interval),
+        operators=[operator.name for operator in world.topology.outputs],
+        epoch_interval=world.topology.spec.epoch_interval,
+    )
     checkpoints = Checkpoints(
         topology="t",
         partitions=world.topology.partitions,
@@ -461,6 +471,7 @@ def drive(world: World, *, steps: int) -> str:
         send=world.messages.append,
         checkpoints=checkpoints,
         retention=retention,
+        sink=sink,
         outputs=str(world.root / "outputs"),
         checkpoint_url=url,
         modules=world.modules,
@@ -474,3 +485,4 @@ def drive(world: World, *, steps: int) -> str:
     finally:
         log.close()
         retention.close()
+        sink.close()

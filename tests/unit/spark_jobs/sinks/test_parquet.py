@@ -10,11 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.operators.window import ROWS
-from spark_jobs.sinks.parquet import (
-    SinkError,
-    partition_path,
-    write_epoch,
-)
+from spark_jobs.sinks.base import SinkError
+from spark_jobs.sinks.parquet import partition_path, write_epoch
 from tests.outputs import epochs_present, read_outputs
 
 INSTANT = pa.timestamp("us", tz="UTC")

@@ -1,0 +1,56 @@
+"""Sinks: where the rows of output operators go, each row once.
+
+A task writes an epoch before its state says that the epoch was applied, so an epoch may be written several
+times: by a task that Spark repeats, in a replay, by another attempt. The driver commits an epoch when every
+partition has applied it and the epoch log says so; from then on readers see it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+
+class SinkError(Exception):
+    """An output cannot be written; the error says where, why, and what to do."""
+
+    def __init__(self, where: str, what: str, hint: str) -> None:
+        super().__init__(where, what, hint)
+        self.where = where
+        self.what = what
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}. {self.hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What an epoch has stored."""
+
+    rows: int
+    bytes: int
+
+
+class Sink(Protocol):
+    """Of one topology. `prepare` and `commit` are called in the driver, `write` in tasks on the nodes."""
+
+    def prepare(self, *, deployed: int) -> None:
+        """A driver begins to work on the deployment with this generation; called once in its life."""
+
+    def write(
+        self, operator: str, partition: int, epoch: int, table: pa.Table | None, *, attempt: int
+    ) -> Written:
+        """Store one epoch's rows of one query in the place of those that are stored. attempt: grows with
+        every replay if rows may differ between replays, else 0; the highest counts. Raises `SinkError`."""
+
+    def commit(self, *, epoch: int) -> None:
+        """Show readers all epochs up to this one; repeated after a crash. Raises `SinkError`."""
+
+    def settle(self, *, epoch: int) -> None:
+        """No epoch up to this one will be written again, so what is stored may be put in order."""
+
+    def close(self) -> None:
+        """The driver ends."""

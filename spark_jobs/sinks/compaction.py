@@ -1,0 +1,148 @@
+"""Putting the small files of many epochs into one, and removing what is older or larger than may be kept.
+
+Each epoch makes a file for every query that has rows. When none of a span of epochs can be written again,
+their rows go into one file for each partition, in the order of epochs. `committed.json` then names the span,
+and the small files go some minutes later: a reader that has just listed them still finds them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_jobs.sinks.base import SinkError
+from spark_jobs.sinks.committed import SPAN_FILE, Committed, Span, epoch_file, span_name
+from spark_jobs.sinks.parquet import write_table
+
+WINDOW_END = "window_end"
+GRACE = 300.0
+"""Seconds in which who has listed the small files of a span can still read them."""
+
+
+def spans_due(done: int, *, settled: int, length: int) -> list[tuple[int, int]]:
+    """First and last epoch of the spans after epoch `done` that are whole. settled: the last epoch that will
+    not be written again. Spans end at multiples of `length`, so the first one may be shorter."""
+    found = []
+    while (last := (done // length + 1) * length) <= settled:
+        found.append((done + 1, last))
+        done = last
+    return found
+
+
+def compact(directory: Path, operators: Collection[str], first: int, last: int) -> Span:
+    """Write the files of a span; the small ones stay. Done again, after a crash, it writes the same rows.
+    `directory` is that of the topology's outputs. Raises `SinkError`."""
+    span = Span(first=first, last=last)
+    until: dict[str, int] = {}
+    for operator in sorted(operators):
+        for partition in sorted((directory / operator).glob("partition=*")):
+            files = [epoch_file(partition / f"epoch={epoch}") for epoch in range(first, last + 1)]
+            tables = [_read(file) for file in files if file is not None]
+            if tables:
+                table = pa.concat_tables(tables).combine_chunks()
+                write_table(partition / span_name(span), table, SPAN_FILE)
+                until[operator] = max(until.get(operator, 0), _last_window(table))
+    return msgspec.structs.replace(span, until={name: at for name, at in until.items() if at})
+
+
+def spans_found(directory: Path) -> list[Span]:
+    """The spans whose small files have gone, so they were in use; for where `committed.json` was damaged.
+    Those whose small files are still there are written again."""
+    found: dict[tuple[int, int], dict[str, int]] = {}
+    small: set[int] = set()
+    for path in directory.glob("*/partition=*/epoch*=*"):
+        name, _, number = path.name.partition("=")
+        first, _, last = number.rpartition("-")
+        if name == "epoch" and number.isdigit():
+            small.add(int(number))
+        elif first.isdigit() and last.isdigit() and (path / SPAN_FILE).is_file():
+            until, operator = found.setdefault((int(first), int(last)), {}), path.parent.parent.name
+            until[operator] = max(until.get(operator, 0), _last_window(_read(path / SPAN_FILE)))
+    return [
+        Span(first=first, last=last, until={name: at for name, at in until.items() if at})
+        for (first, last), until in sorted(found.items())
+        if small.isdisjoint(range(first, last + 1))
+    ]
+
+
+def remove_replaced(
+    directory: Path, committed: Committed, *, grace: float = GRACE, now: Callable[[], float] = time.time
+) -> int:
+    """Remove the files of epochs that have been in a span for `grace` seconds, and those of spans that do not
+    count any more; returns how many directories went."""
+    gone, replaced = 0, committed.removed
+    for span in committed.spans:
+        if now() - _measured(directory, span)[1] < grace:
+            break
+        replaced = span.last
+    for path in [*directory.glob("*/partition=*/epoch=*"), *directory.glob("*/partition=*/epochs=*-*")]:
+        name, _, number = path.name.partition("=")
+        last = number.rpartition("-")[2]
+        limit = replaced if name == "epoch" else committed.removed
+        if last.isdigit() and int(last) <= limit:
+            shutil.rmtree(path, ignore_errors=True)
+            gone += 1
+    return gone
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What may be kept: seconds since a span was written, and bytes of all spans together."""
+
+    age: float = float("inf")
+    size: float = float("inf")
+
+
+def retire(
+    directory: Path, committed: Committed, bounds: Bounds, *, now: Callable[[], float] = time.time
+) -> Committed:
+    """What counts without the oldest spans, as far as the bounds want that. Nothing is removed yet: readers
+    have to be told first."""
+    measured = [_measured(directory, span) for span in committed.spans]
+    total = sum(size for size, _ in measured)
+    count = 0
+    for size, written in measured:
+        if total <= bounds.size and now() - written <= bounds.age:
+            break
+        total -= size
+        count += 1
+    if not count:
+        return committed
+    until = dict(committed.removed_until)
+    for span in committed.spans[:count]:
+        until |= span.until
+    return msgspec.structs.replace(
+        committed,
+        removed=committed.spans[count - 1].last,
+        removed_until=until,
+        spans=committed.spans[count:],
+    )
+
+
+def _measured(directory: Path, span: Span) -> tuple[int, float]:
+    """Bytes of a span's files, and when the youngest was written; a span without rows is as old as any."""
+    found = [path.stat() for path in directory.glob(f"*/partition=*/{span_name(span)}/{SPAN_FILE}")]
+    return sum(one.st_size for one in found), max((one.st_mtime for one in found), default=0.0)
+
+
+def _read(file: Path) -> pa.Table:
+    try:
+        return pq.ParquetFile(file).read(use_threads=False)
+    except (OSError, pa.ArrowInvalid) as error:
+        hint = "The epochs of its span stay in files of their own. `manage.py verify` tells what is missing."
+        raise SinkError(str(file), f"it cannot be read: {error}", hint) from error
+
+
+def _last_window(table: pa.Table) -> int:
+    """In microseconds; 0 without such a column."""
+    if WINDOW_END not in table.column_names:
+        return 0
+    return int(pc.max(table.column(WINDOW_END).cast(pa.int64())).as_py() or 0)

@@ -1,0 +1,144 @@
+"""The Parquet sink: files by epoch, what of them counts, and putting those that are settled in order."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Collection
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import structlog
+
+from domain.topology.spec import ParquetSinkSpec
+from spark_jobs.sinks.base import SinkError, Written
+from spark_jobs.sinks.committed import COMMITTED, Committed, CommittedError, committed_read
+from spark_jobs.sinks.compaction import Bounds, compact, remove_replaced, retire, spans_due, spans_found
+from spark_jobs.sinks.parquet import write_epoch
+
+log = structlog.get_logger()
+DAY, GIGABYTE = 86_400.0, 1e9
+COMMIT_HINT = "Check that the directory is writable and has space; it is written again with the next epoch."
+
+
+class ParquetSink:
+    """See `Sink`. `outputs` is the directory of all topologies. operators: those whose rows leave the
+    topology. What is settled is put in order on a thread of its own, which begins with `prepare`."""
+
+    def __init__(
+        self,
+        outputs: Path,
+        topology: str,
+        spec: ParquetSinkSpec,
+        *,
+        operators: Collection[str] = (),
+        epoch_interval: float = 1.0,
+    ) -> None:
+        self._root = outputs
+        self._topology = topology
+        self._spec = spec
+        self._operators = sorted(operators)
+        self._length = max(2, round(spec.compact_s / epoch_interval)) if spec.compact_s else 0
+        """Epochs of a span; 0: nothing is compacted, and nothing removed."""
+        self._bounds = Bounds(
+            age=spec.keep_days * DAY if spec.keep_days else float("inf"),
+            size=spec.keep_gb * GIGABYTE if spec.keep_gb else float("inf"),
+        )
+        self._directory = outputs / topology
+        self._committed = Committed(topology=topology, deployed=0, epoch=0)
+        self._lock = threading.Lock()
+        self._settled: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def prepare(self, *, deployed: int) -> None:
+        """What is stored of an earlier deployment has been put out of the way before."""
+        try:
+            before = committed_read(self._directory)
+        except CommittedError as error:
+            log.warning("outputs are listed anew", error=str(error))
+            spans = spans_found(self._directory)
+            before = Committed(
+                topology=self._topology,
+                deployed=deployed,
+                epoch=0,
+                removed=spans[0].first - 1 if spans else 0,
+                spans=spans,
+            )
+        if before is not None and before.deployed == deployed:
+            self._committed = before
+        else:
+            self._committed = Committed(topology=self._topology, deployed=deployed, epoch=0)
+        self._thread = threading.Thread(target=self._work, name="outputs", daemon=True)
+        self._thread.start()
+
+    def write(
+        self, operator: str, partition: int, epoch: int, table: pa.Table | None, *, attempt: int
+    ) -> Written:
+        return write_epoch(self._root, self._topology, operator, partition, epoch, table, attempt=attempt)
+
+    def commit(self, *, epoch: int) -> None:
+        with self._lock:
+            if epoch > self._committed.epoch:
+                self._put(msgspec.structs.replace(self._committed, epoch=epoch))
+
+    def settle(self, *, epoch: int) -> None:
+        if self._length:
+            self._settled.put(epoch)
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._settled.put(None)
+            self._thread.join(5)
+
+    def _put(self, committed: Committed) -> None:
+        """Have readers see this from now on. Called with the lock."""
+        path = self._directory / COMMITTED
+        temporary = path.with_name(f".{COMMITTED}.{os.getpid()}")
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            with open(temporary, "wb") as file:
+                file.write(msgspec.json.encode(committed))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            _sync(self._directory)
+        except OSError as error:
+            raise SinkError(
+                str(path), f"it cannot be written: {error.strerror or error}", COMMIT_HINT
+            ) from error
+        self._committed = committed
+
+    def _work(self) -> None:
+        while (epoch := self._settled.get()) is not None:
+            try:
+                self.put_in_order(epoch)
+            except (OSError, SinkError) as error:
+                log.warning("outputs not put in order", topology=self._topology, error=str(error))
+
+    def put_in_order(self, settled: int) -> None:
+        """One round: what the round before has replaced or retired goes, and whole spans become one file.
+        settled: see `Sink.settle`."""
+        remove_replaced(self._directory, self._committed)
+        settled = min(settled, self._committed.epoch)
+        for first, last in spans_due(self._committed.tail, settled=settled, length=self._length):
+            span = compact(self._directory, self._operators, first, last)
+            with self._lock:
+                spans = [*self._committed.spans, span]
+                self._put(msgspec.structs.replace(self._committed, spans=spans))
+            log.info("outputs compacted", topology=self._topology, first=first, last=last)
+        with self._lock:
+            left = retire(self._directory, self._committed, self._bounds)
+            if left.removed > self._committed.removed:
+                self._put(left)
+                log.info("old outputs removed", topology=self._topology, up_to=left.removed)
+
+
+def _sync(directory: Path) -> None:
+    """Have the names in a directory survive a crash of the host."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,287 @@
+"""What counts of the outputs, compaction, and removal by age and size."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.topology.spec import ParquetSinkSpec
+from spark_jobs.sinks.base import SinkError
+from spark_jobs.sinks.committed import (
+    COMMITTED,
+    Committed,
+    CommittedError,
+    Span,
+    committed_files,
+    committed_read,
+    epoch_file,
+)
+from spark_jobs.sinks.compaction import Bounds, compact, remove_replaced, retire, spans_due
+from spark_jobs.sinks.parquet_sink import ParquetSink
+
+LENGTH = 5
+
+
+def sink(root: Path, *, deployed: int = 3, **spec: Any) -> ParquetSink:
+    made = ParquetSink(
+        root, "t", ParquetSinkSpec(**{"compact_s": float(LENGTH), **spec}), operators=["A", "B"]
+    )
+    made.prepare(deployed=deployed)
+    return made
+
+
+def rows(epoch: int, count: int = 2) -> pa.Table:
+    at = epoch * 1_000_000
+    return pa.table(
+        {"window_end": [at] * count, "key": [f"k{n}" for n in range(count)], "count": [epoch] * count}
+    )
+
+
+def written(made: ParquetSink, epochs: range, *, attempt: int = 0) -> None:
+    """Of A every epoch has rows, of B only even ones."""
+    for epoch in epochs:
+        made.write("A", 0, epoch, rows(epoch), attempt=attempt)
+        made.write("B", 0, epoch, rows(epoch) if epoch % 2 == 0 else None, attempt=attempt)
+
+
+def read(root: Path, operator: str = "A") -> list[int]:
+    """The `count` of each row that counts, in order."""
+    committed = committed_read(root / "t")
+    assert committed is not None
+    found = [pq.ParquetFile(file).read() for file in committed_files(root / "t", operator, committed)]
+    return [value for table in found for value in table.column("count").to_pylist()]
+
+
+def twice(epochs: range) -> list[int]:
+    return [epoch for epoch in epochs for _ in range(2)]
+
+
+def small(root: Path, operator: str = "A") -> set[int]:
+    return {int(path.name.partition("=")[2]) for path in (root / "t" / operator).glob("partition=0/epoch=*")}
+
+
+def test_only_committed_epochs_count(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    written(made, range(1, 5))
+    assert committed_read(tmp_path / "t") is None
+    made.commit(epoch=3)
+    assert read(tmp_path) == twice(range(1, 4))
+    made.commit(epoch=2)
+    assert read(tmp_path) == twice(range(1, 4)), "an epoch that was shown stays"
+    made.close()
+
+
+def test_an_attempt_that_was_abandoned_does_not_count(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    made.write("A", 0, 1, rows(1), attempt=1)
+    directory = tmp_path / "t" / "A" / "partition=0" / "epoch=1"
+    kept = (directory / "part-1.parquet").read_bytes()
+    made.write("A", 0, 1, None, attempt=2)
+    (directory / "part-1.parquet").write_bytes(kept)  # a node that was declared lost has woken up
+    assert epoch_file(directory) is None
+    made.write("A", 0, 1, rows(7), attempt=3)
+    made.commit(epoch=1)
+    assert read(tmp_path) == [7, 7]
+    made.close()
+
+
+def test_settled_epochs_become_one_file_and_read_the_same(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    written(made, range(1, 14))
+    made.commit(epoch=13)
+    before = read(tmp_path), read(tmp_path, "B")
+    made.put_in_order(12)
+    assert (read(tmp_path), read(tmp_path, "B")) == before
+    committed = committed_read(tmp_path / "t")
+    assert committed is not None
+    assert [(span.first, span.last) for span in committed.spans] == [(1, 5), (6, 10)]
+    assert committed.spans[1].until == {"A": 10_000_000, "B": 10_000_000}
+    assert small(tmp_path) == set(range(1, 14)), "who has listed them can still read them"
+    assert remove_replaced(tmp_path / "t", committed, grace=0.0) == 15
+    assert small(tmp_path) == {11, 12, 13}
+    assert (read(tmp_path), read(tmp_path, "B")) == before
+    made.close()
+
+
+def test_an_epoch_that_may_be_written_again_stays_by_itself(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    written(made, range(1, 14))
+    made.commit(epoch=7)
+    made.put_in_order(12)
+    committed = committed_read(tmp_path / "t")
+    assert committed is not None
+    assert [span.last for span in committed.spans] == [5], "10 is settled, and not committed"
+    made.close()
+
+
+def test_a_driver_that_is_started_again_goes_on(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    written(made, range(1, 12))
+    made.commit(epoch=11)
+    made.put_in_order(11)
+    made.close()
+    again = sink(tmp_path)
+    written(again, range(12, 16))
+    again.commit(epoch=15)
+    again.put_in_order(15)
+    assert read(tmp_path) == twice(range(1, 16))
+    again.close()
+
+
+def test_of_an_earlier_deployment_nothing_counts(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    written(made, range(1, 8))
+    made.commit(epoch=7)
+    made.close()
+    other = sink(tmp_path, deployed=4)
+    other.commit(epoch=1)
+    committed = committed_read(tmp_path / "t")
+    assert committed is not None
+    assert (committed.deployed, committed.epoch, committed.spans) == (4, 1, [])
+    other.close()
+
+
+def test_what_is_old_goes_after_readers_were_told(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    written(made, range(1, 16))
+    made.commit(epoch=15)
+    made.put_in_order(15)
+    made.close()
+    directory = tmp_path / "t"
+    committed = committed_read(directory)
+    assert committed is not None
+    later = time.time() + 100.0
+    assert retire(directory, committed, Bounds(age=150.0), now=lambda: later) is committed
+    assert retire(directory, committed, Bounds(age=50.0), now=lambda: later).removed == 15
+    one = sum(path.stat().st_size for path in directory.glob("*/partition=*/epochs=11-15/*"))
+    left = retire(directory, committed, Bounds(size=1.5 * one))
+    assert (left.removed, [span.last for span in left.spans]) == (10, [15])
+    assert left.removed_until == {"A": 10_000_000, "B": 10_000_000}
+    assert list(directory.glob("A/partition=0/epochs=1-5")), "nothing goes before"
+    remove_replaced(directory, left, grace=0.0)
+    assert not list(directory.glob("*/partition=*/epochs=1-5"))
+    (directory / COMMITTED).write_bytes(msgspec.json.encode(left))
+    assert read(tmp_path) == twice(range(11, 16))
+
+
+def test_bounds_of_the_specification_hold(tmp_path: Path) -> None:
+    made = sink(tmp_path, keep_gb=1e-9)
+    written(made, range(1, 11))
+    made.commit(epoch=10)
+    made.put_in_order(10)
+    committed = committed_read(tmp_path / "t")
+    assert committed is not None
+    assert committed.removed == 10
+    made.close()
+
+
+def test_without_compaction_nothing_changes(tmp_path: Path) -> None:
+    made = sink(tmp_path, compact_s=0.0, keep_gb=1e-9)
+    written(made, range(1, 21))
+    made.commit(epoch=20)
+    made.settle(epoch=20)
+    made.close()
+    assert small(tmp_path) == set(range(1, 21))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"topology": "t"}', b"[]"])
+def test_a_damaged_list_is_named_and_written_again(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "t" / COMMITTED
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(CommittedError, match=COMMITTED):
+        committed_read(tmp_path / "t")
+    made = sink(tmp_path)
+    written(made, range(1, 3))
+    made.commit(epoch=2)
+    assert read(tmp_path) == twice(range(1, 3))
+    made.close()
+
+
+@pytest.mark.parametrize("gone", [5, 10])
+def test_a_damaged_list_finds_the_spans_whose_small_files_have_gone(tmp_path: Path, gone: int) -> None:
+    made = sink(tmp_path)
+    written(made, range(1, 12))
+    made.commit(epoch=11)
+    made.put_in_order(11)
+    made.close()
+    directory = tmp_path / "t"
+    before = committed_read(directory)
+    assert before is not None
+    spans = [span for span in before.spans if span.last <= gone]
+    remove_replaced(directory, msgspec.structs.replace(before, spans=spans), grace=0.0)
+    (directory / COMMITTED).write_bytes(b"")
+    again = sink(tmp_path)
+    again.commit(epoch=11)
+    found = committed_read(directory)
+    assert found is not None
+    assert found.spans == spans
+    assert (read(tmp_path), read(tmp_path, "B")) == (twice(range(1, 12)), twice(range(2, 12, 2)))
+    again.put_in_order(11)
+    assert committed_read(directory) == before
+    again.close()
+
+
+def test_a_small_file_that_is_damaged_keeps_its_span_apart(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    written(made, range(1, 6))
+    made.commit(epoch=5)
+    (tmp_path / "t" / "A" / "partition=0" / "epoch=3" / "part.parquet").write_bytes(b"PAR1")
+    with pytest.raises(SinkError, match="epoch=3"):
+        made.put_in_order(5)
+    committed = committed_read(tmp_path / "t")
+    assert committed is not None
+    assert committed.spans == []
+    made.close()
+
+
+def test_a_list_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    (tmp_path / "t").write_text("a file in the way")
+    with pytest.raises(SinkError, match=COMMITTED):
+        made.commit(epoch=1)
+    made.close()
+
+
+@settings(max_examples=200, deadline=None)
+@given(done=st.integers(0, 40), settled=st.integers(0, 60), length=st.integers(2, 12))
+def test_spans_follow_each_other_and_end_at_multiples(done: int, settled: int, length: int) -> None:
+    found = spans_due(done, settled=settled, length=length)
+    for first, last in found:
+        assert first == done + 1
+        assert last % length == 0
+        assert last <= settled
+        done = last
+    assert settled < (done // length + 1) * length
+
+
+def test_a_crash_while_a_span_is_written_changes_nothing(tmp_path: Path) -> None:
+    """Written again, it has the same rows."""
+    made = sink(tmp_path)
+    written(made, range(1, 6))
+    made.commit(epoch=5)
+    compact(tmp_path / "t", ["A"], 1, 5)
+    assert read(tmp_path) == twice(range(1, 6))
+    made.put_in_order(5)
+    assert read(tmp_path) == twice(range(1, 6))
+    made.close()
+
+
+def test_the_format_that_readers_know(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    made.commit(epoch=4)
+    made.close()
+    assert json.loads((tmp_path / "t" / COMMITTED).read_text()) == {
+        "topology": "t", "deployed": 3, "epoch": 4, "removed": 0, "removed_until": {}, "spans": [],
+    }  # fmt: skip
+    known = Committed(topology="t", deployed=1, epoch=9, spans=[Span(first=1, last=5)])
+    assert (known.tail, Committed(topology="t", deployed=1, epoch=9, removed=2).tail) == (5, 2)
