@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 from typing import IO, Any
 
 from rest_framework import status
 from rest_framework.exceptions import APIException, ParseError
 from rest_framework.parsers import BaseParser, JSONParser
 
+from domain.plain_data import plain_require
+
 LONGEST = 2_500_000
 """Bytes. A topology of a thousand operators takes a tenth of it."""
-
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class BodyTooLarge(APIException):
@@ -23,13 +21,13 @@ class BodyTooLarge(APIException):
 
 
 class PlainJSONParser(JSONParser):
-    """JSON of a bearable size, without characters that neither database stores."""
+    """JSON of a bearable size and depth, without characters that neither database stores."""
 
     def parse(self, stream: IO[bytes], media_type: Any = None, parser_context: Any = None) -> Any:
         text = _text(stream)
         try:
             data = json.loads(text, parse_constant=_constant_refuse)
-            _plain_require(data)
+            plain_require(data)
         except ValueError as error:
             raise ParseError(f"JSON parse error - {error}") from None
         except RecursionError:
@@ -59,20 +57,3 @@ def _text(stream: IO[bytes]) -> str:
 
 def _constant_refuse(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-def _plain_require(value: Any, path: str = "") -> None:
-    """Raise `ValueError` for characters that cannot be stored, and `RecursionError`."""
-    match value:
-        case str():
-            if not value.isprintable() and _UNSTORABLE.search(value):
-                raise ValueError(f"{path or 'the text'} has a NUL or half of a surrogate pair")
-        case float() if not math.isfinite(value):
-            raise ValueError(f"{path or 'the number'} is too large")
-        case dict():
-            for name, inner in value.items():
-                _plain_require(name, f"a name in {path or 'the object'}")
-                _plain_require(inner, f"{path}.{name}".lstrip("."))
-        case list():
-            for index, inner in enumerate(value):
-                _plain_require(inner, f"{path}[{index}]")

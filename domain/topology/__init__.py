@@ -1,15 +1,17 @@
 """Topologies: specification, validation and the graph of partitions and queries (DESIGN, section 1)."""
 
 from domain.topology.graph import Topology, partition_directory, partition_id, split_partition
-from domain.topology.load import Catalogue, TopologyError, load_topology, load_yaml
+from domain.topology.load import Catalogue, load_topology
 from domain.topology.spec import (
     FieldProblem,
     InputSpec,
     OperatorSpec,
     Partitioning,
+    TopologyError,
     TopologySpec,
     spec_decoder,
 )
+from domain.topology.text import load_yaml
 
 __all__ = [
     "Catalogue",

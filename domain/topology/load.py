@@ -1,14 +1,11 @@
-"""From untrusted YAML, JSON or stored data to a validated topology: all problems, each with its path."""
+"""From plain data to a validated topology: all problems, each with its path. Texts are read in `text`."""
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import rustworkx as rx
-import yaml
 
 from domain.topology.graph import Topology
 from domain.topology.shape import shape_read
@@ -17,24 +14,9 @@ from domain.topology.spec import (
     MAX_PARTITIONS,
     FieldProblem,
     OperatorSpec,
+    TopologyError,
     TopologySpec,
 )
-
-MAX_TEXT = 1_000_000
-MAX_VALUES = 200_000
-MAX_DEPTH = 100
-"""Bounds of an untrusted text: its characters, the values it stands for, and their nesting."""
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class TopologyError(ValueError):
-    """The specification cannot be used; `problems` says what and where."""
-
-    def __init__(self, problems: list[FieldProblem]) -> None:
-        super().__init__("; ".join(str(problem) for problem in problems))
-        self.problems = problems
 
 
 class Catalogue(Protocol):
@@ -45,78 +27,6 @@ class Catalogue(Protocol):
     def is_source(self, kind: str) -> bool: ...
 
     def problems(self, kind: str, params: Mapping[str, Any]) -> list[str]: ...
-
-
-def load_yaml(text: str) -> dict[str, Any]:
-    """Parse YAML or JSON into plain data; raises `TopologyError` with line and column."""
-    if len(text) > MAX_TEXT:
-        raise TopologyError([FieldProblem("", f"{len(text)} characters; at most {MAX_TEXT} are read")])
-    try:
-        _shallow_require(text)
-        data = yaml.load(text, _Loader)  # noqa: S506 - both loaders are the safe ones
-    except TopologyError:
-        raise
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "file"
-        message = getattr(error, "problem", None) or "not YAML"
-        raise TopologyError([FieldProblem(where, str(message))]) from error
-    except ValueError as error:  # a date that is none, a number of thousands of digits
-        raise TopologyError([FieldProblem("", f"not YAML: {error}")]) from error
-    if not isinstance(data, dict):
-        raise TopologyError([FieldProblem("", "a topology is a mapping with `name` and `operators`")])
-    _plain_require(data)
-    return data
-
-
-def _shallow_require(text: str) -> None:
-    """Refuse deep nesting before values are made of it: that goes down the stack, events do not.
-    Raises `TopologyError` and `YAMLError`."""
-    depth = 0
-    for event in yaml.parse(text, _Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                where = f"line {event.start_mark.line + 1}, column {event.start_mark.column + 1}"
-                raise TopologyError([FieldProblem(where, f"nested more than {MAX_DEPTH} levels deep")])
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-
-
-def _plain_require(data: Any) -> None:
-    """Refuse what is not a tree of plain values of a bearable size: aliases may repeat themselves without
-    end, and YAML knows dates. Raises `TopologyError`."""
-    waiting: list[tuple[str, int, Any]] = [("", 0, data)]
-    for _ in range(MAX_VALUES):
-        if not waiting:
-            return
-        path, depth, value = waiting.pop()
-        if depth > MAX_DEPTH:
-            raise TopologyError([FieldProblem(path, f"nested more than {MAX_DEPTH} levels deep")])
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                if not isinstance(key, str):
-                    raise TopologyError([FieldProblem(path, f"the key {key!r:.60} is not a text; quote it")])
-                waiting.append((f"{path}.{key}".lstrip("."), depth + 1, inner))
-        elif isinstance(value, list):
-            waiting.extend((f"{path}[{index}]", depth + 1, inner) for index, inner in enumerate(value))
-        else:
-            _scalar_require(path, value)
-    raise TopologyError([FieldProblem("", f"more than {MAX_VALUES} values")])
-
-
-def _scalar_require(path: str, value: Any) -> None:
-    match value:
-        case str() if "\x00" in value or (not value.isascii() and _SURROGATE.search(value)):
-            raise TopologyError([FieldProblem(path, f"{value!r:.60} has characters that no text can have")])
-        case float() if not math.isfinite(value):
-            raise TopologyError([FieldProblem(path, f"{value} is no number that can be stored")])
-        case str() | float() | int() | None:
-            return
-        case _:
-            raise TopologyError(
-                [FieldProblem(path, f"{value!r:.60} is not plain data; quote it to mean a text")]
-            )
 
 
 def load_topology(data: Mapping[str, Any], catalogue: Catalogue) -> Topology:

@@ -33,6 +33,14 @@ class FieldProblem(msgspec.Struct, frozen=True):
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
+class TopologyError(ValueError):
+    """The specification cannot be used; `problems` says what and where."""
+
+    def __init__(self, problems: list[FieldProblem]) -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
 class InputSpec(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"source": "from"}
 ):

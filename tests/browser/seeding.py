@@ -25,7 +25,7 @@ from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import AvailabilitySample, Partition, Problem, Query, Topology
 from controlplane.topologies.racks import rack_exposure_note
 from domain.topology import Topology as Graph
-from domain.topology.load import load_yaml
+from domain.topology import load_yaml
 from tests.browser.chronicle import audit_write, checkpoints_write, experiment_write, versions_write
 from tests.browser.large import large_write
 from tests.browser.recovering import deployed, drain_play, recovery_play, samples_write

@@ -27,7 +27,7 @@ HEARTBEAT = 1.0
 
 DEPLOY = """
 import django; django.setup()
-from domain.topology.load import load_yaml
+from domain.topology import load_yaml
 from controlplane.topologies.services import topology_create
 from controlplane.lifecycle.topologies import topology_deploy
 spec = {spec!r}

@@ -6,15 +6,19 @@ import os
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import yaml
 from django.core.management import CommandError, call_command
+from django.test import Client
 from rest_framework.test import APIClient
 
 from controlplane.events.models import AuditEntry, Event
 from controlplane.topologies.models import Topology
+from tests.unit.controlplane.conftest import user_of
 from tests.unit.controlplane.specs import spec_of
+from tests.unit.domain.topology.bombs import merge_keys
 
 VALIDATE = "/api/v1/topologies/validate/"
 WHY = {"reason": "because"}
@@ -103,6 +107,49 @@ def test_yaml_is_a_body_of_its_own(operator: APIClient) -> None:
     assert (made.status_code, made.json()["name"]) == (201, "mine")
     assert made.json()["spec"]["operators"][0]["params"]["rate"] == 7
     assert AuditEntry.objects.get().reason == "because"
+
+
+BOMB = merge_keys(6, 8)
+"""358 bytes; its largest mapping is made of a million pairs."""
+
+
+@pytest.mark.parametrize(("method", "path"), [("post", ""), ("post", "validate/"), ("put", "counts/")])
+@pytest.mark.parametrize("as_yaml", [True, False])
+def test_rest_takes_no_text_that_stands_for_too_much(
+    operator: APIClient, topology: Topology, method: str, path: str, as_yaml: bool
+) -> None:
+    address = f"/api/v1/topologies/{path}"
+    why = {} if path == "validate/" else WHY
+    if as_yaml:
+        answer = operator.generic(
+            method,
+            f"{address}?{urlencode(why)}",
+            BOMB,
+            content_type="application/yaml",
+            headers={"If-Match": "*"},
+        )
+    else:
+        answer = getattr(operator, method)(address, {"spec": BOMB, **why}, headers={"If-Match": "*"})
+    said = answer.json()
+    problems = said["problems"] if path == "validate/" else said["errors"]
+    assert "aliases and merge keys included" in problems[0]["message"]
+    assert answer.status_code == (200 if path == "validate/" else 400)
+
+
+def test_the_admin_site_takes_no_text_that_stands_for_too_much(db: None) -> None:
+    browser = Client()
+    browser.force_login(user_of("operator"))
+    answer = browser.post("/admin/topologies/topology/add/", {"specification": BOMB, **WHY})
+    assert "aliases and merge keys included" in answer.content.decode()
+    assert not Topology.objects.exists()
+
+
+@pytest.mark.parametrize("command", ["validate", "deploy"])
+def test_the_commands_take_no_text_that_stands_for_too_much(db: None, tmp_path: Path, command: str) -> None:
+    file = tmp_path / "bomb.yaml"
+    file.write_text(BOMB, encoding="utf-8")
+    with pytest.raises(CommandError, match="aliases and merge keys included"):
+        call_command(command, str(file))
 
 
 @pytest.mark.parametrize("name", ["../../../etc/passwd", "/etc/hostname", "README.md", "hashtags.yaml", "~"])

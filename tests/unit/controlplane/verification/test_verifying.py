@@ -12,7 +12,7 @@ import pytest
 
 from controlplane.verification.problems import VerificationError
 from controlplane.verification.verifying import Verification, topology_verify
-from domain.topology.load import load_yaml
+from domain.topology import load_yaml
 from spark_jobs.sinks.parquet import partition_path, write_epoch
 from spark_jobs.sources.sample import sample_write
 from tests.outputs import epochs_present

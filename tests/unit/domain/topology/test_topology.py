@@ -9,6 +9,7 @@ import pytest
 
 from domain.topology import TopologyError, load_topology, load_yaml
 from spark_jobs.operators.catalogue import catalogue
+from tests.unit.domain.topology.bombs import merge_keys
 
 
 def specification(**changes: Any) -> dict[str, Any]:
@@ -165,7 +166,12 @@ def test_a_graph_nothing_could_hold_is_refused(width: int, what: str) -> None:
         ('name: "\\ud800"', "line 1, column 10", "invalid Unicode character"),
         ("name: a\nx: !!binary aGk=", "x", "not plain data"),
         ("a: &a [x, x, x, x, x, x, x, x, x]\n" + _BOMB, "", "more than 200000 values"),
-        ("a: &a {b: *a}", "a" + ".b" * 100, "nested more than 100 levels"),
+        ("a: &a {b: *a}", "line 1, column 11", "the alias *a is part of what it names"),
+        (merge_keys(6, 8), "", "more than 200000 values, aliases and merge keys included"),
+        ("a: 1" + ":1" * 100, "line 1, column 4", "a number of more than 100 characters"),
+        ('a: !!int "' + "1:" * 100 + '1"', "line 1, column 4", "a number of more than 100 characters"),
+        ("a: 0x" + "f" * 90, "a", "beyond 64 bits"),
+        ('a: {"b\\0": 1}', "a", "characters that no text can have"),
         ("x: " + "[" * 50_000, "line 1, column 103", "nested more than 100 levels"),
         ("x" * 1_000_001, "", "at most 1000000 are read"),
     ],
