@@ -13,7 +13,10 @@ http_application = get_asgi_application()
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 
 from controlplane.config.garbage import garbage_settle  # noqa: E402
+from dashboard.bodies import BoundedBodies  # noqa: E402
 from dashboard.routing import websocket_application  # noqa: E402
 
-application = ProtocolTypeRouter({"http": http_application, "websocket": websocket_application})
+application = ProtocolTypeRouter(
+    {"http": BoundedBodies(http_application), "websocket": websocket_application}
+)
 garbage_settle()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from channels.auth import AuthMiddlewareStack, get_user
 from channels.db import database_sync_to_async
-from channels.security.websocket import AllowedHostsOriginValidator
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
+from django.http.cookie import parse_cookie
 from django.utils import timezone
 from knox.models import AuthToken
 from rest_framework.exceptions import AuthenticationFailed
 
 from controlplane.api.authentication import BearerTokenAuthentication
+from dashboard.origins import SameOrigin
 
 
 class SocketAccess:
@@ -23,9 +26,9 @@ class SocketAccess:
     """
 
     def __init__(self, application: Any) -> None:
-        self._pages = AllowedHostsOriginValidator(AuthMiddlewareStack(application))
+        self._pages = SameOrigin(AuthMiddlewareStack(application))
         self._programs = TokenAccess(application)
-        self._programs_with_origin = AllowedHostsOriginValidator(self._programs)
+        self._programs_with_origin = SameOrigin(self._programs)
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         headers = {name for name, _ in scope["headers"]}
@@ -54,6 +57,22 @@ def _authenticate(header: bytes) -> tuple[Any, AuthToken | None]:
     except AuthenticationFailed:
         found = None
     return found or (AnonymousUser(), None)
+
+
+async def request_user(scope: dict[str, Any]) -> Any:
+    """Whose token or session a request carries, before anything of its body has been read."""
+    headers = dict(scope["headers"])
+    if b"authorization" in headers:
+        user, _ = await _authenticate(headers[b"authorization"])
+        if user.is_authenticated:
+            return user
+    cookies = parse_cookie(headers.get(b"cookie", b"").decode("latin-1"))
+    key = cookies.get(settings.SESSION_COOKIE_NAME)
+    return AnonymousUser() if key is None else await get_user({"session": _sessions().SessionStore(key)})
+
+
+def _sessions() -> Any:
+    return import_module(settings.SESSION_ENGINE)
 
 
 async def user_now(scope: dict[str, Any]) -> Any:

@@ -28,11 +28,13 @@ Headers = list[tuple[bytes, bytes]]
 
 
 @asynccontextmanager
-async def socket(headers: Headers, path: str = "/ws/v1/") -> AsyncIterator[Any]:
+async def socket(
+    headers: Headers, path: str = "/ws/v1/", host: bytes = b"127.0.0.1:8000", scheme: str = "ws"
+) -> AsyncIterator[Any]:
     """A handshake with the whole application, as a server would make it."""
-    scope = {"type": "websocket", "path": path, "query_string": b"", "subprotocols": []}
+    scope = {"type": "websocket", "path": path, "query_string": b"", "scheme": scheme}
     make: Any = ApplicationCommunicator  # asgiref's test tools have no types
-    communicator = make(application, {**scope, "headers": headers})
+    communicator = make(application, {**scope, "subprotocols": [], "headers": [(b"host", host), *headers]})
     await communicator.send_input({"type": "websocket.connect"})
     try:
         yield communicator
@@ -96,6 +98,44 @@ async def test_pages_of_other_origins_are_refused_before_anything_is_said() -> N
     assert await verdict([*token_of(who), (b"origin", HERE)]) == "listens"
     # With an invalid token, a valid session in the same request does not help.
     assert await verdict([*session_of(who), (b"authorization", b"Bearer x")]) == UNAUTHENTICATED
+
+
+@pytest.mark.parametrize(
+    ("scheme", "host", "origin", "same"),
+    [
+        ("ws", b"127.0.0.1:8000", b"http://127.0.0.1:8000", True),
+        ("ws", b"127.0.0.1:8000", b"HTTP://127.0.0.1:8000", True),
+        ("ws", b"127.0.0.1:8000", b"http://127.0.0.1:9000", False),
+        ("ws", b"127.0.0.1:8000", b"http://127.0.0.1", False),
+        ("ws", b"127.0.0.1:8000", b"https://127.0.0.1:8000", False),
+        ("ws", b"127.0.0.1:8000", b"http://localhost:8000", False),
+        ("wss", b"localhost", b"https://localhost", True),
+        ("wss", b"localhost", b"https://localhost:443", True),
+        ("wss", b"localhost:443", b"https://localhost", True),
+        ("wss", b"localhost", b"https://localhost:8443", False),
+        ("wss", b"localhost", b"http://localhost", False),
+        ("ws", b"[::1]:8000", b"http://[::1]:8000", True),
+        ("ws", b"evil.example", b"http://evil.example", False),
+        ("ws", b"127.0.0.1:8000", b"http://127.0.0.1:8000/page", False),
+        ("ws", b"127.0.0.1:8000", b"http://127.0.0.1:8000@evil.example", False),
+        ("ws", b"127.0.0.1:8000", b"http://127.0.0.1:80000", False),
+        ("ws", b"127.0.0.1:8000", b"chrome-extension://127.0.0.1:8000", False),
+        ("ws", b"127.0.0.1:8000", "http://\xe9".encode("latin-1"), False),
+    ],
+)
+async def test_an_origin_is_the_same_by_scheme_host_and_port(
+    scheme: str, host: bytes, origin: bytes, same: bool
+) -> None:
+    who = await sync_to_async(identity)("viewer")
+    for credentials in (session_of(who)[:1], token_of(who)):
+        async with socket([*credentials, (b"origin", origin)], host=host, scheme=scheme) as communicator:
+            answer = await communicator.receive_output(3)
+            assert answer["type"] == ("websocket.accept" if same else "websocket.close")
+
+
+async def test_two_origins_are_none() -> None:
+    who = await sync_to_async(identity)("viewer")
+    assert await verdict([*session_of(who), (b"origin", HERE)]) == 0
 
 
 async def test_there_is_nothing_at_other_addresses() -> None:

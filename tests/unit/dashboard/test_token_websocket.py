@@ -20,7 +20,7 @@ from dashboard import consumers
 from dashboard.asgi import application
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ORIGIN = (b"origin", b"http://127.0.0.1:8000")
+HOST, ORIGIN = (b"host", b"127.0.0.1:8000"), (b"origin", b"http://127.0.0.1:8000")
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ async def opened(*headers: tuple[bytes, bytes]) -> AsyncIterator[Any]:
     """A handshake with the whole application, as a server would make it."""
     scope = {"type": "websocket", "path": "/ws/v1/", "query_string": b"", "subprotocols": []}
     make: Any = ApplicationCommunicator  # asgiref's test tools have no types
-    socket = make(application, {**scope, "headers": list(headers)})
+    socket = make(application, {**scope, "headers": [HOST, *headers]})
     await socket.send_input({"type": "websocket.connect"})
     try:
         yield socket

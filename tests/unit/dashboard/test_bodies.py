@@ -1,0 +1,121 @@
+"""How much of a request's body the whole application takes, and of whom. Counted is what it receives."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from controlplane.api.parsers import LONGEST
+from dashboard.asgi import application
+from dashboard.bodies import LONGEST_ANONYMOUS
+from tests.unit.controlplane.identities import RANK, UNKNOWN, Identity, identity
+
+pytestmark = pytest.mark.django_db(transaction=True)
+CHUNK = 65_536
+Headers = list[tuple[bytes, bytes]]
+LENGTH, CHUNKED = b"content-length", (b"transfer-encoding", b"chunked")
+
+
+class Exchange:
+    """One request as a server hands it over; the body of `size` bytes comes in chunks."""
+
+    def __init__(self, path: str, headers: Headers, size: int, method: str = "POST") -> None:
+        self.scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "client": ("198.51.100.7", 1),
+            "server": ("127.0.0.1", 8000),
+            "headers": [(b"host", b"127.0.0.1:8000"), (b"content-type", b"application/json"), *headers],
+        }
+        self.size = size
+        self.taken = 0
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+        self.text = b""
+
+    async def run(self) -> Exchange:
+        await asyncio.wait_for(application(self.scope, self._receive, self._send), 20)
+        return self
+
+    async def _receive(self) -> dict[str, Any]:
+        if self.taken >= self.size > 0 or (self.size == 0 and self.taken):
+            await asyncio.Event().wait()
+        part = min(CHUNK, self.size - self.taken)
+        self.taken += part or 1
+        return {"type": "http.request", "body": b" " * part, "more_body": self.taken < self.size}
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status, self.headers = message["status"], dict(message["headers"])
+        else:
+            self.text += message.get("body", b"")
+
+
+def length(size: int) -> tuple[bytes, bytes]:
+    return LENGTH, str(size).encode()
+
+
+def credentials(who: Identity, how: str) -> Headers:
+    if how == "token":
+        return [(b"authorization", f"Bearer {who.token}".encode())] if who.token else []
+    cookies = "; ".join(f"{name}={morsel.value}" for name, morsel in who.page.cookies.items())
+    return [(b"cookie", cookies.encode())] if cookies else []
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+@pytest.mark.parametrize("how", ["token", "session"])
+@pytest.mark.parametrize("framing", [length(10_000_000), CHUNKED])
+async def test_the_body_of_a_stranger_is_not_read(name: str, how: str, framing: tuple[bytes, bytes]) -> None:
+    who = await sync_to_async(identity)(name)
+    if name in ("expired", "revoked") and how == "session":
+        who.page.cookies.clear()  # of these two it is the token that has ended
+    for path in ("/api/v1/topologies/", "/api/v1/nothing/", "/admin/accounts/user/add/", "/", "/metrics"):
+        asked = await Exchange(path, [*credentials(who, how), framing], 10_000_000).run()
+        assert asked.taken == 0, path
+        assert asked.status in ({401} if path.startswith("/api/") else {302, 401, 403, 405}), path
+        assert asked.headers[b"connection"] == b"close"
+
+
+@pytest.mark.parametrize("framing", [length(LONGEST_ANONYMOUS + 1), CHUNKED])
+async def test_the_sign_in_page_takes_a_short_form_only(db: None, framing: tuple[bytes, bytes]) -> None:
+    asked = await Exchange("/login/", [framing], 10_000_000).run()
+    assert (asked.status, asked.taken <= CHUNK) == (413, True)
+    assert b"longer than" in asked.text
+    short = await Exchange("/login/", [length(100)], 100).run()
+    assert (short.status, short.taken) == (403, 100), "there is no CSRF token in it"
+
+
+@pytest.mark.parametrize("name", [name for name in RANK if name not in UNKNOWN])
+@pytest.mark.parametrize("how", ["token", "session"])
+async def test_the_body_of_a_user_is_bounded(name: str, how: str) -> None:
+    who = await sync_to_async(identity)(name)
+    given = credentials(who, how)
+    declared = await Exchange("/api/v1/topologies/", [*given, length(LONGEST + 1)], 10_000_000).run()
+    assert (declared.status, declared.taken) == (413, 0)
+    assert b'"errors"' in declared.text
+    counted = await Exchange("/api/v1/topologies/", [*given, CHUNKED], 10_000_000).run()
+    assert (counted.status, counted.taken <= LONGEST + CHUNK) == (413, True)
+    within = await Exchange("/api/v1/topologies/", [*given, length(1_000_000)], 1_000_000).run()
+    assert within.taken == 1_000_000
+    assert within.status != 413
+
+
+async def test_a_body_that_was_not_announced_is_refused(db: None) -> None:
+    asked = await Exchange("/api/v1/topologies/", [], 10_000_000).run()
+    assert (asked.status, asked.taken <= CHUNK) == (413, True)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/login/"])
+async def test_requests_without_a_body_go_on_as_they_are(db: None, path: str) -> None:
+    asked = await Exchange(path, [], 0, method="GET").run()
+    assert asked.status == 200
+    assert b"connection" not in asked.headers
