@@ -16,14 +16,18 @@ from controlplane.errors import Invalid
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Channel
 
+NAMED = "administrator named by the environment"
+
 
 @transaction.atomic
 def admin_ensure(*, username: str, password: str, channel: Channel) -> tuple[Any, bool]:
-    """Create the administrator, or set the password of the existing one; returns (user, created)."""
+    """Create the administrator, or set the password of the existing one; returns (user, created). A password
+    that changes ends the user's sessions and API tokens."""
     user, created = get_user_model().objects.get_or_create(username=username)
     before = None if created else _standing(user)
     user.is_staff = user.is_superuser = user.is_active = True
-    if not user.check_password(password):
+    changed = not user.check_password(password)
+    if changed:
         user.set_password(password)
     user.save()
     user.groups.add(Group.objects.get_or_create(name=ADMINISTRATOR)[0])
@@ -34,8 +38,10 @@ def admin_ensure(*, username: str, password: str, channel: Channel) -> tuple[Any
         target=username,
         before=before,
         after=_standing(user),
-        reason="administrator named by the environment",
+        reason=NAMED,
     )
+    if changed and not created:
+        tokens_revoke(user=user, actor="system", channel=channel, reason=NAMED)
     return user, created
 
 
@@ -92,3 +98,9 @@ def token_revoke(*, token: AuthToken, actor: str, channel: Channel, reason: str)
         reason=reason,
     )
     token.delete()
+
+
+def tokens_revoke(*, user: Any, actor: str, channel: Channel, reason: str) -> None:
+    """End all of a user's API tokens, one audit entry each."""
+    for token in AuthToken.objects.filter(user=user).select_related("user"):
+        token_revoke(token=token, actor=actor, channel=channel, reason=reason)

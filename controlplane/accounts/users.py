@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from controlplane.accounts.roles import ADMINISTRATOR, ROLES, role_held
+from controlplane.accounts.services import tokens_revoke
 from controlplane.errors import Conflict, Invalid
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Channel
@@ -105,8 +106,11 @@ def user_update(
 
 
 @transaction.atomic
-def user_password_set(*, user_id: int, password: str, actor: str, reason: str, channel: Channel) -> Any:
-    """Set a password, which ends the user's other sessions. Raises `Invalid` (path ``password``)."""
+def user_password_set(
+    *, user_id: int, password: str, actor: str, reason: str, channel: Channel, tokens_end: bool
+) -> Any:
+    """Set a password, which ends the user's other sessions; with `tokens_end` the API tokens as well, as
+    they must where the account may be in other hands. Raises `Invalid` (path ``password``)."""
     reason_require(reason)
     user = get_user_model().objects.select_for_update().get(pk=user_id)
     _validate("password", lambda: validate_password(password, user))
@@ -115,6 +119,8 @@ def user_password_set(*, user_id: int, password: str, actor: str, reason: str, c
     audit_record(
         actor=actor, channel=channel, action="account.password", target=user.get_username(), reason=reason
     )
+    if tokens_end:
+        tokens_revoke(user=user, actor=actor, channel=channel, reason=reason)
     return user
 
 

@@ -66,7 +66,10 @@ class UserForm(ServiceForm):
     active = forms.BooleanField(
         required=False, help_text="An inactive user cannot sign in, and the user's tokens do not work."
     )
-    password = _password_field(required=False, help_text="A new password; empty: unchanged.")
+    password = _password_field(
+        required=False,
+        help_text="A new password, which ends the user's sessions and tokens; empty: unchanged.",
+    )
 
     class Meta:
         model = User
@@ -80,7 +83,7 @@ class UserForm(ServiceForm):
         changes = {"role": given["role"] or None, "active": given["active"]}
         user_update(user_id=self.instance.pk, changes=changes, **who)
         if given["password"]:
-            user_password_set(user_id=self.instance.pk, password=given["password"], **who)
+            user_password_set(user_id=self.instance.pk, password=given["password"], tokens_end=True, **who)
         return User.objects.get(pk=self.instance.pk)
 
 

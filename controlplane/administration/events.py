@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from django.contrib import admin
+from typing import Any
 
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from controlplane.accounts.roles import ADMINISTRATOR, has_role
 from controlplane.administration.pages import SystemOwnedAdmin
 from controlplane.events.models import AuditEntry, Event, EventCounter, Operation
+from controlplane.events.selectors import audit_shown
+
+
+def entries_shown(user: Any) -> QuerySet[AuditEntry]:
+    """The audit entries that this user may read, newest first."""
+    return audit_shown(reader=user.get_username(), everything=has_role(user, ADMINISTRATOR))
 
 
 @admin.register(Event)
@@ -35,3 +46,6 @@ class AuditEntryAdmin(SystemOwnedAdmin):
     list_filter = ("channel", "action")
     search_fields = ("actor", "target", "action", "reason")
     date_hierarchy = "at"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[AuditEntry]:
+        return entries_shown(request.user)

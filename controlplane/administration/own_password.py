@@ -22,5 +22,6 @@ class OwnPasswordForm(PasswordChangeForm):
             actor=self.user.get_username(),
             reason="changed by its owner",
             channel=Channel.ADMIN,
+            tokens_end=False,  # its owner sees them on the settings page, and programs go on
         )
         return self.user

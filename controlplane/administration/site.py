@@ -57,9 +57,9 @@ class Site(AdminSite):
         return answer
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        from controlplane.events.selectors import audit_list
+        from controlplane.administration.events import entries_shown
 
-        recent = audit_list()[:RECENT]
+        recent = entries_shown(request.user)[:RECENT]
         answer: HttpResponse = super().index(request, {"recent": recent, **(extra_context or {})})
         return answer
 

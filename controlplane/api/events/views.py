@@ -16,6 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from controlplane.accounts.roles import ADMINISTRATOR, has_role
 from controlplane.api.events.documents import document_answer
 from controlplane.api.events.filtersets import AuditFilters, OperationFilters
 from controlplane.api.events.serializers import (
@@ -34,7 +35,7 @@ from controlplane.events.choices import EventKind
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.events.selectors import (
     audit_choices,
-    audit_list,
+    audit_shown,
     event_list,
     event_position,
     operation_list,
@@ -153,7 +154,8 @@ class OperationViewSet(TupleListMixin, viewsets.ReadOnlyModelViewSet):
     list=extend_schema(parameters=[OpenApiParameter("search", str, description="in target, action, reason")])
 )
 class AuditViewSet(TupleListMixin, viewsets.ReadOnlyModelViewSet):
-    """Who changed what, when, through which channel and why."""
+    """Who changed what, when, through which channel and why. Changes of accounts, of others' tokens and of
+    webhooks are for administrators."""
 
     queryset = AuditEntry.objects.none()
     serializer_class = AuditEntrySerializer
@@ -162,7 +164,8 @@ class AuditViewSet(TupleListMixin, viewsets.ReadOnlyModelViewSet):
     ordering_fields = ("at",)
 
     def get_queryset(self) -> Any:
-        return audit_list()
+        everything = has_role(self.request.user, ADMINISTRATOR)
+        return audit_shown(reader=self.request.user.get_username(), everything=everything)
 
     @extend_schema(
         operation_id="audit_choices", responses=AuditChoicesSerializer, parameters=[], filters=False
@@ -170,4 +173,4 @@ class AuditViewSet(TupleListMixin, viewsets.ReadOnlyModelViewSet):
     @action(detail=False, methods=["get"], pagination_class=None, filter_backends=())
     def choices(self, request: Request) -> Response:
         """What occurs in the trail, for a filter to offer."""
-        return Response(audit_choices())
+        return Response(audit_choices(self.get_queryset()))

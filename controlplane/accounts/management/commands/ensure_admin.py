@@ -9,9 +9,8 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from knox.models import AuthToken
 
-from controlplane.accounts.services import admin_ensure, token_create, token_revoke
+from controlplane.accounts.services import admin_ensure, token_create, tokens_revoke
 from controlplane.events.choices import Channel
 
 
@@ -38,10 +37,7 @@ class Command(BaseCommand):
         user, created = admin_ensure(username=options["username"], password=password, channel=Channel.CLI)
         answer: dict[str, Any] = {"user": user.get_username(), "created": created}
         if options["replace_tokens"]:
-            for token in AuthToken.objects.filter(user=user):
-                token_revoke(
-                    token=token, actor="system", channel=Channel.CLI, reason="replaced by a new token"
-                )
+            tokens_revoke(user=user, actor="system", channel=Channel.CLI, reason="replaced by a new token")
         if options["token"]:
             hours = options["lifetime_hours"]
             _, answer["token"] = token_create(

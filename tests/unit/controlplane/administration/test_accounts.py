@@ -12,6 +12,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.test import Client
 from django.utils import timezone
+from knox.models import AuthToken
 from rest_framework.test import APIClient
 
 from controlplane.accounts.models import Token
@@ -91,9 +92,15 @@ def test_roles_and_passwords_are_changed(client: Client) -> None:
     entry = AuditEntry.objects.get(action="account.update")
     assert (entry.before, entry.after) == ({"role": "operator"}, {"role": "viewer"})
     assert session.get("/admin/").status_code == 200
+    _, token = AuthToken.objects.create(user=user)
+    program = Client(headers={"Authorization": f"Bearer {token}"})
+    assert program.get("/api/v1/me/").status_code == 200
     assert client.post(url, {**body, "password": "another-Kf!9"}).status_code == 302
     assert AuditEntry.objects.get(action="account.password").target == "eve"
     assert session.get("/admin/").status_code == 302, "a new password ends sessions"
+    assert program.get("/api/v1/me/").status_code == 401, "and tokens"
+    ended = AuditEntry.objects.get(action="token.revoke")
+    assert (ended.actor, ended.target, ended.reason) == ("administrator", "eve", "because")
     assert client.post(url, {**body, "active": ""}).status_code == 302
     user.refresh_from_db()
     assert (user.is_active, role_held(user)) == (False, "viewer")

@@ -23,7 +23,7 @@ def trail(db: None) -> list[AuditEntry]:
         audit_record(
             actor=("ada", "kim")[i % 2],
             channel=(Channel.PAGE, Channel.REST)[i % 2],
-            action=("topology.policy", "node.drain", "token.create")[i % 3],
+            action=("topology.policy", "node.drain", "incident.approve")[i % 3],
             target=f"t{i}",
             before={"planner": "optimal"} if i == 0 else None,
             after={"planner": "look_ahead"} if i == 0 else None,
@@ -87,7 +87,7 @@ def test_what_a_filter_offers(
     with django_assert_num_queries(3):  # the role, and one for each column
         offered = viewer.get(f"{API}/choices/").json()
     assert offered["actors"] == ["ada", "kim"]
-    assert offered["actions"] == ["node.drain", "token.create", "topology.policy"]
+    assert offered["actions"] == ["incident.approve", "node.drain", "topology.policy"]
     assert "cli" in offered["channels"]
 
 
