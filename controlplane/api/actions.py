@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -19,8 +20,10 @@ from controlplane.api.requests import (
     caller,
     idempotency_key,
     reason_of,
+    request_digest,
 )
 from controlplane.events.models import Operation
+from controlplane.events.operations import operation_asked
 
 
 def action_schema(body: type[serializers.Serializer] = ReasonSerializer) -> Any:
@@ -39,10 +42,14 @@ class ActionsMixin:
         request: Request, service: Callable[..., Operation], *, reason: str | None = None, **given: Any
     ) -> Response:
         """`reason` where the body has more than that and the view has read it."""
-        operation = service(
-            reason=reason_of(request) if reason is None else reason,
-            idempotency_key=idempotency_key(request),
-            **caller(request),
-            **given,
-        )
+        key = idempotency_key(request)
+        with transaction.atomic():
+            operation = service(
+                reason=reason_of(request) if reason is None else reason,
+                idempotency_key=key,
+                **caller(request),
+                **given,
+            )
+            if key:
+                operation_asked(operation=operation, request=request_digest(request))
         return accepted(operation, request)

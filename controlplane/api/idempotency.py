@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 
 import msgspec
@@ -13,7 +11,7 @@ from rest_framework.response import Response
 
 from controlplane.api.models import KeptAnswer
 from controlplane.api.renderers import json_write
-from controlplane.api.requests import idempotency_key
+from controlplane.api.requests import idempotency_key, request_digest
 from controlplane.errors import Conflict
 
 _HEADERS = ("ETag", "Location")
@@ -28,7 +26,7 @@ def once(request: Request, create: Callable[[], Response]) -> Response:
     key = idempotency_key(request)
     if not key:
         return create()
-    actor, digest = request.user.get_username(), _digest(request)
+    actor, digest = request.user.get_username(), request_digest(request)
     kept = KeptAnswer.objects.filter(actor=actor, key=key).first()
     if kept is None:
         try:
@@ -51,8 +49,3 @@ def _keep(kept: KeptAnswer, response: Response) -> Response:
     kept.body = msgspec.json.decode(json_write(response.data))
     kept.save()
     return response
-
-
-def _digest(request: Request) -> str:
-    text = json.dumps([request.method, request.get_full_path(), request.data], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any, TypedDict
 
 from drf_spectacular.types import OpenApiTypes
@@ -46,7 +48,8 @@ IDEMPOTENCY_KEY = OpenApiParameter(
     name="Idempotency-Key",
     type=OpenApiTypes.STR,
     location=OpenApiParameter.HEADER,
-    description="Repeating a request with the same key gives the first one's outcome back.",
+    description="Repeating a request with the same key gives the first one's outcome back; another request "
+    "with it is refused (409).",
 )
 REASON = OpenApiParameter(
     name="reason", type=OpenApiTypes.STR, required=True, description="why; kept in the audit trail"
@@ -95,6 +98,12 @@ def idempotency_key(request: Request) -> str:
     if len(key) > KEY_LENGTH:
         raise Invalid("Idempotency-Key", f"longer than {KEY_LENGTH} characters")
     return key
+
+
+def request_digest(request: Request) -> str:
+    """Equal for two requests that ask for the same: method, address with its query, and body."""
+    text = json.dumps([request.method, request.get_full_path(), request.data], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def accepted(operation: Operation, request: Request) -> Response:

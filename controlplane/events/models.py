@@ -65,6 +65,9 @@ class Operation(models.Model):
     result = models.JSONField(default=dict, blank=True)
     error = models.TextField(blank=True, default="")
     idempotency_key = models.CharField(max_length=128, blank=True, default="")
+    request = models.CharField(
+        max_length=64, blank=True, default="", help_text="digest of what was asked for under the key"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 

@@ -45,6 +45,18 @@ def operation_find(*, kind: OperationKind, target: str, actor: str, idempotency_
     return earlier
 
 
+def operation_asked(*, operation: Operation, request: str) -> None:
+    """Keep the digest of the request that asked for it, in the same transaction.
+
+    Raises `Conflict` where an earlier one under its key was another: same action, other parameters.
+    """
+    if not Operation.objects.filter(pk=operation.pk, request__in=("", request)).update(request=request):
+        raise Conflict(
+            f"this Idempotency-Key was used for {operation.kind} of {operation.target} with other "
+            "parameters; use a new key"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
     """What a service says when it permits an operation.

@@ -160,6 +160,26 @@ def test_an_idempotency_key_repeats_the_answer(operator: APIClient, topology: To
     assert (long.status_code, list(errors(long))) == (400, ["Idempotency-Key"])
 
 
+def test_an_idempotency_key_with_other_parameters_is_refused(operator: APIClient, topology: Topology) -> None:
+    def sent(path: str, body: dict[str, Any], key: str) -> Any:
+        return operator.post(f"{API}/topologies/counts/{path}/", body, headers={"Idempotency-Key": key})
+
+    assert sent("deploy", WHY, "one").status_code == 202
+    other = sent("deploy", {"reason": "another one"}, "one")
+    assert (other.status_code, "with other parameters" in errors(other)[""]) == (409, True)
+    assert sent("deploy", WHY, "one").status_code == 202, "the first one still gives its operation"
+    Topology.objects.update(status="running")
+    first = sent("park", {"queries": ["O0[0]"], **WHY}, "two")
+    assert first.status_code == 202
+    assert sent("park", {"queries": ["O1[0]"], **WHY}, "two").status_code == 409
+    assert sent("park", {"queries": ["O0[0]"], **WHY}, "two").json()["id"] == first.json()["id"]
+    assert Operation.objects.count() == 2
+    assert AuditEntry.objects.exclude(action="topology.create").count() == 2
+    # A refusal keeps nothing: the key is free for the request as it should have been.
+    assert sent("park", {"queries": ["nonsense"], **WHY}, "three").status_code in (400, 404, 409)
+    assert sent("park", {"queries": ["O1[0]"], **WHY}, "three").status_code == 202
+
+
 def test_a_creation_is_safe_to_repeat(operator: APIClient, viewer: APIClient, nodes: list[Node]) -> None:
     key = {"Idempotency-Key": "one"}
     body = {"spec": spec_of(), **WHY}
