@@ -21,8 +21,35 @@ VARIABLE = "RESURGE_WEBHOOK_NETWORKS"
 
 _PLAIN = re.compile(r"[!-~]+")  # printable ASCII without the space
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
-# Not private in every Python version: special purposes, among them a cloud's metadata service.
-_SPECIAL = ipaddress.ip_network("192.0.0.0/24")
+_SPECIAL = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "192.0.0.0/24",  # special purposes, among them a cloud's metadata service
+        "192.88.99.0/24",  # relays of 6to4, which are no more
+        "fec0::/10",  # site-local, the private addresses of old
+        "64:ff9b:1::/48",  # translated to IPv4 by a network's own rules, so to any address
+        "::/96",  # an IPv4 address, of old
+        "::ffff:0:0:0/96",  # an IPv4 address, translated without state
+        "5f00::/16",  # segments of a route
+        "3fff::/20",  # documentation
+    )
+)
+"""Python takes these for global, all or in some versions."""
+
+_METADATA = frozenset(
+    ipaddress.ip_address(text)
+    for text in (
+        "169.254.169.254",  # AWS, Google, Azure, Oracle, OpenStack and others
+        *("169.254.169.253", "169.254.170.2", "169.254.170.23", "fd00:ec2::254", "fd00:ec2::23"),  # AWS
+        "fd20:ce::254",  # Google
+        "168.63.129.16",  # Azure: looks public, and answers inside only
+        "192.0.0.192",  # Oracle
+        "100.100.100.200",  # Alibaba
+        "169.254.0.23",  # Tencent
+        *("169.254.42.42", "fd00:42::42"),  # Scaleway
+    )
+)
+"""Where clouds give credentials to whatever runs on a host."""
 
 
 class AddressRefusedError(ValueError):
@@ -63,11 +90,14 @@ def url_require(url: str, networks: Iterable[Network]) -> None:
 
 
 def address_require(address: Address, networks: Iterable[Network]) -> None:
-    """Raise `AddressRefusedError` unless the address is public or in one of `networks`."""
+    """Raise `AddressRefusedError` unless the address is public or in one of `networks`. A metadata service is
+    refused in any case: a range that was permitted for other servers may hold it."""
     reached = list(_reached(address))
+    if not _METADATA.isdisjoint(reached):
+        raise AddressRefusedError(f"{address} is a cloud's metadata service, which no webhook may reach")
     if any(one in network for one in reached for network in networks if one.version == network.version):
         return
-    if any(one.is_multicast or not one.is_global or _in(one, _SPECIAL) for one in reached):
+    if any(one.is_multicast or not one.is_global or _is_special(one) for one in reached):
         raise AddressRefusedError(
             f"{address} is not a public address; {VARIABLE} can permit private address ranges"
         )
@@ -115,9 +145,11 @@ def _reached(address: Address) -> Iterator[Address]:
             yield address.ipv4_mapped
         if address.sixtofour is not None:
             yield address.sixtofour
+        if address.teredo is not None:
+            yield from address.teredo
         if address in _TRANSLATED:
             yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
 
 
-def _in(address: Address, network: Network) -> bool:
-    return address.version == network.version and address in network
+def _is_special(address: Address) -> bool:
+    return any(address.version == network.version and address in network for network in _SPECIAL)

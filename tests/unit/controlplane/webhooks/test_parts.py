@@ -57,15 +57,33 @@ def test_secrets_are_derived_and_never_stored(settings: Any) -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        "127.0.0.1", "127.8.8.8", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
-        "0.0.0.1", "224.0.0.1", "255.255.255.255", "192.0.0.192", "198.18.0.1", "::1", "::", "fe80::1",
-        "fd00:ec2::254", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1",
-        "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2001:db8::1",
+        "127.0.0.1", "127.8.8.8", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.1.1", "100.64.0.1",
+        "0.0.0.1", "224.0.0.1", "255.255.255.255", "192.0.0.1", "198.18.0.1", "::1", "::", "fe80::1",
+        "fd00:ec2::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1",
+        "2002:7f00:1::", "2001:db8::1", "fec0::1", "feff:ffff::1", "64:ff9b:1::808:808", "64:ff9b:1:ffff::1",
+        "::127.0.0.1", "::8.8.8.8", "::ffff:0:7f00:1", "192.88.99.1", "5f00::1", "3fff::1",
+        "2001:0:a00:1::f7f7:f7f7",
     ],
 )  # fmt: skip
 def test_what_is_not_public_is_refused(address: str) -> None:
     with pytest.raises(AddressRefusedError, match="RESURGE_WEBHOOK_NETWORKS"):
         address_require(ipaddress.ip_address(address), ())
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "169.254.169.254", "169.254.169.253", "169.254.170.2", "169.254.170.23", "169.254.0.23",
+        "169.254.42.42", "168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23",
+        "fd20:ce::254", "fd00:42::42", "::ffff:169.254.169.254", "::ffff:168.63.129.16", "64:ff9b::a9fe:a9fe",
+        "2002:a9fe:a9fe::1", "2002:6464:64c8::",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("networks", [(), ("0.0.0.0/0", "::/0")])
+def test_a_metadata_service_is_refused_whatever_is_permitted(address: str, networks: tuple[str, ...]) -> None:
+    permitted = [ipaddress.ip_network(network) for network in networks]
+    with pytest.raises(AddressRefusedError, match="metadata service"):
+        address_require(ipaddress.ip_address(address), permitted)
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "64:ff9b::808:808"])
@@ -115,7 +133,8 @@ def test_a_name_is_reached_at_its_permitted_addresses_only() -> None:
         ("http://localhost/", "not a public address"),
         ("http://a.localhost./", "not a public address"),
         ("http://[::ffff:10.0.0.1]/", "not a public address"),
-        ("http://169.254.169.254/latest/meta-data/", "not a public address"),
+        ("http://169.254.169.254/latest/meta-data/", "metadata service"),
+        ("http://[fec0::1]/", "not a public address"),
     ],
 )
 def test_urls_that_cannot_be_used(url: str, message: str) -> None:

@@ -125,8 +125,22 @@ def test_a_name_is_resolved_once_and_only_its_permitted_addresses_are_used(
     assert outcome.succeeded
     assert receiver.got[0].headers["host"] == f"rebinding.example:{receiver.port}"
     assert asked.count("rebinding.example") == 1
-    assert "not a public address" in post(f"http://rebinding.example:{receiver.port}/").error
+    assert "metadata service" in post(f"http://rebinding.example:{receiver.port}/").error
     assert len(receiver.got) == 1
+
+
+@pytest.mark.parametrize("found", ["169.254.169.254", "fd00:ec2::254", "100.100.100.200"])
+def test_the_name_of_a_metadata_service_gets_no_packet(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+        family = socket.AF_INET6 if ":" in found else socket.AF_INET
+        return [(family, socket.SOCK_STREAM, 6, "", (found, port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    everything = [ipaddress.ip_network(network) for network in ("0.0.0.0/0", "::/0")]
+    outcome = post("http://metadata.google.internal/", networks=everything, deadline=1.0)
+    assert outcome.error == f"the host cannot be used: {found} is a cloud's metadata service, " + (
+        "which no webhook may reach"
+    )
 
 
 def test_a_name_that_no_server_knows(monkeypatch: pytest.MonkeyPatch) -> None:
