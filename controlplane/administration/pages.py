@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -22,9 +22,11 @@ from controlplane.errors import ServiceError
 from controlplane.events.models import AuditEntry
 from controlplane.events.selectors import audit_of
 
-FILTER_LOOKUPS = frozenset({"exact", "isnull"})
-DATE_LOOKUPS = frozenset({"gte", "lt", "year", "month", "day"})
-"""What Django's filters beside a list send, and the dates above it."""
+LONGEST_SEARCH = 200
+"""Characters: each word is another condition for the database."""
+
+DATE_LOOKUPS = frozenset({"year", "month", "day"})
+"""What the dates above a list send."""
 
 
 class SystemOwnedAdmin(admin.ModelAdmin):
@@ -56,9 +58,16 @@ class SystemOwnedAdmin(admin.ModelAdmin):
         among them would run in the database, or in this process, for as long as its author likes."""
         column, _, how = lookup.rpartition("__")
         if column == self.date_hierarchy:
-            return how in DATE_LOOKUPS
-        filtered = {column, column.removesuffix("__id")} & set(self.list_filter)
-        return lookup in self.list_filter or (bool(filtered) and how in FILTER_LOOKUPS)
+            return how in DATE_LOOKUPS and value.isascii() and value.isdigit() and int(value) < 10_000
+        return any(lookup in _filter_lookups(self.opts.get_field(name)) for name in self.list_filter)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        if len(search_term) > LONGEST_SEARCH:
+            raise BadRequest(f"search for at most {LONGEST_SEARCH} characters")
+        found: tuple[QuerySet[Any], bool] = super().get_search_results(request, queryset, search_term)
+        return found
 
     # ---- history: the audit trail, and no second log beside it ---------------------------------------
 
@@ -102,6 +111,14 @@ class SystemOwnedAdmin(admin.ModelAdmin):
         request.current_app = self.admin_site.name
         shared = {**self.admin_site.each_context(request), "opts": self.opts, "object": obj}
         return TemplateResponse(request, template, {**shared, **context})
+
+
+def _filter_lookups(field: Any) -> tuple[str, ...]:
+    """What Django's filter by this field sends."""
+    name, null = field.name, f"{field.name}__isnull"
+    if field.is_relation:
+        return f"{name}__{field.target_field.name}__exact", null
+    return name, f"{name}__exact", null
 
 
 class ServiceAdmin(SystemOwnedAdmin):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import django_filters
@@ -13,8 +13,11 @@ from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework.exceptions import ValidationError
-from rest_framework.filters import OrderingFilter
+from rest_framework.filters import OrderingFilter, SearchFilter
 from rest_framework.request import Request
+
+LONGEST_SEARCH = 200
+"""Characters: each word is another condition for the database."""
 
 
 def parameters_require(request: Request, known: Iterable[str]) -> None:
@@ -84,6 +87,20 @@ class StrictOrdering(OrderingFilter):
         )
 
 
+class BoundedSearch(SearchFilter):
+    """``?search=``, of bounded length."""
+
+    def get_search_terms(self, request: Request) -> list[str]:
+        if len(request.query_params.get(self.search_param, "")) > LONGEST_SEARCH:
+            raise ValidationError({self.search_param: [f"at most {LONGEST_SEARCH} characters"]})
+        return list(super().get_search_terms(request))
+
+
+def _refused(text: str, why: str) -> forms.ValidationError:
+    """The value is a parameter of the message: a percent sign in it formats nothing."""
+    return forms.ValidationError("%(value)s %(why)s", params={"value": f"{text!r:.60}", "why": why})
+
+
 class MomentField(forms.CharField):
     """ISO 8601 with an offset or ``Z``: a time without one means another moment elsewhere."""
 
@@ -94,11 +111,14 @@ class MomentField(forms.CharField):
         try:
             # A plus sign that was not escaped arrives as a space.
             moment = parse_datetime(text.replace(" ", "+"))
-        except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None:
-            raise forms.ValidationError(f"{text!r:.60} is not an ISO 8601 time with an offset or Z")
-        return moment
+            if moment is not None and moment.tzinfo is not None:
+                return moment.astimezone(UTC)
+        except (
+            ValueError,
+            OverflowError,
+        ):  # no such day; or, in UTC, before the first year or after the last
+            pass
+        raise _refused(text, "is not an ISO 8601 time with an offset or Z")
 
 
 @extend_schema_field(OpenApiTypes.DATETIME)
@@ -134,7 +154,7 @@ class FlagField(forms.CharField):
     def clean(self, value: Any) -> bool | None:
         text = super().clean(value).lower()
         if text not in {"", "true", "false"}:
-            raise forms.ValidationError(f"{text!r:.60} is neither true nor false")
+            raise _refused(text, "is neither true nor false")
         return text == "true" if text else None
 
 

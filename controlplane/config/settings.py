@@ -173,7 +173,7 @@ REST_FRAMEWORK = {
     "DEFAULT_FILTER_BACKENDS": [
         "controlplane.api.filtering.ExplicitFilters",
         "controlplane.api.filtering.StrictOrdering",
-        "rest_framework.filters.SearchFilter",
+        "controlplane.api.filtering.BoundedSearch",
     ],
     "DEFAULT_PAGINATION_CLASS": "controlplane.api.pagination.OffsetPagination",
     "PAGE_SIZE": 100,
