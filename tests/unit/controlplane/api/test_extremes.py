@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 from django.db import transaction
 from drf_spectacular.generators import SchemaGenerator
+from rest_framework.test import APIClient
 
+from controlplane.nodes.models import Node
 from controlplane.topologies.models import Topology
 from tests.unit.controlplane.addresses import REST
 from tests.unit.controlplane.identities import Identity, identity
+from tests.unit.controlplane.specs import spec_of
 from tests.unit.controlplane.writes import WRITES, Write, installation_fill
 
 TEXTS = (
@@ -106,6 +109,25 @@ def test_every_body_takes_or_refuses_extremes(
     for body in bodies(write):
         status = sent(who, method, path, body, write)
         assert status < 500, f"{path} {body[:100]}"
+
+
+@pytest.mark.parametrize(("levels", "status"), [(90, 201), (500, 400)])
+def test_parameters_are_nested_within_bounds(
+    operator: APIClient, nodes: list[Node], monkeypatch: pytest.MonkeyPatch, levels: int, status: int
+) -> None:
+    """A function's own arguments may hold anything; answers, events and the audit trail hold them too."""
+    monkeypatch.setenv("RESURGE_OPERATOR_MODULES", "tests.unit.spark_jobs.operators.test_user_code")
+    spec = spec_of()
+    function = "tests.unit.spark_jobs.operators.test_user_code.shout"
+    own = {"function": function, "arguments": {"mark": nested(levels, list)}}
+    spec["operators"][1] |= {"kind": "map", "params": own}
+    answer = operator.post(f"/{REST}topologies/", {"spec": spec, "reason": "because"})
+    assert answer.status_code == status, answer.content[:200]
+    if status == 201:
+        kept = operator.get(f"/{REST}topologies/counts/").json()["spec"]
+        assert kept["operators"][1]["params"] == own
+        assert operator.get(f"/{REST}snapshot/").status_code == 200
+        assert operator.get(f"/{REST}audit/").json()["count"] == 1
 
 
 def sent(who: Identity, method: str, path: str, body: str, write: Write) -> int:
