@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Any
+from itertools import groupby
 
 import pyarrow as pa
 
@@ -20,6 +19,7 @@ from controlplane.verification.relations import (
     quoted,
 )
 from domain.topology.spec import OperatorSpec
+from spark_jobs.operators.matching import pattern_matches
 
 _SYMBOLS = {"==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _FUNCTIONS = {"contains": "contains", "starts_with": "starts_with", "ends_with": "suffix"}
@@ -35,17 +35,13 @@ def flat_map(relations: Relations, operator: OperatorSpec) -> Stream:
         lookup = f"SELECT _row, text FROM {given.texts[field_name]} WHERE text IS NOT NULL"
     else:
         lookup = f"SELECT DISTINCT {quoted(field_name)}, {quoted(field_name)} FROM {given.relation}"
-    expression = re.compile(params["pattern"])
-    group = params.get("group", 1 if expression.groups == 1 else 0)
-    places: list[Any] = []
-    positions: list[int] = []
-    keys: list[str] = []
-    for place, text in relations.database.execute(lookup).fetchall():
-        found = [match.group(group) for match in expression.finditer(text or "")]
-        for position, key in enumerate(key for key in found if key):
-            places.append(place)
-            positions.append(position)
-            keys.append(key.lower() if params.get("fold") == "lower" else key)
+    looked_up = relations.database.execute(lookup).fetchall()
+    found, keys = pattern_matches(params["pattern"], params.get("group"), [text for _, text in looked_up])
+    places = [looked_up[index][0] for index in found]
+    # The position of each among the matches of its text.
+    positions = [position for _, group in groupby(found) for position, _ in enumerate(group)]
+    if params.get("fold") == "lower":
+        keys = [key.lower() for key in keys]
     place_type = pa.int64() if by_row else pa.string()
     table = pa.Table.from_arrays(
         [pa.array(places, place_type), pa.array(positions, pa.int64()), pa.array(keys, pa.string())],

@@ -4,14 +4,15 @@ The meaning is that of Python's `re`: the matches of `re.finditer(pattern, text)
 chosen group; matches in which the group took no part or is empty are left out. With `fold: lower` a key is
 `str.lower()` of the match.
 
-Python's engine does some 800,000 tweets a second on one core. For patterns of the shape `<mark>(\\w+)`, such
-as `#(\\w+)`, and batches that are worth it, the same rows come some five times faster from Arrow: split the
-text at the mark; every piece but the first starts right behind a mark; its key is the run of word characters
-it starts with. Since the mark is no word character, no match can reach into the next piece, so the pieces'
-keys are exactly the matches. Two things need care, because Arrow's tables of Unicode are newer than
-Python's: the class `\\w` is spelt out as the ranges that Python means by it, and the two letters whose
-`str.lower()` is more than a letter-by-letter mapping go through Python (dotted capital I, and capital sigma,
-which is written otherwise at the end of a word).
+Python's engine does some 800,000 tweets a second on one core, in a process with limited time (`matching`).
+Patterns of the shape `<mark>(\\w+)`, such as `#(\\w+)`, take linear time and need no limit. In batches that
+are worth it, their rows come some five times faster from Arrow: split the text at the mark; every piece but
+the first starts right behind a mark; its key is the run of word characters it starts with. Since the mark is
+no word character, no match can reach into the next piece, so the pieces' keys are exactly the matches. Two
+things need care, because Arrow's tables of Unicode are newer than Python's: the class `\\w` is spelt out as
+the ranges that Python means by it, and the two letters whose `str.lower()` is more than a letter-by-letter
+mapping go through Python (dotted capital I, and capital sigma, which is written otherwise at the end of a
+word).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
+from spark_jobs.operators.matching import pattern_matches, pattern_problems
 from spark_jobs.operators.problems import column_of
 from spark_jobs.state.tables import StateTables
 
@@ -45,9 +47,10 @@ class FlatMapRegex(Operator):
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         super().__init__(params, inputs)
         self.field: str = params.get("field", "text")
-        self.expression = re.compile(params["pattern"])
-        self.group: int | str = params.get("group", 1 if self.expression.groups == 1 else 0)
+        self.pattern: str = params["pattern"]
+        self.group: int | str | None = params.get("group")
         self.lower = params.get("fold", "none") == "lower"
+        self.shape = _SIMPLE.fullmatch(self.pattern)
         self.mark = self._splitting_mark()
 
     @classmethod
@@ -56,16 +59,10 @@ class FlatMapRegex(Operator):
         pattern, group = params.get("pattern"), params.get("group")
         if not isinstance(pattern, str) or not pattern:
             return [*found, f"pattern must be a regular expression, not {pattern!r}"]
-        try:
-            expression = re.compile(pattern)
-        except re.error as error:
-            return [*found, f"pattern {pattern!r} is no regular expression: {error}"]
-        if isinstance(group, str) and group not in expression.groupindex:
-            found.append(f"pattern {pattern!r} has no group named {group!r}")
-        elif isinstance(group, int) and not 0 <= group <= expression.groups:
-            found.append(f"pattern {pattern!r} has {expression.groups} groups, there is no group {group}")
-        elif isinstance(group, bool) or not isinstance(group, int | str | None):
+        if isinstance(group, bool) or not isinstance(group, int | str | None):
             found.append(f"group must be a number or a name, not {group!r}")
+        else:
+            found += pattern_problems(pattern, group, simple=_SIMPLE.fullmatch(pattern) is not None)
         if not isinstance(params.get("field", "text"), str):
             found.append(f"field must be the name of a column, not {params['field']!r}")
         if params.get("fold", "none") not in ("lower", "none"):
@@ -89,16 +86,25 @@ class FlatMapRegex(Operator):
         return pa.Table.from_arrays([times, keys], schema=KEYED)
 
     def _scan(self, text: pa.Array) -> tuple[Any, pa.Array]:
-        """By Python's engine."""
+        """By Python's engine: here where it takes linear time, else within bounds."""
+        texts = text.to_pylist()
+        if self.shape is None:
+            rows, keys = pattern_matches(self.pattern, self.group, texts)
+        else:
+            rows, keys = self._scan_simple(texts)
+        if self.lower:
+            keys = [key.lower() for key in keys]
+        return np.asarray(rows, dtype=np.int64), pa.array(keys, pa.string())
+
+    def _scan_simple(self, texts: list[str | None]) -> tuple[list[int], list[str]]:
+        expression, group = re.compile(self.pattern), 1 if self.group is None else self.group
         rows: list[int] = []
         keys: list[str] = []
-        for row, value in enumerate(text.to_pylist()):
-            for match in self.expression.finditer(value) if value else ():
-                key = match[self.group]
-                if key:
-                    rows.append(row)
-                    keys.append(key.lower() if self.lower else key)
-        return np.asarray(rows, dtype=np.int64), pa.array(keys, pa.string())
+        for row, value in enumerate(texts):
+            for match in expression.finditer(value) if value else ():
+                rows.append(row)
+                keys.append(match[group])
+        return rows, keys
 
     def _split(self, text: pa.Array) -> tuple[Any, pa.Array]:
         """By splitting at the mark; see the top of this file."""
@@ -118,11 +124,7 @@ class FlatMapRegex(Operator):
 
     def _splitting_mark(self) -> str:
         """The mark if the pattern has the simple shape and the group is that of the word, else nothing."""
-        shape = _SIMPLE.fullmatch(self.expression.pattern)
-        if shape is None or self.expression.flags != re.UNICODE:
-            return ""
-        wanted = self.group == 1 or self.group in self.expression.groupindex
-        return (shape[1] or shape[2]) if wanted else ""
+        return (self.shape[1] or self.shape[2]) if self.shape is not None and self.group != 0 else ""
 
 
 @cache
