@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import uvicorn
 from asgiref.sync import sync_to_async
 
 from controlplane.api.parsers import LONGEST
@@ -119,3 +123,38 @@ async def test_requests_without_a_body_go_on_as_they_are(db: None, path: str) ->
     asked = await Exchange(path, [], 0, method="GET").run()
     assert asked.status == 200
     assert b"connection" not in asked.headers
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Of the web server itself, with the application as it is served."""
+    server = uvicorn.Server(uvicorn.Config(application, port=0, lifespan="off", log_level="error"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        "Content-Length: 100000000000",
+        "Transfer-Encoding: chunked",
+        "Content-Length: 9\r\nExpect: 100-continue",
+    ],
+)
+@pytest.mark.parametrize(("path", "status"), [("/api/v1/topologies/", 401), ("/admin/", 403)])
+def test_the_web_server_answers_a_stranger_before_the_body(
+    port: int, framing: str, path: str, status: int
+) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\n{framing}\r\n\r\n"
+        client.sendall(head.encode())
+        answer = b"".join(iter(lambda: client.recv(65_536), b""))
+    said = answer.partition(b"\r\n\r\n")[0].lower()
+    assert said.startswith(f"http/1.1 {status} ".encode())
+    assert b"connection: close" in said
