@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -57,6 +58,16 @@ def test_it_is_ended_in_other_threads_too(short_limit: None) -> None:
     thread.start()
     thread.join()
     assert len(raised) == 1
+
+
+def test_it_is_ended_where_the_signal_is_blocked(short_limit: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "_matcher", matching._Matcher())
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPROF})
+    try:
+        with pytest.raises(OperatorError, match="of processor time"):
+            run(ENDLESS, [SLOW])
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def test_the_same_pattern_works_where_it_ends() -> None:
