@@ -24,6 +24,7 @@ from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
 from spark_jobs.driver.cluster import Executor
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.loop import EpochLoop
+from spark_jobs.sinks.registry import sink_create
 
 SIZES = (1_000, 4_000, 10_000)
 NODES = 100
@@ -93,6 +94,7 @@ class IdleCoordination:
         self.latest = None
         self.session = "1"
         self.changed = SimpleNamespace(wait=lambda seconds: None, set=lambda: None)
+        self.superseded = 0
         self.addresses = {f"node-{n}": f"10.0.0.{n}" for n in range(NODES)}
 
     def refresh(self) -> bool:
@@ -154,6 +156,7 @@ def epoch_seconds(partitions: int, epochs: int, step: Callable[[], None]) -> lis
                 topology="t", partitions=topology.partitions, interval=1e9, since=time.time()
             ),
             retention=retention,
+            sink=sink_create(topology.spec, name),
             outputs="",
             checkpoint_url="",
             modules=[],
