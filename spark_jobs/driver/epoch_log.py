@@ -9,6 +9,8 @@ are replayed over the same slices. One JSON object per line, forced to disk befo
     {"t":"commit","epoch":...,"at":...}                     every partition has applied all epochs up to it
     {"t":"applied","generation":...,"epoch":...,"homes":...}   a plan was adopted, and where it put us
 
+Each ends with its checksum (`"crc"`), which those of versions before this one do not.
+
 The last two also say, where it is not nothing, which partitions are `ahead` of that epoch, what is still to
 `restore` from which checkpoint, and the newest `checkpoint`. A line torn by a crash at the end of the file is
 cut off when the log is opened.
@@ -17,6 +19,8 @@ cut off when the log is opened.
 from __future__ import annotations
 
 import os
+import re
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -26,8 +30,10 @@ import structlog
 
 from domain.execution.job import EpochPlan
 from domain.execution.progress import Position
+from host.durable import force_names, write_whole
 
 log = structlog.get_logger()
+_CHECKSUM = re.compile(rb',"crc":"([0-9a-f]{8})"\}$')
 
 
 def epoch_log_directory(home: Path, topology: str) -> Path:
@@ -40,10 +46,12 @@ class EpochLogError(RuntimeError):
 
 
 class EpochLog:
-    """Open with `EpochLog(path)`; the attributes are what the lines add up to."""
+    """Open with `EpochLog(path)`; the attributes are what the lines add up to. force: False leaves it to the
+    operating system when lines reach the disk."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, force: bool = True) -> None:
         self.path = path
+        self._force = force
         self.started_at: float | None = None
         self.origin_us: int | None = None
         self.plans: dict[int, EpochPlan] = {}
@@ -55,6 +63,8 @@ class EpochLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._load()
         self._file = open(path, "ab")  # noqa: SIM115 - kept open for the life of the driver
+        if force:
+            force_names(path.parent, root=path.parent.parent)
 
     def _load(self) -> None:
         if not self.path.exists():
@@ -68,8 +78,8 @@ class EpochLog:
             os.truncate(self.path, complete)
         for number, line in enumerate(data[:complete].splitlines(), start=1):
             try:
-                self._take(msgspec.json.decode(line))
-            except (msgspec.MsgspecError, KeyError, TypeError) as error:
+                self._take(msgspec.json.decode(_whole(line)))
+            except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError) as error:
                 raise EpochLogError(
                     f"{self.path}, line {number}: {error}. Restore the file from a backup, or undeploy the "
                     "topology and deploy it again to start from its first tuple."
@@ -95,9 +105,9 @@ class EpochLog:
             self.head = max(self.head, entry["epoch"])
 
     def _append(self, entries: Iterable[dict[str, Any]], *, durable: bool = True) -> None:
-        self._file.write(b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
+        self._file.write(b"".join(_line(entry) for entry in entries))
         self._file.flush()
-        if durable:
+        if durable and self._force:
             os.fdatasync(self._file.fileno())
 
     def holds(self, checkpoint: int) -> bool:
@@ -169,17 +179,26 @@ class EpochLog:
 
     def _rewrite(self, lines: list[dict[str, Any]]) -> None:
         """Replace the file by one with these lines, atomically."""
-        temporary = self.path.with_suffix(".new")
-        with open(temporary, "wb") as file:
-            file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(self.path)
+        content = b"".join(_line(line) for line in lines)
+        write_whole(self.path, content, root=self.path.parent.parent, force=self._force)
         self._file.close()
         self._file = open(self.path, "ab")  # noqa: SIM115 - kept open for the life of the driver
 
     def close(self) -> None:
         self._file.close()
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    body = msgspec.json.encode(entry)
+    return b'%s,"crc":"%08x"}\n' % (body[:-1], zlib.crc32(body))
+
+
+def _whole(line: bytes) -> bytes:
+    """The line, if it is as it was written. Raises `TypeError`."""
+    found = _CHECKSUM.search(line)
+    if found is not None and zlib.crc32(line[: found.start()] + b"}") != int(found[1], 16):
+        raise TypeError("the line is not as it was written: its checksum is another")
+    return line
 
 
 def _fields(position: Position) -> dict[str, Any]:

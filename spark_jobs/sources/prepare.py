@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from host.durable import write_whole
 from spark_jobs.sources.event_time import EventTimes
 from spark_jobs.sources.formats import Progress, rows_of
 from spark_jobs.sources.problems import SourceError, SourceProblem
@@ -224,10 +225,8 @@ def _convert(
             )  # fmt: skip
         event_times = spool.event_times(str(source), ts)
         listed = target.with_name("rejected.jsonl")
-        _replace(
-            listed,
-            "".join(json.dumps({"row": row, "reason": why}) + "\n" for row, why in spool.listed).encode(),
-        )
+        lines = [json.dumps({"row": row, "reason": why}) + "\n" for row, why in spool.listed]
+        write_whole(listed, "".join(lines).encode(), root=target.parent)
         facts = PreparedInput(
             path=str(target), source=str(source), size=status.st_size, mtime_ns=status.st_mtime_ns,
             digest=_digest(source),
@@ -241,15 +240,11 @@ def _convert(
         spool.finish(target, event_times)
     finally:
         spool.discard()
-    _replace(sidecar(target), json.dumps({"version": FORMAT_VERSION, **_stored(facts)}, indent=1).encode())
+    content = json.dumps({"version": FORMAT_VERSION, **_stored(facts)}, indent=1).encode()
+    # After the copy: a host that crashes leaves both, or no facts.
+    write_whole(sidecar(target), content, root=target.parent)
     return facts
 
 
 def _stored(facts: PreparedInput) -> dict[str, Any]:
     return {name: value for name, value in asdict(facts).items() if name != "changed"}
-
-
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content)
-    temporary.replace(path)

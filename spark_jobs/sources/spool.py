@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from host.durable import DurableBatch
 from spark_jobs.sources.event_time import EventTimes
 from spark_jobs.sources.formats import Rows
 from spark_jobs.sources.problems import SourceError
@@ -88,7 +89,7 @@ class Spool:
         return values[latest]
 
     def finish(self, target: Path, event_times: npt.NDArray[np.int64] | None) -> None:
-        """Put the file in its place, with the time columns if there are any."""
+        """Put the file in its place, with the time columns if there are any; it is on disk then."""
         self._flush()
         self._writer.close()
         if event_times is not None:
@@ -99,7 +100,10 @@ class Spool:
             finally:
                 timed.unlink(missing_ok=True)
         self.path.chmod(0o644)
-        self.path.replace(target)
+        batch = DurableBatch(target.parent)
+        batch.add(self.path, target)
+        for error in batch.settle().values():
+            raise error
 
     def discard(self) -> None:
         with suppress(pa.ArrowException, OSError, ValueError):

@@ -3,16 +3,19 @@
 Incremental recovery, section 4.2: one FIFO queue for each downstream neighbour, on only during a recovery,
 dropped at the next global checkpoint. The queues are files from the start (the page cache is their memory):
 `<node home>/buffers/<topology>/<partition>/<target>/<epoch>.arrow`, each the Arrow IPC blob as it would have
-been sent. Losing them costs time, not rows: what is not buffered is computed again.
+been sent, after its checksum. Losing them costs time, not rows: what is not buffered, or not as it was
+written, is computed again.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
 
 from domain.topology import partition_directory
+from spark_jobs.state.sealed import DIGITS, checksum_of
 
 
 class OutputBuffers:
@@ -29,12 +32,17 @@ class OutputBuffers:
         queue = self._queue(source, target)
         queue.mkdir(parents=True, exist_ok=True)
         temporary = queue / f".{epoch}.{os.getpid()}"
-        temporary.write_bytes(payload)
+        temporary.write_bytes(checksum_of(payload).encode() + payload)
         temporary.rename(queue / f"{epoch}.arrow")
 
     def read(self, source: str, target: str, epoch: int) -> bytes:
-        """Raises FileNotFoundError where the epoch is not buffered."""
-        return (self._queue(source, target) / f"{epoch}.arrow").read_bytes()
+        """Raises FileNotFoundError where the epoch is not buffered, another OSError where it is damaged."""
+        path = self._queue(source, target) / f"{epoch}.arrow"
+        content = path.read_bytes()
+        payload = content[DIGITS:]
+        if content[:DIGITS] != checksum_of(payload).encode():
+            raise OSError(errno.EIO, "the buffer is not as it was written", str(path))
+        return payload
 
     def clear(self, source: str) -> None:
         """Forget what a partition buffered: it goes back to a checkpoint."""

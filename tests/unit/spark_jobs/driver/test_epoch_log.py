@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,28 @@ def test_damage_before_the_last_line_is_an_error_that_says_where(tmp_path: Path)
     path.write_bytes(b"".join([data[0], b"nonsense\n", *data[1:]]))
     with pytest.raises(EpochLogError, match="line 2"):
         EpochLog(path)
+
+
+def test_no_flipped_bit_goes_unnoticed(tmp_path: Path) -> None:
+    """In a line in the middle. Where the checksum itself is, the rest is as it was."""
+    path = tmp_path / "epochs.log"
+    written(path, 2, 2).close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    for position in range(8 * lines[2].rindex(b',"crc"')):
+        damaged = bytearray(lines[2])
+        damaged[position // 8] ^= 1 << position % 8
+        path.write_bytes(b"".join([*lines[:2], bytes(damaged), *lines[3:]]))
+        with pytest.raises(EpochLogError, match=r"epochs\.log, line"):
+            EpochLog(path)
+
+
+def test_lines_of_versions_without_checksums_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "epochs.log"
+    written(path, 2, 2).close()
+    path.write_bytes(re.sub(rb',"crc":"[0-9a-f]+"', b"", path.read_bytes()))
+    again = EpochLog(path)
+    assert (again.head, again.committed) == (2, 2)
+    again.close()
 
 
 def test_rollback_takes_the_commit_back(tmp_path: Path) -> None:

@@ -30,6 +30,16 @@ def test_repeating_an_epoch_changes_nothing(buffers: OutputBuffers) -> None:
     assert [path.name for path in (buffers.directory / "A-0" / "B-0").iterdir()] == ["7.arrow"]
 
 
+@pytest.mark.parametrize("content", [b"", b"B", None])
+def test_what_is_damaged_is_as_if_it_were_not_there(buffers: OutputBuffers, content: bytes | None) -> None:
+    """The epoch is computed again."""
+    path = buffers.directory / "A-0" / "B-0" / "7.arrow"
+    other = (path.parent.parent / "B-1" / "7.arrow").read_bytes()
+    path.write_bytes(path.read_bytes()[:-1] + other[-2:-1] if content is None else content)
+    with pytest.raises(OSError, match="not as it was written"):
+        buffers.read("A[0]", "B[0]", 7)
+
+
 def test_who_goes_back_forgets_its_own_only(buffers: OutputBuffers) -> None:
     buffers.clear("A[0]")
     with pytest.raises(FileNotFoundError):

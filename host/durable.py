@@ -1,0 +1,166 @@
+"""Files that survive the loss of power: what they hold is forced to disk before they get their names.
+
+A batch costs little more than one file: the contents are forced in parallel, which the journal of a file
+system writes together, then the files get their names, and then each directory is forced once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+THREADS = 8
+
+# Directories by path, each with the file number that it had when its own name was forced to disk.
+_named: dict[Path, int] = {}
+
+
+class DurableBatch:
+    """Files below `root` that get their names together, in `settle`.
+
+    force: False leaves it to the operating system when what was written reaches the disk; the order of steps
+    is the same.
+    """
+
+    def __init__(self, root: Path, *, force: bool = True) -> None:
+        self._root = root
+        self._force = force
+        self._files: dict[Path, Path] = {}
+        self._once: set[Path] = set()
+        self._changed: set[Path] = set()
+
+    def add(self, temporary: Path, target: Path, *, once: bool = False) -> None:
+        """`temporary`, complete and in the same directory, gets the name of `target`. once: unless there is
+        a file of that name, which is an error then (`FileExistsError`)."""
+        self._files[target] = temporary
+        if once:
+            self._once.add(target)
+
+    def changed(self, directory: Path) -> None:
+        """Names were removed from this directory."""
+        self._changed.add(directory)
+
+    def settle(self) -> dict[Path, OSError]:
+        """Returns once everything is on disk; the errors by target. What failed has no name, or may lose it
+        in a crash."""
+        files, once, changed = self._files, self._once, self._changed
+        self._files, self._once, self._changed = {}, set(), set()
+        failed: dict[Path, OSError] = {}
+        if self._force:
+            failed = self._each(_force_content, {target: files[target] for target in files})
+        for target, temporary in files.items():
+            try:
+                if target not in failed:
+                    _name(temporary, target, once=target in once)
+            except OSError as error:
+                failed[target] = error
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+        if self._force:
+            directories = {target.parent for target in files if target not in failed} | changed
+            lost = self._each(_force_directory, {one: one for one in self._chain(directories)})
+            for target in files:
+                errors = [lost[one] for one in (target.parent, *target.parent.parents) if one in lost]
+                if errors and target not in failed:
+                    failed[target] = errors[0]
+            if not lost:
+                _named.update((one, _number(one)) for parent in directories for one in self._above(parent))
+        return failed
+
+    def _chain(self, directories: Iterable[Path]) -> set[Path]:
+        """These, and those above them whose entries may not be on disk: all that a process forces for the
+        first time. The lowest are new with every epoch, and not remembered."""
+        found: set[Path] = set()
+        for directory in directories:
+            found |= {directory, directory.parent}
+            found |= {one.parent for one in self._above(directory) if _named.get(one) != _number(one)}
+        return found
+
+    def _above(self, directory: Path) -> list[Path]:
+        """The directories between the root (included) and this one (excluded)."""
+        return [one for one in directory.parents if one == self._root or self._root in one.parents]
+
+    def _each(self, act: Callable[[Path], None], paths: dict[Path, Path]) -> dict[Path, OSError]:
+        """Which of them failed; many at once."""
+
+        def attempt(path: Path) -> OSError | None:
+            try:
+                act(path)
+            except OSError as error:
+                return error
+            return None
+
+        if len(paths) < 2:
+            results = [attempt(path) for path in paths.values()]
+        else:
+            with ThreadPoolExecutor(min(THREADS, len(paths)), thread_name_prefix="forcing") as pool:
+                results = list(pool.map(attempt, paths.values()))
+        return {key: error for key, error in zip(paths, results, strict=True) if error is not None}
+
+
+def write_whole(path: Path, content: bytes, *, root: Path, force: bool = True, once: bool = False) -> None:
+    """Put a file in its place, complete or not at all. root, force, once: as for `DurableBatch`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_name(path)
+    try:
+        temporary.write_bytes(content)
+        batch = DurableBatch(root, force=force)
+        batch.add(temporary, path, once=once)
+        for error in batch.settle().values():
+            raise error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def temporary_name(path: Path) -> Path:
+    """Beside the file, hidden, and another one for each process and call."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.partial")
+
+
+def force_names(directory: Path, *, root: Path) -> None:
+    """The names in a directory, and its own, survive from now on."""
+    batch = DurableBatch(root)
+    batch.changed(directory)
+    batch.settle()
+
+
+def _name(temporary: Path, target: Path, *, once: bool) -> None:
+    if not once:
+        os.replace(temporary, target)
+        return
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if target.exists():
+            raise FileExistsError(f"{target} exists") from None
+        os.replace(temporary, target)
+
+
+def _number(directory: Path) -> int:
+    """Another one for another directory of the same name; -1 for none."""
+    try:
+        return directory.stat().st_ino
+    except OSError:
+        return -1
+
+
+def _force_content(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _force_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,121 @@
+"""Files get their names when they are on disk, and count when their names are."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from host import durable
+from host.durable import DurableBatch, force_names, write_whole
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What is asked of the operating system, in order, each with the name of the file."""
+    made: list[tuple[str, str]] = []
+    monkeypatch.setattr(durable, "_named", {})
+
+    def recorded(name: str) -> Callable[..., Any]:
+        call = getattr(os, name)
+
+        def record(first: Any, *rest: Any) -> Any:
+            path = os.readlink(f"/proc/self/fd/{first}") if isinstance(first, int) else str(rest[0])
+            made.append((name, Path(path).name))
+            return call(first, *rest)
+
+        return record
+
+    for name in ("fdatasync", "fsync", "replace", "link"):
+        monkeypatch.setattr(os, name, recorded(name))
+    return made
+
+
+def batch_of(root: Path, *names: str, force: bool = True) -> DurableBatch:
+    batch = DurableBatch(root, force=force)
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (path.parent / f".{path.name}").write_text(name)
+        batch.add(path.parent / f".{path.name}", path)
+    return batch
+
+
+def test_contents_then_names_then_directories(tmp_path: Path, calls: list[tuple[str, str]]) -> None:
+    root = tmp_path / "root"
+    assert batch_of(root, "a/1", "a/2", "b/3").settle() == {}
+    kinds = [kind for kind, _ in calls]
+    assert kinds == ["fdatasync"] * 3 + ["replace"] * 3 + ["fsync"] * 4
+    assert {name for kind, name in calls if kind == "fsync"} == {"a", "b", "root", tmp_path.name}
+    assert sorted(path.name for path in root.rglob("*") if path.is_file()) == ["1", "2", "3"]
+
+
+def test_directories_that_were_there_are_not_forced_again(
+    tmp_path: Path, calls: list[tuple[str, str]]
+) -> None:
+    root = tmp_path / "root"
+    batch_of(root, "t/p/epoch=1/f").settle()
+    calls.clear()
+    batch_of(root, "t/p/epoch=2/f").settle()
+    assert {name for kind, name in calls if kind == "fsync"} == {"epoch=2", "p"}
+    (root / "t").rename(root / "t.before")
+    calls.clear()
+    batch_of(root, "t/p/epoch=1/f").settle()
+    assert {name for kind, name in calls if kind == "fsync"} == {"epoch=1", "p", "t", "root"}, "another t"
+
+
+def test_without_force_only_the_names_are_given(tmp_path: Path, calls: list[tuple[str, str]]) -> None:
+    assert batch_of(tmp_path, "1", "2", force=False).settle() == {}
+    assert calls == [("replace", "1"), ("replace", "2")]
+
+
+def test_what_cannot_be_forced_gets_no_name_and_the_others_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fdatasync
+
+    def failing(descriptor: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(".2"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", failing)
+    failed = batch_of(tmp_path, "1", "2", "3").settle()
+    assert {path.name: error.errno for path, error in failed.items()} == {"2": errno.EIO}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "3"]
+
+
+def test_a_directory_that_cannot_be_forced_fails_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def failing(descriptor: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith("/b"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    failed = batch_of(tmp_path, "a/1", "b/2").settle()
+    assert [path.name for path in failed] == ["2"]
+
+
+def test_once_means_that_nothing_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "d" / "file"
+    write_whole(path, b"first", root=tmp_path, once=True)
+    with pytest.raises(FileExistsError):
+        write_whole(path, b"second", root=tmp_path, once=True)
+    assert path.read_bytes() == b"first"
+    write_whole(path, b"third", root=tmp_path)
+    assert path.read_bytes() == b"third"
+    assert [one.name for one in path.parent.iterdir()] == ["file"]
+
+
+def test_names_alone_can_be_forced(tmp_path: Path, calls: list[tuple[str, str]]) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    force_names(tmp_path / "a" / "b", root=tmp_path / "a")
+    assert {name for kind, name in calls if kind == "fsync"} == {"b", "a", tmp_path.name}
