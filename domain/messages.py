@@ -176,12 +176,14 @@ class LatestCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointAck(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition's snapshot is stored (or, with `error`, is not and why). `attempt`: see `Snapshot`."""
+    """One partition's snapshot is stored (or, with `error`, is not and why). `attempt`, `deployed`: see
+    `Snapshot`."""
 
     partition: str
     checkpoint: int
     generation: int
     attempt: int = 0
+    deployed: int = 0
     node: str
     size_bytes: int
     uploaded_bytes: int
@@ -191,20 +193,25 @@ class CheckpointAck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SnapshotFile(msgspec.Struct, frozen=True, kw_only=True):
+    """`checksum`: of the content; empty from versions that took none."""
+
     name: str
     bytes: int
+    checksum: str = ""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """What a task leaves for the node's agent to upload: a state manifest and the files it names.
     `manifest` is opaque to the agent and stored as it is. `attempt`: of the job that left it; it grows where
-    operators are not deterministic, so that the same checkpoint may come out otherwise; elsewhere it is 0."""
+    operators are not deterministic, so that the same checkpoint may come out otherwise; elsewhere it is 0.
+    `deployed`: as in `Plan`."""
 
     topology: str
     partition: str
     checkpoint: int
     generation: int
     attempt: int = 0
+    deployed: int = 0
     files: list[SnapshotFile]
     manifest: dict[str, Any]
 

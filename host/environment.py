@@ -125,6 +125,7 @@ class Environment:
     checkpoint_interval: float
     checkpoints: str
     outputs: str
+    force: bool
     https: bool
     hsts: float
     rate_limit_token: Rate | None
@@ -253,6 +254,8 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         checkpoint_interval=reader.number("RESURGE_CHECKPOINT_INTERVAL", 10.0, 0.1),
         checkpoints=reader.text("RESURGE_CHECKPOINTS", f"file://{home}/checkpoints"),
         outputs=reader.text("RESURGE_OUTPUTS", str(home / "outputs")),
+        # Without it, a host that crashes can lose what was committed; processes that end lose nothing.
+        force=reader.flag("RESURGE_FORCE_TO_DISK", True),
         # Clients connect through a proxy with TLS; only a demonstration works without.
         https=reader.flag("RESURGE_HTTPS", True),
         hsts=reader.number("RESURGE_HSTS", 31_536_000, 0),

@@ -1,4 +1,4 @@
-"""Reads the files of the sink."""
+"""Writes and reads the files of the sink."""
 
 from __future__ import annotations
 
@@ -9,9 +9,28 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.sinks.parquet import partition_path
+from spark_jobs.sinks.base import Written
+from spark_jobs.sinks.parquet import OutputFiles, partition_path
 
 _ATTEMPT = re.compile(r"part(?:-(\d+))?\.(?:parquet|empty)")
+
+
+def write_epoch(
+    root: str | Path,
+    topology: str,
+    operator: str,
+    partition: int,
+    epoch: int,
+    table: pa.Table | None,
+    *,
+    attempt: int = 0,
+) -> Written:
+    """What a task does that writes nothing else."""
+    outputs = OutputFiles(root, topology, attempt=attempt)
+    written = outputs.write(operator, partition, epoch, table)
+    for _, failure in outputs.settle().values():
+        raise failure
+    return written
 
 
 def epochs_present(root: str | Path, topology: str, operator: str, partition: int) -> list[int]:

@@ -105,6 +105,11 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting("RESURGE_CHECKPOINTS", "checkpoints", "Where checkpoints are kept (any fsspec URL).", True),
         Setting("RESURGE_OUTPUTS", "outputs", "Where queries write their results.", True),
+        Setting(
+            "RESURGE_FORCE_TO_DISK", "force",
+            "Whether outputs and checkpoints are forced to disk before they count. Without it, a host that "
+            "crashes can lose what was committed.",
+        ),
     ),
     "Nodes and their provider": (
         Setting(

@@ -10,7 +10,7 @@ dictionaries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -402,6 +402,21 @@ class EpochMachine:
             RecordPosition(self.recorded, durable=True),
         ]
 
+    def _fall_back(self, damaged: Mapping[str, int], at: float) -> list[Instruction]:
+        """What storage holds of the checkpoint is damaged, so all start again from an older one. damaged:
+        partition -> the newest that is whole. Another partition may find that this one is damaged, too; then
+        it is the turn of the next. Without any, the partitions go on trying."""
+        newest = min(damaged.values(), default=-1)
+        older = [one for one in self._restorable() if one <= newest and one < self.tracker.checkpoint]
+        if not older:
+            return []
+        before, self.tracker.checkpoint = self.tracker.checkpoint, older[-1]
+        self.faults.forget(damaged)
+        cause = f"checkpoint {before} is damaged, and {older[-1]} is the newest before it that is whole"
+        done = self.checkpoints.fail(cause, at)
+        back = self.checkpoints.gone_back(checkpoint=older[-1], generation=self.generation, at=at)
+        return [*done, *back, *self._start_again(cause, at)]
+
     def _job(self, lane: Lane | None, *, checkpoint: int, spare: bool = False) -> RunJob:
         """The job that runs this lane. checkpoint: the epoch at which it leaves snapshots, 0 for none. spare:
         in the time that others leave."""
@@ -412,10 +427,11 @@ class EpochMachine:
         trim = self._trim and self.replay.running is None
         # Forks and restores start at the newest checkpoint or later, and need the epochs since.
         keep = min(tracker.committed, tracker.checkpoint)
+        restore = {p: k for p, k in tracker.restore.items() if p in running or checkpoint}
         return RunJob(
             lane=lane,
             progress=dict(tracker.progress),
-            restore={p: k for p, k in tracker.restore.items() if p in running or checkpoint},
+            restore=restore,
             checkpoint=checkpoint,
             trim_below=keep if trim else 0,
             keep=[self.checkpoints.latest] if trim else [],
@@ -423,6 +439,7 @@ class EpochMachine:
             drop_buffers=self._drop_buffers,
             attempt=self._attempt(),
             spare=spare,
+            older=[one for one in self._restorable() if one < tracker.checkpoint] if restore else [],
         )
 
     def _attempt(self) -> int:
@@ -493,6 +510,8 @@ class EpochMachine:
             self.replay.void = True
             names = ", ".join(sorted(missing)[:5])
             done += self.checkpoints.fail(f"{names} had to be restored", at)
+        damaged = {p: r.instead for p, r in results.items() if r.instead is not None}
+        done += self._fall_back(damaged, at)
         position = tracker.position
         if position != self.recorded:
             self.recorded = position

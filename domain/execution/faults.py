@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from domain.execution.instructions import Note, TellProblem
@@ -33,6 +33,11 @@ class Faults:
     def clear(self) -> None:
         self.errors.clear()
         self._replay_from = float("-inf")
+
+    def forget(self, partitions: Iterable[str]) -> None:
+        """What these failed for is done away with: they may be tried again at once."""
+        for partition in partitions:
+            self.errors.pop(partition, None)
 
     def take(self, results: Mapping[str, PartitionReport], at: float) -> list[TellProblem | Note]:
         """What became of the partitions in a job. State that a node does not have is restored, which is

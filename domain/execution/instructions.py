@@ -222,6 +222,7 @@ class RunJob:
     drop_buffers: bool
     attempt: int
     spare: bool = False
+    older: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

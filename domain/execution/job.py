@@ -15,10 +15,13 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """Changes only with the plan or the set of reachable nodes.
 
     `nodes[i]` is the node of slot i; `levels` gives the stage in which each partition runs. A stream inside a
-    level stays on its node (chained one_to_one partitions)."""
+    level stays on its node (chained one_to_one partitions). `deployed`: as in `Plan`. `force`: outputs are
+    forced to disk before a task ends."""
 
     spec: TopologySpec
     generation: int
+    deployed: int = 0
+    force: bool = True
     nodes: list[str]
     slots: dict[str, int]
     levels: dict[str, int]
@@ -58,7 +61,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     maps partitions to the checkpoint they must be put back to first (0: empty). `checkpoint`: leave a
     snapshot of this epoch. With `trim_below`, older manifests go, except those to `keep`. `attempt`: grows
     with every job where outputs may differ from one attempt at an epoch to the next; otherwise 0. `spare`:
-    its tasks get the processor time of their node that others leave."""
+    its tasks get the processor time of their node that others leave. `older`: checkpoints that can take the
+    place of the one to restore, if that is damaged."""
 
     lane: LaneWork | None
     epochs: list[EpochPlan]
@@ -71,6 +75,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     drop_buffers: bool = False
     attempt: int = 0
     spare: bool = False
+    older: list[int] = []
 
 
 class Handover(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +93,8 @@ handovers = msgspec.json.Decoder(Handover)
 
 class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a partition in this job. `error` says why it did not reach the last epoch; `missing`:
-    because its node does not have the state it should start from."""
+    because its node does not have the state it should start from. `instead`: the checkpoint it should be put
+    back to is damaged in storage, and this is the newest of `Job.older` that is whole, -1 if none is."""
 
     epoch: int
     cpu_seconds: float = 0.0
@@ -98,6 +104,7 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     hint: str = ""
     missing: bool = False
+    instead: int | None = None
 
 
 class TaskReport(msgspec.Struct, frozen=True, kw_only=True):

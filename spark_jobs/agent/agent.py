@@ -64,7 +64,7 @@ class Agent:
         self._uploader = Uploader(
             node=identity.id,
             node_home=self._node_home,
-            storage=CheckpointStorage(environment.checkpoints),
+            storage=CheckpointStorage(environment.checkpoints, force=environment.force),
             acknowledge=self._membership.acknowledge,
         )
 

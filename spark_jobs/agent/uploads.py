@@ -1,8 +1,8 @@
 """Uploading snapshots: what tasks leave under `snapshots/` goes to the checkpoint storage.
 
-Incremental, since state files are immutable: only those that the storage lacks are sent, then the
-manifest, and only then the acknowledgement. A failure becomes an acknowledgement with an error (the
-checkpoint fails, the next one tries again); the node's own state is never touched.
+Incremental, since state files are immutable: only those that the storage lacks are sent, with the manifest;
+the acknowledgement follows when all of it is on disk there. A failure becomes an acknowledgement with an
+error (the checkpoint fails, the next one tries again); the node's own state is never touched.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ import msgspec
 import structlog
 
 from domain.messages import CheckpointAck, Snapshot, decode
-from spark_jobs.state.checkpoint_storage import CheckpointStorage
+from domain.topology import partition_directory
+from spark_jobs.state.checkpoint_storage import CheckpointStorage, StoredManifest
+from spark_jobs.state.sealed import DamagedError, unseal
+from spark_jobs.state.snapshot import snapshot_path
+from spark_jobs.state.store import decode_manifest
 
 log = structlog.get_logger()
 
@@ -84,7 +88,7 @@ class Uploader(threading.Thread):
         """Upload one snapshot and acknowledge the result; False if it has to be tried again."""
         started = time.monotonic()
         try:
-            snapshot = decode(path.read_bytes(), Snapshot)
+            snapshot = read_snapshot(path, self._snapshots)
         except FileNotFoundError:
             return True
         except (OSError, ValueError) as error:
@@ -94,7 +98,7 @@ class Uploader(threading.Thread):
         directory = path.stem
         sent, problem = 0, ""
         try:
-            sent = self._send(snapshot, directory)
+            sent = self._send(snapshot)
         except Exception as error:  # Every storage behind fsspec raises its own kinds.
             problem = _describe(error, self._storage.url)
             log.error(
@@ -105,6 +109,7 @@ class Uploader(threading.Thread):
             checkpoint=snapshot.checkpoint,
             generation=snapshot.generation,
             attempt=snapshot.attempt,
+            deployed=snapshot.deployed,
             node=self._node,
             size_bytes=sum(file.bytes for file in snapshot.files),
             uploaded_bytes=sent,
@@ -117,23 +122,38 @@ class Uploader(threading.Thread):
         _remove(path)
         return True
 
-    def _send(self, snapshot: Snapshot, directory: str) -> int:
+    def _send(self, snapshot: Snapshot) -> int:
         """Store what the storage lacks; returns the bytes sent."""
-        stored = self._storage.files(snapshot.topology, directory)
-        sent = 0
-        for file in snapshot.files:
-            if stored.get(file.name) != file.bytes:
-                source = self._state / snapshot.topology / directory / file.name
-                self._storage.store_file(snapshot.topology, directory, file.name, source)
-                sent += file.bytes
+        state = self._state / snapshot.topology / partition_directory(snapshot.partition)
         manifest = msgspec.json.encode(snapshot.manifest)
-        self._storage.store_manifest(snapshot.topology, snapshot.checkpoint, directory, manifest)
-        return sent + len(manifest)
+        named = decode_manifest(manifest, "the snapshot", epoch=snapshot.checkpoint).files()
+        stored = StoredManifest(
+            topology=snapshot.topology,
+            deployed=snapshot.deployed,
+            partition=snapshot.partition,
+            checkpoint=snapshot.checkpoint,
+            generation=snapshot.generation,
+            attempt=snapshot.attempt,
+            manifest=msgspec.Raw(manifest),
+        )
+        return self._storage.store(stored, [(entry, state / entry.name) for entry in named])
+
+
+def read_snapshot(path: Path, root: Path) -> Snapshot:
+    """A snapshot that a task left below `root`. Raises ValueError if it is damaged or not of its path."""
+    snapshot = decode(unseal(path.read_bytes(), str(path)), Snapshot)
+    # Snapshots of versions before this one name no deployment, and some no attempt.
+    said = [snapshot_path(root.parent, snapshot).relative_to(root)]
+    for _ in range(2):
+        said.append(said[-1].parent.with_name(said[-1].parent.name.rpartition(".")[0]) / path.name)
+    if path.relative_to(root) not in said:
+        raise DamagedError(f"{path} is the snapshot of {said[0]}")
+    return snapshot
 
 
 def waiting_snapshots(root: Path) -> Iterator[Path]:
-    """Complete snapshots, `<topology>/<k>.<generation>.<attempt>/<partition>.json`: the oldest checkpoint
-    first, and of one checkpoint the oldest attempt."""
+    """Complete snapshots, `<topology>/<k>.<generation>.<attempt>.<deployed>/<partition>.json`: the oldest
+    checkpoint first, and of one checkpoint the oldest attempt."""
     found: list[Path] = []
     with contextlib.suppress(FileNotFoundError):
         for checkpoint in list(root.glob("*/*")):
@@ -146,24 +166,26 @@ def waiting_snapshots(root: Path) -> Iterator[Path]:
 def newest_snapshots(root: Path) -> dict[Path, list[Path]]:
     """Those to upload, the oldest checkpoint first, each with the older ones of the same partition and
     checkpoint: where operators are not deterministic these are of a history that was undone."""
-    found: dict[tuple[str, str, int], list[Path]] = {}
+    found: dict[tuple[str, str, int, int], list[Path]] = {}
     for path in waiting_snapshots(root):
         found.setdefault(_of(path), []).append(path)
     return {paths[-1]: paths[:-1] for paths in found.values()}
 
 
 def _numbers(path: Path) -> tuple[int, ...]:
-    """Checkpoint, generation and attempt; versions before this one named no attempt."""
-    return tuple(int(number) if number.isdigit() else 0 for number in path.parent.name.split("."))
+    """Checkpoint, generation, attempt and deployment; versions before this one did not name all."""
+    numbers = [int(one) if one.isascii() and one.isdigit() else 0 for one in path.parent.name.split(".")]
+    return tuple([*numbers, 0, 0, 0][:4])
 
 
 def _age(path: Path) -> tuple[tuple[int, ...], str]:
     return (_numbers(path), path.name)
 
 
-def _of(path: Path) -> tuple[str, str, int]:
-    """Topology, partition and checkpoint."""
-    return (path.parent.parent.name, path.name, _numbers(path)[0])
+def _of(path: Path) -> tuple[str, str, int, int]:
+    """Topology, partition, checkpoint and deployment."""
+    checkpoint, _, _, deployed = _numbers(path)
+    return (path.parent.parent.name, path.name, checkpoint, deployed)
 
 
 def _describe(error: Exception, url: str) -> str:

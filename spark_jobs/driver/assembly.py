@@ -48,7 +48,7 @@ def epoch_loop(
         local.mkdir(parents=True, exist_ok=True)
         retention = Retention(url=settings.checkpoints, topology=topology.name)
         closing.callback(retention.close)
-        sink = sink_create(topology.spec, settings.outputs)
+        sink = sink_create(topology.spec, settings.outputs, force=settings.force)
         closing.callback(sink.close)
         cluster = Cluster(
             topology=topology.name,
@@ -89,6 +89,7 @@ def epoch_loop(
             outputs=settings.outputs,
             checkpoint_url=settings.checkpoints,
             modules=modules,
+            force=settings.force,
             clock=clock,
             stop=stop,
         )
@@ -96,7 +97,8 @@ def epoch_loop(
 
 def open_log(settings: Environment, topology: Topology, coordination: TopologyChannel) -> EpochLog:
     """The epoch log of this deployment; one of an earlier deployment of the same name is cleared away."""
-    log = EpochLog(epoch_log_directory(settings.home, topology.name) / "epochs.log")
+    path = epoch_log_directory(settings.home, topology.name) / "epochs.log"
+    log = EpochLog(path, force=settings.force)
     origin, plan = deployed_origin(topology), coordination.plan
     other_clock = None not in (origin, log.origin_us) and origin != log.origin_us
     deployed_again = plan is not None and deployed_since(plan, log.generation)

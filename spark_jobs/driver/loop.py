@@ -95,6 +95,7 @@ class EpochLoop:
         outputs: str,
         checkpoint_url: str,
         modules: list[str],
+        force: bool,
         clock: Callable[[], float],
         stop: threading.Event,
     ) -> None:
@@ -113,6 +114,7 @@ class EpochLoop:
             outputs=outputs,
             checkpoint_url=checkpoint_url,
             modules=modules,
+            force=force,
         )
         epoch_log.begin_life()
         self.machine = EpochMachine(
@@ -309,6 +311,7 @@ class EpochLoop:
             drop_buffers=told.drop_buffers,
             attempt=told.attempt,
             spare=told.spare,
+            older=list(told.older),
         )
 
     def _obsolete(self) -> bool:
@@ -337,7 +340,7 @@ class EpochLoop:
         return AcknowledgementsRead(at=self.clock(), acks=acks)
 
     def _retire(self, instruction: Retire) -> None:
-        self._retention.keep(list(instruction.kept))
+        self._retention.keep(list(instruction.kept), self.placement.deployed)
         self.sink.settle(epoch=instruction.log_below - 1)
         self.log.trim(instruction.log_below)
         self.coordination.forget_checkpoints(instruction.latest)

@@ -7,6 +7,7 @@ from typing import Any
 
 import structlog
 
+from domain.execution.adoption import deployment_of
 from domain.execution.instructions import HandOver
 from domain.execution.job import Handover, Layout, placed_levels
 from domain.messages import Plan
@@ -32,6 +33,7 @@ class TaskPlacement:
         outputs: str,
         checkpoint_url: str,
         modules: list[str],
+        force: bool,
     ) -> None:
         self.topology = topology
         self.layout: Layout | None = None
@@ -42,11 +44,19 @@ class TaskPlacement:
         self._outputs = outputs
         self._checkpoint_url = checkpoint_url
         self._modules = modules
+        self._force = force
         self._executors: frozenset[Executor] | None = None
         self._pinned: frozenset[Executor] = frozenset()
         self._ready: frozenset[Executor] = frozenset()
         # Whether what tasks were pinned to is there as far as is known.
         self._trusted = False
+
+    @property
+    def deployed(self) -> int:
+        """Generation of the plan that deployed the topology. The newest plan says so even where it cannot be
+        applied; one of a later deployment is for another driver."""
+        newest = self._coordination.plan
+        return deployment_of(newest) if newest is not None else 0
 
     def prepare(self) -> None:
         """See to it that executors which have come get ready, and that Spark gives no work to those whose
@@ -165,6 +175,8 @@ class TaskPlacement:
         layout = Layout(
             spec=self.topology.spec,
             generation=plan.generation,
+            deployed=self.deployed,
+            force=self._force,
             nodes=nodes,
             slots={p: slot[node] for p, node in plan.assignment.items() if node in slot},
             levels=placed_levels(self.topology, plan.assignment),

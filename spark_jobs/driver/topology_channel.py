@@ -15,6 +15,7 @@ import structlog
 
 from coordination.paths import Paths
 from coordination.session import CoordinationUnavailableError, Session
+from domain.execution.adoption import deployment_of
 from domain.messages import (
     CheckpointAck,
     Control,
@@ -215,7 +216,7 @@ class TopologyChannel:
     # -- checkpoints and costs -----------------------------------------------------------------------------
 
     def acknowledgements(self, checkpoint: int) -> list[CheckpointAck]:
-        """What the agents wrote so far; empty while ZooKeeper is away."""
+        """What the agents wrote so far of this deployment; empty while ZooKeeper is away."""
         if not self._session.connected:
             return []
         path = Paths.acks(self.topology, checkpoint)
@@ -224,7 +225,9 @@ class TopologyChannel:
             found = self._session.get_many([(f"{path}/{name}", CheckpointAck) for name in names])
         except CoordinationUnavailableError:
             return []
-        return [one.value for one in found if one is not None]
+        # Agents of the version before this one name no deployment.
+        of = (0, deployment_of(self.plan) if self.plan is not None else 0)
+        return [one.value for one in found if one is not None and one.value.deployed in of]
 
     def complete(self, latest: LatestCheckpoint) -> bool:
         """Make cp(P_k) the one to recover from; False if ZooKeeper did not take it."""

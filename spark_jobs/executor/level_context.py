@@ -13,6 +13,7 @@ from spark_jobs.executor.exchange import decode_table, encode_table, route
 from spark_jobs.executor.storage import NodeStorage, PartitionStorage
 from spark_jobs.operators.base import Operator
 from spark_jobs.operators.catalogue import catalogue
+from spark_jobs.sinks.registry import sink_create
 from spark_jobs.state.buffers import OutputBuffers
 
 # (level, targets, source partition, epoch, Arrow IPC) or (-1, [], "", 0, encoded TaskReport)
@@ -31,6 +32,8 @@ class LevelContext:
         self.out: list[tuple[int, Message]] = []
         self.home = Path(os.environ["NODE_HOME"])
         self.buffers = OutputBuffers(self.home, self.topology.name)
+        sink = sink_create(self.layout.spec, self.layout.outputs, force=self.layout.force)
+        self.outputs = sink.outputs(attempt=self.job.attempt)
         self.operators: dict[str, Operator] = {
             operator.name: catalogue.create(
                 operator.kind,
@@ -44,7 +47,7 @@ class LevelContext:
 
     def storage(self, partition: str) -> PartitionStorage:
         """Of a partition on this node."""
-        return NodeStorage(self.home, self.layout, partition, self.job.attempt)
+        return NodeStorage(self.home, self.layout, partition, self.job.attempt, self.outputs)
 
     def deliver(self, message: Message) -> None:
         _, targets, source, epoch, payload = message

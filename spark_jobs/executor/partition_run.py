@@ -18,6 +18,7 @@ from domain.execution.partition import (
 )
 from domain.topology import split_partition
 from spark_jobs.executor.level_context import LevelContext
+from spark_jobs.executor.restore import RestoreError
 from spark_jobs.operators.base import EpochContext
 from spark_jobs.state.store import Manifest, StateMissingError
 from spark_jobs.state.tables import StateTables
@@ -54,12 +55,12 @@ class PartitionRun:
     def execute(self) -> PartitionReport:
         """Run the epochs of the lane; what goes wrong here must not fail the neighbours in this task."""
         started = time.process_time()
-        error, hint, missing = "", "", False
+        error, hint, missing, instead = "", "", False, None
         try:
             self._run()
         except Exception as problem:
-            error, hint = _described(problem)
-            missing = isinstance(problem, StateMissingError)
+            error, hint = described(problem)
+            missing, instead = isinstance(problem, StateMissingError), self._instead(problem)
         return PartitionReport(
             epoch=self.runtime.progress,
             cpu_seconds=time.process_time() - started,
@@ -69,6 +70,7 @@ class PartitionRun:
             error=error,
             hint=hint,
             missing=missing,
+            instead=instead,
         )
 
     def keep_house(self, *, acknowledge: bool) -> PartitionReport | None:
@@ -82,10 +84,18 @@ class PartitionRun:
             if self.job.trim_below:
                 self.store.trim(below=self.job.trim_below, keep=self.job.keep)
         except Exception as problem:
-            error, hint = _described(problem)
+            error, hint = described(problem)
             missing = isinstance(problem, StateMissingError)
-            return PartitionReport(epoch=self.applied, error=error, hint=hint, missing=missing)
+            return PartitionReport(
+                epoch=self.applied, error=error, hint=hint, missing=missing, instead=self._instead(problem)
+            )
         return None
+
+    def _instead(self, problem: Exception) -> int | None:
+        """See `PartitionReport`; None unless a damaged checkpoint is the problem."""
+        if not (isinstance(problem, RestoreError) and problem.damaged):
+            return None
+        return next((one for one in sorted(self.job.older, reverse=True) if self.storage.whole(one)), -1)
 
     def _run(self) -> None:
         self._restore()
@@ -158,5 +168,5 @@ class PartitionRun:
         return self.level.operators[self.name].process(context, tables, state)
 
 
-def _described(problem: Exception) -> tuple[str, str]:
+def described(problem: Exception) -> tuple[str, str]:
     return f"{type(problem).__name__}: {problem}", getattr(problem, "hint", "")

@@ -3,62 +3,105 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
 
 from domain.execution.job import Layout
-from domain.topology import partition_directory
-from spark_jobs.state.checkpoint_storage import CheckpointStorage
-from spark_jobs.state.store import Manifest, StateMissingError, StateStore, manifests
+from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, Found
+from spark_jobs.state.sealed import DamagedError, file_checksum
+from spark_jobs.state.store import Manifest, StateStore
+from spark_jobs.state.tables import ChunkEntry
+
+Result = TypeVar("Result")
 
 
 class RestoreError(RuntimeError):
-    """The checkpoint of a partition cannot be read; the message says which file and why."""
+    """The checkpoint of a partition cannot be read; the message says which file and why. damaged: it is of no
+    use, so that an older one has to do; otherwise the storage cannot be reached, and it may do later."""
 
-    def __init__(self, message: str, hint: str) -> None:
+    def __init__(self, message: str, hint: str, *, damaged: bool) -> None:
         super().__init__(message)
         self.hint = hint
+        self.damaged = damaged
 
 
 def restore_partition(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> None:
     """Install cp(P_k), k = `checkpoint` (0: empty), and forget everything after it. Repeatable.
 
     What is stored decides, not what the node may still have on its disk: that can stem from a run that was
-    rolled back, or from an earlier deployment. Files it has already are not fetched again.
+    rolled back, or from an earlier deployment. Every file is checked by size and checksum; those that the
+    node has already are not fetched again.
     """
     if checkpoint:
         _install(store, layout, partition, checkpoint)
     store.rollback(checkpoint)
 
 
+def whole_in_storage(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> bool:
+    """Whether a partition could be put back to this checkpoint. What could not be is set aside."""
+    try:
+        if checkpoint:
+            _brought(store, layout, partition, checkpoint)
+    except RestoreError:
+        return False
+    return True
+
+
 def _install(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> None:
-    topology, directory = layout.spec.name, partition_directory(partition)
+    store.install(_brought(store, layout, partition, checkpoint))
+
+
+def _brought(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> Manifest:
+    """The manifest of a checkpoint, whose files are on the node's disk."""
+    deployment = Deployment(layout.spec.name, layout.deployed)
     where = layout.checkpoints
     try:
         storage = CheckpointStorage(layout.checkpoints)
-        where = storage.manifest_path(topology, checkpoint, directory)
-        manifest = manifests.decode(storage.read_manifest(topology, checkpoint, directory))
-        if _has(store, manifest):
-            return
-        store.directory.mkdir(parents=True, exist_ok=True)
-        for entry in manifest.files():
-            target = store.directory / entry.name
-            if target.exists() and target.stat().st_size == entry.bytes:
-                continue
-            temporary = store.directory / f".{entry.name}.{os.getpid()}"
-            storage.fetch_file(topology, directory, entry.name, temporary)
-            if (size := temporary.stat().st_size) != entry.bytes:
-                raise OSError(f"{entry.name} has {size} bytes, its manifest says {entry.bytes}")
-            temporary.rename(target)
-    except (OSError, ValueError) as error:
+        try:
+            found = _twice(lambda: storage.find(deployment, checkpoint, partition))
+            store.directory.mkdir(parents=True, exist_ok=True)
+            entries = {entry.name: _bring(store, storage, found, entry) for entry in found.manifest.files()}
+        except DamagedError as error:
+            storage.set_aside(error.paths)
+            raise
+    except DamagedError as error:
+        raise RestoreError(
+            f"checkpoint {checkpoint} of {partition} cannot be restored: {error}",
+            "All partitions start again from the newest checkpoint before it that is whole; nothing is lost. "
+            "If there is none, this is tried again: bring the file back from a backup, or deploy the "
+            "topology again to start from its first tuple.",
+            damaged=True,
+        ) from error
+    except Exception as error:  # Every storage behind fsspec raises its own kinds.
         raise RestoreError(
             f"checkpoint {checkpoint} of {partition} cannot be read from {where}: {error}",
             "Make the checkpoint storage readable, or restore the topology to another checkpoint.",
+            damaged=False,
         ) from error
-    store.install(manifest)
+    tables = {
+        name: [entries[entry.name] for entry in chunks] for name, chunks in found.manifest.tables.items()
+    }
+    return msgspec.structs.replace(found.manifest, tables=tables)
 
 
-def _has(store: StateStore, manifest: Manifest) -> bool:
-    """Whether the node's own disk holds this very state."""
+def _bring(store: StateStore, storage: CheckpointStorage, found: Found, entry: ChunkEntry) -> ChunkEntry:
+    """See to it that a file is on the node's disk; returns its entry with a checksum."""
+    target = store.directory / entry.name
+    if store.lacks(entry):
+        temporary = store.directory / f".{entry.name}.{os.getpid()}"
+        try:
+            _twice(lambda: storage.fetch(found, entry, temporary))
+            temporary.rename(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return entry if entry.checksum else msgspec.structs.replace(entry, checksum=file_checksum(target))
+
+
+def _twice(read: Callable[[], Result]) -> Result:
+    """What is damaged may have been so on its way."""
     try:
-        return store.manifest(manifest.epoch) == manifest
-    except (StateMissingError, ValueError):
-        return False
+        return read()
+    except DamagedError:
+        return read()

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from domain.execution.job import EpochPlan, Layout
 from domain.topology import partition_directory, split_partition
-from spark_jobs.executor.restore import restore_partition
-from spark_jobs.sinks.registry import sink_create
+from spark_jobs.executor.restore import restore_partition, whole_in_storage
+from spark_jobs.sinks.base import TaskOutputs
 from spark_jobs.sources.registry import reader_create
 from spark_jobs.state.snapshot import leave_snapshot
 from spark_jobs.state.store import Manifest, StateStore, StateVersion
@@ -46,6 +46,8 @@ class PartitionStorage(Protocol):
 
     def restore(self, checkpoint: int) -> None: ...
 
+    def whole(self, checkpoint: int) -> bool: ...
+
     def read(self, plan: EpochPlan) -> pa.Table | None: ...
 
     def write(self, epoch: int, table: pa.Table | None) -> None: ...
@@ -54,19 +56,27 @@ class PartitionStorage(Protocol):
 
 
 class NodeStorage:
-    """Of a partition in a job with this `attempt`, on the node whose files are in `home`."""
+    """Of a partition in a job with this `attempt`, on the node whose files are in `home`. outputs: those of
+    the task."""
 
-    def __init__(self, home: Path, layout: Layout, partition: str, attempt: int) -> None:
+    def __init__(
+        self, home: Path, layout: Layout, partition: str, attempt: int, outputs: TaskOutputs | None = None
+    ) -> None:
         self.store = StateStore(home / "state" / layout.spec.name / partition_directory(partition), attempt)
         self._home = home
         self._layout = layout
         self._partition = partition
         self._attempt = attempt
+        self._outputs = outputs
         self._operator, self._index = split_partition(partition)
 
     def restore(self, checkpoint: int) -> None:
         """Put the state back to a global checkpoint (0: empty)."""
         restore_partition(self.store, self._layout, self._partition, checkpoint)
+
+    def whole(self, checkpoint: int) -> bool:
+        """Whether the state could be put back to a global checkpoint."""
+        return whole_in_storage(self.store, self._layout, self._partition, checkpoint)
 
     def read(self, plan: EpochPlan) -> pa.Table | None:
         """This partition's part of the slice that an epoch reads."""
@@ -82,9 +92,9 @@ class NodeStorage:
         return table
 
     def write(self, epoch: int, table: pa.Table | None) -> None:
-        """The output of an epoch, in the place of what was there."""
-        sink = sink_create(self._layout.spec, self._layout.outputs)
-        sink.write(self._operator, self._index, epoch, table, attempt=self._attempt)
+        """The output of an epoch, which takes the place of what was there when the task settles it."""
+        assert self._outputs is not None  # noqa: S101 - given to every task that runs epochs
+        self._outputs.write(self._operator, self._index, epoch, table)
 
     def snapshot(self, manifest: Manifest) -> None:
         """Leave the state for the node's agent to upload."""
@@ -96,4 +106,5 @@ class NodeStorage:
             layout.generation,
             manifest,
             attempt=self._attempt,
+            deployed=layout.deployed,
         )

@@ -16,7 +16,7 @@ import msgspec
 from domain.execution.footprint import Footprint
 from domain.execution.job import LaneWork, PartitionReport, TaskReport, decode_job, decode_layout
 from spark_jobs.executor.level_context import LevelContext, Message
-from spark_jobs.executor.partition_run import PartitionRun
+from spark_jobs.executor.partition_run import PartitionRun, described
 from spark_jobs.executor.spare_time import in_spare_time
 
 REPORT = -1
@@ -62,6 +62,7 @@ class Level(LevelContext):
                         lost.append(partition)
             yield from self.out
             self.out.clear()
+        self._settle(reports)
         working = time.perf_counter() - started
         for partition in mine:
             self._keep_house(partition, reports)
@@ -79,6 +80,15 @@ class Level(LevelContext):
                 tuples=tuples,
             )
         )
+
+    def _settle(self, reports: dict[str, PartitionReport]) -> None:
+        """A partition is as far as its outputs are in their places."""
+        for partition, (epoch, failure) in self.outputs.settle().items():
+            report = reports[partition]
+            told = (report.error, report.hint) if report.error else described(failure)
+            reports[partition] = msgspec.structs.replace(
+                report, epoch=min(report.epoch, epoch - 1), error=told[0], hint=told[1]
+            )
 
     def _keep_house(self, partition: str, reports: dict[str, PartitionReport]) -> None:
         """Acknowledge a checkpoint that needed no further epoch, and trim. What goes wrong is reported."""

@@ -1,7 +1,7 @@
 """Sinks: where the rows of output operators go, each row once.
 
-A task writes an epoch before its state says that the epoch was applied, so an epoch may be written several
-times: by a task that Spark repeats, in a replay, by another attempt. The driver commits an epoch when every
+A partition is as far as its outputs are in their place, so an epoch may be written several times: by a task
+that Spark repeats, in a replay, by another attempt. The driver commits an epoch when every
 partition has applied it and the epoch log says so; from then on readers see it.
 """
 
@@ -34,17 +34,25 @@ class Written:
     bytes: int
 
 
+class TaskOutputs(Protocol):
+    """What one task writes."""
+
+    def write(self, operator: str, partition: int, epoch: int, table: pa.Table | None) -> Written:
+        """One epoch's rows of one query, to take the place of those that are stored. Raises `SinkError`."""
+
+    def settle(self) -> dict[str, tuple[int, SinkError]]:
+        """At the end of the task: what was written is in its place, and survives a crash of the host.
+        Returns, by partition for which that failed, the first epoch that is not in its place, and why."""
+
+
 class Sink(Protocol):
-    """Of one topology. `prepare` and `commit` are called in the driver, `write` in tasks on the nodes."""
+    """Of one topology. `outputs` is called in tasks on the nodes, everything else in the driver."""
+
+    def outputs(self, *, attempt: int) -> TaskOutputs:
+        """attempt: grows with every replay if rows may differ between replays, else 0; the highest counts."""
 
     def prepare(self, *, deployed: int) -> None:
         """A driver begins to work on the deployment with this generation; called once in its life."""
-
-    def write(
-        self, operator: str, partition: int, epoch: int, table: pa.Table | None, *, attempt: int
-    ) -> Written:
-        """Store one epoch's rows of one query in the place of those that are stored. attempt: grows with
-        every replay if rows may differ between replays, else 0; the highest counts. Raises `SinkError`."""
 
     def commit(self, *, epoch: int) -> None:
         """Show readers all epochs up to this one; repeated after a crash. Raises `SinkError`."""

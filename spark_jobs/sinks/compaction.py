@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from host.durable import DurableBatch, temporary_name
 from spark_jobs.sinks.base import SinkError
 from spark_jobs.sinks.committed import SPAN_FILE, Committed, Span, epoch_file, span_name
 from spark_jobs.sinks.parquet import write_table
@@ -37,19 +38,29 @@ def spans_due(done: int, *, settled: int, length: int) -> list[tuple[int, int]]:
     return found
 
 
-def compact(directory: Path, operators: Collection[str], first: int, last: int) -> Span:
+def compact(
+    directory: Path, operators: Collection[str], first: int, last: int, *, force: bool = True
+) -> Span:
     """Write the files of a span; the small ones stay. Done again, after a crash, it writes the same rows.
-    `directory` is that of the topology's outputs. Raises `SinkError`."""
+    `directory` is that of the topology's outputs. force: as for `DurableBatch`. Raises `SinkError`."""
     span = Span(first=first, last=last)
     until: dict[str, int] = {}
+    batch = DurableBatch(directory.parent, force=force)
     for operator in sorted(operators):
         for partition in sorted((directory / operator).glob("partition=*")):
             files = [epoch_file(partition / f"epoch={epoch}") for epoch in range(first, last + 1)]
             tables = [_read(file) for file in files if file is not None]
             if tables:
                 table = pa.concat_tables(tables).combine_chunks()
-                write_table(partition / span_name(span), table, SPAN_FILE)
+                target = partition / span_name(span) / SPAN_FILE
+                target.parent.mkdir(exist_ok=True)
+                temporary = temporary_name(target)
+                write_table(temporary, table)
+                batch.add(temporary, target)
                 until[operator] = max(until.get(operator, 0), _last_window(table))
+    for target, error in batch.settle().items():
+        hint = "Its epochs stay in files of their own; it is written again with the next checkpoint."
+        raise SinkError(str(target), f"it cannot be written: {error.strerror or error}", hint) from error
     return msgspec.structs.replace(span, until={name: at for name, at in until.items() if at})
 
 

@@ -3,12 +3,14 @@
     <root>/<topology>/<operator>/partition=<i>/epoch=<e>/part.parquet
 
 The same rows give the same bytes, so writing an epoch again after a rollback changes nothing. An epoch
-without rows has no file; the file of an abandoned attempt is removed. Files are not synced to the disk: after
-the loss of a machine the epoch is replayed from a checkpoint, like its state.
+without rows has no file; the file of an abandoned attempt is removed. The outputs of a task are forced to
+disk and get their names together, before the task says how far its partitions are: an epoch that the epoch
+log calls committed survives the loss of power.
 
 Operators that are not deterministic give other rows in a replay. Their files are named after the attempt,
 `part-<attempt>.parquet`, or `.empty` without rows. The highest attempt counts and removes lower ones: output
-of a node that was declared lost and resumes later is never read.
+of a node that was declared lost and resumes later is never read. Each is settled at once, because what is
+sent on must not differ from what an epoch that is run again would write.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from domain.topology import partition_id
+from host.durable import DurableBatch, temporary_name
 from spark_jobs.sinks.base import SinkError, Written
 from spark_jobs.sinks.committed import ATTEMPT
 
@@ -50,43 +54,78 @@ def output_table(table: pa.Table) -> pa.Table:
     return table.combine_chunks()
 
 
-def write_epoch(
-    root: str | Path,
-    topology: str,
-    operator: str,
-    partition: int,
-    epoch: int,
-    table: pa.Table | None,
-    *,
-    attempt: int = 0,
-) -> Written:
-    """Store one epoch's rows of one query, replacing those that exist. attempt: grows with every replay if
-    rows may differ between replays, else 0. Raises `SinkError`."""
-    directory = partition_path(root, topology, operator, partition) / f"epoch={epoch}"
-    try:
-        if table is not None and table.num_rows:
-            name = f"part-{attempt}.parquet" if attempt else FILE_NAME
-            written = write_table(directory, output_table(table), name)
-        elif attempt:
-            name, written = f"part-{attempt}.empty", Written(0, 0)
-            directory.mkdir(parents=True, exist_ok=True)
-            (directory / name).touch()
-        else:
-            shutil.rmtree(directory, ignore_errors=True)
-            if directory.exists():
-                (directory / FILE_NAME).unlink()
-            return Written(0, 0)
-        for other, file in _attempts(directory) if attempt else ():
-            if other <= attempt and file.name != name:
-                file.unlink(missing_ok=True)
+class OutputFiles:
+    """The outputs of one task. attempt: grows with every replay if rows may differ between replays, else 0.
+    force: see `DurableBatch`."""
+
+    def __init__(self, root: str | Path, topology: str, *, attempt: int = 0, force: bool = True) -> None:
+        self._root = Path(root)
+        self._topology = topology
+        self._attempt = attempt
+        self._batch = DurableBatch(self._root, force=force)
+        self._pending: dict[Path, tuple[str, int]] = {}
+
+    def write(self, operator: str, partition: int, epoch: int, table: pa.Table | None) -> Written:
+        """Write one epoch's rows of one query, to replace those that exist. Raises `SinkError`."""
+        directory = partition_path(self._root, self._topology, operator, partition) / f"epoch={epoch}"
+        name = partition_id(operator, partition)
+        try:
+            written = self._write(directory, name, epoch, table)
+        except OSError as error:
+            raise _sink_error(error, directory, name, epoch) from error
+        if self._attempt:
+            for _, failure in self.settle().values():
+                raise failure
         return written
-    except OSError as error:
-        raise SinkError(
-            str(error.filename or directory),
-            f"the output of {operator}[{partition}] for epoch {epoch} cannot be written:"
-            f" {error.strerror or error}",
-            "Check that the directory is writable and has space; the epoch is written again when it is.",
-        ) from error
+
+    def settle(self) -> dict[str, tuple[int, SinkError]]:
+        """Put what was written in its place. Returns, for each partition for which that failed, the first
+        epoch of which the output is not in its place, and why."""
+        pending, self._pending = self._pending, {}
+        failures: dict[str, tuple[int, SinkError]] = {}
+        for target, error in self._batch.settle().items():
+            name, epoch = pending[target]
+            if name not in failures or epoch < failures[name][0]:
+                failures[name] = epoch, _sink_error(error, target.parent, name, epoch)
+        for target in pending if self._attempt else ():
+            for other, file in _attempts(target.parent):
+                if other <= self._attempt and file.name != target.name:
+                    file.unlink(missing_ok=True)
+        return failures
+
+    def _write(self, directory: Path, name: str, epoch: int, table: pa.Table | None) -> Written:
+        rows = table is not None and table.num_rows > 0
+        if not rows and not self._attempt:
+            if directory.exists():
+                shutil.rmtree(directory, ignore_errors=True)
+                if directory.exists():
+                    (directory / FILE_NAME).unlink()
+                self._batch.changed(directory.parent)
+            return Written(0, 0)
+        kind = "parquet" if rows else "empty"
+        target = directory / (f"part-{self._attempt}.{kind}" if self._attempt else FILE_NAME)
+        directory.mkdir(parents=True, exist_ok=True)
+        temporary = temporary_name(target)
+        try:
+            if table is not None and rows:
+                write_table(temporary, output_table(table))
+            else:
+                temporary.touch()
+            size = temporary.stat().st_size
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        self._batch.add(temporary, target)
+        self._pending[target] = name, epoch
+        return Written(table.num_rows if table is not None else 0, size)
+
+
+def _sink_error(error: OSError, directory: Path, name: str, epoch: int) -> SinkError:
+    return SinkError(
+        str(error.filename or directory),
+        f"the output of {name} for epoch {epoch} cannot be written: {error.strerror or error}",
+        "Check that the directory is writable and has space; the epoch is written again when it is.",
+    )
 
 
 def _attempts(directory: Path) -> Iterator[tuple[int, Path]]:
@@ -101,21 +140,12 @@ def _attempts(directory: Path) -> Iterator[tuple[int, Path]]:
             yield int(found[1] or 0), directory / name
 
 
-def write_table(directory: Path, table: pa.Table, name: str) -> Written:
-    """Put a file in place at once, whole or not at all."""
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a file as outputs are."""
     present = set(table.column_names)
-    temporary = directory / f".{name}.{os.getpid()}"
-    directory.mkdir(parents=True, exist_ok=True)
-    try:
-        with pq.ParquetWriter(
-            str(temporary), table.schema, compression="snappy", store_schema=False,
-            use_dictionary=[name for name in _REPETITIVE if name in present],
-            write_statistics=[name for name in INSTANTS if name in present],
-        ) as writer:  # fmt: skip
-            writer.write_table(table)
-        size = temporary.stat().st_size
-        temporary.replace(directory / name)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return Written(table.num_rows, size)
+    with pq.ParquetWriter(
+        str(path), table.schema, compression="snappy", store_schema=False,
+        use_dictionary=[name for name in _REPETITIVE if name in present],
+        write_statistics=[name for name in INSTANTS if name in present],
+    ) as writer:  # fmt: skip
+        writer.write_table(table)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 import structlog
 
 from domain.topology.spec import ParquetSinkSpec
-from spark_jobs.sinks.base import SinkError, Written
+from host.durable import write_whole
+from spark_jobs.sinks.base import SinkError
 from spark_jobs.sinks.committed import COMMITTED, Committed, CommittedError, committed_read
 from spark_jobs.sinks.compaction import Bounds, compact, remove_replaced, retire, spans_due, spans_found
-from spark_jobs.sinks.parquet import write_epoch
+from spark_jobs.sinks.parquet import OutputFiles
 
 log = structlog.get_logger()
 DAY, GIGABYTE = 86_400.0, 1e9
@@ -35,11 +34,13 @@ class ParquetSink:
         *,
         operators: Collection[str] = (),
         epoch_interval: float = 1.0,
+        force: bool = True,
     ) -> None:
         self._root = outputs
         self._topology = topology
         self._spec = spec
         self._operators = sorted(operators)
+        self._force = force
         self._length = max(2, round(spec.compact_s / epoch_interval)) if spec.compact_s else 0
         """Epochs of a span; 0: nothing is compacted, and nothing removed."""
         self._bounds = Bounds(
@@ -73,10 +74,8 @@ class ParquetSink:
         self._thread = threading.Thread(target=self._work, name="outputs", daemon=True)
         self._thread.start()
 
-    def write(
-        self, operator: str, partition: int, epoch: int, table: pa.Table | None, *, attempt: int
-    ) -> Written:
-        return write_epoch(self._root, self._topology, operator, partition, epoch, table, attempt=attempt)
+    def outputs(self, *, attempt: int) -> OutputFiles:
+        return OutputFiles(self._root, self._topology, attempt=attempt, force=self._force)
 
     def commit(self, *, epoch: int) -> None:
         with self._lock:
@@ -95,15 +94,8 @@ class ParquetSink:
     def _put(self, committed: Committed) -> None:
         """Have readers see this from now on. Called with the lock."""
         path = self._directory / COMMITTED
-        temporary = path.with_name(f".{COMMITTED}.{os.getpid()}")
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            with open(temporary, "wb") as file:
-                file.write(msgspec.json.encode(committed))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-            _sync(self._directory)
+            write_whole(path, msgspec.json.encode(committed), root=self._root, force=self._force)
         except OSError as error:
             raise SinkError(
                 str(path), f"it cannot be written: {error.strerror or error}", COMMIT_HINT
@@ -123,7 +115,7 @@ class ParquetSink:
         remove_replaced(self._directory, self._committed)
         settled = min(settled, self._committed.epoch)
         for first, last in spans_due(self._committed.tail, settled=settled, length=self._length):
-            span = compact(self._directory, self._operators, first, last)
+            span = compact(self._directory, self._operators, first, last, force=self._force)
             with self._lock:
                 spans = [*self._committed.spans, span]
                 self._put(msgspec.structs.replace(self._committed, spans=spans))
@@ -133,12 +125,3 @@ class ParquetSink:
             if left.removed > self._committed.removed:
                 self._put(left)
                 log.info("old outputs removed", topology=self._topology, up_to=left.removed)
-
-
-def _sync(directory: Path) -> None:
-    """Have the names in a directory survive a crash of the host."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -9,38 +9,50 @@ import msgspec
 
 from domain.messages import Snapshot, SnapshotFile
 from domain.topology import partition_directory
+from spark_jobs.state.sealed import seal
 from spark_jobs.state.store import Manifest
 
 ATTEMPTS = 20
 
 
-def snapshot_path(
-    home: Path, topology: str, checkpoint: int, generation: int, attempt: int, partition: str
-) -> Path:
-    """`<node home>/snapshots/<topology>/<checkpoint>.<generation>.<attempt>/<partition directory>.json`."""
-    directory = home / "snapshots" / topology / f"{checkpoint}.{generation}.{attempt}"
-    return directory / f"{partition_directory(partition)}.json"
+def snapshot_path(home: Path, snapshot: Snapshot) -> Path:
+    """`<node home>/snapshots/<topology>/<numbers>/<partition directory>.json`; numbers: checkpoint,
+    generation, attempt and deployment, with dots between them."""
+    numbers = (snapshot.checkpoint, snapshot.generation, snapshot.attempt, snapshot.deployed)
+    directory = home / "snapshots" / snapshot.topology / ".".join(map(str, numbers))
+    return directory / f"{partition_directory(snapshot.partition)}.json"
 
 
 def leave_snapshot(
-    home: Path, topology: str, partition: str, generation: int, manifest: Manifest, *, attempt: int = 0
+    home: Path,
+    topology: str,
+    partition: str,
+    generation: int,
+    manifest: Manifest,
+    *,
+    attempt: int = 0,
+    deployed: int = 0,
 ) -> Path:
     """Write the snapshot atomically; the files it names stay until the driver trims them."""
-    path = snapshot_path(home, topology, manifest.epoch, generation, attempt, partition)
     snapshot = Snapshot(
         topology=topology,
         partition=partition,
         checkpoint=manifest.epoch,
         generation=generation,
         attempt=attempt,
-        files=[SnapshotFile(name=entry.name, bytes=entry.bytes) for entry in manifest.files()],
+        deployed=deployed,
+        files=[
+            SnapshotFile(name=entry.name, bytes=entry.bytes, checksum=entry.checksum)
+            for entry in manifest.files()
+        ],
         manifest=msgspec.to_builtins(manifest),
     )
+    path = snapshot_path(home, snapshot)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     for tried in range(ATTEMPTS):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(msgspec.json.encode(snapshot))
+            temporary.write_bytes(seal(msgspec.json.encode(snapshot)))
             break
         except (FileNotFoundError, FileExistsError):
             # The agent removes directories that it finds empty: this one before the file was in it, or one

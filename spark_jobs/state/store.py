@@ -2,14 +2,17 @@
 
 Applying epoch e writes only what changed and then manifest e, atomically (temporary file, rename). Hence a
 task may be retried at any moment, rollback means opening an older manifest, and a snapshot is a manifest.
-Files survive the death of a process, not the loss of the node: that is what checkpoints are for.
+
+Files survive the death of a process. They are not forced to disk, so a host that crashes may leave some of
+them empty or old; each has a checksum, and one that fails it counts as missing, like all that is lost with a
+node: the partition is restored from a checkpoint.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -17,6 +20,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from spark_jobs.state.sealed import UNREADABLE, DamagedError, checksum_of, file_checksum, seal, unseal
 from spark_jobs.state.tables import Chunk, ChunkEntry, StateTables, TableState
 
 
@@ -45,10 +49,10 @@ class StateVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StateMissingError(LookupError):
-    """The node holds no manifest for the epoch asked for: the partition cannot run here."""
+    """The node does not hold, or not whole, the state asked for: the partition has to be restored first."""
 
 
-manifests = msgspec.json.Decoder(Manifest)
+_manifests = msgspec.json.Decoder(Manifest)
 state_versions = msgspec.msgpack.Decoder(StateVersion)
 """Made here, before there are threads (docs/decisions/0013)."""
 
@@ -57,6 +61,33 @@ SEQUENTIAL = pa.ipc.IpcReadOptions(use_threads=False)
 
 _MANIFEST = re.compile(r"(\d+)(?:\.(\d+))?\.manifest")
 EMPTY = Manifest(epoch=0, generation=0)
+LONGEST_NAME = 180
+"""Bytes; file systems take 255, of which checksums and temporary names need some."""
+
+
+def decode_manifest(body: bytes, where: str, *, epoch: int) -> Manifest:
+    """A manifest that was read from `where`. Raises `DamagedError` if it is none, of another epoch, or names
+    files outside its directory."""
+    try:
+        manifest = _manifests.decode(body)
+    except UNREADABLE as error:
+        raise DamagedError(f"{where} is damaged: {error}", where) from error
+    if manifest.epoch != epoch:
+        raise DamagedError(f"{where} is the state of epoch {manifest.epoch}, not of {epoch}", where)
+    for entry in manifest.files():
+        if not plain_name(entry.name):
+            raise DamagedError(f"{where} names {entry.name!r}, which is not the name of a state file", where)
+    return manifest
+
+
+def plain_name(name: str, longest: int = LONGEST_NAME) -> bool:
+    """Whether a stored name stays in the directory that it is looked for in."""
+    return (
+        0 < len(name.encode(errors="replace")) <= longest
+        and not name.startswith(".")
+        and name.isprintable()
+        and not set("/\\").intersection(name)
+    )
 
 
 class StateStore:
@@ -89,14 +120,16 @@ class StateStore:
         return found
 
     def manifest(self, epoch: int) -> Manifest:
-        """The manifest of an epoch (0 is empty); raises `StateMissingError`, ValueError if damaged."""
+        """The manifest of an epoch (0 is empty); raises `StateMissingError`."""
         if epoch == 0:
             return EMPTY
+        path = self._path(epoch)
         try:
-            data = self._path(epoch).read_bytes()
+            return decode_manifest(unseal(path.read_bytes(), str(path)), str(path), epoch=epoch)
         except FileNotFoundError as error:
             raise StateMissingError(f"no state of epoch {epoch} in {self.directory}") from error
-        return manifests.decode(data)
+        except DamagedError as error:
+            raise StateMissingError(str(error)) from error
 
     def open(self, manifest: Manifest) -> StateTables:
         """The state a manifest names; tables are memory-mapped when first read."""
@@ -108,9 +141,22 @@ class StateStore:
         values, maps = msgspec.json.decode(msgspec.json.encode((manifest.values, manifest.maps)))
         return StateTables(values, maps, tables)
 
-    def _load(self, name: str) -> pa.Table:
-        with pa.memory_map(str(self.directory / name)) as source:
-            return pa.ipc.open_file(source, options=SEQUENTIAL).read_all()
+    def _load(self, entry: ChunkEntry) -> pa.Table:
+        path = self.directory / entry.name
+        try:
+            with pa.memory_map(str(path)) as source:
+                content = source.read_buffer()
+                if problem := _difference(entry, content.size, lambda: checksum_of(memoryview(content))):
+                    raise StateMissingError(f"{path} is damaged: {problem}")
+                return pa.ipc.open_file(pa.BufferReader(content), options=SEQUENTIAL).read_all()
+        except FileNotFoundError as error:
+            raise StateMissingError(f"{path} is missing") from error
+        except pa.ArrowInvalid as error:
+            raise StateMissingError(f"{path} is damaged: {error}") from error
+
+    def lacks(self, entry: ChunkEntry) -> bool:
+        """Whether a file is not here as it was written."""
+        return difference(entry, self.directory / entry.name) != ""
 
     def commit(self, state: StateTables, *, epoch: int, generation: int) -> Manifest:
         """Write the new chunks, then the manifest. Repeating it gives the same files if it computes the same;
@@ -133,20 +179,32 @@ class StateStore:
         return manifest
 
     def _write(self, name: str, chunk: Chunk) -> ChunkEntry:
+        if not plain_name(name):
+            raise ValueError(
+                f"{name!r} cannot be the name of a file: give the table of the state another one"
+            )
         # Several processes may write the same name after a retry; each renames its own complete file.
         temporary = self.directory / f".{name}.{os.getpid()}"
-        with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, chunk.table.schema) as writer:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, chunk.table.schema) as writer:
             writer.write_table(chunk.table)
-        size = temporary.stat().st_size
+        content = memoryview(sink.getvalue())
+        temporary.write_bytes(content)
         temporary.rename(self.directory / name)
-        return ChunkEntry(name=name, rows=chunk.table.num_rows, bytes=size, note=chunk.note)
+        return ChunkEntry(
+            name=name,
+            rows=chunk.table.num_rows,
+            bytes=content.nbytes,
+            note=chunk.note,
+            checksum=checksum_of(content),
+        )
 
     def install(self, manifest: Manifest) -> None:
         """Make a manifest visible; its files must be there."""
         self.directory.mkdir(parents=True, exist_ok=True)
         path = self._named(manifest.epoch, self.attempt)
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_bytes(msgspec.json.encode(manifest))
+        temporary.write_bytes(seal(msgspec.json.encode(manifest)))
         temporary.rename(path)
         if self.attempt:
             older = [one for one in self._attempts().get(manifest.epoch, ()) if one < self.attempt]
@@ -160,13 +218,21 @@ class StateStore:
             manifest = self.manifest(epoch)
             new = {entry.name for entry in manifest.files()} - sent
             sent |= new
-            files = {name: (self.directory / name).read_bytes() for name in sorted(new)}
+            files = {entry.name: self._read(entry) for entry in manifest.files() if entry.name in new}
             yield StateVersion(manifest=manifest, files=files)
+
+    def _read(self, entry: ChunkEntry) -> bytes:
+        content = (self.directory / entry.name).read_bytes()
+        if problem := _difference(entry, len(content), lambda: checksum_of(content)):
+            raise StateMissingError(f"{self.directory / entry.name} is damaged: {problem}")
+        return content
 
     def receive(self, version: StateVersion) -> None:
         """Take over a state that another node has sent; repeatable."""
         self.directory.mkdir(parents=True, exist_ok=True)
         for name, content in version.files.items():
+            if not plain_name(name):
+                raise StateMissingError(f"what was handed over names {name!r}, which is no state file")
             temporary = self.directory / f".{name}.{os.getpid()}"
             temporary.write_bytes(content)
             temporary.rename(self.directory / name)
@@ -189,10 +255,29 @@ class StateStore:
         for epoch, attempts in self._attempts().items():
             if (epoch < below and epoch not in kept_epochs) or not (self.attempt or 0 in attempts):
                 self._forget(epoch, attempts)
-            else:
+                continue
+            try:
                 named.update(entry.name for entry in self.manifest(epoch).files())
+            except StateMissingError:  # damaged: of no use to any epoch that would start from it
+                self._forget(epoch, attempts)
         if not self.directory.is_dir():
             return
         for entry in os.scandir(self.directory):
             if entry.name.endswith(".arrow") and entry.name not in named:
                 Path(entry.path).unlink(missing_ok=True)
+
+
+def difference(entry: ChunkEntry, path: Path) -> str:
+    """In which respect a file is not the one of the entry; empty if it is."""
+    try:
+        return _difference(entry, path.stat().st_size, lambda: file_checksum(path))
+    except FileNotFoundError:
+        return "it is missing"
+
+
+def _difference(entry: ChunkEntry, size: int, checksum: Callable[[], str]) -> str:
+    if size != entry.bytes:
+        return f"it has {size} bytes, not {entry.bytes}"
+    if entry.checksum and checksum() != entry.checksum:
+        return "its checksum is not the one that it was written with"
+    return ""

@@ -10,12 +10,14 @@ import pyarrow as pa
 
 
 class ChunkEntry(msgspec.Struct, frozen=True):
-    """An immutable Arrow file of a table: name, rows, bytes, and what its writer noted about it."""
+    """An immutable Arrow file of a table: name, rows, bytes, what its writer noted about it, and the checksum
+    of its content, which is empty from versions that took none."""
 
     name: str
     rows: int
     bytes: int
     note: dict[str, int]
+    checksum: str = ""
 
 
 class Chunk:
@@ -28,7 +30,7 @@ class Chunk:
         note: dict[str, int],
         table: pa.Table | None = None,
         entry: ChunkEntry | None = None,
-        load: Callable[[str], pa.Table] | None = None,
+        load: Callable[[ChunkEntry], pa.Table] | None = None,
     ) -> None:
         self.note = note
         self.entry = entry
@@ -40,7 +42,7 @@ class Chunk:
         if self._table is None:
             if self._load is None or self.entry is None:
                 raise ValueError("a chunk needs a table, or an entry and a way to load it")
-            self._table = self._load(self.entry.name)
+            self._table = self._load(self.entry)
         return self._table
 
 

@@ -28,11 +28,11 @@ from domain.messages import (
     DriverStatus,
     LatestCheckpoint,
     Plan,
-    Snapshot,
     Telemetry,
 )
 from domain.topology import Topology, load_topology
 from domain.topology.spec import ParquetSinkSpec
+from spark_jobs.agent.uploads import Uploader, newest_snapshots
 from spark_jobs.driver.cluster import Executor
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.epoch_planner import EpochPlanner
@@ -43,6 +43,7 @@ from spark_jobs.executor.handover import RECEIVE, SEND, HandoverTask
 from spark_jobs.executor.task import REPORT, LevelTask
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.sinks.parquet_sink import ParquetSink
+from spark_jobs.state.checkpoint_storage import CheckpointStorage
 
 
 def schedules(count: int) -> settings:
@@ -137,6 +138,10 @@ class World:
     applied: int = 0
     reported: list[DriverStatus] = field(default_factory=list)
     messages: list[Telemetry] = field(default_factory=list)
+    # What agents acknowledged: checkpoint -> directory of the partition.
+    acks: dict[int, dict[str, CheckpointAck]] = field(default_factory=dict)
+    # Whether files are forced to disk: a host can crash.
+    force: bool = False
 
     def join(self) -> str:
         self.count += 1
@@ -159,35 +164,25 @@ class World:
 
     def upload(self) -> None:
         """The work of the agents: uploads and acknowledgements."""
-        for path in sorted(self.root.glob("nodes/*/snapshots/t/*/*.json")):
-            snapshot = msgspec.json.decode(path.read_bytes(), type=Snapshot)
-            node = self.root / "nodes" / path.relative_to(self.root / "nodes").parts[0]
-            store = self.root / "checkpoints" / "t"
-            (store / "files" / path.stem).mkdir(parents=True, exist_ok=True)
-            for file in snapshot.files:
-                source = node / "state" / "t" / path.stem / file.name
-                if source.exists():
-                    shutil.copyfile(source, store / "files" / path.stem / file.name)
-            manifest = store / "manifests" / str(snapshot.checkpoint) / path.name
-            manifest.parent.mkdir(parents=True, exist_ok=True)
-            manifest.write_bytes(msgspec.json.encode(snapshot.manifest))
-            ack = manifest.with_suffix(".ack")
-            ack.write_bytes(
-                msgspec.json.encode(
-                    CheckpointAck(
-                        partition=snapshot.partition,
-                        checkpoint=snapshot.checkpoint,
-                        generation=snapshot.generation,
-                        attempt=snapshot.attempt,
-                        node=node.name,
-                        size_bytes=1,
-                        uploaded_bytes=1,
-                        files=len(snapshot.files),
-                        duration=0.0,
-                    )
-                )
+        for home in sorted((self.root / "nodes").iterdir()):
+            uploader = Uploader(
+                node=home.name,
+                node_home=home,
+                storage=CheckpointStorage(self.checkpoints, force=self.force),
+                acknowledge=self._acknowledge,
             )
-            path.unlink()
+            for path, older in newest_snapshots(home / "snapshots").items():
+                for one in older:
+                    one.unlink()
+                uploader.upload(path)
+
+    def _acknowledge(self, topology: str, ack: CheckpointAck, directory: str) -> bool:
+        self.acks.setdefault(ack.checkpoint, {})[directory] = ack
+        return True
+
+    @property
+    def checkpoints(self) -> str:
+        return f"file://{self.root}/checkpoints"
 
 
 class PlayedCoordination:
@@ -233,8 +228,8 @@ class PlayedCoordination:
     def acknowledgements(self, checkpoint: int) -> list[CheckpointAck]:
         if self.world.random.random() < 0.7:
             self.world.upload()
-        found = (self.world.root / "checkpoints/t/manifests" / str(checkpoint)).glob("*.ack")
-        return [msgspec.json.decode(path.read_bytes(), type=CheckpointAck) for path in sorted(found)]
+        found = self.world.acks.get(checkpoint, {})
+        return [found[directory] for directory in sorted(found)]
 
     def complete(self, latest: LatestCheckpoint) -> bool:
         if self.world.random.random() < 0.2:
@@ -426,7 +421,7 @@ class PlayedCluster:
 
 def drive(world: World, *, steps: int) -> str:
     """Run one driver until it completes, is killed (then "killed") or has done `steps` steps."""
-    log = EpochLog(world.root / "topologies" / "t" / "epochs.log")
+    log = EpochLog(world.root / "topologies" / "t" / "epochs.log", force=world.force)
     coordination: Any = PlayedCoordination(world)
     stop = threading.Event()
     left = [steps]
@@ -442,7 +437,7 @@ def drive(world: World, *, steps: int) -> str:
         topology=world.topology, log=log, home=world.root, modules=world.modules, clock=clock
     )
     planner.prepare(world.messages.append)
-    url = f"file://{world.root}/checkpoints"
+    url = world.checkpoints
     retention = Retention(url=url, topology="t")
     cluster: Any = PlayedCluster(world)
     sink = ParquetSink(
@@ -475,6 +470,7 @@ def drive(world: World, *, steps: int) -> str:
         outputs=str(world.root / "outputs"),
         checkpoint_url=url,
         modules=world.modules,
+        force=world.force,
         clock=clock,
         stop=stop,
     )

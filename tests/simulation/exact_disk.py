@@ -263,6 +263,9 @@ class MemoryStorage:
         self.step()
         self.store.rollback(checkpoint)
 
+    def whole(self, checkpoint: int) -> bool:
+        return checkpoint == 0 or self.partition in self.outside.stored.get(checkpoint, {})
+
     def read(self, plan: EpochPlan) -> Sent:
         start, end = plan.slices[split_partition(self.partition)[0]]
         output = slice_read(self.partition, start["tuple"], end["tuple"])

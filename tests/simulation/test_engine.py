@@ -54,7 +54,7 @@ def new_world(root: Path, seed: int) -> World:
         p: names[int(p[2]) % 2 if p[0] in "SP" else i % NODES]
         for i, p in enumerate(world.topology.partitions)
     }
-    world.plan = Plan(generation=1, kind="deploy", assignment=assignment)
+    world.plan = Plan(generation=1, kind="deploy", deployed=1, assignment=assignment)
     return world
 
 
@@ -80,6 +80,7 @@ def coordinate(world: World) -> None:
     world.plan = Plan(
         generation=world.plan.generation + 1,
         kind="recover",
+        deployed=1,
         assignment={p: replacement.get(node, node) for p, node in world.plan.assignment.items()},
         rollback=True,
         checkpoint=world.latest.checkpoint if world.latest else 0,
@@ -99,6 +100,7 @@ def move(world: World) -> None:
     world.plan = Plan(
         generation=plan.generation + 1,
         kind="recover" if unapplied else "move",
+        deployed=1,
         assignment={**plan.assignment, **{p: world.random.choice(sorted(world.nodes)) for p in moved}},
         rollback=unapplied and plan.rollback,
         checkpoint=world.latest.checkpoint if world.latest else 0,
@@ -122,6 +124,7 @@ def wave(world: World) -> None:
     world.plan = Plan(
         generation=plan.generation + 1,
         kind="recover",
+        deployed=1,
         assignment={**running, **{p: world.random.choice(homes) for p in chosen}},
         rollback=world.random.random() < 0.2 or (unapplied and plan.rollback),
         checkpoint=world.latest.checkpoint if world.latest else 0,
@@ -212,6 +215,6 @@ def test_state_is_handed_over(tmp_path: Path, expected: Rows) -> None:
         names = [world.join() for _ in range(NODES)]
         assignment = {p: names[i % NODES] for i, p in enumerate(world.topology.partitions)}
         plan = world.plan
-        world.plan = Plan(generation=plan.generation + 1, kind="move", assignment=assignment)
+        world.plan = Plan(generation=plan.generation + 1, kind="move", deployed=1, assignment=assignment)
     survive(world, expected)
     assert world.handed_over == 4 * len(world.topology.partitions)

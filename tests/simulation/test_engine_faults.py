@@ -3,6 +3,8 @@ and after the fault the outputs are those of a clean run."""
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 import time
 from pathlib import Path
@@ -63,6 +65,28 @@ def test_an_unwritable_output_directory(world: World, expected: Rows) -> None:
     assert str(blocked) in found[0].what
     assert "writable" in found[0].hint
     blocked.unlink()
+    assert drive(world, steps=100_000) == "completed"
+    assert outputs(world.root) == expected
+
+
+def test_an_output_that_cannot_be_forced_to_disk(
+    world: World, expected: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The partition is not further than its outputs, and its neighbours go on."""
+    sync, world.force = os.fdatasync, True
+
+    def failing(descriptor: int) -> None:
+        if "/outputs/t/V/" in os.readlink(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fdatasync", failing)
+        assert drive(world, steps=400) == "stopped"
+    found = problems(world)
+    assert {problem.where for problem in found} == {"V[0]"}
+    assert "Input/output error" in found[0].what
+    assert world.reported[-1].committed < 5 < world.reported[-1].head
     assert drive(world, steps=100_000) == "completed"
     assert outputs(world.root) == expected
 

@@ -93,7 +93,7 @@ def new_world(root: Path, seed: int) -> World:
     world.modules = list(MODULES)
     names = [world.join() for _ in range(NODES)]
     assignment = {p: names[i % NODES] for i, p in enumerate(world.topology.partitions)}
-    world.plan = Plan(generation=1, kind="deploy", assignment=assignment)
+    world.plan = Plan(generation=1, kind="deploy", deployed=1, assignment=assignment)
     return world
 
 

@@ -123,6 +123,19 @@ def test_acknowledgements_are_those_that_can_be_read(
     assert channel.acknowledgements(30) == []
 
 
+def test_acknowledgements_of_an_earlier_deployment_do_not_count(
+    session: Session, channel: TopologyChannel
+) -> None:
+    """A node that returns uploads what it kept; generations and epochs may be those of the present run."""
+    session.put(Paths.plan("t"), msgspec.structs.replace(plan(4), deployed=4))
+    refreshed(channel, lambda: channel.plan is not None and channel.plan.deployed == 4, "the plan")
+    for index, deployed in enumerate((4, 3, 0)):
+        acknowledged = msgspec.structs.replace(ack(index), deployed=deployed)
+        session.put(Paths.ack("t", 30, f"O0-{index}"), acknowledged)
+    found = {one.deployed for one in channel.acknowledgements(30)}
+    assert found == {4, 0}, "0 is what agents of an earlier version say"
+
+
 def test_the_checkpoint_pointer_is_written_again_when_zookeeper_lost_it(
     session: Session, channel: TopologyChannel
 ) -> None:

@@ -14,10 +14,10 @@ from domain.topology import Topology, load_topology
 from spark_jobs.executor.exchange import route
 from spark_jobs.operators.base import EpochContext
 from spark_jobs.operators.catalogue import OperatorCatalogue
-from spark_jobs.sinks.parquet import write_epoch
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.registry import reader_create
 from spark_jobs.state.tables import StateTables
+from tests.outputs import write_epoch
 
 ORIGIN_US = 1_700_000_003_000_000
 

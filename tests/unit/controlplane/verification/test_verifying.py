@@ -13,9 +13,9 @@ import pytest
 from controlplane.verification.problems import VerificationError
 from controlplane.verification.verifying import Verification, topology_verify
 from domain.topology import load_yaml
-from spark_jobs.sinks.parquet import partition_path, write_epoch
+from spark_jobs.sinks.parquet import partition_path
 from spark_jobs.sources.sample import sample_write
-from tests.outputs import epochs_present
+from tests.outputs import epochs_present, write_epoch
 from tests.unit.controlplane.verification.small_engine import run
 
 PIPELINES = Path(__file__).resolve().parents[4] / "spark_jobs" / "pipelines"

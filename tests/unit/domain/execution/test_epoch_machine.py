@@ -623,3 +623,81 @@ def test_those_on_a_slow_node_never_hurry_the_others() -> None:
         shell.turn(at)
         assert [ran(job) for job in shell.jobs()] == [{"S[0]", "A[0]"}]
         at += 1.0
+
+
+def damaged(instead: int, *partitions: str) -> list[TaskReport]:
+    """What tasks say that found their checkpoint damaged."""
+    told = {
+        p: PartitionReport(epoch=15, error=f"the manifest of {p} is damaged", instead=instead)
+        for p in partitions
+    }
+    return [TaskReport(slot=0, level=0, node="n1", partitions=told)]
+
+
+def restoring(deterministic: bool = True) -> Shell:
+    """A driver that is about to put A back to checkpoint 15; 10 is kept, too."""
+    position = Position(15, restore={"A[0]": 15}, ahead={"S[0]": 20}, checkpoint=15)
+    homes = {"S[0]": "n1", "A[0]": "n1"}
+    recorded = Recorded(head=20, oldest=10, position=position, generation=1, homes=homes, life=2)
+    return Shell(chain(deterministic), recorded, kept=(10, 15))
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_damaged_checkpoint_makes_all_start_again_from_the_one_before(deterministic: bool) -> None:
+    shell = restoring(deterministic)
+    shell.reports = damaged(10, "A[0]")
+    told = shell.turn()
+    job = next(one for one in told if isinstance(one, (RunJob, StartReplay)))
+    job = job.job if isinstance(job, StartReplay) else job
+    assert list(job.older) == [10]
+    recorded = [one for one in told if isinstance(one, RecordPosition) and one.durable][-1]
+    assert recorded.position.checkpoint == 10
+    assert recorded.position.restore == {"S[0]": 10, "A[0]": 10}
+    pointed = next(one for one in told if isinstance(one, PointTo))
+    assert (pointed.latest.checkpoint, pointed.latest.kept, pointed.latest.highest) == (10, [10], 15)
+    assert told.index(pointed) < told.index(recorded), "a driver that dies in between finds it damaged again"
+    problem = next(one for one in told if isinstance(one, TellProblem))
+    assert (problem.where, problem.what) == ("A[0]", "the manifest of A[0] is damaged")
+    assert published(told).restorable == [10]
+    again = shell.turn(at=2.0)
+    jobs = [one for one in again if isinstance(one, RunJob)]
+    assert jobs[0].restore == {"S[0]": 10, "A[0]": 10}, "at once"
+    assert TellProblem not in kinds(again)
+
+
+@pytest.mark.parametrize("instead", [-1, 9])
+def test_without_an_older_one_it_goes_on_trying(instead: int) -> None:
+    """Nothing is forgotten: the file may be brought back. 9 is not one that is kept."""
+    shell = restoring()
+    shell.reports = damaged(instead, "A[0]")
+    told = shell.turn()
+    assert PointTo not in kinds(told)
+    assert shell.machine.tracker.restore == {"A[0]": 15}
+    assert published(told).restorable == [10, 15]
+    assert published(told).error == "the manifest of A[0] is damaged"
+    assert TellProblem not in kinds(shell.turn(at=10.0))
+
+
+def test_what_one_of_several_lacks_is_not_taken() -> None:
+    shell = restoring()
+    shell.reports = [*damaged(10, "A[0]"), *damaged(-1, "S[0]")]
+    assert PointTo not in kinds(shell.turn())
+
+
+def test_the_checkpoint_under_way_fails_when_all_start_again() -> None:
+    shell = restoring()
+    shell.turn()
+    shell.acks = []
+    shell.turn(at=30.0)
+    assert checkpoint_under_way(shell) > 15
+    shell.machine.tracker.restore["A[0]"] = 15
+    shell.reports = damaged(10, "A[0]")
+    told = shell.turn(at=31.0)
+    assert checkpoint_under_way(shell) == 0
+    assert shell.machine.checkpoints.kept == [10]
+    assert published(told).checkpoint == 10
+
+
+def checkpoint_under_way(shell: Shell) -> int:
+    pending = shell.machine.checkpoints.pending
+    return pending.checkpoint if pending is not None else 0

@@ -10,9 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from domain.messages import CheckpointAck, Snapshot, SnapshotFile
+from domain.messages import CheckpointAck
 from spark_jobs.agent.uploads import Uploader, waiting_snapshots
-from spark_jobs.state.checkpoint_storage import CheckpointStorage
+from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
+from spark_jobs.state.sealed import checksum_of, seal, unseal
+from spark_jobs.state.snapshot import leave_snapshot
+from spark_jobs.state.store import Manifest
+from spark_jobs.state.tables import ChunkEntry
 
 TOPOLOGY = "hashtags"
 
@@ -44,27 +48,34 @@ class Node:
         index: int = 0,
         generation: int = 2,
         attempt: int = 0,
+        deployed: int = 2,
     ) -> Path:
         directory = f"O3-{index}"
         state = self.home / "state" / TOPOLOGY / directory
         state.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             (state / name).write_bytes(content)
-        snapshot = Snapshot(
-            topology=TOPOLOGY,
-            partition=f"O3[{index}]",
-            checkpoint=checkpoint,
-            generation=generation,
+        entries = [ChunkEntry(n, 1, len(content), {}, checksum_of(content)) for n, content in files.items()]
+        return leave_snapshot(
+            self.home,
+            TOPOLOGY,
+            f"O3[{index}]",
+            generation,
+            Manifest(epoch=checkpoint, generation=generation, tables={"rows": entries}),
             attempt=attempt,
-            files=[SnapshotFile(name=name, bytes=len(content)) for name, content in files.items()],
-            manifest={"epoch": checkpoint, "files": sorted(files)},
+            deployed=deployed,
         )
-        path = (
-            self.home / "snapshots" / TOPOLOGY / f"{checkpoint}.{generation}.{attempt}" / f"{directory}.json"
-        )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(msgspec.json.encode(snapshot))
-        return path
+
+
+def stored(root: Path, name: str) -> bytes:
+    """The content of the one stored file of that name."""
+    (path,) = (root / "checkpoints" / TOPOLOGY).glob(f"*/files/O3-0/{name}.*")
+    return path.read_bytes()
+
+
+def stored_files(root: Path, checkpoint: int) -> list[str]:
+    found = CheckpointStorage(f"file://{root}/checkpoints").find(Deployment(TOPOLOGY, 2), checkpoint, "O3[0]")
+    return [entry.name for entry in found.manifest.files()]
 
 
 @pytest.fixture
@@ -75,17 +86,15 @@ def node(tmp_path: Path) -> Node:
 def test_files_manifest_and_acknowledgement(node: Node, tmp_path: Path) -> None:
     path = node.snapshot(10, {"a.arrow": b"aaaa", "b.arrow": b"bb"})
     assert node.uploader.upload(path)
-    stored = tmp_path / "checkpoints" / TOPOLOGY
-    assert (stored / "files/O3-0/a.arrow").read_bytes() == b"aaaa"
-    manifest = msgspec.json.decode((stored / "manifests/10/O3-0.json").read_bytes())
-    assert manifest == {"epoch": 10, "files": ["a.arrow", "b.arrow"]}
+    assert stored(tmp_path, "a.arrow") == b"aaaa"
+    assert stored_files(tmp_path, 10) == ["a.arrow", "b.arrow"]
     [(topology, ack, directory)] = node.acks
     assert (topology, directory) == (TOPOLOGY, "O3-0")
     assert (ack.partition, ack.checkpoint, ack.generation, ack.node) == ("O3[0]", 10, 2, "node-1")
-    assert (ack.size_bytes, ack.files, ack.error) == (6, 2, "")
+    assert (ack.size_bytes, ack.files, ack.error, ack.deployed) == (6, 2, "", 2)
     assert not path.exists()
     assert not path.parent.exists()
-    assert not list(stored.rglob("*.partial"))
+    assert not list((tmp_path / "checkpoints").rglob("*.partial"))
 
 
 def test_only_what_the_storage_lacks_is_sent(node: Node) -> None:
@@ -98,7 +107,7 @@ def test_only_what_the_storage_lacks_is_sent(node: Node) -> None:
 def test_stored_files_survive_the_nodes_disk(node: Node, tmp_path: Path) -> None:
     node.uploader.upload(node.snapshot(10, {"a.arrow": b"kept"}))
     shutil.rmtree(node.home)
-    assert (tmp_path / "checkpoints" / TOPOLOGY / "files/O3-0/a.arrow").read_bytes() == b"kept"
+    assert stored(tmp_path, "a.arrow") == b"kept"
 
 
 def test_without_zookeeper_the_snapshot_waits(node: Node) -> None:
@@ -139,8 +148,7 @@ def test_a_full_disk_leaves_nothing_half_written(
     monkeypatch.setattr(shutil, "copyfile", full_disk)
     node.uploader.upload(node.snapshot(10, {"a.arrow": b"aaaa"}))
     assert "No space left on device" in node.acks[0][1].error
-    stored = tmp_path / "checkpoints" / TOPOLOGY
-    assert not [path for path in stored.rglob("*") if path.is_file()]
+    assert not [path for path in (tmp_path / "checkpoints").rglob("*") if path.is_file()]
 
 
 def test_a_copy_is_made_where_links_are_impossible(
@@ -152,27 +160,69 @@ def test_a_copy_is_made_where_links_are_impossible(
     monkeypatch.setattr(os, "link", other_disk)
     node.uploader.upload(node.snapshot(10, {"a.arrow": b"aaaa"}))
     assert node.acks[0][1].error == ""
-    assert (tmp_path / "checkpoints" / TOPOLOGY / "files/O3-0/a.arrow").read_bytes() == b"aaaa"
+    assert stored(tmp_path, "a.arrow") == b"aaaa"
 
 
 def test_a_state_file_that_vanished_is_an_error(node: Node) -> None:
     path = node.snapshot(10, {"a.arrow": b"aaaa"})
     (node.home / "state" / TOPOLOGY / "O3-0" / "a.arrow").unlink()
     node.uploader.upload(path)
-    assert "No such file" in node.acks[0][1].error
-    assert "a.arrow" in node.acks[0][1].error
+    assert "a.arrow is damaged: it is missing" in node.acks[0][1].error
+
+
+@pytest.mark.parametrize("content", [b"", b"aaa", b"aaab"])
+def test_a_state_file_that_is_damaged_is_not_stored(node: Node, tmp_path: Path, content: bytes) -> None:
+    """A host that crashed may have left it empty."""
+    path = node.snapshot(10, {"a.arrow": b"aaaa"})
+    source = node.home / "state" / TOPOLOGY / "O3-0" / "a.arrow"
+    source.write_bytes(content)
+    node.uploader.upload(path)
+    assert f"{source} is damaged" in node.acks[0][1].error
+    assert not list((tmp_path / "checkpoints").rglob("*.arrow*"))
+
+
+def rewritten(path: Path, **changes: object) -> Path:
+    """With another content and the right checksum."""
+    snapshot = msgspec.json.decode(unseal(path.read_bytes(), str(path)))
+    path.write_bytes(seal(msgspec.json.encode({**snapshot, **changes})))
+    return path
 
 
 def test_a_name_with_a_path_is_refused(node: Node, tmp_path: Path) -> None:
     path = node.snapshot(10, {"a.arrow": b"aaaa"})
-    path.write_bytes(path.read_bytes().replace(b'"a.arrow"', b'"../a.arrow"', 1))
-    node.uploader.upload(path)
-    assert "holds a path" in node.acks[0][1].error
+    evil = msgspec.json.decode(unseal(path.read_bytes(), str(path)))["manifest"]
+    evil["tables"]["rows"][0][0 if isinstance(evil["tables"]["rows"][0], list) else "name"] = "../a.arrow"
+    node.uploader.upload(rewritten(path, manifest=evil))
+    assert "'../a.arrow', which is not the name of a state file" in node.acks[0][1].error
+    assert not (tmp_path / "checkpoints").exists()
 
 
-def test_damaged_snapshot_is_dropped(node: Node) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"topology": "other"},
+        {"topology": "../../other"},
+        {"partition": "O4[0]"},
+        {"partition": "../O4[0]"},
+        {"checkpoint": 11},
+        {"generation": 9},
+        {"deployed": 1},
+    ],
+)
+def test_a_snapshot_of_something_else_than_its_path_says_is_dropped(
+    node: Node, tmp_path: Path, changes: dict[str, object]
+) -> None:
+    path = rewritten(node.snapshot(10, {"a.arrow": b"aaaa"}), **changes)
+    assert node.uploader.upload(path)
+    assert not path.exists()
+    assert node.acks == []
+    assert not (tmp_path / "checkpoints").exists()
+
+
+@pytest.mark.parametrize("damage", ["{", "", "no JSON"])
+def test_damaged_snapshot_is_dropped(node: Node, damage: str) -> None:
     path = node.snapshot(10, {"a.arrow": b"aaaa"})
-    path.write_text("{")
+    path.write_text(damage)
     assert node.uploader.upload(path)
     assert not path.exists()
     assert node.acks == []
@@ -181,9 +231,9 @@ def test_damaged_snapshot_is_dropped(node: Node) -> None:
 def test_snapshots_wait_in_order_of_their_checkpoints(node: Node) -> None:
     for checkpoint in (100, 20, 3):
         node.snapshot(checkpoint, {"a.arrow": b"a"})
-    (node.home / "snapshots" / TOPOLOGY / "3.2.0" / "O4-0.json.tmp").write_text("being written")
+    (node.home / "snapshots" / TOPOLOGY / "3.2.0.2" / "O4-0.json.tmp").write_text("being written")
     found = [path.parent.name for path in waiting_snapshots(node.home / "snapshots")]
-    assert found == ["3.2.0", "20.2.0", "100.2.0"]
+    assert found == ["3.2.0.2", "20.2.0.2", "100.2.0.2"]
 
 
 def poll_until_done(node: Node) -> None:
@@ -192,12 +242,6 @@ def poll_until_done(node: Node) -> None:
     while list(waiting_snapshots(node.home / "snapshots")) and time.monotonic() < deadline:
         node.uploader.poll()
         time.sleep(0.01)
-
-
-def stored_files(root: Path, checkpoint: int) -> list[str]:
-    content = (root / "checkpoints" / TOPOLOGY / f"manifests/{checkpoint}/O3-0.json").read_bytes()
-    files: list[str] = msgspec.json.decode(content)["files"]
-    return files
 
 
 def test_of_several_attempts_only_the_newest_is_stored(node: Node, tmp_path: Path) -> None:
@@ -228,11 +272,24 @@ def test_an_older_attempt_that_is_being_uploaded_ends_first(node: Node, tmp_path
     assert [ack.attempt for _, ack, _ in node.acks] == [1, 2]
 
 
-def test_snapshots_of_the_version_before_are_uploaded(node: Node) -> None:
+@pytest.mark.parametrize("name", ["10.2", "10.2.0"])
+def test_snapshots_of_the_version_before_are_uploaded(node: Node, name: str) -> None:
     path = node.snapshot(10, {"a.arrow": b"a"})
-    path.parent.rename(path.parent.with_name("10.2"))
+    before = msgspec.json.decode(unseal(path.read_bytes(), str(path)))
+    del before["deployed"]
+    path.write_bytes(msgspec.json.encode(before))
+    path.parent.rename(path.parent.with_name(name))
     poll_until_done(node)
-    assert [ack.checkpoint for _, ack, _ in node.acks] == [10]
+    assert [(ack.checkpoint, ack.error) for _, ack, _ in node.acks] == [(10, "")]
+
+
+def test_a_snapshot_of_an_earlier_deployment_does_not_push_one_aside(node: Node, tmp_path: Path) -> None:
+    """Although its plan had a higher generation: those of a topology of the same name began again."""
+    node.snapshot(10, {"old.arrow": b"old"}, generation=7, deployed=1)
+    node.snapshot(10, {"new.arrow": b"new"}, generation=2, deployed=2)
+    poll_until_done(node)
+    assert stored_files(tmp_path, 10) == ["new.arrow"]
+    assert {(ack.generation, ack.deployed) for _, ack, _ in node.acks} == {(7, 1), (2, 2)}
 
 
 def test_any_fsspec_storage_serves(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ class PinnedCluster:
 @dataclass
 class Addresses:
     addresses: dict[str, str] = field(default_factory=lambda: {node: f"@{node}" for node in NODES})
+    plan: Plan | None = None
 
     def gone_addresses(self) -> set[str]:
         return set()
@@ -66,7 +67,7 @@ def placement_on(*nodes: str) -> tuple[TaskPlacement, PinnedCluster]:
     channel: Any = Addresses()
     placement = TaskPlacement(
         TOPOLOGY, cluster=cluster, coordination=channel, clock=lambda: 0.0, outputs="", checkpoint_url="",
-        modules=[],
+        modules=[], force=True,
     )  # fmt: skip
     return placement, cluster
 

@@ -46,11 +46,17 @@ def rows(epoch: int, count: int = 2) -> pa.Table:
     )
 
 
-def written(made: ParquetSink, epochs: range, *, attempt: int = 0) -> None:
+def write(made: ParquetSink, operator: str, epoch: int, table: pa.Table | None, attempt: int = 0) -> None:
+    task = made.outputs(attempt=attempt)
+    task.write(operator, 0, epoch, table)
+    assert not task.settle()
+
+
+def written(made: ParquetSink, epochs: range) -> None:
     """Of A every epoch has rows, of B only even ones."""
     for epoch in epochs:
-        made.write("A", 0, epoch, rows(epoch), attempt=attempt)
-        made.write("B", 0, epoch, rows(epoch) if epoch % 2 == 0 else None, attempt=attempt)
+        write(made, "A", epoch, rows(epoch))
+        write(made, "B", epoch, rows(epoch) if epoch % 2 == 0 else None)
 
 
 def read(root: Path, operator: str = "A") -> list[int]:
@@ -82,13 +88,13 @@ def test_only_committed_epochs_count(tmp_path: Path) -> None:
 
 def test_an_attempt_that_was_abandoned_does_not_count(tmp_path: Path) -> None:
     made = sink(tmp_path)
-    made.write("A", 0, 1, rows(1), attempt=1)
+    write(made, "A", 1, rows(1), 1)
     directory = tmp_path / "t" / "A" / "partition=0" / "epoch=1"
     kept = (directory / "part-1.parquet").read_bytes()
-    made.write("A", 0, 1, None, attempt=2)
+    write(made, "A", 1, None, 2)
     (directory / "part-1.parquet").write_bytes(kept)  # a node that was declared lost has woken up
     assert epoch_file(directory) is None
-    made.write("A", 0, 1, rows(7), attempt=3)
+    write(made, "A", 1, rows(7), 3)
     made.commit(epoch=1)
     assert read(tmp_path) == [7, 7]
     made.close()

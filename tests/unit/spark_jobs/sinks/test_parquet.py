@@ -11,8 +11,8 @@ import pytest
 
 from spark_jobs.operators.window import ROWS
 from spark_jobs.sinks.base import SinkError
-from spark_jobs.sinks.parquet import partition_path, write_epoch
-from tests.outputs import epochs_present, read_outputs
+from spark_jobs.sinks.parquet import OutputFiles, partition_path
+from tests.outputs import epochs_present, read_outputs, write_epoch
 
 INSTANT = pa.timestamp("us", tz="UTC")
 WINDOW_OUTPUT = pa.schema(
@@ -140,3 +140,41 @@ def test_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.undo()
     assert read_outputs(tmp_path, "t").column("key").to_pylist() == ["a"]
     assert os.listdir(file_of(tmp_path, 1).parent) == ["part.parquet"]
+
+
+def test_outputs_of_a_task_get_their_names_together(tmp_path: Path) -> None:
+    outputs = OutputFiles(tmp_path, "t")
+    for epoch in (1, 2):
+        outputs.write("O0", 0, epoch, rows("a"))
+        outputs.write("O1", 0, epoch, rows("b"))
+    assert epochs_present(tmp_path, "t", "O0", 0) == []
+    assert outputs.settle() == {}
+    assert epochs_present(tmp_path, "t", "O0", 0) == epochs_present(tmp_path, "t", "O1", 0) == [1, 2]
+
+
+def test_what_cannot_be_forced_to_disk_is_told_by_its_first_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs, sync = OutputFiles(tmp_path, "t"), os.fdatasync
+    for epoch in (1, 2, 3):
+        outputs.write("O0", 0, epoch, rows("a"))
+        outputs.write("O1", 0, epoch, rows("b"))
+
+    def failing(descriptor: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if "/O0/" in path and "epoch=1/" not in path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", failing)
+    (found,) = outputs.settle().items()
+    assert (found[0], found[1][0]) == ("O0[0]", 2)
+    assert "the output of O0[0] for epoch 2 cannot be written: Input/output error" in str(found[1][1])
+    assert epochs_present(tmp_path, "t", "O0", 0) == [1]
+    assert epochs_present(tmp_path, "t", "O1", 0) == [1, 2, 3]
+
+
+def test_an_output_that_may_differ_is_in_its_place_before_anything_is_sent_on(tmp_path: Path) -> None:
+    outputs = OutputFiles(tmp_path, "t", attempt=4)
+    outputs.write("O0", 0, 1, rows("a"))
+    assert epochs_present(tmp_path, "t", "O0", 0) == [1]

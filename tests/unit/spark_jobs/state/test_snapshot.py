@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from domain.messages import Snapshot
+from spark_jobs.state.sealed import unseal
 from spark_jobs.state.snapshot import ATTEMPTS, leave_snapshot
 from spark_jobs.state.store import Manifest
 
@@ -33,7 +34,7 @@ def test_the_agent_removes_the_directory_before_the_file_is_in_it(
 ) -> None:
     removed = removing_directories(monkeypatch, times=3)
     path = leave_snapshot(tmp_path, "t", "A[0]", 2, Manifest(epoch=7, generation=2))
-    snapshot = msgspec.json.decode(path.read_bytes(), type=Snapshot)
+    snapshot = msgspec.json.decode(unseal(path.read_bytes(), str(path)), type=Snapshot)
     assert (snapshot.partition, snapshot.checkpoint, snapshot.generation) == ("A[0]", 7, 2)
     assert len(removed) == 3
     assert list(path.parent.iterdir()) == [path]
