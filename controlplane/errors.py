@@ -6,6 +6,10 @@ from collections.abc import Iterable
 
 from domain.topology import FieldProblem, TopologyError
 
+BUSY = "The database is busy or away; nothing was changed. Try again in some seconds."
+RETRY_AFTER = 5
+"""Seconds."""
+
 
 class ServiceError(Exception):
     """Base of everything a caller can put right."""

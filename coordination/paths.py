@@ -25,6 +25,12 @@ class Paths:
         return f"{Paths.TOPOLOGIES}/{name}"
 
     @staticmethod
+    def topology_of(path: str) -> str:
+        """The topology that a path belongs to; empty for one of nodes."""
+        inside = path.removeprefix(f"{Paths.TOPOLOGIES}/")
+        return "" if inside == path else inside.partition("/")[0]
+
+    @staticmethod
     def spec(name: str) -> str:
         return f"{Paths.TOPOLOGIES}/{name}/spec"
 

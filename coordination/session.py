@@ -34,9 +34,12 @@ from kazoo.protocol.states import KazooState, WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry
 
 from coordination.session_guard import SessionGuard
-from domain.messages import PartitionCosts, decode, encode
+from domain.messages import PartitionCosts, UnreadableValueError, decode, encode
 
 log = structlog.get_logger(__name__)
+
+REFUSED_KEPT = 10_000
+"""Paths of values that were refused, so that each is told once."""
 
 CALL_DEADLINE = 5.0
 """Seconds within which each method of a session ends, however many requests it makes."""
@@ -64,6 +67,8 @@ class Stored(Generic[S]):
     value: S
     owner: str
     """Hexadecimal id of the session that an ephemeral znode belongs to; empty for a persistent one."""
+    version: int = 0
+    """The transaction that wrote it."""
 
 
 class Session:
@@ -76,10 +81,15 @@ class Session:
         *,
         on_state: Callable[[SessionState], None] | None = None,
         on_change: Callable[[], None] | None = None,
+        on_refused: Callable[[str, str], None] | None = None,
     ) -> None:
         """`on_change` is called when something read with `watch=True` has changed. Watches are lost with the
-        session, so after `CONNECTED` everything must be read again."""
+        session, so after `CONNECTED` everything must be read again. `on_refused`: called with the path and
+        what is wrong, once for each value that is written there and cannot be used, in the thread that read
+        it."""
         self.hosts = hosts
+        self._on_refused = on_refused
+        self._refused: dict[str, int] = {}
         self._on_state = on_state
         self._on_change = on_change
         self._up = threading.Event()
@@ -161,7 +171,8 @@ class Session:
         """As `get`, for several paths in one round trip; results in the order of `wanted`."""
         found = self._read([path for path, _ in wanted], self._begin(), watch=watch)
         return [
-            None if (znode := found[path]) is None else _stored(path, znode, kind) for path, kind in wanted
+            None if (znode := found[path]) is None else self._stored(path, znode, kind)
+            for path, kind in wanted
         ]
 
     def children(self, path: str, *, watch: bool = False) -> list[str] | None:
@@ -198,6 +209,26 @@ class Session:
         calls = [(path, self._client.exists_async(path, watch=self._changed)) for path in paths]
         return [path for path, stat in self._results(calls, deadline).items() if stat is not None]
 
+    def refuse(self, path: str, why: str, *, version: int) -> None:
+        """The value that was written there by this transaction cannot be used: tell it, once."""
+        if self._refused.get(path) == version:
+            return
+        if len(self._refused) >= REFUSED_KEPT:
+            self._refused.clear()
+        self._refused[path] = version
+        log.error("unusable value in zookeeper, ignored", path=path, error=why)
+        if self._on_refused is not None:
+            self._on_refused(path, why)
+
+    def _stored(self, path: str, znode: tuple[bytes, ZnodeStat], kind: type[S]) -> Stored[S] | None:
+        data, stat = znode
+        try:
+            value = decode(data, kind)
+        except UnreadableValueError as error:
+            self.refuse(path, str(error), version=stat.mzxid)
+            return None
+        return Stored(value, _owner(stat), stat.mzxid)
+
     # ---- writing ---------------------------------------------------------------------------------
 
     def put(self, path: str, value: Value) -> None:
@@ -218,7 +249,7 @@ class Session:
         deadline = self._begin()
         while True:
             znode = self._read([path], deadline)[path]
-            stored = None if znode is None else _stored(path, znode, kind)
+            stored = None if znode is None else self._stored(path, znode, kind)
             before = None if stored is None else stored.value
             after = decide(before)
             if before is not None and after == before:
@@ -238,7 +269,7 @@ class Session:
             if owner and owner == self.session:
                 return self._replace(path, data, version, deadline)
             if replaceable is not None:
-                stored = _stored(path, znode, type(value))
+                stored = self._stored(path, znode, type(value))
                 if stored is None or not replaceable(stored.value):
                     return False
             try:
@@ -315,16 +346,6 @@ class Session:
                 f"ZooKeeper at {self.hosts} did not answer for {path} ({error!r}); "
                 "see the log of the process zookeeper"
             ) from error
-
-
-def _stored(path: str, znode: tuple[bytes, ZnodeStat], kind: type[S]) -> Stored[S] | None:
-    data, stat = znode
-    try:
-        value = decode(data, kind)
-    except msgspec.MsgspecError as error:
-        log.error("unreadable value in zookeeper, ignored", path=path, error=str(error))
-        return None
-    return Stored(value, _owner(stat))
 
 
 def _owner(stat: ZnodeStat) -> str:

@@ -1,14 +1,32 @@
 """What the processes tell each other: ZooKeeper values and telemetry messages.
 
-Every value is JSON in UTF-8. Times are float seconds since the Unix epoch (UTC). Decoding checks types;
-unknown fields are ignored, so that a newer process can talk to an older one.
+Every value is JSON in UTF-8. Times are float seconds since the Unix epoch (UTC). Decoding checks types and
+bounds (`domain/values.py`); unknown fields are ignored, so that a newer process can talk to an older one.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, TypeVar
 
 import msgspec
+
+from domain.values import (
+    Address,
+    BigCount,
+    Capacity,
+    Count,
+    Epoch,
+    Generation,
+    Measure,
+    Method,
+    Moment,
+    NodeName,
+    Port,
+    Rack,
+    SessionId,
+    Slots,
+)
 
 TELEMETRY_STREAM = "resurge:telemetry"
 TELEMETRY_FIELD = "m"
@@ -35,16 +53,16 @@ class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True):
     """`nodes/<id>`, ephemeral: this node is here. `session` is the hexadecimal ZooKeeper session id.
     `lifeline`: port at the address where the agent holds connections open, as long as it runs; 0 for none."""
 
-    id: str
-    address: str
-    rack: str
-    slots: int
-    capacity: int
+    id: NodeName
+    address: Address
+    rack: Rack
+    slots: Slots
+    capacity: Capacity
     standby: bool = False
-    pid: int
-    session: str
-    registered_at: float
-    lifeline: int = 0
+    pid: Count
+    session: SessionId
+    registered_at: Moment
+    lifeline: Port = 0
 
 
 class NodeStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,23 +70,23 @@ class NodeStats(msgspec.Struct, frozen=True, kw_only=True):
     processes, `own_cpu_seconds` of the agent, both since it began to count. `throttled`: share of the quota's
     periods, since the heartbeat before, in which the node was stopped; 0 without a quota."""
 
-    id: str
-    at: float
-    session: str
-    cpu_percent: float
-    memory_bytes: int
-    disk_free_bytes: int
+    id: NodeName
+    at: Moment
+    session: SessionId
+    cpu_percent: Measure
+    memory_bytes: BigCount
+    disk_free_bytes: BigCount
     workers: list[str] = []
-    cpu_seconds: dict[str, float] = {}
-    own_cpu_seconds: float = 0.0
-    throttled: float = 0.0
+    cpu_seconds: dict[str, Measure] = {}
+    own_cpu_seconds: Measure = 0.0
+    throttled: Measure = 0.0
 
 
 class DeployedSpec(msgspec.Struct, frozen=True, kw_only=True):
     """`topologies/<t>/spec`: what must run. `spec` is a topology specification, validated by the reader."""
 
     name: str
-    version: int
+    version: Count
     spec: dict[str, Any]
     desired: Literal["running", "stopped"] = "running"
 
@@ -83,17 +101,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     follow are kept until the next global checkpoint (adaptive buffering). `deployed`: generation of the plan
     that deployed the topology (this one, if that is its kind); 0 from versions that did not say so."""
 
-    generation: int
+    generation: Generation
     kind: PlanKind
     assignment: dict[str, str]
-    incident: int | None = None
-    wave: int = 0
-    method: str = "blocking"
+    incident: Count | None = None
+    wave: Count = 0
+    method: Method = "blocking"
     rollback: bool = False
-    checkpoint: int = 0
+    checkpoint: Epoch = 0
     restore: list[str] = []
     buffering: bool = False
-    deployed: int = 0
+    deployed: Generation = 0
     reason: str = ""
 
     @property
@@ -118,31 +136,31 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     they come no nearer, None while it is not known."""
 
     topology: str
-    pid: int
-    session: str
-    life: int = 0
-    generation: int
+    pid: Count
+    session: SessionId
+    life: Count = 0
+    generation: Generation
     state: DriverState
-    head: int
-    committed: int
-    checkpoint: int
+    head: Epoch
+    committed: Epoch
+    checkpoint: Epoch
     absent: list[str] = []
     behind: list[str] = []
-    refused: int = 0
-    restorable: list[int] = []
-    load: float = 0.0
+    refused: Generation = 0
+    restorable: list[Epoch] = []
+    load: Measure = 0.0
     slow: list[str] = []
-    catch_up: float | None = None
+    catch_up: Measure | None = None
     error: str = ""
-    at: float
+    at: Moment
 
 
 class ExecutorGone(msgspec.Struct, frozen=True, kw_only=True):
     """Since the moment `at`, of the driver's clock, a node has no executor. `session`: that of its
     registration then."""
 
-    session: str
-    at: float
+    session: SessionId
+    at: Moment
 
 
 class ExecutorsSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +168,7 @@ class ExecutorsSeen(msgspec.Struct, frozen=True, kw_only=True):
     name, those that had one and have none now. A thread of the driver writes it the moment Spark reports a
     change, also in the middle of a job."""
 
-    pid: int
+    pid: Count
     present: list[str] = []
     gone: dict[str, ExecutorGone] = {}
 
@@ -158,7 +176,7 @@ class ExecutorsSeen(msgspec.Struct, frozen=True, kw_only=True):
 class Control(msgspec.Struct, frozen=True, kw_only=True):
     """`topologies/<t>/control`: a higher `checkpoint_request` asks for a checkpoint at the next boundary."""
 
-    checkpoint_request: int = 0
+    checkpoint_request: Count = 0
     paused: bool = False
 
 
@@ -167,12 +185,12 @@ class LatestCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     history. kept: the checkpoints of that history that are in storage, ascending. highest: the highest number
     ever used, above `checkpoint` after the topology went back to an older one."""
 
-    checkpoint: int
-    generation: int
-    completed_at: float
-    size_bytes: int
-    kept: list[int] = []
-    highest: int = 0
+    checkpoint: Epoch
+    generation: Generation
+    completed_at: Moment
+    size_bytes: BigCount
+    kept: list[Epoch] = []
+    highest: Epoch = 0
 
 
 class CheckpointAck(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,15 +198,15 @@ class CheckpointAck(msgspec.Struct, frozen=True, kw_only=True):
     `Snapshot`."""
 
     partition: str
-    checkpoint: int
-    generation: int
-    attempt: int = 0
-    deployed: int = 0
+    checkpoint: Epoch
+    generation: Generation
+    attempt: Count = 0
+    deployed: Generation = 0
     node: str
-    size_bytes: int
-    uploaded_bytes: int
-    files: int
-    duration: float
+    size_bytes: BigCount
+    uploaded_bytes: BigCount
+    files: Count
+    duration: Measure
     error: str = ""
 
 
@@ -196,7 +214,7 @@ class SnapshotFile(msgspec.Struct, frozen=True, kw_only=True):
     """`checksum`: of the content; empty from versions that took none."""
 
     name: str
-    bytes: int
+    bytes: BigCount
     checksum: str = ""
 
 
@@ -208,10 +226,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     topology: str
     partition: str
-    checkpoint: int
-    generation: int
-    attempt: int = 0
-    deployed: int = 0
+    checkpoint: Epoch
+    generation: Generation
+    attempt: Count = 0
+    deployed: Generation = 0
     files: list[SnapshotFile]
     manifest: dict[str, Any]
 
@@ -225,9 +243,9 @@ class QueryMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """Of one query at one moment: last epoch applied, mean end-to-end latency of the tuples in the epochs
     just applied (seconds; for a stalled query the age of the oldest tuple that waits), rows written."""
 
-    epoch: int
-    latency: float
-    rows: int
+    epoch: Epoch
+    latency: Measure
+    rows: BigCount
     stalled: bool = False
 
 
@@ -235,22 +253,22 @@ class PartitionMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """Moving averages, None until they are measured: `cost`, the CPU seconds per second that the operator
     measures of itself while it works in the present, and `tuple_rate`, tuples per second in and out."""
 
-    epoch: int
+    epoch: Epoch
     node: str
-    cost: float | None = None
-    tuple_rate: float | None = None
-    rows_in: int = 0
-    rows_out: int = 0
-    state_bytes: int = 0
+    cost: Measure | None = None
+    tuple_rate: Measure | None = None
+    rows_in: BigCount = 0
+    rows_out: BigCount = 0
+    state_bytes: BigCount = 0
 
 
 class NodeWork(msgspec.Struct, frozen=True, kw_only=True):
     """What one job did on one node, replays included: Spark tasks, CPU seconds that operators measured of
     themselves, tuples into partitions and out of them."""
 
-    tasks: int
-    cpu_seconds: float
-    tuples: int
+    tasks: Count
+    cpu_seconds: Measure
+    tuples: BigCount
 
 
 class EpochReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="epoch"):
@@ -259,23 +277,23 @@ class EpochReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     partitions behind."""
 
     topology: str
-    generation: int
-    first: int
-    last: int
-    head: int
-    committed: int
-    tuples: int
-    started_at: float
-    ended_at: float
-    input_rate: float
+    generation: Generation
+    first: Epoch
+    last: Epoch
+    head: Epoch
+    committed: Epoch
+    tuples: BigCount
+    started_at: Moment
+    ended_at: Moment
+    input_rate: Measure
     watermark: float
     state: DriverState
     absent: list[str]
     queries: dict[str, QueryMetrics]
     partitions: dict[str, PartitionMetrics]
     work: dict[str, NodeWork] = {}
-    epoch_interval: float = 0.0
-    replayed: int = 0
+    epoch_interval: Measure = 0.0
+    replayed: BigCount = 0
 
     @property
     def caught_up(self) -> bool:
@@ -290,17 +308,17 @@ class CheckpointReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kin
     every partition, once it has ended."""
 
     topology: str
-    checkpoint: int
-    generation: int
+    checkpoint: Epoch
+    generation: Generation
     state: CheckpointState
-    acknowledged: int
-    total: int
-    size_bytes: int
-    started_at: float
-    ended_at: float | None = None
+    acknowledged: Count
+    total: Count
+    size_bytes: BigCount
+    started_at: Moment
+    ended_at: Moment | None = None
     cause: str = ""
-    request: int = 0
-    kept: list[int] = []
+    request: Count = 0
+    kept: list[Epoch] = []
     acknowledgements: list[CheckpointAck] = []
 
 
@@ -312,7 +330,7 @@ class ProblemReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
     what: str
     hint: str = ""
     severity: Literal["warning", "error"] = "error"
-    count: int = 1
+    count: Count = 1
 
 
 Telemetry = DriverStatus | EpochReport | CheckpointReport | ProblemReport
@@ -338,12 +356,35 @@ _values: dict[Any, msgspec.json.Decoder[Any]] = {
 _telemetry = msgspec.json.Decoder(Telemetry)
 
 
+LARGEST_VALUE = 64 << 20
+"""Bytes. A report about 100,000 partitions has a quarter of it."""
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+
+
+class UnreadableValueError(ValueError):
+    """Bytes that are no value of the kind that is expected there; the message names the field."""
+
+
 def decode(data: bytes, kind: type[S]) -> S:
-    """Decode one value; raises `msgspec.ValidationError` (a `ValueError`) that names the offending field."""
-    value: S = _values[kind].decode(data)
+    """Decode one value; raises `UnreadableValueError`, whatever the bytes are."""
+    value: S = _decoded(data, _values[kind])
     return value
 
 
 def decode_telemetry(data: bytes) -> Telemetry:
-    """Decode a telemetry message by its `kind`; raises `msgspec.ValidationError`."""
-    return _telemetry.decode(data)
+    """Decode a telemetry message by its `kind`; raises `UnreadableValueError`, whatever the bytes are."""
+    message: Telemetry = _decoded(data, _telemetry)
+    return message
+
+
+def _decoded(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+    if len(data) > LARGEST_VALUE:
+        raise UnreadableValueError(f"{len(data)} bytes are more than {LARGEST_VALUE}")
+    if b"\\u0000" in data:  # no database holds it in a text
+        data = _NUL.sub(rb"\1\\ufffd", data)
+    try:
+        return decoder.decode(data)
+    except RecursionError:
+        raise UnreadableValueError("it is nested too deeply") from None
+    except ValueError as error:  # msgspec's own errors, and those of bytes that are no UTF-8
+        raise UnreadableValueError(str(error)) from error

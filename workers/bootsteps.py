@@ -3,13 +3,14 @@ also the node watch and the ingestion of telemetry."""
 
 from __future__ import annotations
 
-import threading
 from typing import Any, ClassVar
 
 import structlog
 from celery import bootsteps
+from django.conf import settings
 
-from workers.stall import EVERY, StallWatch
+from workers.keeping import Keeper, KeptThread
+from workers.stall import EVERY, StallWatch, end_process
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +31,7 @@ def _runs_tasks_here(worker: Any) -> bool:
 
 
 class _ThreadStep(bootsteps.StartStopStep):
-    """Runs one thread for as long as the worker lives.
+    """Keeps one thread running for as long as the worker lives.
 
     It starts before the worker connects to Redis, so detection does not wait for a broker.
     """
@@ -41,11 +42,12 @@ class _ThreadStep(bootsteps.StartStopStep):
         super().__init__(worker, **options)
         self.thread: Any = None
 
-    def make(self, worker: Any) -> threading.Thread:
+    def make(self, worker: Any) -> KeptThread:
         raise NotImplementedError
 
     def start(self, worker: Any) -> None:
-        self.thread = self.make(worker)
+        url = settings.RESURGE.redis_url
+        self.thread = Keeper(lambda: self.make(worker), url=url, end=end_process)
         self.thread.start()
 
     def stop(self, worker: Any) -> None:
@@ -66,7 +68,7 @@ class StallStep(_ThreadStep):
         url = worker.app.conf.broker_url or ""
         return url.startswith(("redis://", "rediss://")) and _runs_tasks_here(worker)
 
-    def make(self, worker: Any) -> threading.Thread:
+    def make(self, worker: Any) -> KeptThread:
         return StallWatch(
             worker.app.amqp.queues.consume_from,
             url=worker.app.conf.broker_url,
@@ -92,7 +94,7 @@ class _DetectionThreadStep(_ThreadStep):
 class DetectionStep(_DetectionThreadStep):
     name = "resurge.detection"
 
-    def make(self, worker: Any) -> threading.Thread:
+    def make(self, worker: Any) -> KeptThread:
         from workers.detection import Watch
 
         return Watch()
@@ -101,7 +103,7 @@ class DetectionStep(_DetectionThreadStep):
 class IngestionStep(_DetectionThreadStep):
     name = "resurge.ingestion"
 
-    def make(self, worker: Any) -> threading.Thread:
+    def make(self, worker: Any) -> KeptThread:
         from workers.ingestion import Ingestion
 
         return Ingestion()

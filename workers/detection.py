@@ -4,7 +4,8 @@ It reads, in rounds, the registrations, the heartbeats and what the drivers say,
 failure detector with what the lifelines found out, and records what that decides. Watches on the
 registrations and on the drivers' executors, and a lifeline that was refused, only make the next round come at
 once; nothing depends on them. What could not be recorded (the database was busy) is kept and tried again
-before anything newer.
+before anything newer. What is wrong with one value, one topology or one node is counted (`quarantine`), and
+the round goes on with the others.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 import structlog
@@ -46,8 +47,10 @@ from domain.recovery.liveness import (
     SuspicionCleared,
     Ticked,
 )
+from workers.database import TRIES, refuses
 from workers.lifelines import Lifelines
 from workers.node_cpu import node_cpu
+from workers.quarantine import quarantine
 from workers.zookeeper import WorkerSession
 
 log = structlog.get_logger(__name__)
@@ -58,6 +61,13 @@ TOPOLOGIES_EVERY = 2.0
 STATS_EVERY = 1.0
 CHANGED = "changed"
 STOP = "stop"
+AFTER_FAULT = 1.0
+"""Seconds before the round that follows one with an unexpected error."""
+
+
+class UnrecordedDecisionError(RuntimeError):
+    """A decision about a loss could not be recorded. The watch ends: started again, it decides anew from what
+    the database knows."""
 
 
 class Watch(threading.Thread):
@@ -73,7 +83,9 @@ class Watch(threading.Thread):
         self._topologies: list[str] = []
         self._topologies_at = self._stats_at = float("-inf")
         self._coordination: WorkerSession | None = None
-        self._lifelines = Lifelines(self.now, lambda: self._signals.put(CHANGED))
+        self._tries = 0
+        self._beat = time.monotonic()
+        self._lifelines = self._lifelines_new()
         self.detector = FailureDetector(
             Limits(
                 heartbeat_interval=settings.RESURGE.heartbeat_interval,
@@ -85,6 +97,12 @@ class Watch(threading.Thread):
         self._finished.set()
         self._signals.put(STOP)
         self.join(limit)
+
+    def beats(self) -> Mapping[str, float]:
+        return {"node-watch": self._beat, "lifelines": self._lifelines.beat}
+
+    def _lifelines_new(self) -> Lifelines:
+        return Lifelines(self.now, lambda: self._signals.put(CHANGED))
 
     def now(self) -> float:
         """Unix time that never jumps: wall time at the start plus monotonic time since."""
@@ -101,13 +119,23 @@ class Watch(threading.Thread):
             settings.RESURGE.session_timeout,
             on_state=self._signals.put,
             on_change=lambda: self._signals.put(CHANGED),
+            on_refused=quarantine.refuse_znode,
         )
         self._coordination.start()
         self._lifelines.start()
         log.info("watching nodes", zookeeper=settings.RESURGE.zookeeper)
         try:
             while not self._finished.is_set():
-                self._round(self._signals_within(HURRIED_ROUND if self.detector.hurried else ROUND))
+                self._beat = time.monotonic()
+                signals = self._signals_within(HURRIED_ROUND if self.detector.hurried else ROUND)
+                try:
+                    self._round(signals)
+                    quarantine.tell()
+                except UnrecordedDecisionError:
+                    raise
+                except Exception:
+                    log.exception("a round of the node watch failed")
+                    self._finished.wait(AFTER_FAULT)
         finally:
             self._lifelines.finish()
             self._coordination.close()
@@ -115,6 +143,7 @@ class Watch(threading.Thread):
     def _recall(self) -> None:
         """Tell the detector which nodes the database knows; waits for the database."""
         while not self._finished.is_set():
+            self._beat = time.monotonic()
             try:
                 close_old_connections()
                 known = [
@@ -146,43 +175,57 @@ class Watch(threading.Thread):
                 log.warning("zookeeper session " + signal.lower() + ": no node is judged meanwhile")
                 stimuli.append(SessionInterrupted(self.now(), signal.lower()))
         close_old_connections()
+        if not self._lifelines.is_alive() and not self._finished.is_set():
+            log.critical("lifelines have ended: they are started again")
+            self._lifelines = self._lifelines_new()
+            self._lifelines.start()
         stimuli += (
             self._lifelines.news()
         )  # before heartbeats are read: those that change later speak against it
         try:
-            stimuli += self._observe()
+            self._observe(stimuli)
         except CoordinationUnavailableError as error:
             log.warning("nodes not listed", error=str(error))
+        except Exception as error:
+            # What has been observed until then counts all the same.
+            log.exception("not everything was observed")
+            quarantine.refuse("node watch", f"a round was cut short: {type(error).__name__}")
         self._outbox.extend(self.detector.handle_stimulus(*stimuli, Ticked(self.now())))
         self._record()
 
-    def _observe(self) -> Iterable[Stimulus]:
+    def _observe(self, stimuli: list[Stimulus]) -> None:
+        """Append what ZooKeeper says now."""
         coordination = self._coordination
         if coordination is None:
-            return []
+            return
         coordination.check()
         if not coordination.connected:
-            return []
+            return
         registrations = coordination.registrations()
         self._lifelines.follow(registrations)
-        stimuli: list[Stimulus] = [NodesListed(self.now(), tuple(registrations))]
+        stimuli.append(NodesListed(self.now(), tuple(registrations)))
         names = {registration.id for registration in registrations}
         names |= {name for name, node in self.detector.nodes.items() if node.state != "lost"}
         stats = coordination.heartbeats(names)
         stimuli += [HeartbeatRead(self.now(), one.id, one.session, one.at) for one in stats]
         self._store_statistics(stats)
-        return [*stimuli, *self._ask_drivers(coordination)]
+        stimuli.extend(self._ask_drivers(coordination))
 
     def _ask_drivers(self, coordination: WorkerSession) -> Iterable[Stimulus]:
         self._refresh_topologies()
         yield ExecutorsListed(self.now(), coordination.executors(self._topologies))
         alive = {name for name, node in self.detector.nodes.items() if node.state == "alive"}
         for name, facts in coordination.topology_facts(self._topologies).items():
-            absent, working = nodes_seen(facts.driver, facts.plan)
+            try:
+                absent, working = nodes_seen(facts.driver, facts.plan)
+                overdue = self._absences.overdue(
+                    at=self.now(), topology=name, driver=facts.driver, plan=facts.plan, alive=alive
+                )
+            except Exception as error:
+                log.exception("driver not understood", topology=name)
+                quarantine.refuse("driver", f"its report was not understood: {error!r}", topology=name)
+                continue
             yield DriverSaw(self.now(), name, absent, working)
-            overdue = self._absences.overdue(
-                at=self.now(), topology=name, driver=facts.driver, plan=facts.plan, alive=alive
-            )
             if overdue and facts.plan is not None:
                 self._absences.forget(name)
                 longest = max(overdue.values())
@@ -215,21 +258,38 @@ class Watch(threading.Thread):
         try:
             nodes_heartbeat(stats=stats, at=self._moment())
             node_cpu.heartbeats(stats)
-        except DatabaseError as error:  # newer ones follow in a second
+        except Exception as error:  # newer ones follow in a second
             log.warning("statistics of nodes not stored", error=str(error))
+            if refuses(error):
+                self._store_one_by_one(stats)
+
+    def _store_one_by_one(self, stats: list[NodeStats]) -> None:
+        """Store what can be stored where the statistics of one node are refused."""
+        for one in stats:
+            try:
+                nodes_heartbeat(stats=[one], at=self._moment())
+            except Exception as error:
+                quarantine.refuse(f"heartbeat of {one.id}", f"{type(error).__name__}: {error}")
 
     def _record(self) -> None:
         """Write decisions down in their order; one that fails stays first in line."""
         while self._outbox:
+            decision = self._outbox[0]
             try:
-                self._carry_out(self._outbox[0])
-            except DatabaseError as error:
-                log.warning("decision not recorded yet", decision=repr(self._outbox[0]), error=str(error))
-                return
-            except Exception:
-                # Whatever is wrong with this one must not keep the others from being recorded;
-                # detection starts anew from the database with the next process.
-                log.exception("decision dropped", decision=repr(self._outbox[0]))
+                self._carry_out(decision)
+            except Exception as error:
+                self._tries += refuses(error)
+                if self._tries < TRIES:
+                    log.warning("decision not recorded yet", decision=repr(decision), error=str(error))
+                    return
+                log.exception("decision not recorded", decision=repr(decision))
+                what = f"a decision was not recorded, {type(decision).__name__}: {error}"
+                quarantine.refuse("node watch", what)
+                if not isinstance(decision, NodeAlive):
+                    quarantine.tell()
+                    raise UnrecordedDecisionError(what) from error
+                # One node that cannot be recorded must not keep the others from it.
+            self._tries = 0
             self._outbox.popleft()
 
     def _carry_out(self, decision: Instruction | PartitionsLost) -> None:

@@ -2,16 +2,18 @@
 
 Messages are read in a consumer group and acknowledged when they have been applied, so those that a killed
 worker had in hand are read again; the services they go to take repetitions. Redis may lose all of it at
-any time: the next message, and the sweep's look at ZooKeeper, carry the whole truth.
+any time: the next message, and the sweep's look at ZooKeeper, carry the whole truth. A message that cannot
+be used goes into a stream of its own, `REFUSED_STREAM`, and is counted (`quarantine`); those behind it are
+applied.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 
-import msgspec
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections
@@ -35,11 +37,14 @@ from domain.messages import (
     EpochReport,
     ProblemReport,
     Telemetry,
+    UnreadableValueError,
     decode_telemetry,
 )
 from domain.recovery.incident import APPLIED_STATES
 from domain.topology import partition_id
+from workers.database import TRIES, refuses
 from workers.node_cpu import node_cpu
+from workers.quarantine import quarantine
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +54,15 @@ BATCH = 500
 BLOCK_MS = 1000
 RETRY_AFTER = 1.0
 INCIDENTS_EVERY = 1.0
+REFUSED_STREAM = f"{TELEMETRY_STREAM}:refused"
+REFUSED_KEPT = 1_000
+"""Messages that could not be used, the newest; `manage.py` and REST do not read them, `redis-cli` does."""
+AHEAD = 86_400.0
+"""Seconds. A report from so far in the future is refused: it would make all later ones look late."""
+
+
+class NotYetError(Exception):
+    """The database takes nothing now: the batch is read again."""
 
 
 class Availabilities:
@@ -123,6 +137,8 @@ class Ingestion(threading.Thread):
         self._finished = threading.Event()
         self._availabilities = Availabilities()
         self._saturations: dict[str, Saturation] = {}
+        self._tries: Counter[bytes] = Counter()
+        self._beat = time.monotonic()
         self._redis: Redis = Redis.from_url(
             settings.RESURGE.redis_url,
             socket_timeout=5,
@@ -134,9 +150,13 @@ class Ingestion(threading.Thread):
         self._finished.set()
         self.join(limit)
 
+    def beats(self) -> Mapping[str, float]:
+        return {"telemetry-ingestion": self._beat}
+
     def run(self) -> None:
         position = "0"  # first what an earlier process had in hand, then what is new
         while not self._finished.is_set():
+            self._beat = time.monotonic()
             close_old_connections()
             try:
                 entries = self._read(position)
@@ -144,13 +164,18 @@ class Ingestion(threading.Thread):
                     self._apply([(entry, fields) for entry, fields in entries])
                 elif position == "0":
                     position = ">"
+                quarantine.tell()
             except RedisError as error:
                 log.warning("telemetry stream not readable", error=str(error))
                 position = "0"
                 self._finished.wait(RETRY_AFTER)
-            except DatabaseError as error:
+            except (DatabaseError, NotYetError) as error:
                 log.warning("telemetry not stored yet", error=str(error))
-                position = "0"  # nothing was acknowledged: read it again
+                position = "0"  # what was not acknowledged is read again
+                self._finished.wait(RETRY_AFTER)
+            except Exception:
+                log.exception("a round of the ingestion failed")
+                position = "0"
                 self._finished.wait(RETRY_AFTER)
         self._redis.close()
 
@@ -160,6 +185,10 @@ class Ingestion(threading.Thread):
                 GROUP, CONSUMER, {TELEMETRY_STREAM: position}, count=BATCH, block=BLOCK_MS
             )
         except ResponseError as error:
+            if "WRONGTYPE" in str(error):
+                self._redis.rename(TELEMETRY_STREAM, f"{REFUSED_STREAM}:key")
+                quarantine.refuse(f"Redis {TELEMETRY_STREAM}", "the key was no stream; it was renamed")
+                return []
             if "NOGROUP" not in str(error):
                 raise
             # The first start, or Redis has lost everything.
@@ -168,28 +197,56 @@ class Ingestion(threading.Thread):
         return _entries(answer)
 
     def _apply(self, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
-        """Apply a batch, then acknowledge it. Raises DatabaseError with nothing acknowledged."""
-        messages: list[Telemetry] = []
+        """Apply a batch, then acknowledge it. Raises `NotYetError` or `DatabaseError` where the database
+        takes nothing now: what was not applied is not acknowledged."""
+        messages: dict[bytes, Telemetry] = {}
         for entry, fields in entries:
             try:
-                messages.append(decode_telemetry(fields[TELEMETRY_FIELD.encode()]))
-            except (KeyError, msgspec.MsgspecError) as error:
-                log.error("unreadable telemetry dropped", entry=entry.decode(), error=str(error))
+                messages[entry] = self._decoded(fields)
+            except (KeyError, UnreadableValueError) as error:
+                why = str(error) if isinstance(error, ValueError) else f"no field {error}"
+                self._refuse(entry, fields, why)
         self._availabilities.look()
         moved: set[str] = set()
-        for message in _coalesced(messages):
-            try:
-                if self._take_in(message):
-                    moved.add(message.topology)
-            except DatabaseError:
-                raise
-            except Exception:
-                # One message that cannot be applied must not block those behind it.
-                log.exception("telemetry dropped", message=repr(message)[:500])
+        kept = _coalesced(messages)
+        for entry, fields in entries:
+            if entry in kept:
+                self._apply_one(entry, fields, kept[entry], moved)
         self._redis.xack(TELEMETRY_STREAM, GROUP, *[entry for entry, _ in entries])
+        self._tries.clear()
         for topology in sorted(moved):
             if topology in self._availabilities.incidents:
                 task_send(INCIDENT_STEP, self._availabilities.incidents[topology])
+
+    def _decoded(self, fields: dict[bytes, bytes]) -> Telemetry:
+        message = decode_telemetry(fields[TELEMETRY_FIELD.encode()])
+        ahead = message.ended_at - time.time() if isinstance(message, EpochReport) else 0.0
+        if ahead > AHEAD:
+            raise UnreadableValueError(f"it ended {ahead:.0f} s in the future, by the clock of this host")
+        return message
+
+    def _apply_one(
+        self, entry: bytes, fields: dict[bytes, bytes], message: Telemetry, moved: set[str]
+    ) -> None:
+        """Apply one message; what cannot be applied must not block those behind it."""
+        try:
+            if self._take_in(message):
+                moved.add(message.topology)
+        except Exception as error:
+            if isinstance(error, DatabaseError):
+                self._tries[entry] += refuses(error)
+                if self._tries[entry] < TRIES:
+                    raise NotYetError(str(error)) from error
+            log.exception("telemetry dropped", message=repr(message)[:500])
+            self._refuse(entry, fields, f"{type(error).__name__}: {error}", topology=message.topology)
+
+    def _refuse(self, entry: bytes, fields: dict[bytes, bytes], why: str, *, topology: str = "") -> None:
+        log.error("telemetry refused", entry=entry.decode(), error=why)
+        quarantine.refuse("telemetry", why, topology=topology)
+        # Once: a batch that is read again has gone through here before.
+        self._redis.xack(TELEMETRY_STREAM, GROUP, entry)
+        kept = {b"entry": entry, b"why": why.encode(errors="replace"), **fields}
+        self._redis.xadd(REFUSED_STREAM, kept, maxlen=REFUSED_KEPT, approximate=True)  # type: ignore[arg-type]
 
     def _take_in(self, message: Telemetry) -> bool:
         """Apply one message; True if it may move an incident on."""
@@ -238,20 +295,19 @@ def _entries(answer: object) -> list[tuple[bytes, dict[bytes, bytes]]]:
     return found
 
 
-def _coalesced(messages: list[Telemetry]) -> list[Telemetry]:
+def _coalesced(messages: Mapping[bytes, Telemetry]) -> dict[bytes, Telemetry]:
     """Drop epoch reports that a later one of the same topology and generation in the batch supersedes,
     where a backlog has built up: only the newest counts, except for their sums, which are not kept."""
-    newest: dict[tuple[str, int], int] = {}
-    for index, message in enumerate(messages):
-        if isinstance(message, EpochReport):
-            newest[message.topology, message.generation] = index
+    newest: dict[tuple[str, int], bytes] = {}
     backlog: defaultdict[str, int] = defaultdict(int)
-    for message in messages:
-        backlog[message.topology] += isinstance(message, EpochReport)
-    return [
-        message
-        for index, message in enumerate(messages)
+    for entry, message in messages.items():
+        if isinstance(message, EpochReport):
+            newest[message.topology, message.generation] = entry
+            backlog[message.topology] += 1
+    return {
+        entry: message
+        for entry, message in messages.items()
         if not isinstance(message, EpochReport)
         or backlog[message.topology] <= 5
-        or newest[message.topology, message.generation] == index
-    ]
+        or newest[message.topology, message.generation] == entry
+    }

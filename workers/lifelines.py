@@ -37,6 +37,7 @@ PAUSES = (0.0, 0.05, 0.2, 1.0, 2.0, 5.0, 10.0)
 """Seconds before the first, second, ... attempt after a connection has ended."""
 STEADY = 10.0
 """A connection that lasted so many seconds was a good one: the pauses start anew."""
+LONGEST_WAIT = 5.0
 SHARE = 0.5
 """Of the files that this process may open."""
 ENDED = (errno.ECONNREFUSED, errno.ECONNRESET)
@@ -84,6 +85,8 @@ class Lifelines(threading.Thread):
         self._wanted: dict[str, NodeRegistration] = {}
         self._lines: dict[str, _Line] = {}
         self._finished = threading.Event()
+        self.beat = time.monotonic()
+        """When this thread last went on."""
         self._bell, self._rope = socket.socketpair()
         self._bell.setblocking(False)
         self._rope.setblocking(False)
@@ -120,6 +123,7 @@ class Lifelines(threading.Thread):
     def run(self) -> None:
         try:
             while not self._finished.is_set():
+                self.beat = time.monotonic()
                 for key, _ in self._selector.select(self._patience()):
                     if key.data is None:
                         self._follow()
@@ -135,10 +139,10 @@ class Lifelines(threading.Thread):
             self._bell.close()
             self._rope.close()
 
-    def _patience(self) -> float | None:
-        """Seconds until something is due."""
+    def _patience(self) -> float:
+        """Seconds until something is due, or a sign of life is."""
         due = [line.due for line in self._lines.values() if line.stage != "open"]
-        return max(min(due) - time.monotonic(), 0.0) if due else None
+        return min(max(min(due, default=float("inf")) - time.monotonic(), 0.0), LONGEST_WAIT)
 
     def _follow(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -176,6 +180,9 @@ class Lifelines(threading.Thread):
             code = line.connection.connect_ex(address)
         except OSError as error:  # no such address, or no descriptor left
             self._failed(line, error.errno or UNANSWERED)
+            return
+        except (ValueError, OverflowError):  # what no address can be
+            self._failed(line, UNANSWERED)
             return
         if code not in (0, *PENDING):
             self._failed(line, code)

@@ -64,8 +64,11 @@ class NodeCpu:
                 self._windows.forget(node=gone)
                 del self._counts[gone], self._latest[gone]
             for one in stats:
-                if self._latest.get(one.id, 0.0) >= one.at:
+                if self._latest.get(one.id) == one.at:
                     continue
+                if self._latest.get(one.id, 0.0) > one.at:  # its clock was put back: begin anew
+                    self._windows.forget(node=one.id)
+                    self._counts.pop(one.id, None)
                 self._latest[one.id] = latest = one.at
                 for topology, seconds in one.cpu_seconds.items():
                     self._windows.read(topology=topology, node=one.id, at=one.at, cpu_seconds=seconds)

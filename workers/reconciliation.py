@@ -25,7 +25,7 @@ from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.former import former_uncleared
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import topology_change
-from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
+from controlplane.topologies.telemetry import UnknownPlanError, driver_status_apply, topology_stopped
 from coordination.paths import Paths
 from domain.messages import Control, DeployedSpec, Plan
 from domain.recovery.events import (
@@ -37,6 +37,7 @@ from domain.recovery.events import (
     TopologyWithdrawn,
 )
 from domain.recovery.incident import APPLIED_STATES
+from workers.quarantine import quarantine
 from workers.zookeeper import TopologyFacts, WorkerSession
 
 log = structlog.get_logger(__name__)
@@ -249,7 +250,11 @@ def _placed_since_deploy(topology: Topology) -> bool:
 def driver_reconcile(facts: TopologyFacts) -> None:
     """Bring what the database says of a driver up to date with ZooKeeper: telemetry may have been lost."""
     if facts.driver is not None:
-        driver_status_apply(status=facts.driver)
+        try:
+            driver_status_apply(status=facts.driver)
+        except UnknownPlanError as error:
+            quarantine.refuse_znode(Paths.driver(facts.name), str(error))
+            return
         if facts.driver.state in APPLIED_STATES:
             plan_mark_applied(topology=facts.name, generation=facts.driver.generation)
     else:

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -107,6 +107,7 @@ class StallWatch(threading.Thread):
         self._clock = clock
         self._end = end
         self._finished = threading.Event()
+        self._beat = time.monotonic()
         self._redis: Redis = Redis.from_url(
             url,
             socket_timeout=SOCKET_TIMEOUT,
@@ -129,8 +130,12 @@ class StallWatch(threading.Thread):
         self._finished.set()
         self.join(limit)
 
+    def beats(self) -> Mapping[str, float]:
+        return {f"stall-watch-{queue}": self._beat for queue in self._queues}
+
     def run(self) -> None:
         while not self._finished.wait(self._every):
+            self._beat = time.monotonic()
             try:
                 waiting = {queue: int(self._redis.llen(queue)) for queue in self._queues}
             except RedisError:

@@ -34,6 +34,7 @@ from coordination.session import CoordinationUnavailableError
 from host import environment
 from workers import operations, reconciliation
 from workers.clearing import formers_clear
+from workers.quarantine import quarantine
 from workers.zookeeper import coordination
 
 log = structlog.get_logger(__name__)
@@ -87,6 +88,7 @@ def sweep() -> None:
         _attempt(lambda number=number: incident_queries_note(number=number), task="queries_note", of=number)  # type: ignore[misc]
     _attempt(parking_by_policy, task="parking", of="all")
     _attempt(drain_by_policy, task="slow_nodes", of="all")
+    _attempt(quarantine.tell, task="quarantine", of="refused values")
     overlooked = Operation.objects.filter(
         state__in=OPERATION_OPEN, created_at__lt=timezone.now() - OVERLOOKED
     )

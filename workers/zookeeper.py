@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from coordination.paths import Paths
-from coordination.session import CALL_DEADLINE, Session
+from coordination.session import CALL_DEADLINE, Session, Stored
 from domain.messages import (
     Control,
     DeployedSpec,
@@ -23,6 +24,10 @@ from domain.messages import (
     Plan,
 )
 from host import environment
+from workers.quarantine import quarantine
+
+AHEAD = 86_400.0
+"""Seconds. A registration from so far in the future is refused: it would make all later ones look old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +68,12 @@ class WorkerSession(Session):
             (Paths.latest_checkpoint, LatestCheckpoint),
         )
         wanted = sorted(names)
-        stored = self.get_many([(path(name), kind) for name in wanted for path, kind in kinds])
-        values: list[Any] = [None if one is None else one.value for one in stored]
+        places = [(name, path(name), kind) for name in wanted for path, kind in kinds]
+        stored = self.get_many([(path, kind) for _, path, kind in places])
+        values: list[Any] = [
+            None if one is None else self._about(name, path, one)
+            for (name, path, _), one in zip(places, stored, strict=True)
+        ]
         count = len(kinds)
         return {
             name: TopologyFacts(name, *values[index * count : (index + 1) * count])
@@ -77,21 +86,48 @@ class WorkerSession(Session):
         found = self.get_many([(Paths.executors(name), ExecutorsSeen) for name in wanted], watch=True)
         return {name: one.value for name, one in zip(wanted, found, strict=True) if one is not None}
 
+    def _about(self, topology: str, path: str, stored: Stored[Any]) -> Any:
+        """The value, unless it speaks of another topology than its place."""
+        value = stored.value
+        said = value.name if isinstance(value, DeployedSpec) else getattr(value, "topology", topology)
+        if said == topology:
+            return value
+        self.refuse(path, f"it is of the topology {said!r}", version=stored.version)
+        return None
+
     # ---- nodes -----------------------------------------------------------------------------------
 
     def registrations(self) -> list[NodeRegistration]:
         """Every registered node, with the session that owns its znode. Leaves a watch on the list."""
         names = self.children(Paths.NODES, watch=True) or []
         found = self.get_many([(Paths.node(name), NodeRegistration) for name in names])
-        return [
-            msgspec.structs.replace(one.value, session=one.owner or one.value.session)
-            for name, one in zip(names, found, strict=True)
-            if one is not None and one.value.id == name
-        ]
+        now = time.time()
+        registrations: list[NodeRegistration] = []
+        for name, one in zip(names, found, strict=True):
+            if one is None or not self._of_node(name, Paths.node(name), one):
+                continue
+            ahead = one.value.registered_at - now
+            if ahead > AHEAD:
+                why = f"it was registered {ahead:.0f} s in the future, by the clock of this host"
+                self.refuse(Paths.node(name), why, version=one.version)
+                continue
+            registrations.append(msgspec.structs.replace(one.value, session=one.owner or one.value.session))
+        return registrations
 
     def heartbeats(self, names: Iterable[str]) -> list[NodeStats]:
-        found = self.get_many([(Paths.stats(name), NodeStats) for name in sorted(names)])
-        return [one.value for one in found if one is not None]
+        wanted = sorted(names)
+        found = self.get_many([(Paths.stats(name), NodeStats) for name in wanted])
+        return [
+            one.value
+            for name, one in zip(wanted, found, strict=True)
+            if one is not None and self._of_node(name, Paths.stats(name), one)
+        ]
+
+    def _of_node(self, name: str, path: str, stored: Stored[Any]) -> bool:
+        if stored.value.id == name:
+            return True
+        self.refuse(path, f"it is of the node {stored.value.id!r}", version=stored.version)
+        return False
 
 
 _lock = threading.Lock()
@@ -105,7 +141,9 @@ def coordination() -> WorkerSession:
         session = _sessions.get(os.getpid())
         if session is None:
             settings = environment.read()
-            session = _sessions[os.getpid()] = WorkerSession(settings.zookeeper, settings.session_timeout)
+            session = _sessions[os.getpid()] = WorkerSession(
+                settings.zookeeper, settings.session_timeout, on_refused=quarantine.refuse_znode
+            )
             session.start()
     session.require_connected(CALL_DEADLINE)
     return session

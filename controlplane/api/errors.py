@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import structlog
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
+from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import status
 from rest_framework.exceptions import (
@@ -19,7 +21,9 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
 from controlplane.api.throttling import anonymous_take
-from controlplane.errors import Conflict, Invalid, Missing, ServiceError, Stale
+from controlplane.errors import BUSY, RETRY_AFTER, Conflict, Invalid, Missing, ServiceError, Stale
+
+log = structlog.get_logger(__name__)
 
 _STATUS: dict[type[ServiceError], int] = {
     Invalid: status.HTTP_400_BAD_REQUEST,
@@ -40,6 +44,13 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(error, ServiceError):
         return Response(
             {"errors": [{"path": "", "message": str(error)}]}, status=_STATUS.get(type(error), 400)
+        )
+    if isinstance(error, OperationalError | InterfaceError):
+        log.error("database not usable now", error=str(error))
+        return Response(
+            {"errors": [{"path": "", "message": BUSY}]},
+            status=status.HTTP_503_SERVICE_UNAVAILABLE,
+            headers={"Retry-After": str(RETRY_AFTER)},
         )
     response = exception_handler(error, context)
     if response is None:

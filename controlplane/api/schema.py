@@ -19,8 +19,9 @@ REFUSALS = {
     "415": "The body is of a kind that is not read here.",
     "428": "If-Match is needed.",
     "429": "Too many requests; the answer says when to try again.",
+    "503": "The database is busy or away; nothing was changed. The answer says when to try again.",
 }
-ALWAYS = ("401", "403", "406", "429")
+ALWAYS = ("401", "403", "406", "429", "503")
 
 
 def refusals_document(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
@@ -45,5 +46,6 @@ def _refusals(path: str, operation: dict[str, Any]) -> None:
     found |= set(responses) & set(REFUSALS)
     for status in sorted(found):
         responses[status] = {"content": ERRORS, "description": REFUSALS[status]}
-    responses["429"]["headers"] = {"Retry-After": RETRY_AFTER}
+    for status in ("429", "503"):
+        responses[status]["headers"] = {"Retry-After": RETRY_AFTER}
     operation["responses"] = dict(sorted(responses.items()))

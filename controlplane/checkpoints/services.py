@@ -19,6 +19,7 @@ from controlplane.events.representation import Change
 from controlplane.events.services import event_publish
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import topology_change
+from controlplane.topologies.telemetry import plan_known
 from domain.messages import CheckpointAck, CheckpointReport
 
 log = structlog.get_logger(__name__)
@@ -52,6 +53,7 @@ def checkpoint_apply(*, report: CheckpointReport) -> None:
         return
     if report.generation < topology.applied_generation:
         return
+    plan_known(topology, report.generation)
     checkpoint = Checkpoint.objects.filter(topology=topology, epoch=report.checkpoint).first()
     state = _STATES[report.state]
     if checkpoint is None:

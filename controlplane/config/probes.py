@@ -17,6 +17,7 @@ from django_prometheus.exports import ExportToDjangoView
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from controlplane.config.life_signs import redis_of, threads_missing
 from controlplane.config.metrics import metrics_register
 from coordination.session import Session
 
@@ -49,10 +50,26 @@ def _zookeeper() -> None:
         session.exists("/")
 
 
+def _threads() -> None:
+    with closing(redis_of(settings.RESURGE.redis_url)) as client:
+        missing = threads_missing(client)
+    if missing:
+        raise ThreadsMissingError(missing)
+
+
+class ThreadsMissingError(RuntimeError):
+    """Threads of other processes that must live gave no sign of life."""
+
+    def __init__(self, missing: list[str]) -> None:
+        super().__init__(", ".join(missing))
+        self.missing = missing
+
+
 CHECKS: dict[str, Callable[[], None]] = {
     "database": _database,
     "redis": _redis,
     "zookeeper": _zookeeper,
+    "threads": _threads,
 }
 
 
@@ -64,7 +81,8 @@ _remembered: tuple[float, dict[str, str]] | None = None
 
 
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 when database, Redis and ZooKeeper answer, else 503 naming those that do not; the log says why."""
+    """200 when database, Redis and ZooKeeper answer and all threads live that must, else 503 naming what does
+    not; the log says why."""
     results = _checked()
     ready = all(result == "ok" for result in results.values())
     return JsonResponse({"ready": ready, "checks": results}, status=200 if ready else 503)
@@ -81,6 +99,9 @@ def _checked() -> dict[str, str]:
 def _verdict(name: str, check: Callable[[], None]) -> str:
     try:
         check()
+    except ThreadsMissingError as error:
+        log.warning("not ready", missing=error.missing)
+        return f"missing: {error}"
     except Exception as error:  # any failure of a dependency is the answer, not a fault here
         log.warning("not ready", dependency=name, error=f"{type(error).__name__}: {error}")
         return "unavailable"

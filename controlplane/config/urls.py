@@ -9,6 +9,8 @@ from controlplane.config.probes import MetricsView, healthz, readyz
 
 admin.autodiscover()
 
+handler500 = "controlplane.config.error_pages.server_error"
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),

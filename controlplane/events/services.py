@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
@@ -13,6 +14,7 @@ from django.db.models import F, Max
 from django.utils import timezone
 
 from controlplane.events.choices import EVENT_TRIMMED, EventKind
+from controlplane.events.circuit import LIMIT, redis_circuit
 from controlplane.events.models import Event, EventCounter
 from controlplane.events.representation import Change
 
@@ -93,10 +95,15 @@ def hint_send(sequence: int) -> None:
     layer = get_channel_layer()
     if layer is None:
         return
+
+    async def send() -> None:
+        async with asyncio.timeout(LIMIT):
+            await layer.group_send(HINT_GROUP, {"type": HINT_TYPE, "sequence": sequence})
+
     try:
-        async_to_sync(layer.group_send)(HINT_GROUP, {"type": HINT_TYPE, "sequence": sequence})
+        redis_circuit.attempt(async_to_sync(send))
     except Exception as error:  # Redis away: consumers poll as well
-        log.warning("event hint not sent", sequence=sequence, error=str(error))
+        log.warning("event hint not sent", sequence=sequence, error=repr(error))
 
 
 @transaction.atomic

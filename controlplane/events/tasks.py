@@ -7,11 +7,14 @@ finds the same work in the database.
 
 from __future__ import annotations
 
+import time
 from functools import cache
 
 import structlog
 from celery import Celery
 from django.db import transaction
+
+from controlplane.events.circuit import LIMIT, redis_circuit
 
 log = structlog.get_logger(__name__)
 
@@ -20,15 +23,23 @@ TOPOLOGY_PUBLISH = "recovery.topology_publish"
 OPERATION_RUN = "recovery.operation_run"
 WEBHOOK_SEND = "webhooks.send"
 
-_ONE_RETRY = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
+QUICK = 0.2
+"""Seconds within which a failure is followed by a second try."""
+_WAITS_LITTLE = {
+    "max_retries": 0,
+    "socket_timeout": LIMIT,
+    "socket_connect_timeout": LIMIT,
+    # redis-py tries again by itself, up to three times with pauses.
+    "retry_on_timeout": False,
+}
 
 
 @cache
 def _producer() -> Celery:
     app = Celery("resurge-producer", set_as_current=False)
     app.config_from_object("django.conf:settings", namespace="CELERY")
-    # A request must not wait for a broker that is away: one quick second try, then the sweep's turn.
-    app.conf.broker_transport_options = {**app.conf.broker_transport_options, **_ONE_RETRY}
+    # A request must not wait for a broker that is away or hangs: then it is the sweep's turn.
+    app.conf.broker_transport_options = {**app.conf.broker_transport_options, **_WAITS_LITTLE}
     return app
 
 
@@ -39,14 +50,21 @@ def task_send_on_commit(name: str, *arguments: str | int) -> None:
 
 def task_send(name: str, *arguments: str | int, countdown: float | None = None) -> None:
     """Send it now, to be run in `countdown` seconds: fewer than the broker's visibility timeout."""
+
+    def send_once() -> None:
+        _producer().send_task(name, args=arguments, countdown=countdown, retry=False, ignore_result=True)
+
+    def send() -> None:
+        started = time.monotonic()
+        try:
+            send_once()
+        except Exception:
+            if time.monotonic() - started > QUICK:
+                raise
+            send_once()  # the connection that was kept is of a Redis that was restarted since
+
     try:
-        _producer().send_task(
-            name,
-            args=arguments,
-            countdown=countdown,
-            retry=True,
-            retry_policy=_ONE_RETRY,
-            ignore_result=True,
-        )
+        if not redis_circuit.attempt(send):
+            log.debug("task not sent: redis does not answer", task=name)
     except Exception as error:  # kombu raises the transport's own errors
         log.warning("task not sent; the sweep will find the work", task=name, error=str(error))

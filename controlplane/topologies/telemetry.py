@@ -39,13 +39,19 @@ from controlplane.topologies.rows import Rows
 from controlplane.topologies.states import partition_states, query_health, topology_status
 from domain.capacity import PACE_UNKNOWN, Pace
 from domain.messages import DriverState, DriverStatus, EpochReport, ProblemReport
+from domain.values import LARGEST_COUNT
 
 log = structlog.get_logger(__name__)
 
+LONGEST_TEXT = 10_000
 METRICS_EVERY = timedelta(seconds=1)
 # Messages are a little irregular: without slack every second one of a 1 s rhythm would be dropped.
 # What one event comes early, the next one waits longer, so there is still no more than one a second.
 METRICS_SLACK = timedelta(milliseconds=250)
+
+
+class UnknownPlanError(ValueError):
+    """A report of a plan that was never made. Believed, it would make all later reports look old."""
 
 
 class QueryHealth(Protocol):
@@ -195,10 +201,10 @@ def problem_record(*, report: ProblemReport) -> None:
         log.warning("problem of an unknown topology", topology=report.topology, what=report.what)
         return
     now = timezone.now()
-    where = report.where[:255]
+    where, what = report.where[:255], report.what[:LONGEST_TEXT]
     problem = (
         Problem.objects.select_for_update()
-        .filter(topology=topology, where=where, what=report.what, severity=report.severity)
+        .filter(topology=topology, where=where, what=what, severity=report.severity)
         .first()
     )
     if problem is None:
@@ -207,14 +213,14 @@ def problem_record(*, report: ProblemReport) -> None:
             at=now,
             severity=Severity(report.severity),
             where=where,
-            what=report.what,
-            hint=report.hint,
+            what=what,
+            hint=report.hint[:LONGEST_TEXT],
             count=report.count,
         )
     else:
         problem.at = now
-        problem.hint = report.hint
-        problem.count += report.count
+        problem.hint = report.hint[:LONGEST_TEXT]
+        problem.count = min(problem.count + report.count, LARGEST_COUNT)
         problem.save(update_fields=["at", "hint", "count"])
     event_publish(
         kind=EventKind.PROBLEM_RAISED,
@@ -246,6 +252,14 @@ def _span(report: EpochReport, epoch_interval: float) -> float:
     return max(took, epoch_interval * (report.last - report.first + 1))
 
 
+def plan_known(topology: Topology, generation: int) -> None:
+    """Raises `UnknownPlanError`."""
+    if generation > topology.generation:
+        raise UnknownPlanError(
+            f"it is of plan {generation}, and {topology.generation} is the newest of {topology.name}"
+        )
+
+
 def _topology(name: str, generation: int) -> Topology | None:
     """The locked row, or None where the message is about nothing we know or about an earlier plan."""
     topology = Topology.objects.select_for_update().filter(name=name).first()
@@ -255,6 +269,7 @@ def _topology(name: str, generation: int) -> Topology | None:
     if generation < topology.applied_generation:
         log.debug("telemetry of an earlier generation", topology=name, generation=generation)
         return None
+    plan_known(topology, generation)
     topology.applied_generation = generation
     return topology
 

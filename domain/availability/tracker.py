@@ -28,7 +28,8 @@ from statistics import fmean, median
 class Policy:
     """theta: bound of the mean RL. window: seconds of the mean. margin: factor above theta at which an
     available query is lost again within an incident. late: mean RL above which a query of a topology that is
-    behind its input is unavailable also in peace. Times in seconds."""
+    behind its input is unavailable also in peace. latest: what is older than the newest measurement by more
+    shows that the clock was put back. Times in seconds."""
 
     theta: float = 1.2
     window: float = 5.0
@@ -37,6 +38,7 @@ class Policy:
     baseline_least: int = 5
     late: float = 5.0
     stall_limit: float = 5.0
+    latest: float = 60.0
     floor: float = 0.05
 
 
@@ -97,7 +99,10 @@ class AvailabilityTracker:
         input."""
         track = self._track(query)
         if track.recent and at < track.recent[-1][0]:
-            return self.health(query)  # a late message says nothing about now
+            if track.recent[-1][0] - at < self.policy.latest:
+                return self.health(query)  # a late message says nothing about now
+            track.recent.clear()  # the clock that it was measured by was put back
+            track.recent_from = None
         track.latency = latency
         baseline = self._baseline(query, track)
         if stalled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
@@ -16,13 +17,18 @@ from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.former import formers_to_clear
 from controlplane.topologies.models import Topology
 from host.environment import Environment
+from workers.keeping import SignWriter
 from workers.launcher.drivers import Drivers, WantedDriver
 from workers.launcher.nodes import Nodes
 from workers.providers.base import NodeProvider, ProviderError
+from workers.quarantine import quarantine
 
 log = structlog.get_logger()
 
 INTERVAL = 0.5
+QUIET = 300.0
+"""Seconds that one step may take: a provider's calls, one after the other."""
+DRIVERS, NODES = "launcher-drivers", "launcher-nodes"
 
 
 class Launcher:
@@ -35,24 +41,38 @@ class Launcher:
         self._drivers = Drivers(environment.home)
         self._nodes = Nodes(provider, order=environment.run / "first-nodes.json")
         self._stop = threading.Event()
+        self._beats: dict[str, float] = {}
+        self._signs = SignWriter(lambda: dict(self._beats), url=environment.redis_url, quiet=QUIET)
 
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         log.info("launcher starts", provider=self._provider.describe())
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="nodes") as pool:
-            # Beside the drivers: a provider that takes its time must not keep a driver from its restart.
-            nodes = pool.submit(self._repeat, self._nodes.step)
-            self._repeat(lambda: self._drivers.reconcile(wanted_drivers()))
-        nodes.result()
+        self._signs.start()
+        try:
+            self._run()
+        finally:
+            self._signs.finish()
         if (self._environment.run / "stopping").exists():
             self._end_everything()
         log.info("launcher ends")
 
-    def _repeat(self, step: Callable[[], None]) -> None:
+    def _run(self) -> None:
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="nodes") as pool:
+            # Beside the drivers: a provider that takes its time must not keep a driver from its restart.
+            nodes = pool.submit(self._repeat, NODES, self._nodes.step)
+            self._repeat(DRIVERS, self._drivers_step)
+        nodes.result()
+
+    def _drivers_step(self) -> None:
+        self._drivers.reconcile(wanted_drivers())
+        quarantine.tell()
+
+    def _repeat(self, name: str, step: Callable[[], None]) -> None:
         """Until the launcher ends; an error that `step` does not expect ends it, to be started again."""
         try:
             while not self._stop.is_set():
+                self._beats[name] = time.monotonic()
                 try:
                     step()
                 except DatabaseError as error:
@@ -60,6 +80,7 @@ class Launcher:
                 self._stop.wait(INTERVAL)
                 close_old_connections()
         finally:
+            self._beats.pop(name, None)
             self._stop.set()
             connections.close_all()
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import structlog
@@ -29,12 +30,16 @@ from controlplane.nodes.requests import (
     requests_unanswered,
 )
 from controlplane.nodes.selectors import node_name_next
+from domain.values import Capacity, Rack, Slots
 from workers.providers.base import NodeDescription, NodeProvider, NodeWanted, ProviderError, RunningNode
+from workers.quarantine import quarantine
 
 log = structlog.get_logger()
 
 LIST_AGAIN = 5.0
 """Seconds until a provider that could not list its nodes is asked again."""
+MOST_NODES = 10_000
+"""That an installation starts with."""
 SIDE_BY_SIDE = 8
 """Calls of a provider that run at the same time."""
 
@@ -43,11 +48,11 @@ class FirstNodes(msgspec.Struct, frozen=True, kw_only=True):
     """`run/first-nodes.json`, written by `make up`: how many nodes a starting installation has. `resize`:
     those of the last run get these slots and this capacity too."""
 
-    nodes: int
-    slots: int = 2
-    capacity: int = 100
+    nodes: Annotated[int, msgspec.Meta(ge=0, le=MOST_NODES)]
+    slots: Slots = 2
+    capacity: Capacity = 100
     resize: bool = False
-    racks: tuple[str, ...] = ("rack-a", "rack-b")
+    racks: Annotated[tuple[Rack, ...], msgspec.Meta(min_length=1)] = ("rack-a", "rack-b")
 
 
 _first_nodes = msgspec.json.Decoder(FirstNodes)
@@ -92,7 +97,9 @@ def first_nodes_launch(*, provider: NodeProvider, known: Iterable[RunningNode], 
     ordered. The order is removed when it is carried out, so that a restarted launcher, which finds dead
     nodes, does not mistake them for ones to be started. False where a node comes back later: then the order
     stays and is looked at again."""
-    wanted = _first_nodes.decode(order.read_bytes())
+    wanted = _order_read(order)
+    if wanted is None:
+        return False
     names = {node.description.name for node in known}
     keys = dict(NodeRequest.objects.filter(node_name__in=names).values_list("node_name", "key"))
     stopped = [
@@ -117,6 +124,19 @@ def first_nodes_launch(*, provider: NodeProvider, known: Iterable[RunningNode], 
         return False
     order.unlink(missing_ok=True)
     return True
+
+
+def _order_read(order: Path) -> FirstNodes | None:
+    """What is ordered; an order that cannot be read is set aside, so that nodes are brought up all the
+    same."""
+    try:
+        return _first_nodes.decode(order.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        aside = order.with_suffix(".refused")
+        order.replace(aside)
+        quarantine.refuse(f"file {order.name}", f"{error}; it is {aside.name} now")
+        log.error("order of nodes set aside", path=str(aside), error=str(error))
+        return None
 
 
 def requests_serve(*, provider: NodeProvider) -> bool:

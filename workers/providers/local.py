@@ -24,6 +24,7 @@ from workers.providers.base import (
     RunningNode,
 )
 from workers.providers.cgroups import CpuCaps
+from workers.quarantine import quarantine
 
 log = structlog.get_logger()
 
@@ -91,7 +92,13 @@ class LocalNodeProvider:
         return _running(record)
 
     def nodes(self) -> list[RunningNode]:
-        return [_running(record) for record in self._processes.all()]
+        found: list[RunningNode] = []
+        for record in self._processes.all():
+            try:
+                found.append(_running(record))
+            except ProviderError as error:  # the other nodes go on
+                quarantine.refuse(f"file {record.name}.json", str(error))
+        return found
 
     def fail(self, name: str) -> bool:
         record = self._processes.get(name)
@@ -146,8 +153,12 @@ def rack_of(number: int) -> str:
 
 
 def _running(record: DetachedProcess) -> RunningNode:
+    try:
+        description = _descriptions.decode(msgspec.json.encode(record.details))
+    except ValueError as error:
+        raise ProviderError(f"{record.name}: its record in run/nodes describes no node: {error}") from error
     return RunningNode(
-        description=_descriptions.decode(msgspec.json.encode(record.details)),
+        description=description,
         address=address_of(record.name),
         pid=record.pid,
         alive=record.alive,

@@ -154,7 +154,7 @@ class ScriptNodeProvider:
             raise ProviderError(f"{what} {trouble}: {_tail(complaint or said) or 'it wrote nothing'}")
         try:
             return answer.decode(said or b"{}")
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ProviderError(
                 f"{what} gave no answer that can be read ({error}): {_tail(said) or 'it wrote nothing'}"
             ) from error

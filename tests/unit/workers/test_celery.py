@@ -13,7 +13,7 @@ import pytest
 from django.db import OperationalError
 
 from coordination.session import CoordinationUnavailableError
-from domain.messages import EpochReport, ProblemReport
+from domain.messages import EpochReport, ProblemReport, Telemetry
 from host.environment import ROOT
 from workers import tasks
 from workers.bootsteps import DetectionStep, ForkingPoolError, IngestionStep
@@ -115,5 +115,6 @@ def test_backlog_keeps_the_newest_epoch_of_each_topology() -> None:
         )  # fmt: skip
 
     problem = ProblemReport(topology="a", where="x", what="y")
-    kept = _coalesced([*(epoch("a", i) for i in range(10)), problem, epoch("b", 1), epoch("b", 2)])
-    assert kept == [epoch("a", 9), problem, epoch("b", 1), epoch("b", 2)]
+    batch: list[Telemetry] = [*(epoch("a", i) for i in range(10)), problem, epoch("b", 1), epoch("b", 2)]
+    kept = _coalesced({str(index).encode(): message for index, message in enumerate(batch)})
+    assert list(kept.values()) == [epoch("a", 9), problem, epoch("b", 1), epoch("b", 2)]

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from django.db import OperationalError
 from django.test import Client
 from rest_framework.test import APIClient
 
@@ -41,3 +44,50 @@ def test_figures_for_prometheus(client: Client, viewer: APIClient, topology: Top
     assert "resurge_incidents_open 0.0" in text
     assert "resurge_webhook_deliveries_pending 0.0" in text
     assert "resurge_webhooks_failing 0.0" in text
+
+
+@pytest.mark.django_db
+def test_readiness_names_the_threads_that_give_no_sign(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probes, "REMEMBERED", 0.0)
+    monkeypatch.setattr(probes, "CHECKS", {"threads": probes._threads})
+    monkeypatch.setattr(probes, "threads_missing", lambda redis: ["node-watch", "lifelines"])
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()["checks"]) == (
+        503,
+        {"threads": "missing: node-watch, lifelines"},
+    )
+    monkeypatch.setattr(probes, "threads_missing", lambda redis: [])
+    assert client.get("/readyz").status_code == 200
+
+
+# ---- a database that takes nothing now -----------------------------------------------------------
+
+
+def _locked(*_: Any, **__: Any) -> Any:
+    raise OperationalError("database is locked")
+
+
+def test_rest_says_when_to_try_again(operator: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controlplane.api.topologies.views.TopologyViewSet.get_queryset", _locked)
+    answer = operator.get("/api/v1/topologies/")
+    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
+    assert answer.json()["errors"][0]["message"].startswith("The database is busy or away")
+
+
+@pytest.mark.django_db
+def test_pages_say_when_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a middleware needs the database, outside every view."""
+    client = Client(raise_request_exception=False)
+    monkeypatch.setattr("django.contrib.sessions.backends.db.SessionStore.load", _locked)
+    client.cookies["sessionid"] = "a" * 32
+    for path in ("/", "/admin/"):
+        answer = client.get(path)
+        assert (answer.status_code, answer["Retry-After"]) == (503, "5")
+
+
+@pytest.mark.django_db
+def test_another_error_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controlplane.config.probes._checked", lambda: 1 / 0)
+    assert Client(raise_request_exception=False).get("/readyz").status_code == 500

@@ -24,6 +24,7 @@ from controlplane.topologies.choices import TopologyStatus
 from controlplane.topologies.models import AvailabilitySample, Partition, Problem, Query, Topology
 from controlplane.topologies.services import topology_create
 from controlplane.topologies.telemetry import (
+    UnknownPlanError,
     driver_status_apply,
     problem_record,
     topology_metrics_apply,
@@ -195,6 +196,7 @@ def test_a_recovery_in_driver_states(running: Topology) -> None:
     assert statuses(running) == {"O0[0]": "available", "O0[1]": "available", "O1[0]": "failed"}
     running.refresh_from_db()
     assert running.status == TopologyStatus.DEGRADED
+    Topology.objects.update(generation=2)
     driver_status_apply(status=driver_status(running, "restoring", generation=2))
     running.refresh_from_db()
     assert (running.status, running.applied_generation) == (TopologyStatus.RECOVERING, 2)
@@ -304,6 +306,7 @@ def test_a_failed_checkpoint_says_why_and_may_be_made_again(running: Topology) -
     checkpoint_apply(report=checkpoint_report(running, "failed", cause="no space left on device"))
     assert Checkpoint.objects.get().cause == "no space left on device"
     assert Event.objects.get(kind="checkpoint.failed").reason == "no space left on device"
+    Topology.objects.update(generation=2)
     checkpoint_apply(report=checkpoint_report(running, "started", generation=2, acknowledged=0))
     checkpoint = Checkpoint.objects.get()
     assert (checkpoint.state, checkpoint.generation, checkpoint.cause) == ("started", 2, "")
@@ -340,3 +343,24 @@ def test_a_requested_checkpoint_ends_its_operation(running: Topology, state: str
     operation.refresh_from_db()
     assert operation.state == ended
     assert Checkpoint.objects.get(epoch=10).requested_by == "ada"
+
+
+def test_a_report_of_a_plan_that_was_never_made_silences_no_later_one(running: Topology) -> None:
+    never = "it is of plan 1000000, and 1 is the newest of counts"
+    with pytest.raises(UnknownPlanError, match=never):
+        driver_status_apply(status=driver_status(running, generation=10**6))
+    with pytest.raises(UnknownPlanError, match=never):
+        topology_metrics_apply(report=epoch_report(running, generation=10**6), health={})
+    with pytest.raises(UnknownPlanError, match=never):
+        checkpoint_apply(report=checkpoint_report(running, generation=10**6))
+    topology_metrics_apply(report=epoch_report(running, epoch=7), health=healthy(running))
+    running.refresh_from_db()
+    assert (running.applied_generation, running.committed_epoch) == (1, 7)
+
+
+def test_a_problem_is_counted_as_far_as_the_database_can_and_cut(running: Topology) -> None:
+    report = ProblemReport(topology="counts", where="x" * 999, what="y" * 99_999, count=2**31 - 1)
+    for _ in range(2):
+        problem_record(report=report)
+    problem = Problem.objects.get()
+    assert (problem.count, len(problem.where), len(problem.what)) == (2**31 - 1, 255, 10_000)
