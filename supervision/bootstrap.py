@@ -281,6 +281,16 @@ def chromium_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
     say(f"no {CHROMIUM}, and it cannot be installed by this user: the browser tests will fail")
 
 
+def postgresql_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
+    if any(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or shutil.which("initdb"):
+        return
+    if system.usable:
+        say("installing PostgreSQL for the tests of services at the same moment")
+        system.install("postgresql")
+        return
+    say("no PostgreSQL, and it cannot be installed by this user: tests that need it are skipped")
+
+
 def stamp_read() -> dict[str, str]:
     try:
         content = json.loads(STAMP.read_text())
@@ -312,7 +322,7 @@ def main(parts: Sequence[str]) -> int:
             class_archive_ensure,
         ]
         if "test" in parts:
-            steps.append(chromium_ensure)
+            steps += [chromium_ensure, postgresql_ensure]
         requirements_ensure(stamp, parts)
         for step in steps:
             step(stamp, system)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import structlog
-from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
 from controlplane.errors import Conflict
 from controlplane.events.choices import EventKind
-from controlplane.events.services import event_publish
+from controlplane.events.services import event_publish, writing
 from controlplane.incidents.applying import StalePlan
 from controlplane.incidents.choices import PlanKind, PlanState
 from controlplane.incidents.loading import deploy_generations, deployed_topologies
@@ -214,7 +213,7 @@ def _place_if_unplaced(topology: Topology) -> None:
         _place(topology)
 
 
-@transaction.atomic
+@writing
 def _place(topology: Topology) -> None:
     locked = Topology.objects.select_for_update().get(pk=topology.pk)
     if not _waits_for_nodes(locked):

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import structlog
-from django.db import transaction
 
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
@@ -16,7 +15,7 @@ from controlplane.checkpoints.representation import checkpoint_change
 from controlplane.events.choices import EventKind, OperationKind
 from controlplane.events.operations import operation_fail, operation_succeed, operations_open
 from controlplane.events.representation import Change
-from controlplane.events.services import event_publish
+from controlplane.events.services import event_publish, writing
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import topology_change
 from controlplane.topologies.telemetry import plan_known
@@ -40,7 +39,7 @@ _EVENTS = {
 }
 
 
-@transaction.atomic
+@writing
 def checkpoint_apply(*, report: CheckpointReport) -> None:
     """Store the state of a global checkpoint; one event when it changed.
 

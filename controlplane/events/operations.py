@@ -21,7 +21,7 @@ from controlplane.events.choices import (
 )
 from controlplane.events.models import Operation
 from controlplane.events.representation import operation_change
-from controlplane.events.services import event_publish
+from controlplane.events.services import event_publish, writing
 from controlplane.events.tasks import OPERATION_RUN, task_send_on_commit
 
 KEY_LENGTH = 128
@@ -74,7 +74,7 @@ class Permission:
     announce: Callable[[], object] | None = None
 
 
-@transaction.atomic
+@writing
 def operation_request(
     *,
     kind: OperationKind,
@@ -159,7 +159,7 @@ def reason_require(reason: str) -> None:
         raise Invalid("reason", "say why: every change is audited with its reason")
 
 
-@transaction.atomic
+@writing
 def _move(
     operation: Operation,
     state: OperationState,

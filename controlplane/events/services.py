@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import structlog
 from asgiref.sync import async_to_sync
@@ -25,6 +27,8 @@ HINT_TYPE = "event.hint"
 METRICS_KEPT = timedelta(hours=1)
 COUNTER = 1
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Subscriber = Callable[[Event], object]
 _subscribers: list[Subscriber] = []
 
@@ -77,17 +81,42 @@ def event_publish(
 
 def numbering_lock() -> None:
     """Keep other transactions from publishing events until the current one ends."""
-    EventCounter.objects.select_for_update().filter(pk=COUNTER).first()
+    rows = EventCounter.objects.select_for_update().filter(pk=COUNTER)
+    if rows.first() is None:
+        _counter_create()
+        rows.first()
+
+
+def writing(service: Callable[P, R]) -> Callable[P, R]:
+    """Have a service run as one transaction, while no other one writes.
+
+    Every service that publishes events is made so. They would wait for each other at their events anyway.
+    Locked only there, after what they have read and changed, two of them came to wait for each other, or both
+    opened an incident. SQLite runs transactions that write one after another by itself.
+    """
+
+    @wraps(service)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with transaction.atomic():
+            if connection.features.has_select_for_update:
+                numbering_lock()
+            return service(*args, **kwargs)
+
+    return run
 
 
 def _next_sequence() -> int:
     advanced = EventCounter.objects.filter(pk=COUNTER).update(value=F("value") + 1)
     if not advanced:
         # A database whose rows were flushed: start after whatever events there are.
-        last = Event.objects.aggregate(last=Max("sequence"))["last"] or 0
-        EventCounter.objects.get_or_create(pk=COUNTER, defaults={"value": last})
+        _counter_create()
         EventCounter.objects.filter(pk=COUNTER).update(value=F("value") + 1)
     return int(EventCounter.objects.values_list("value", flat=True).get(pk=COUNTER))
+
+
+def _counter_create() -> None:
+    last = Event.objects.aggregate(last=Max("sequence"))["last"] or 0
+    EventCounter.objects.get_or_create(pk=COUNTER, defaults={"value": last})
 
 
 def hint_send(sequence: int) -> None:

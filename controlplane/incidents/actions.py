@@ -11,6 +11,7 @@ from controlplane.errors import Conflict
 from controlplane.events.choices import Channel, OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import Permission, operation_request
+from controlplane.events.services import writing
 from controlplane.incidents.choices import INCIDENT_ENDED
 from controlplane.incidents.models import Incident
 from controlplane.incidents.permitted import incident_refusal
@@ -26,7 +27,7 @@ from domain.recovery.events import (
 )
 
 
-@transaction.atomic
+@writing
 def incident_action(
     *,
     kind: OperationKind,

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import transaction
 from django.utils import timezone
 
 from controlplane.errors import Conflict
+from controlplane.events.services import writing
 from controlplane.incidents.choices import IncidentTrigger
 from controlplane.incidents.loading import deployments_load, machine_load, nodes_load, plans_newest
 from controlplane.incidents.models import Incident, RecoveryPlan
@@ -30,7 +30,7 @@ SETTLED = timedelta(seconds=60)
 """What a plan has changed must have been measured that long before anything moves by itself."""
 
 
-@transaction.atomic
+@writing
 def rebalance_now(*, topology: str, actor: str, reason: str) -> Incident:
     """Move partitions that run so that the nodes are used evenly. Raises `Missing`, or `Conflict` while a
     recovery of the topology is under way and where nothing is to be gained."""
@@ -52,7 +52,7 @@ def rebalance_now(*, topology: str, actor: str, reason: str) -> Incident:
     return _open(topology, moves, actor=actor, reason=reason, trigger=IncidentTrigger.MANUAL)
 
 
-@transaction.atomic
+@writing
 def rebalance_by_policy() -> Incident | None:
     """Move partitions of one topology whose policy wants that, and of which all is well, if much is to be
     gained; None where nothing moves."""

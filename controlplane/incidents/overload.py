@@ -6,10 +6,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from controlplane.events.services import writing
 from controlplane.incidents.choices import IncidentTrigger
 from controlplane.incidents.loading import deployments_load, machine_load, nodes_load, plans_newest
 from controlplane.incidents.models import Incident
@@ -43,7 +43,7 @@ def parking_by_policy() -> list[Incident]:
     return [incident for name in names if (incident := _park(name, after)) is not None]
 
 
-@transaction.atomic
+@writing
 def _park(name: str, after: float) -> Incident | None:
     incident = incidents_open().select_for_update().first()
     topology = Topology.objects.select_for_update().filter(name=name).first()

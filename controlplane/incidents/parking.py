@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from django.db import transaction
 from django.utils import timezone
 
 from controlplane.errors import Conflict, Missing
+from controlplane.events.services import writing
 from controlplane.incidents.choices import IncidentTrigger
 from controlplane.incidents.models import Incident
 from controlplane.incidents.services import incident_open_or_grow
@@ -23,7 +23,7 @@ from domain.planning import natural_key
 from domain.recovery.events import ParkAsked
 
 
-@transaction.atomic
+@writing
 def queries_park(*, topology: str, queries: Iterable[str], actor: str, reason: str) -> Incident:
     """Park these queries besides those that are parked. Raises `Missing` for a query that does not exist and
     `Conflict` where that is not possible."""
@@ -32,7 +32,7 @@ def queries_park(*, topology: str, queries: Iterable[str], actor: str, reason: s
     return _park(row, _parked(row) | wanted, actor=actor, reason=reason)
 
 
-@transaction.atomic
+@writing
 def queries_unpark(*, topology: str, queries: Iterable[str], actor: str, reason: str) -> Incident:
     """Let these queries return, all that are parked if none is named, as soon as there is room. Raises as
     `queries_park`."""

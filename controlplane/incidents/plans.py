@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import structlog
-from django.db import transaction
 from django.utils import timezone
 
 from controlplane.events.choices import EventKind
-from controlplane.events.services import event_publish
+from controlplane.events.services import event_publish, writing
 from controlplane.incidents.choices import PlanState
 from controlplane.incidents.models import RecoveryPlan
 from controlplane.incidents.plan_states import plan_move
@@ -19,7 +18,7 @@ from domain.messages import Plan
 log = structlog.get_logger(__name__)
 
 
-@transaction.atomic
+@writing
 def plan_mark_published(*, topology: str, generation: int) -> bool:
     """A plan is in ZooKeeper. True if it was recorded now; plans of incidents are moved by their machine."""
     plan = (
@@ -39,7 +38,7 @@ def plan_mark_published(*, topology: str, generation: int) -> bool:
     return True
 
 
-@transaction.atomic
+@writing
 def plan_adopt(*, topology: str, plan: Plan) -> None:
     """Record a plan found in ZooKeeper that is ahead of the database (one restored from a backup)."""
     row = Topology.objects.select_for_update().get(name=topology)
@@ -72,7 +71,7 @@ def plan_adopt(*, topology: str, plan: Plan) -> None:
     )
 
 
-@transaction.atomic
+@writing
 def plan_mark_applied(*, topology: str, generation: int) -> bool:
     """The driver runs a deployment plan: it is applied and needs no verification."""
     plan = RecoveryPlan.objects.filter(topology__name=topology, generation=generation, incident=None).first()

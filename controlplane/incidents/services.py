@@ -12,13 +12,12 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
 import structlog
-from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
 from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import EventKind
-from controlplane.events.services import event_publish
+from controlplane.events.services import event_publish, writing
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
 from controlplane.incidents.applying import Application, Applied
 from controlplane.incidents.area import availability_area
@@ -52,7 +51,7 @@ from domain.topology import partition_id
 log = structlog.get_logger(__name__)
 
 
-@transaction.atomic
+@writing
 def incident_open_or_grow(
     *, events: Iterable[Event], at: datetime, trigger: IncidentTrigger = IncidentTrigger.DETECTED
 ) -> Incident:
@@ -82,7 +81,7 @@ def incident_open_or_grow(
     return incident
 
 
-@transaction.atomic
+@writing
 def partitions_lost(*, event: PartitionsLost, at: datetime) -> Incident | None:
     """Record partitions that are absent on living nodes; None if a newer plan has overtaken the report."""
     topology = deployed_topologies().filter(name=event.topology, generation=event.generation).first()
@@ -91,7 +90,7 @@ def partitions_lost(*, event: PartitionsLost, at: datetime) -> Incident | None:
     return incident_open_or_grow(events=[event], at=at)
 
 
-@transaction.atomic
+@writing
 def incident_advance(*, number: int, events: Iterable[Event], may_plan: bool = True) -> Applied:
     """Take one step: feed what was observed and do what follows from it in the database.
 
@@ -162,7 +161,7 @@ def _note_failed_queries(incident: Incident, events: Iterable[Event]) -> None:
     }
 
 
-@transaction.atomic
+@writing
 def incident_queries_note(*, number: int) -> None:
     """Note which failed queries are available again. Goes on after the incident has closed, because a
     query counts as available only when its latency has been normal for a while."""
@@ -254,7 +253,7 @@ def drain_record(
     )
 
 
-@transaction.atomic
+@writing
 def story_add(*, number: int, kind: str, text: str, key: str) -> bool:
     """Add a sentence once (per `key`) to an incident that is open; False if it is there already."""
     incident = Incident.objects.select_for_update().filter(number=number).first()

@@ -7,11 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import transaction
 from django.db.models import Sum
 
 from controlplane.events.choices import EventKind
-from controlplane.events.services import event_publish
+from controlplane.events.services import event_publish, writing
 from controlplane.nodes.choices import NODE_PRESENT
 from controlplane.nodes.models import Node, NodeSample
 from controlplane.nodes.representation import node_change
@@ -35,7 +34,7 @@ class Measured:
     topologies: Collection[str]
 
 
-@transaction.atomic
+@writing
 def node_samples_record(*, measured: Mapping[str, Measured], at: datetime) -> None:
     """Store a sample of each node, with what the planner expects of it; one event for all of them."""
     models = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
 from controlplane.errors import Conflict
 from controlplane.events.representation import Change
+from controlplane.events.services import writing
 from controlplane.incidents.choices import PLAN_CURRENT, PlanKind, PlanState
 from controlplane.incidents.models import RecoveryPlan
 from controlplane.incidents.plan_states import plan_move
@@ -30,7 +30,7 @@ from domain.planning.placement import NodeSpace
 from domain.planning.racks import RackTerms
 
 
-@transaction.atomic
+@writing
 def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan | None, list[Change]]:
     """Place the partitions of a topology that is to start from nothing, as the next generation.
 

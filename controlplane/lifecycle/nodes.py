@@ -10,14 +10,13 @@ from datetime import UTC, datetime
 
 import structlog
 from django.conf import settings
-from django.db import transaction
 from django.utils import timezone
 
 from controlplane.errors import Conflict
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Channel, EventKind
 from controlplane.events.pace import round_begins
-from controlplane.events.services import event_publish
+from controlplane.events.services import event_publish, writing
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
 from controlplane.incidents.choices import IncidentTrigger
 from controlplane.incidents.loading import plans_newest
@@ -46,7 +45,7 @@ PULSE_FIELDS = HEARTBEAT_FIELDS[:2]
 """Told each time, also of more nodes than are told in one round."""
 
 
-@transaction.atomic
+@writing
 def node_register(
     *, registration: NodeRegistration, at: datetime, returned: bool = False, evidence: str = ""
 ) -> Node:
@@ -85,7 +84,7 @@ def node_register(
     return node
 
 
-@transaction.atomic
+@writing
 def nodes_heartbeat(*, stats: Iterable[NodeStats], at: datetime) -> None:
     """Store the newest statistics of nodes; one event for all of them, to be called about once a second."""
     newest = {one.id: one for one in stats}
@@ -106,14 +105,14 @@ def nodes_heartbeat(*, stats: Iterable[NodeStats], at: datetime) -> None:
     event_publish(kind=EventKind.NODE_METRICS, changes=[node_change(node, only=told) for node in present])
 
 
-@transaction.atomic
+@writing
 def nodes_suspect(*, evidence: Mapping[str, str]) -> None:
     """Record nodes as suspect (name -> evidence); their partitions still count as running."""
     for node in Node.objects.filter(name__in=evidence).order_by("name"):
         _move_and_tell(node, NodeState.SUSPECT, EventKind.NODE_SUSPECT, reason=evidence[node.name])
 
 
-@transaction.atomic
+@writing
 def node_trust(*, name: str, evidence: str) -> None:
     """The doubt was wrong."""
     node = Node.objects.select_for_update().filter(name=name, state=NodeState.SUSPECT).first()
@@ -131,7 +130,7 @@ def _move_and_tell(node: Node, to: NodeState, kind: EventKind, *, reason: str, a
     return True
 
 
-@transaction.atomic
+@writing
 def nodes_lost(*, evidence: Mapping[str, str], at: datetime) -> Incident | None:
     """Give nodes up (name -> evidence) and open or grow an incident, in one transaction.
 
@@ -152,7 +151,7 @@ def nodes_lost(*, evidence: Mapping[str, str], at: datetime) -> Incident | None:
     return incident_open_or_grow(events=[NodesLost(at=at.timestamp(), nodes=lost)], at=at)
 
 
-@transaction.atomic
+@writing
 def nodes_leave(*, reason: str) -> None:
     """Record that every present node leaves in good order, so that its absence is no failure."""
     for node in Node.objects.select_for_update().filter(state__in=NODE_PRESENT):
@@ -162,7 +161,7 @@ def nodes_leave(*, reason: str) -> None:
 # ---- asked for by an operator --------------------------------------------------------------------
 
 
-@transaction.atomic
+@writing
 def node_drain(
     *,
     name: str,
@@ -190,7 +189,7 @@ def node_drain(
     return drain_record(node=name, actor=actor, reason=reason, trigger=trigger)
 
 
-@transaction.atomic
+@writing
 def node_activate(*, name: str, actor: str, reason: str, channel: Channel = Channel.SYSTEM) -> Node:
     """Let a drained node take partitions again. Raises `Missing` or `Conflict`."""
     node = node_get(name, lock=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from django.db import transaction
-
 from controlplane.errors import Missing
 from controlplane.events.choices import Channel, OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import Permission, operation_request
+from controlplane.events.services import writing
 from controlplane.incidents.parking import parkable, unparkable
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
@@ -17,7 +16,7 @@ from controlplane.topologies.selectors import topology_get
 from domain.planning import natural_key
 
 
-@transaction.atomic
+@writing
 def topology_park(
     *,
     name: str,
@@ -34,7 +33,7 @@ def topology_park(
     )
 
 
-@transaction.atomic
+@writing
 def topology_unpark(
     *,
     name: str,

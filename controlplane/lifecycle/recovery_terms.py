@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.db import transaction
-
 from controlplane.errors import Invalid, Missing
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Channel, EventKind
 from controlplane.events.operations import reason_require
-from controlplane.events.services import event_publish
+from controlplane.events.services import event_publish, writing
 from controlplane.incidents.stepping import incidents_step_on_commit
 from controlplane.preconditions import ANYTHING, Expected
 from controlplane.topologies.models import PRIORITY_HIGH, PRIORITY_LOW, Query, Topology
@@ -24,7 +22,7 @@ from controlplane.topologies.selectors import query_list, topology_get
 from controlplane.topologies.tags import policy_tag, priorities_tag
 
 
-@transaction.atomic
+@writing
 def topology_policy_set(
     *,
     name: str,
@@ -70,7 +68,7 @@ def topology_policy_set(
     return topology
 
 
-@transaction.atomic
+@writing
 def query_priorities_set(
     *,
     topology: str,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
 from django.utils import timezone
 
+from controlplane.events.services import writing
 from controlplane.incidents.choices import IncidentTrigger
 from controlplane.incidents.models import Incident
 from controlplane.incidents.selectors import incidents_open
@@ -18,7 +18,7 @@ from controlplane.topologies.choices import Desired, SlowNodesPolicy
 from controlplane.topologies.models import Topology
 
 
-@transaction.atomic
+@writing
 def drain_by_policy() -> Incident | None:
     """Drain the node that has been slow for longest, if that is long enough and a topology's policy wants it.
 

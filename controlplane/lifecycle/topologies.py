@@ -9,7 +9,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import transaction
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
@@ -19,7 +18,7 @@ from controlplane.events.choices import Channel, EventKind, OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import Permission, operation_request
 from controlplane.events.representation import Change, removal
-from controlplane.events.services import event_publish
+from controlplane.events.services import event_publish, writing
 from controlplane.events.tasks import TOPOLOGY_PUBLISH, task_send_on_commit
 from controlplane.lifecycle.deployment import deploy_plan_create
 from controlplane.topologies.choices import (
@@ -33,7 +32,7 @@ from controlplane.topologies.selectors import topology_get
 from controlplane.topologies.validation import inputs_require, spec_validate
 
 
-@transaction.atomic
+@writing
 def topology_deploy(
     *, name: str, actor: str, reason: str, channel: Channel, idempotency_key: str = ""
 ) -> Operation:
@@ -89,7 +88,7 @@ def topology_deploy(
     )
 
 
-@transaction.atomic
+@writing
 def topology_undeploy(
     *, name: str, actor: str, reason: str, channel: Channel, idempotency_key: str = ""
 ) -> Operation:
@@ -129,7 +128,7 @@ def topology_undeploy(
     )
 
 
-@transaction.atomic
+@writing
 def topology_action(
     *,
     kind: OperationKind,
@@ -157,7 +156,7 @@ def topology_action(
     )
 
 
-@transaction.atomic
+@writing
 def topology_restore(
     *, name: str, checkpoint: int, actor: str, reason: str, channel: Channel, idempotency_key: str = ""
 ) -> Operation:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from django.db import transaction
-
 from controlplane.errors import Conflict
 from controlplane.events.choices import Channel, OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import Permission, operation_request
+from controlplane.events.services import writing
 from controlplane.nodes.permitted import node_refusal
 from controlplane.nodes.selectors import node_get
 
 
-@transaction.atomic
+@writing
 def node_action(
     *,
     kind: OperationKind,

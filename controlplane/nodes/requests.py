@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
 from controlplane.events.choices import EventKind
-from controlplane.events.services import event_publish
+from controlplane.events.services import event_publish, writing
 from controlplane.nodes.choices import NODE_AWAITED, NodeRequestState, NodeState
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.representation import node_change
@@ -30,7 +29,7 @@ def requests_due(*, at: datetime) -> QuerySet[NodeRequest]:
     )
 
 
-@transaction.atomic
+@writing
 def first_nodes_request(
     *, names_and_racks: Iterable[tuple[str, str]], slots: int, capacity: int, at: datetime
 ) -> None:
@@ -76,7 +75,7 @@ def requests_unanswered(*, error: str) -> None:
     NodeRequest.objects.filter(state=NodeRequestState.PENDING).update(error=error)
 
 
-@transaction.atomic
+@writing
 def request_started(*, request: NodeRequest, at: datetime) -> bool:
     """The node's agent was started; it registers next. False if it has, or if the request was given up."""
     if not request_move(request, NodeRequestState.STARTED, at=at):
@@ -85,7 +84,7 @@ def request_started(*, request: NodeRequest, at: datetime) -> bool:
     return True
 
 
-@transaction.atomic
+@writing
 def request_failed(*, request: NodeRequest, at: datetime, error: str) -> bool:
     """The provider could not bring the node up, or it ended before it registered. False if the request was
     over already."""

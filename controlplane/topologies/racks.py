@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from django.db import transaction
 from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 
 from controlplane.events.choices import EventKind
-from controlplane.events.services import event_publish
+from controlplane.events.services import event_publish, writing
 from controlplane.nodes.selectors import node_racks
 from controlplane.topologies.choices import TOPOLOGY_LIVE
 from controlplane.topologies.graphs import graph_of_text
@@ -37,7 +36,7 @@ def rack_exposure_note() -> None:
             _store(topology, exposure)
 
 
-@transaction.atomic
+@writing
 def _store(topology: Topology, exposure: dict[str, Any]) -> None:
     topology.rack_exposure = exposure
     topology.save(update_fields=["rack_exposure", "updated_at"])

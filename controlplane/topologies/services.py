@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import transaction
-
 from controlplane.errors import Conflict, Invalid
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Channel, EventKind
 from controlplane.events.operations import reason_require
 from controlplane.events.representation import Change, removal
-from controlplane.events.services import event_publish
+from controlplane.events.services import event_publish, writing
 from controlplane.preconditions import ANYTHING, Expected
 from controlplane.topologies.choices import Outputs
 from controlplane.topologies.former import former_note, generation_reached
@@ -33,7 +31,7 @@ from controlplane.topologies.tags import specification_tag
 from controlplane.topologies.validation import spec_validate
 
 
-@transaction.atomic
+@writing
 def topology_create(*, spec: Any, actor: str, reason: str, channel: Channel) -> Topology:
     """Accept a specification as a new topology, version 1, not deployed.
 
@@ -67,7 +65,7 @@ def topology_create(*, spec: Any, actor: str, reason: str, channel: Channel) -> 
     return topology
 
 
-@transaction.atomic
+@writing
 def topology_update(
     *, name: str, spec: Any, actor: str, reason: str, channel: Channel, expected: Expected = ANYTHING
 ) -> Topology:
@@ -113,7 +111,7 @@ def topology_update(
     return topology
 
 
-@transaction.atomic
+@writing
 def topology_delete(
     *,
     name: str,

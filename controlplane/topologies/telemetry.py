@@ -12,13 +12,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 import structlog
-from django.db import transaction
 from django.utils import timezone
 
 from controlplane.events.choices import EventKind
 from controlplane.events.pace import round_begins
 from controlplane.events.representation import Change
-from controlplane.events.services import event_publish
+from controlplane.events.services import event_publish, writing
 from controlplane.topologies.capacity import cpu_model_read
 from controlplane.topologies.choices import (
     Desired,
@@ -67,7 +66,7 @@ class QueryHealth(Protocol):
     def available(self) -> bool: ...
 
 
-@transaction.atomic
+@writing
 def topology_metrics_apply(
     *, report: EpochReport, health: Mapping[str, QueryHealth], pace: Pace = PACE_UNKNOWN
 ) -> None:
@@ -132,7 +131,7 @@ def topology_metrics_apply(
     )
 
 
-@transaction.atomic
+@writing
 def driver_status_apply(*, status: DriverStatus) -> None:
     """Store what a driver says of itself; one event when something changed."""
     topology = _topology(status.topology, status.generation)
@@ -174,7 +173,7 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     operations_end(topology, status.state, status.error)
 
 
-@transaction.atomic
+@writing
 def topology_stopped(*, name: str) -> None:
     """No driver is left of a topology that is to be stopped: it has stopped."""
     topology = Topology.objects.select_for_update().filter(name=name, desired=Desired.STOPPED).first()
@@ -193,7 +192,7 @@ def topology_stopped(*, name: str) -> None:
     operations_end(topology, "stopped", "")
 
 
-@transaction.atomic
+@writing
 def problem_record(*, report: ProblemReport) -> None:
     """Show a problem; one that is already there is counted and moves up."""
     topology = Topology.objects.filter(name=report.topology).first()

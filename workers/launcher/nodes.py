@@ -12,9 +12,9 @@ from typing import Annotated
 
 import msgspec
 import structlog
-from django.db import transaction
 from django.utils import timezone
 
+from controlplane.events.services import writing
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
 from controlplane.incidents.services import story_add
 from controlplane.nodes.choices import NODE_PRESENT, NODE_REQUEST_OPEN, NodeRequestState
@@ -183,7 +183,7 @@ def nodes_compare(*, provider: NodeProvider, known: Iterable[RunningNode]) -> No
             _release(provider, name)
 
 
-@transaction.atomic
+@writing
 def request_give_up(*, request: NodeRequest, error: str) -> None:
     """Note that a request has failed, also in the story of its incident, and have recovery look at it: it
     asks for another node."""

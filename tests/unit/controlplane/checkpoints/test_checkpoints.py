@@ -13,7 +13,7 @@ from controlplane.checkpoints.services import checkpoint_apply
 from controlplane.events.choices import Channel
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.topologies.models import Topology
-from domain.messages import CheckpointAck, decode_telemetry, encode
+from domain.messages import CheckpointAck, CheckpointReport, decode_telemetry, encode
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.specs import checkpoint_report
 
@@ -39,7 +39,9 @@ def test_every_partition_is_told_once_it_has_ended(running: Topology, viewer: AP
     assert viewer.get(f"{API}/10/").json()["acknowledgements"] == []
     acks = [ack("O0[0]"), ack("O1[0]", size=7)]
     report = checkpoint_report(running, acknowledgements=acks)
-    checkpoint_apply(report=decode_telemetry(encode(report)))
+    sent = decode_telemetry(encode(report))
+    assert isinstance(sent, CheckpointReport)
+    checkpoint_apply(report=sent)
     detail = viewer.get(f"{API}/10/").json()
     assert (detail["state"], detail["acknowledged"], detail["missing"]) == ("completed", 7, [])
     assert detail["acknowledgements"][1] == {
