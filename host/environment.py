@@ -88,6 +88,30 @@ class Rate:
         return self.count / self.period
 
 
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """How long and how much of something is kept: seconds, and rows (of logs: megabytes)."""
+
+    age: float
+    size: int
+
+    @classmethod
+    def parse(cls, text: str, variable: str = "keep") -> Keep:
+        """Read ``<age>/<size>``, such as 90d/1000000 or 1h/200000."""
+        found = _KEEP.fullmatch(text.strip())
+        if found is None:
+            raise InvalidEnvironment(
+                f"{variable}={text!r}: write <age>/<size>, such as 90d/1000000; an age is in d, h or m"
+            )
+        return cls(int(found[1]) * _AGES[found[2]], int(found[3]))
+
+    def __str__(self) -> str:
+        unit = next(unit for unit in "dhm" if self.age % _AGES[unit] == 0 or unit == "m")
+        return f"{self.age / _AGES[unit]:g}{unit}/{self.size}"
+
+
+_KEEP = re.compile(r"([0-9]{1,5})([dhm])/([0-9]{1,12})", re.ASCII)
+_AGES = {"d": 86_400.0, "h": 3_600.0, "m": 60.0}
 _PERIODS = {"second": 1.0, "minute": 60.0, "hour": 3600.0}
 
 
@@ -138,6 +162,19 @@ class Environment:
     operator_modules: tuple[str, ...]
     allowed_hosts: tuple[str, ...]
     webhook_networks: tuple[Network, ...]
+    keep_events: Keep
+    keep_metrics: Keep
+    keep_samples: Keep
+    keep_checkpoints: Keep
+    keep_audit: Keep
+    keep_operations: Keep
+    keep_problems: Keep
+    keep_sessions: Keep
+    keep_tokens: Keep
+    keep_answers: Keep
+    keep_deliveries: Keep
+    keep_sign_ins: Keep
+    keep_logs: Keep
 
     @property
     def run(self) -> Path:
@@ -197,6 +234,9 @@ class _Reader:
 
     def rate(self, name: str, default: str) -> Rate | None:
         return Rate.parse(self.text(name, default), name)
+
+    def keep(self, name: str, default: str) -> Keep:
+        return Keep.parse(self.text(name, default), name)
 
     def names(self, name: str, default: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.text(name, default).split(",") if part.strip())
@@ -270,6 +310,20 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         allowed_hosts=reader.names("RESURGE_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]"),
         # Webhooks go to public addresses only, and to what the administrator of the hosts names here.
         webhook_networks=reader.networks("RESURGE_WEBHOOK_NETWORKS"),
+        # What is kept, by age and rows (logs: megabytes). Nothing else in the program says so.
+        keep_events=reader.keep("RESURGE_KEEP_EVENTS", "90d/1000000"),
+        keep_metrics=reader.keep("RESURGE_KEEP_METRICS", "1h/200000"),
+        keep_samples=reader.keep("RESURGE_KEEP_SAMPLES", "1d/1000000"),
+        keep_checkpoints=reader.keep("RESURGE_KEEP_CHECKPOINTS", "30d/100000"),
+        keep_audit=reader.keep("RESURGE_KEEP_AUDIT", "730d/1000000"),
+        keep_operations=reader.keep("RESURGE_KEEP_OPERATIONS", "90d/100000"),
+        keep_problems=reader.keep("RESURGE_KEEP_PROBLEMS", "90d/10000"),
+        keep_sessions=reader.keep("RESURGE_KEEP_SESSIONS", "1d/10000"),
+        keep_tokens=reader.keep("RESURGE_KEEP_TOKENS", "30d/10000"),
+        keep_answers=reader.keep("RESURGE_KEEP_ANSWERS", "1d/100000"),
+        keep_deliveries=reader.keep("RESURGE_KEEP_DELIVERIES", "14d/500000"),
+        keep_sign_ins=reader.keep("RESURGE_KEEP_SIGN_INS", "30d/10000"),
+        keep_logs=reader.keep("RESURGE_KEEP_LOGS", "14d/2000"),
     )
 
 

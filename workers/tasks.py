@@ -14,21 +14,18 @@ from celery import shared_task
 from django.db import DatabaseError
 from django.utils import timezone
 
-from controlplane.api.retention import answers_trim
 from controlplane.events.choices import OPERATION_OPEN
 from controlplane.events.models import Operation
-from controlplane.events.services import events_trim
 from controlplane.incidents.balancing import rebalance_by_policy
 from controlplane.incidents.overload import parking_by_policy
 from controlplane.incidents.selectors import incidents_open, incidents_with_queries_down
 from controlplane.incidents.services import incident_queries_note
 from controlplane.lifecycle.slow_nodes import drain_by_policy
-from controlplane.nodes.retention import node_samples_trim
+from controlplane.retention.services import retention_enforce
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.former import former_uncleared
 from controlplane.topologies.models import Topology
 from controlplane.topologies.racks import rack_exposure_note
-from controlplane.topologies.retention import samples_trim
 from controlplane.webhooks.deliveries import deliveries_trim
 from coordination.session import CoordinationUnavailableError
 from host import environment
@@ -106,12 +103,9 @@ def balance() -> None:
 
 @shared_task(name="maintenance.trim")
 def trim() -> None:
-    """Drop what is out of date: metrics events after an hour, samples of availability and of
-    nodes and kept answers after a day, deliveries of webhooks after two weeks."""
-    _attempt(events_trim, task="events_trim", of="events")
-    _attempt(samples_trim, task="samples_trim", of="samples")
-    _attempt(node_samples_trim, task="node_samples_trim", of="samples of nodes")
-    _attempt(answers_trim, task="answers_trim", of="answers")
+    """Drop what is too old or too much (`controlplane/retention/kinds.py`), and what belongs to deleted
+    webhooks."""
+    retention_enforce(lambda action, of: _attempt(action, task="trim", of=of))
     _attempt(deliveries_trim, task="deliveries_trim", of="deliveries")
 
 

@@ -8,11 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
+
 from controlplane.accounts.roles import ADMINISTRATOR
+from controlplane.topologies.models import Problem
 from host.environment import Environment
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
 HIDDEN = "not shown"
+PROBLEMS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,42 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting("RESURGE_DRIVER_HOST", "driver_host", "Address at which nodes reach the drivers.", True),
     ),
+    "Retention": (
+        Setting(
+            "RESURGE_KEEP_EVENTS", "keep_events",
+            "<age>/<rows>, here and below; an age is in d, h or m. Numbered events, without those of "
+            "measurements. A client that has seen less loads everything anew.",
+        ),
+        Setting("RESURGE_KEEP_METRICS", "keep_metrics", "Events with measurements, several a second."),
+        Setting("RESURGE_KEEP_SAMPLES", "keep_samples", "Samples of availability, and of nodes."),
+        Setting(
+            "RESURGE_KEEP_CHECKPOINTS", "keep_checkpoints",
+            "Rows of checkpoints that are in storage no more, besides the newest 50 of each topology.",
+        ),
+        Setting("RESURGE_KEEP_AUDIT", "keep_audit", "The audit trail."),
+        Setting("RESURGE_KEEP_OPERATIONS", "keep_operations", "Operations that have ended."),
+        Setting("RESURGE_KEEP_PROBLEMS", "keep_problems", "Problems, by when they last happened."),
+        Setting(
+            "RESURGE_KEEP_SESSIONS", "keep_sessions",
+            "Sessions of browsers: the age counts from their end, and of too many those end first that would "
+            "end first anyway.",
+        ),
+        Setting("RESURGE_KEEP_TOKENS", "keep_tokens", "API tokens that have expired."),
+        Setting(
+            "RESURGE_KEEP_ANSWERS", "keep_answers",
+            "Answers to creations, by their idempotency key: so long the same request is answered the same.",
+        ),
+        Setting("RESURGE_KEEP_DELIVERIES", "keep_deliveries", "Deliveries of webhooks that have ended."),
+        Setting(
+            "RESURGE_KEEP_SIGN_INS", "keep_sign_ins",
+            "Failed sign-ins. They stay while they lock a user out.",
+        ),
+        Setting(
+            "RESURGE_KEEP_LOGS", "keep_logs",
+            "<age>/<megabytes>. Logs of drivers, nodes and Spark workers on this host; other hosts need a "
+            "rotation of their own.",
+        ),
+    ),
     "Servers": (
         Setting("RESURGE_HOME", "home", "Directory of everything that is written on this host.", True),
         Setting("RESURGE_DATABASE_URL", "database_url", "The database: the truth for history.", True),
@@ -214,6 +254,11 @@ def groups_shown(
         for name, settings in GROUPS.items()
         if role == ADMINISTRATOR or not all(setting.private for setting in settings)
     }
+
+
+def problems_shown() -> QuerySet[Problem]:
+    """The newest problems that belong to no topology, such as values that cannot be used."""
+    return Problem.objects.filter(topology=None)[:PROBLEMS]
 
 
 def _value(environment: Environment, setting: Setting) -> str:

@@ -93,12 +93,15 @@ class Site(AdminSite):
 
     def installation(self, request: HttpRequest) -> HttpResponse:
         """What the installation was started with: read-only, with what each setting does."""
-        from controlplane.administration.installation import groups_shown
+        from controlplane.administration.installation import groups_shown, problems_shown
+        from controlplane.retention.selectors import retention_state
 
         context = {
             **self.each_context(request),
             "title": "Settings of the installation",
             "groups": groups_shown(settings.RESURGE, role_of(request.user)),
+            "kept": retention_state(),
+            "problems": problems_shown(),
         }
         request.current_app = self.name
         return TemplateResponse(request, "administration/installation.html", context)

@@ -12,6 +12,7 @@ from controlplane.api.events.views import AuditViewSet, EventListView, Operation
 from controlplane.api.incidents.views import IncidentViewSet, TopologyPlanViewSet
 from controlplane.api.nodes.views import NodeRequestViewSet, NodeSampleViewSet, NodeViewSet
 from controlplane.api.replication.views import ReplicationPlanView
+from controlplane.api.retention.views import RetentionView
 from controlplane.api.topologies.parts import (
     AvailabilityViewSet,
     PartitionViewSet,
@@ -66,6 +67,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("docs/", DocumentationView.as_view(url_name="schema"), name="docs"),
     path("me/", MeView.as_view(), name="me"),
     path("settings/", SettingsView.as_view(), name="settings"),
+    path("retention/", RetentionView.as_view(), name="retention"),
     path("snapshot/", SnapshotView.as_view(), name="snapshot"),
     path("events/", EventListView.as_view(), name="events"),
     path("pipelines/", PipelineListView.as_view(), name="pipelines"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -15,7 +14,7 @@ from django.db import connection, transaction
 from django.db.models import F, Max
 from django.utils import timezone
 
-from controlplane.events.choices import EVENT_TRIMMED, EventKind
+from controlplane.events.choices import EventKind
 from controlplane.events.circuit import LIMIT, redis_circuit
 from controlplane.events.models import Event, EventCounter
 from controlplane.events.representation import Change
@@ -24,7 +23,6 @@ log = structlog.get_logger(__name__)
 
 HINT_GROUP = "events"
 HINT_TYPE = "event.hint"
-METRICS_KEPT = timedelta(hours=1)
 COUNTER = 1
 
 P = ParamSpec("P")
@@ -135,13 +133,7 @@ def hint_send(sequence: int) -> None:
         log.warning("event hint not sent", sequence=sequence, error=repr(error))
 
 
-@transaction.atomic
-def events_trim(*, kept: timedelta = METRICS_KEPT) -> int:
-    """Delete metrics events older than `kept` and remember how far; returns how many went."""
-    old = Event.objects.filter(kind__in=EVENT_TRIMMED, at__lt=timezone.now() - kept)
-    last = old.aggregate(last=Max("sequence"))["last"]
-    if last is None:
-        return 0
-    EventCounter.objects.filter(pk=COUNTER).update(trimmed=last)
-    count, _ = old.filter(sequence__lte=last).delete()
-    return int(count)
+def trimmed_note(sequence: int) -> None:
+    """Retention removes events up to this one, in the current transaction: a client that has seen less loads
+    a snapshot."""
+    EventCounter.objects.filter(pk=COUNTER, trimmed__lt=sequence).update(trimmed=sequence)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from uuid import UUID
 
 import structlog
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from controlplane.errors import Conflict
@@ -26,7 +25,6 @@ from domain.messages import ProblemReport
 
 log = structlog.get_logger(__name__)
 
-DELIVERIES_KEPT = timedelta(days=14)
 TRIMMED_AT_ONCE = 5_000
 
 
@@ -135,15 +133,15 @@ def webhook_disable(*, webhook_id: int, because: str, hint: str) -> bool:
     return True
 
 
-def deliveries_trim(*, kept: timedelta = DELIVERIES_KEPT) -> int:
-    """Delete deliveries that ended longer than `kept` ago or whose webhook was deleted, and secrets that
-    have expired; returns the number of deliveries. In portions, so that no transaction is long."""
+def deliveries_trim() -> int:
+    """Delete deliveries whose webhook was deleted, and secrets that have expired; returns the number of
+    deliveries. In portions, so that no transaction is long."""
     now = timezone.now()
     WebhookSecret.objects.filter(expires_at__lte=now).delete()
     deleted = ~Exists(Webhook.objects.filter(pk=OuterRef("webhook_id")))
     removed = 0
     while True:
-        unwanted = Delivery.objects.filter(Q(ended_at__lt=now - kept) | deleted).order_by("pk")
+        unwanted = Delivery.objects.filter(deleted).order_by("pk")
         portion = list(unwanted.values_list("pk", flat=True)[:TRIMMED_AT_ONCE])
         if not portion:
             return removed

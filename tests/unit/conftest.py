@@ -10,6 +10,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from controlplane.api.events.sharing import snapshot
 from controlplane.replication.answering import plans
+from controlplane.retention import selectors
 from domain.recovery.detector import FailureDetector
 from domain.recovery.machine import IncidentMachine
 
@@ -37,6 +38,7 @@ def _nothing_of_another_test() -> None:
     key for another topology; caches are cleared."""
     snapshot.forget()
     plans.forget()
+    selectors._remembered = None
 
 
 def validating(machine: type[Any]) -> Callable[..., list[Any]]:

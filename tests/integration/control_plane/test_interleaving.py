@@ -28,6 +28,9 @@ from controlplane.lifecycle.nodes import node_drain, node_register, nodes_heartb
 from controlplane.lifecycle.recovery_terms import topology_policy_set
 from controlplane.lifecycle.topologies import topology_action, topology_deploy, topology_undeploy
 from controlplane.nodes.models import Node
+from controlplane.retention.kinds import KINDS
+from controlplane.retention.selectors import retention_read
+from controlplane.retention.services import kind_trim
 from controlplane.topologies.models import Topology
 from controlplane.topologies.services import topology_create
 from controlplane.topologies.telemetry import driver_status_apply, problem_record, topology_metrics_apply
@@ -221,6 +224,15 @@ def test_pairs_of_services(fresh: Server, first: str, monkeypatch: pytest.Monkey
         fresh.copy(CASE, of=BASE)
         one, two = interleave(SERVICES[first], SERVICES[second], 0)
         check(f"{first} held, {second} meanwhile", one, two)
+
+
+def test_retention_on_postgresql(fresh: Server) -> None:
+    """What it does with SQL of its own."""
+    kept = {one.name: one for one in retention_read()}
+    assert all(one.bytes for one in kept.values() if one.name != "logs")
+    assert kept["events"].rows > 0
+    for kind in KINDS:
+        kind_trim(kind)
 
 
 def test_two_incidents_are_one(fresh: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from host.environment import Delay, InvalidEnvironment, database_parse, read
+from host.environment import Delay, InvalidEnvironment, Keep, database_parse, read
 
 
 def test_defaults_are_those_of_the_design() -> None:
@@ -92,3 +92,17 @@ def test_delays_are_drawn_within_their_bounds() -> None:
 def test_the_environment_can_be_read_without_django() -> None:
     code = "import sys, host.environment as e; e.read(); sys.exit('django' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_bounds_of_what_is_kept() -> None:
+    kept = read({"RESURGE_KEEP_AUDIT": "36h/7"}).keep_audit
+    assert (kept.age, kept.size, str(kept)) == (129_600.0, 7, "36h/7")
+    assert [str(Keep.parse(text)) for text in ("90d/1", "1h/2", "90m/3", "0d/0")] == [
+        "90d/1",
+        "1h/2",
+        "90m/3",
+        "0d/0",
+    ]
+    for text in ("90", "90d", "d/1", "90d/-1", "1.5d/1", "90w/1", "90d/1 000", "٣d/1"):
+        with pytest.raises(InvalidEnvironment, match=r"RESURGE_KEEP_AUDIT.*write <age>/<size>"):
+            read({"RESURGE_KEEP_AUDIT": text})

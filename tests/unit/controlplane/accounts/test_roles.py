@@ -43,6 +43,7 @@ READS = {
     "problems/",
     "problems/{pk}/",
     "schema/",
+    "retention/",
     "settings/",
     "snapshot/",
     "tokens/",

@@ -20,6 +20,7 @@ from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node, NodeRequest, NodeSample
+from controlplane.retention import selectors
 from controlplane.topologies.models import AvailabilitySample, Partition, Problem, Topology
 from controlplane.topologies.services import topology_create
 from controlplane.webhooks.models import Webhook
@@ -94,6 +95,7 @@ def address(path: str) -> str:
 
 
 def queries_of(client: APIClient, path: str) -> list[str]:
+    selectors._remembered = None
     with CaptureQueriesContext(connection) as queries:
         response = client.get(address(path))
     assert response.status_code == 200, path

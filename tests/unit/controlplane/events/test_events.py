@@ -3,18 +3,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.db import transaction
-from django.utils import timezone
 
 from controlplane.events import services
 from controlplane.events.choices import EventKind
 from controlplane.events.models import Event, EventCounter
-from controlplane.events.selectors import event_position
-from controlplane.events.services import event_publish, events_trim
+from controlplane.events.services import event_publish
 from host.environment import ROOT
 
 
@@ -56,19 +53,6 @@ def test_the_hint_is_sent_after_the_commit(
         sequence = publish()
         assert hints == []
     assert hints == [sequence]
-
-
-@pytest.mark.django_db
-def test_retention_drops_old_metrics_only_and_remembers_how_far() -> None:
-    kept = publish()
-    metrics = publish(EventKind.TOPOLOGY_METRICS)
-    later = publish()
-    young = publish(EventKind.TOPOLOGY_METRICS)
-    Event.objects.exclude(pk=young).update(at=timezone.now() - timedelta(hours=2))
-    assert events_trim() == 1
-    assert list(Event.objects.values_list("sequence", flat=True)) == [kept, later, young]
-    assert event_position() == (young, metrics)
-    assert events_trim() == 0
 
 
 @pytest.mark.django_db

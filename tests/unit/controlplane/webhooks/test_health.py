@@ -13,7 +13,6 @@ from controlplane.errors import Conflict, Missing
 from controlplane.events.models import AuditEntry, Event
 from controlplane.topologies.models import Problem
 from controlplane.webhooks.deliveries import (
-    DELIVERIES_KEPT,
     deliveries_trim,
     delivery_redeliver,
     webhook_test,
@@ -153,17 +152,3 @@ def test_deleting_leaves_nothing_behind(made: Made, receiver: Receiver, publish:
     assert deliveries_trim() == 1
     assert not Delivery.objects.exists()
     assert receiver.got == []
-
-
-def test_old_deliveries_are_trimmed_and_waiting_ones_are_not(made: Made, publish: Publish) -> None:
-    old = timezone.now() - DELIVERIES_KEPT - timedelta(seconds=1)
-    for state, ended in (
-        ("succeeded", old),
-        ("given_up", old),
-        ("pending", None),
-        ("succeeded", timezone.now()),
-    ):
-        event = publish()
-        Delivery.objects.filter(sequence=event.sequence).update(state=state, ended_at=ended, created_at=old)
-    assert deliveries_trim() == 2
-    assert sorted(Delivery.objects.values_list("state", flat=True)) == ["pending", "succeeded"]
