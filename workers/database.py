@@ -14,6 +14,8 @@ def refuses(error: Exception) -> bool:
     """Whether it is the value that is at fault: the error says so, or the database takes other writes now."""
     if not isinstance(error, OperationalError | InterfaceError):
         return True
+    if "lock" in str(error):  # it is busy, and asking would wait as long again
+        return False
     try:
         with transaction.atomic():
             numbering_lock()

@@ -57,6 +57,8 @@ INCIDENTS_EVERY = 1.0
 REFUSED_STREAM = f"{TELEMETRY_STREAM}:refused"
 REFUSED_KEPT = 1_000
 """Messages that could not be used, the newest; `manage.py` and REST do not read them, `redis-cli` does."""
+REFUSED_BYTES = 16_384
+"""Of each field of such a message."""
 AHEAD = 86_400.0
 """Seconds. A report from so far in the future is refused: it would make all later ones look late."""
 
@@ -245,7 +247,8 @@ class Ingestion(threading.Thread):
         quarantine.refuse("telemetry", why, topology=topology)
         # Once: a batch that is read again has gone through here before.
         self._redis.xack(TELEMETRY_STREAM, GROUP, entry)
-        kept = {b"entry": entry, b"why": why.encode(errors="replace"), **fields}
+        cut = {name[:REFUSED_BYTES]: value[:REFUSED_BYTES] for name, value in list(fields.items())[:10]}
+        kept = {b"entry": entry, b"why": why.encode(errors="replace"), **cut}
         self._redis.xadd(REFUSED_STREAM, kept, maxlen=REFUSED_KEPT, approximate=True)  # type: ignore[arg-type]
 
     def _take_in(self, message: Telemetry) -> bool:
