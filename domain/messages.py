@@ -200,7 +200,7 @@ class CheckpointAck(msgspec.Struct, frozen=True, kw_only=True):
     partition: str
     checkpoint: Epoch
     generation: Generation
-    attempt: Count = 0
+    attempt: BigCount = 0
     deployed: Generation = 0
     node: str
     size_bytes: BigCount
@@ -228,7 +228,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     partition: str
     checkpoint: Epoch
     generation: Generation
-    attempt: Count = 0
+    attempt: BigCount = 0
     deployed: Generation = 0
     files: list[SnapshotFile]
     manifest: dict[str, Any]

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.execution.epoch_machine import JOBS_A_LIFE
 from domain.messages import (
+    CheckpointAck,
     CheckpointReport,
     Control,
     DeployedSpec,
@@ -55,6 +57,15 @@ VALUES: list[msgspec.Struct] = [
     Control(),
     LatestCheckpoint(checkpoint=1, generation=1, completed_at=1.0, size_bytes=1),
 ]
+
+
+def test_attempts_are_larger_than_counts() -> None:
+    """They are a thousand million for each driver that a topology had."""
+    ack = CheckpointAck(
+        partition="A[0]", checkpoint=4, generation=1, attempt=7 * JOBS_A_LIFE + 3, node="node-1",
+        size_bytes=1, uploaded_bytes=1, files=1, duration=0.1,
+    )  # fmt: skip
+    assert decode(encode(ack), CheckpointAck) == ack
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
