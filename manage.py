@@ -7,10 +7,12 @@ import os
 import sys
 
 from host.garbage import collect_seldom
+from host.private import umask_set
 
 
 def main() -> None:
     collect_seldom()
+    umask_set()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.config.settings")
     from django.core.management import execute_from_command_line
 

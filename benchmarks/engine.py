@@ -49,16 +49,17 @@ def running(topology: Topology, *, nodes: int = NODES) -> Iterator[EpochLoop]:
         try:
             plane.start(nodes=nodes)
             os.environ.update(plane.environment)
-            prepare_spark_environment()
             settings = environment.read()
+            prepare_spark_environment()
             sample_write(settings.home / "input" / "sample.parquet")
             coordination = TopologyChannel(
                 topology=topology.name,
                 hosts=settings.zookeeper,
+                secret=settings.zookeeper_secret,
                 session_timeout=settings.session_timeout,
             )
             coordination.connect()
-            _publish(settings.zookeeper, topology, nodes)
+            _publish(settings, topology, nodes)
             coordination.refresh(force=True)
             stop = threading.Event()
             with epoch_loop(
@@ -77,12 +78,12 @@ def running(topology: Topology, *, nodes: int = NODES) -> Iterator[EpochLoop]:
             plane.stop()
 
 
-def _publish(hosts: str, topology: Topology, nodes: int) -> None:
+def _publish(settings: environment.Environment, topology: Topology, nodes: int) -> None:
     names = [NodeSpace(name=f"node-{number}") for number in range(1, nodes + 1)]
     placement = initial_placement(topology, names)
     spec = DeployedSpec(name=topology.name, version=1, spec=topology.to_data())
     plan = Plan(generation=1, kind="deploy", assignment=placement.assignment)
-    with closing(Session(hosts, session_timeout=4.0)) as session:
+    with closing(Session(settings.zookeeper, 4.0, secret=settings.zookeeper_secret)) as session:
         session.start()
         session.require_connected(30)
         session.put(Paths.spec(topology.name), spec)

@@ -210,7 +210,7 @@ class BenchmarkStack(Stack):
         finished = subprocess.run(
             [sys.executable, "manage.py", "verify", TOPOLOGY, "--json"],
             cwd=ROOT,
-            env=self.installation.process_environment,
+            env=self.installation.environment_of("manage"),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -25,6 +25,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import (
     BadVersionError,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -32,6 +33,7 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry
+from kazoo.security import CREATOR_ALL_ACL
 
 from coordination.session_guard import SessionGuard
 from domain.messages import PartitionCosts, UnreadableValueError, decode, encode
@@ -44,12 +46,19 @@ REFUSED_KEPT = 10_000
 CALL_DEADLINE = 5.0
 """Seconds within which each method of a session ends, however many requests it makes."""
 
+USER = "resurge"
+"""The name under which ZooKeeper knows a secret. It keeps a hash of both."""
+
 Value = msgspec.Struct | PartitionCosts
 S = TypeVar("S", bound=Value)
 
 
 class CoordinationUnavailableError(ConnectionError):
     """ZooKeeper did not answer in time. A read has no result; a write may have been carried out or not."""
+
+
+class CoordinationRefusedError(CoordinationUnavailableError):
+    """The znode belongs to holders of another secret; trying again is of no use."""
 
 
 class SessionState(StrEnum):
@@ -79,14 +88,16 @@ class Session:
         hosts: str,
         session_timeout: float,
         *,
+        secret: str = "",
         on_state: Callable[[SessionState], None] | None = None,
         on_change: Callable[[], None] | None = None,
         on_refused: Callable[[str, str], None] | None = None,
     ) -> None:
         """`on_change` is called when something read with `watch=True` has changed. Watches are lost with the
-        session, so after `CONNECTED` everything must be read again. `on_refused`: called with the path and
-        what is wrong, once for each value that is written there and cannot be used, in the thread that read
-        it."""
+        session, so after `CONNECTED` everything must be read again. What this session creates can be read and
+        changed by sessions with the same `secret` only; without one, by every client of the server.
+        `on_refused`: called with the path and what is wrong, once for each value that is written there and
+        cannot be used, in the thread that read it."""
         self.hosts = hosts
         self._on_refused = on_refused
         self._refused: dict[str, int] = {}
@@ -98,7 +109,11 @@ class Session:
             timeout=session_timeout,
             connection_retry=KazooRetry(max_tries=-1, delay=0.1, backoff=2, max_delay=1.0),
             command_retry=KazooRetry(max_tries=0),
+            # Sent anew with each connection, before anything else.
+            auth_data=[("digest", f"{USER}:{secret}")] if secret else None,
+            default_acl=CREATOR_ALL_ACL if secret else None,
         )
+        self._secret = bool(secret)
         self._client.add_listener(self._state_changed)
         self._guard = SessionGuard(self._client, session_timeout=session_timeout)
         self._guarding = threading.Lock()
@@ -296,6 +311,25 @@ class Session:
                 continue  # another process has created something below it meanwhile
             return
 
+    def restrict(self, tree: str, alone: Iterable[str] = ()) -> None:
+        """Have only holders of this session's secret read and change the znodes at and below `tree`, which is
+        created, and those of `alone`, which other sessions may have made. Does nothing without a secret."""
+        if not self._secret:
+            return
+        deadline = self._begin()
+        self._restrict(alone, deadline)
+        self._create(tree, b"", deadline)
+        level = [tree]
+        while level:
+            self._restrict(level, deadline)
+            listings = [(one, self._client.get_children_async(one)) for one in level]
+            found = self._results(listings, deadline)
+            level = [f"{one}/{name}" for one, names in found.items() for name in names or ()]
+
+    def _restrict(self, paths: Iterable[str], deadline: float) -> None:
+        calls = [(path, self._client.set_acls_async(path, CREATOR_ALL_ACL)) for path in paths]
+        self._results(calls, deadline)
+
     def _create(self, path: str, data: bytes, deadline: float, *, ephemeral: bool = False) -> bool:
         call = self._client.create_async(path, data, ephemeral=ephemeral, makepath=True)
         try:
@@ -341,6 +375,11 @@ class Session:
             return call.get(timeout=max(deadline - time.monotonic(), 0.0))
         except (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError):
             raise
+        except NoAuthError as error:
+            raise CoordinationRefusedError(
+                f"ZooKeeper at {self.hosts} refuses {path}: this tree was made with another "
+                "RESURGE_ZOOKEEPER_SECRET; every process needs the same, which run/environment holds"
+            ) from error
         except (KazooException, KazooTimeoutError, ConnectionError) as error:
             raise CoordinationUnavailableError(
                 f"ZooKeeper at {self.hosts} did not answer for {path} ({error!r}); "

@@ -25,6 +25,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from coordination.paths import Paths
+from coordination.session import USER
 from domain.topology import load_yaml
 from harness.eventually import eventually
 from host.detached import DetachedProcess, DetachedProcesses
@@ -298,7 +299,9 @@ class Stack:
         """A ZooKeeper client for as long as the block runs."""
         from kazoo.client import KazooClient
 
-        client = KazooClient(hosts=self.installation.settings.zookeeper, timeout=4.0)
+        settings = self.installation.settings
+        secret = f"{USER}:{settings.zookeeper_secret}"
+        client = KazooClient(hosts=settings.zookeeper, timeout=4.0, auth_data=[("digest", secret)])
         client.start(timeout=20)
         try:
             yield client

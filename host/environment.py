@@ -25,6 +25,7 @@ PROVIDERS = ("local", "script")
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"", "0", "false", "no", "off"})
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
+_SECRET = re.compile(r"[A-Za-z0-9_-]{16,200}")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _ANY_ADDRESS = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - refused, not bound
 
@@ -128,7 +129,9 @@ class Environment:
     database_url: str = field(repr=False)
     redis_url: str = field(repr=False)
     zookeeper: str
+    zookeeper_secret: str = field(repr=False)
     spark_master: str
+    spark_secret: str = field(repr=False)
     driver_host: str
     session_timeout: float
     heartbeat_interval: float
@@ -232,6 +235,16 @@ class _Reader:
             raise InvalidEnvironment(f"{name}={value}: name one address that the nodes can connect to")
         return value
 
+    def secret(self, name: str) -> str:
+        """A secret of an own making; empty where there is none. Not repeated in the message."""
+        value = self.text(name, "")
+        if value and not _SECRET.fullmatch(value):
+            raise InvalidEnvironment(
+                f"{name}: write 16 to 200 letters, digits, - and _, such as those of "
+                '`python3 -c "import secrets; print(secrets.token_urlsafe(32))"`'
+            )
+        return value
+
     def rate(self, name: str, default: str) -> Rate | None:
         return Rate.parse(self.text(name, default), name)
 
@@ -271,7 +284,9 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         database_url=database_url,
         redis_url=reader.text("RESURGE_REDIS_URL", "redis://127.0.0.1:6379/0"),
         zookeeper=reader.text("RESURGE_ZOOKEEPER", "127.0.0.1:2181"),
+        zookeeper_secret=reader.secret("RESURGE_ZOOKEEPER_SECRET"),
         spark_master=reader.text("RESURGE_SPARK_MASTER", "spark://127.0.0.1:7077"),
+        spark_secret=reader.secret("RESURGE_SPARK_SECRET"),
         # Where executors reach the driver: an address of this host once nodes run on others.
         driver_host=reader.host("RESURGE_DRIVER_HOST", "127.0.0.1"),
         session_timeout=reader.number("RESURGE_SESSION_TIMEOUT", 4.0, 0.5, 3600),

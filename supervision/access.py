@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from host.environment import ROOT
-from supervision.installation import Installation, write_private
+from host.private import write_private
+from supervision.installation import Installation
 from supervision.rest import Rest, RestError
 
 USER = "admin"
@@ -38,7 +39,7 @@ def manage(installation: Installation, *arguments: str, variables: dict[str, str
     finished = subprocess.run(
         [sys.executable, "manage.py", *arguments],
         cwd=ROOT,
-        env={**installation.process_environment, **(variables or {})},
+        env={**installation.environment_of("manage"), **(variables or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

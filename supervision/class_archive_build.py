@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -119,11 +120,14 @@ def train(home: Path) -> None:
         (home / directory).mkdir()
     os.environ.update(PYTHONPATH=str(ROOT), PYSPARK_PYTHON=sys.executable, SPARK_HOME=str(spark_home()))
     os.environ["JAVA_HOME"] = str(java_home())
+    secret = secrets.token_urlsafe(32)
     chosen = ports.choose(home / "run" / "ports.json")
     with ExitStack() as closing:
         for program in (
             zookeeper_program(home=home, port=chosen["zookeeper"]),
-            spark_master_program(home=home, port=chosen["spark_master"], ui_port=chosen["spark_master_ui"]),
+            spark_master_program(
+                home=home, port=chosen["spark_master"], ui_port=chosen["spark_master_ui"], secret=secret
+            ),
         ):
             child = _spawn(program, home)
             closing.callback(child.wait)
@@ -131,11 +135,17 @@ def train(home: Path) -> None:
             wait_until(program.ready, what=program.name, timeout=READY_TIMEOUT)
         master = f"spark://{LOOPBACK}:{chosen['spark_master']}"
         workers = SparkWorkers(
-            node=TRAINING, address=LOOPBACK, slots=1, master=master, home=home, node_home=home / "node"
+            node=TRAINING,
+            address=LOOPBACK,
+            slots=1,
+            master=master,
+            secret=secret,
+            home=home,
+            node_home=home / "node",
         )
         closing.callback(workers.stop_all)
         workers.reconcile(frozenset({TRAINING}))
-        _run_application(master, home)
+        _run_application(master, secret, home)
 
 
 def _spawn(program: Program, home: Path) -> subprocess.Popen[bytes]:
@@ -150,10 +160,11 @@ def _spawn(program: Program, home: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _run_application(master: str, home: Path) -> None:
+def _run_application(master: str, secret: str, home: Path) -> None:
     cluster = Cluster(
         topology=TRAINING,
         master=master,
+        secret=secret,
         host=LOOPBACK,
         executor_memory="512m",
         local_dir=str(home / "spark"),

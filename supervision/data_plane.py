@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,27 +19,35 @@ from pathlib import Path
 
 import msgspec
 
-from host.environment import ROOT, Delay
+from host.environment import ROOT, Delay, read
 from host.java import java_home
+from host.private import home_protect
+from host.process_secrets import SPARK, ZOOKEEPER, environment_for
 from host.processes import end_session
 from supervision import ports, readiness
+from supervision.installation import recorded_variables, redis_url, variables_record
 from supervision.ports import LOOPBACK
 from supervision.program import Program
-from supervision.programs import server_programs
+from supervision.programs import SERVERS, server_programs
 from supervision.spark_master import spark_recovery_clear
+from supervision.zookeeper import tree_close
 from workers.providers.base import NodeDescription
 from workers.providers.cgroups import groups_remove
 from workers.providers.local import LocalNodeProvider, rack_of
 
 
 def data_plane_environment(home: Path, chosen: Mapping[str, int]) -> dict[str, str]:
-    """The variables by which other processes find these servers."""
+    """The variables by which other processes find these servers. Secrets last, as ZooKeeper's data does."""
+    previous = recorded_variables(home)
     return {
         "RESURGE_HOME": str(home),
         "JAVA_HOME": str(java_home()),
+        # As the demo, it may use the Redis that a wheel carries.
+        "RESURGE_HTTPS": "0",
         "RESURGE_ZOOKEEPER": f"{LOOPBACK}:{chosen['zookeeper']}",
-        "RESURGE_REDIS_URL": f"redis://{LOOPBACK}:{chosen['redis']}/0",
+        "RESURGE_REDIS_URL": redis_url(chosen["redis"]),
         "RESURGE_SPARK_MASTER": f"spark://{LOOPBACK}:{chosen['spark_master']}",
+        **{name: previous.get(name) or secrets.token_urlsafe(48) for name in (ZOOKEEPER, SPARK)},
     }
 
 
@@ -46,11 +56,13 @@ class DataPlane:
 
     def __init__(self, home: Path, *, environment: Mapping[str, str] | None = None) -> None:
         self.home = home
+        home_protect(home)
         (home / "run").mkdir(parents=True, exist_ok=True)
         (home / "log").mkdir(parents=True, exist_ok=True)
         self.ports = ports.choose(home / "run" / "ports.json")
         (home / "run" / "ports.json").write_bytes(msgspec.json.encode(self.ports))
         self.environment = {**data_plane_environment(home, self.ports), **(environment or {})}
+        variables_record(home, self.environment)
         self._programs: dict[str, Program] = {}
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self.provider = LocalNodeProvider(
@@ -60,7 +72,7 @@ class DataPlane:
     def start(self, *, nodes: int, slots: int = 2, capacity: int = 100) -> None:
         """Start everything and wait until the servers answer; raises `readiness.NotReadyError`."""
         spark_recovery_clear(self.home)
-        programs = server_programs(self.home, self.ports)
+        programs = server_programs(self.home, self.ports, read(self.environment), SERVERS)
         started = [(program, self._spawn(program)) for program in programs]
         for program, child in started:
             readiness.wait_until(
@@ -69,6 +81,7 @@ class DataPlane:
                 timeout=60,
                 alive=lambda child=child: None if child.poll() is None else f"exited with {child.returncode}",  # type: ignore[misc]
             )
+        tree_close(read(self.environment), whole_server=True)
         for number in range(1, nodes + 1):
             self.provider.launch(
                 NodeDescription(name=f"node-{number}", rack=rack_of(number), slots=slots, capacity=capacity)
@@ -97,7 +110,10 @@ class DataPlane:
             child = subprocess.Popen(
                 program.command,
                 cwd=ROOT,
-                env={**os.environ, **self.environment, **program.environment},
+                env={
+                    **environment_for(program.name, {**os.environ, **self.environment}),
+                    **program.environment,
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -121,8 +137,7 @@ def main() -> int:
     plane = DataPlane(options.home.resolve())
     try:
         plane.start(nodes=options.nodes, slots=options.slots, capacity=options.capacity)
-        for name, value in plane.environment.items():
-            print(f"export {name}={value}")
+        print(f"set -a; . {shlex.quote(str(plane.home / 'run' / 'environment'))}; set +a")
         print(f"# {options.nodes} nodes, logs in {plane.home / 'log'}; Ctrl-C ends everything", flush=True)
         finished.wait()
     except readiness.NotReadyError as error:

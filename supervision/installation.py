@@ -12,6 +12,8 @@ import msgspec
 
 from host.environment import ROOT, Environment, read
 from host.java import java_home
+from host.private import write_private
+from host.process_secrets import EXECUTOR, KEY, SPARK, ZOOKEEPER, environment_for
 from supervision import ports
 from supervision.ports import LOOPBACK
 from supervision.profiles import ROOMY
@@ -47,10 +49,15 @@ class Installation:
     def url(self) -> str:
         return f"http://{LOOPBACK}:{self.settings.port}/"
 
+    def environment_of(self, role: str) -> dict[str, str]:
+        """The environment of a process, with the secrets that this role needs (`host.process_secrets`)."""
+        return environment_for(role, self.environment_with_all_secrets)
+
     @property
-    def process_environment(self) -> dict[str, str]:
+    def environment_with_all_secrets(self) -> dict[str, str]:
         return {
-            **os.environ,
+            # Spark would take the secret of another cluster for ours.
+            **{name: value for name, value in os.environ.items() if name != EXECUTOR},
             **self.variables,
             "JAVA_HOME": str(java_home()),
             "PYTHONPATH": str(ROOT),
@@ -67,7 +74,7 @@ def home_directory(variables: Mapping[str, str] | None = None) -> Path:
 
 def compose(home: Path, defaults: Mapping[str, str] = ROOMY.settings) -> Installation:
     """Choose the values of a start: the shell's first, then those of the last start that must last (the
-    secret key, the ports), then `defaults` (the settings of a profile) and those of every demo. Writes
+    secrets, the ports), then `defaults` (the settings of a profile) and those of every demo. Writes
     `run/environment` and `run/ports.json` (mode 600).
 
     Raises `InvalidEnvironment` for a value that cannot be used and `OSError` for an unwritable home.
@@ -86,13 +93,15 @@ def compose(home: Path, defaults: Mapping[str, str] = ROOMY.settings) -> Install
         if variable not in given
     }
     chosen = ports.choose(home / "run" / "ports.json")
+    # Another master than the embedded one may know no secret.
+    lasting = (KEY, ZOOKEEPER, *([SPARK] if "spark-master" in embedded else []))
     variables = {
         **DEMO,
         **defaults,
         "RESURGE_PORT": "8000",
-        "RESURGE_SECRET_KEY": previous.get("RESURGE_SECRET_KEY") or secrets.token_urlsafe(48),
+        **{name: previous.get(name) or secrets.token_urlsafe(48) for name in lasting},
         "RESURGE_ZOOKEEPER": f"{LOOPBACK}:{chosen['zookeeper']}",
-        "RESURGE_REDIS_URL": f"redis://{LOOPBACK}:{chosen['redis']}/0",
+        "RESURGE_REDIS_URL": redis_url(chosen["redis"]),
         "RESURGE_SPARK_MASTER": f"spark://{LOOPBACK}:{chosen['spark_master']}",
         **given,
         "RESURGE_HOME": str(home),
@@ -102,13 +111,15 @@ def compose(home: Path, defaults: Mapping[str, str] = ROOMY.settings) -> Install
     settings = read(variables)
     chosen["web"] = settings.port
     write_private(home / "run" / "ports.json", msgspec.json.encode(chosen))
-    write_private(
-        home / "run" / "environment",
-        "".join(f"{name}={value}\n" for name, value in sorted(variables.items())).encode(),
-    )
+    variables_record(home, variables)
     return Installation(
         home=home, variables=variables, settings=settings, ports=chosen, embedded=frozenset(embedded)
     )
+
+
+def redis_url(port: int) -> str:
+    """Address of an embedded Redis with a new password."""
+    return f"redis://:{secrets.token_urlsafe(32)}@{LOOPBACK}:{port}/0"
 
 
 def recorded(home: Path) -> Installation | None:
@@ -125,19 +136,14 @@ def recorded(home: Path) -> Installation | None:
     )
 
 
+def variables_record(home: Path, variables: Mapping[str, str]) -> None:
+    text = "".join(f"{name}={value}\n" for name, value in sorted(variables.items()))
+    write_private(home / "run" / "environment", text.encode())
+
+
 def recorded_variables(home: Path) -> dict[str, str]:
     try:
         lines = (home / "run" / "environment").read_text().splitlines()
     except OSError:
         return {}
     return dict(line.split("=", 1) for line in lines if "=" in line)
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, complete or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.unlink(missing_ok=True)
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(content)
-    partial.replace(path)

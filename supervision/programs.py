@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+from host.environment import Environment
 from supervision.installation import Installation
 from supervision.ports import LOOPBACK
 from supervision.program import Program
@@ -37,13 +38,27 @@ def log_says(installation: Installation, name: str, text: str) -> Callable[[], b
     return ready
 
 
-def server_programs(home: Path, chosen: Mapping[str, int]) -> list[Program]:
-    """The servers that nodes and drivers need."""
-    return [
-        zookeeper_program(home=home, port=chosen["zookeeper"]),
-        redis_program(home=home, port=chosen["redis"]),
-        spark_master_program(home=home, port=chosen["spark_master"], ui_port=chosen["spark_master_ui"]),
-    ]
+SERVERS = ("zookeeper", "redis", "spark-master")
+
+
+def server_programs(
+    home: Path, chosen: Mapping[str, int], settings: Environment, names: Collection[str]
+) -> list[Program]:
+    """Those of the servers that nodes and drivers need which run here, with the secrets of `settings`. Raises
+    `MissingProgramError`."""
+    makers: Mapping[str, Callable[[], Program]] = {
+        "zookeeper": lambda: zookeeper_program(home=home, port=chosen["zookeeper"]),
+        "redis": lambda: redis_program(
+            home=home, port=chosen["redis"], url=settings.redis_url, demo=not settings.https
+        ),
+        "spark-master": lambda: spark_master_program(
+            home=home,
+            port=chosen["spark_master"],
+            ui_port=chosen["spark_master_ui"],
+            secret=settings.spark_secret,
+        ),
+    }
+    return [makers[name]() for name in SERVERS if name in names]
 
 
 def control_programs(installation: Installation) -> list[Program]:

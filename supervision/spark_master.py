@@ -6,15 +6,17 @@ import shutil
 from pathlib import Path
 
 from host.java import spark_daemon_command, spark_variables
+from host.spark_properties import daemon_properties_write
 from supervision.ports import LOOPBACK
 from supervision.program import Program
 from supervision.readiness import tcp_open
 from supervision.zookeeper import log_configuration
 
 
-def spark_master_program(*, home: Path, port: int, ui_port: int) -> Program:
-    """Describe the process. A restarted master finds its workers and applications again in
-    `spark/recovery`; `spark_recovery_clear` empties that when a whole installation starts."""
+def spark_master_program(*, home: Path, port: int, ui_port: int, secret: str) -> Program:
+    """Describe the process, which answers only those who know `secret`. A restarted master finds its workers
+    and applications again in `spark/recovery`; `spark_recovery_clear` empties that when a whole installation
+    starts."""
     recovery = home / "spark" / "recovery"
     recovery.mkdir(parents=True, exist_ok=True)
     return Program(
@@ -41,6 +43,7 @@ def spark_master_program(*, home: Path, port: int, ui_port: int) -> Program:
             str(port),
             "--webui-port",
             str(ui_port),
+            *daemon_properties_write(home / "spark" / "master.properties", secret),
         ),
         environment=spark_variables(LOOPBACK),
         priority=10,

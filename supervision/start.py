@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from host.environment import ROOT
+from host.private import database_files, file_protect, home_protect
 from supervision.access import Access, CommandFailedError, access_ensure, access_keep, manage, token_works
 from supervision.installation import Installation, compose
 from supervision.ports import require_free
@@ -24,6 +25,7 @@ from supervision.screen import Progress, topology_line
 from supervision.spark_master import spark_recovery_clear
 from supervision.stop import leftovers_end
 from supervision.supervisor import Supervisor
+from supervision.zookeeper import tree_close
 
 READY_TIMEOUT = 120.0
 QUERIES_TIMEOUT = 240.0
@@ -69,16 +71,20 @@ class Started:
 
 def start(home: Path, options: StartOptions, progress: Progress) -> Started:
     """Bring everything up, step by step. Raises `PortTakenError`, `NotReadyError`, `CommandFailedError`,
-    `InvalidEnvironment`, `MissingProgramError` or `OSError`; the caller then ends what has been started."""
+    `CoordinationUnavailableError`, `InvalidEnvironment`, `MissingProgramError`, `UnsafeHomeError` or another
+    `OSError`; the caller then ends what has been started."""
+    home_protect(home)
     leftovers_end(home, progress)
     profile_keep(home, options.profile, settled=not options.profile_changes)
     installation = compose(home, options.profile.settings)
+    for path in database_files(installation.settings.database_url):
+        file_protect(path)
     require_free(installation.settings.port)
     (installation.run / "stopping").unlink(missing_ok=True)
     spark_recovery_clear(home)
     if options.profile_changes:
         progress.say(f"profile {options.profile.name}: nodes get its size, and the main job is deployed anew")
-    servers = [p for p in server_programs(home, installation.ports) if p.name in installation.embedded]
+    servers = server_programs(home, installation.ports, installation.settings, installation.embedded)
     control = control_programs(installation)
     supervisor = Supervisor(home)
     supervisor.launch(installation, [*servers, *control])
@@ -86,6 +92,7 @@ def start(home: Path, options: StartOptions, progress: Progress) -> Started:
         sample = pool.submit(_sample_ensure, installation, options, progress)
         database = pool.submit(_database_prepare, installation, progress)
         _start_and_wait(supervisor, servers, progress)
+        tree_close(installation.settings, whole_server="zookeeper" in installation.embedded)
         access = database.result()
         _order_nodes(installation, options)
         _start_and_wait(supervisor, control, progress)
@@ -132,7 +139,7 @@ def _sample_ensure(installation: Installation, options: StartOptions, progress: 
     finished = subprocess.run(
         [sys.executable, "-m", "spark_jobs.sources.sample", "--out", str(path)],
         cwd=ROOT,
-        env=installation.process_environment,
+        env=installation.environment_of("sample"),
         capture_output=True,
         text=True,
         check=False,

@@ -17,8 +17,10 @@ from typing import Any
 from supervisor.xmlrpc import SupervisorTransport
 
 from host.environment import ROOT
+from host.private import UMASK, write_private
+from host.process_secrets import withheld
 from host.processes import start_time
-from supervision.installation import Installation, write_private
+from supervision.installation import Installation
 from supervision.program import Program
 from supervision.readiness import wait_until
 
@@ -47,9 +49,10 @@ class Supervisor:
 
     def is_running(self) -> bool:
         """Whether the daemon answers."""
-        if not self._socket.exists():
-            return False
         try:
+            # Another user may have put a socket of this name into the temporary directory.
+            if self._socket.stat().st_uid != os.geteuid():
+                return False
             return str(self._call("getState")["statename"]) == "RUNNING"
         except (OSError, xmlrpc.client.Error):
             return False
@@ -63,7 +66,7 @@ class Supervisor:
             child = subprocess.Popen(
                 [sys.executable, "-m", "supervisor.supervisord", "--nodaemon", "-c", str(configuration)],
                 cwd=ROOT,
-                env=installation.process_environment,
+                env=installation.environment_with_all_secrets,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -173,6 +176,7 @@ def configuration_text(installation: Installation, programs: Iterable[Program], 
         "logfile_backups=2",
         f"pidfile={_escape(str(installation.run / 'supervisord.pid'))}",
         "silent=true",
+        f"umask={UMASK:03o}",
         f"childlogdir={_escape(str(installation.logs))}",
         *(["user=root"] if os.geteuid() == 0 else []),
         "",
@@ -181,7 +185,10 @@ def configuration_text(installation: Installation, programs: Iterable[Program], 
         "",
     ]
     for program in programs:
-        environment = ",".join(f'{name}="{_escape(value)}"' for name, value in program.environment.items())
+        # Each process has the daemon's environment with all secrets: those that it does not need are emptied.
+        hidden = sorted(withheld(program.name) & installation.environment_with_all_secrets.keys())
+        own = {**dict.fromkeys(hidden, ""), **program.environment}
+        environment = ",".join(f'{name}="{_escape(value)}"' for name, value in own.items())
         sections += [
             f"[program:{program.name}]",
             f"command={_escape(shlex.join(program.command))}",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
+from coordination.paths import ROOT
+from coordination.session import Session
+from host.environment import Environment
 from host.java import jvm_command
 from supervision.ports import LOOPBACK
 from supervision.program import Program
@@ -13,6 +17,7 @@ from supervision.readiness import tcp_answer
 TICK_MS = 250
 MIN_SESSION_MS = 1000
 MAX_SESSION_MS = 120_000
+WHOLE_SERVER = ("/", "/zookeeper", "/zookeeper/quota")
 
 
 def zookeeper_program(*, home: Path, port: int) -> Program:
@@ -31,7 +36,7 @@ def zookeeper_program(*, home: Path, port: int) -> Program:
                 f"maxSessionTimeout={MAX_SESSION_MS}",
                 "maxClientCnxns=0",
                 "admin.enableServer=false",
-                "4lw.commands.whitelist=ruok,stat",
+                "4lw.commands.whitelist=ruok",
                 # A small snapshot each hour or so of a few nodes' heartbeats; three are kept.
                 "snapCount=20000",
                 "autopurge.snapRetainCount=3",
@@ -57,6 +62,18 @@ def zookeeper_program(*, home: Path, port: int) -> Program:
         priority=10,
         ready=lambda: tcp_answer(LOOPBACK, port, b"ruok") == b"imok",
     )
+
+
+def tree_close(settings: Environment, *, whole_server: bool) -> None:
+    """Take the product's tree from every client without the secret, also what an earlier version left open.
+    `whole_server`: no such client may create anything beside the tree either, since the server is our own.
+
+    Raises `CoordinationUnavailableError`, with a sentence, also where the tree has another secret.
+    """
+    with closing(Session(settings.zookeeper, 10.0, secret=settings.zookeeper_secret)) as session:
+        session.start()
+        session.require_connected(30)
+        session.restrict(ROOT, WHOLE_SERVER if whole_server else ())
 
 
 def log_configuration(home: Path) -> Path:

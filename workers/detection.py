@@ -117,6 +117,7 @@ class Watch(threading.Thread):
         self._coordination = WorkerSession(
             settings.RESURGE.zookeeper,
             settings.RESURGE.session_timeout,
+            secret=settings.RESURGE.zookeeper_secret,
             on_state=self._signals.put,
             on_change=lambda: self._signals.put(CHANGED),
             on_refused=quarantine.refuse_znode,

@@ -142,7 +142,10 @@ def coordination() -> WorkerSession:
         if session is None:
             settings = environment.read()
             session = _sessions[os.getpid()] = WorkerSession(
-                settings.zookeeper, settings.session_timeout, on_refused=quarantine.refuse_znode
+                settings.zookeeper,
+                settings.session_timeout,
+                secret=settings.zookeeper_secret,
+                on_refused=quarantine.refuse_znode,
             )
             session.start()
     session.require_connected(CALL_DEADLINE)

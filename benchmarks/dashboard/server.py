@@ -18,8 +18,7 @@ from host.environment import ROOT
 from supervision.installation import Installation, compose
 from supervision.ports import LOOPBACK, choose
 from supervision.program import Program
-from supervision.programs import control_programs
-from supervision.redis_server import redis_program
+from supervision.programs import control_programs, server_programs
 
 USER, PASSWORD = "benchmark", "only-for-this-benchmark"
 START_SECONDS = 180.0
@@ -42,7 +41,9 @@ def installation_compose(home: Path) -> Installation:
 
 @contextmanager
 def redis_running(installation: Installation) -> Iterator[None]:
-    program = redis_program(home=installation.home, port=installation.ports["redis"])
+    (program,) = server_programs(
+        installation.home, installation.ports, installation.settings, names=("redis",)
+    )
     with _running(program, installation):
         yield
 

@@ -143,6 +143,11 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "RESURGE_SPARK_MASTER", "spark_master", "The Spark master that drivers and nodes use.", True
         ),
+        Setting(
+            "RESURGE_SPARK_SECRET", "spark_secret",
+            "With it Spark's master, workers, drivers and executors answer each other only. `make up` makes "
+            "one for the master that it starts.", True,
+        ),
         Setting("RESURGE_DRIVER_HOST", "driver_host", "Address at which nodes reach the drivers.", True),
     ),
     "Retention": (
@@ -187,6 +192,10 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting("RESURGE_REDIS_URL", "redis_url", "Redis: messages and telemetry, nothing that "
                                                   "must be kept.", True),
         Setting("RESURGE_ZOOKEEPER", "zookeeper", "ZooKeeper: the truth for coordination.", True),
+        Setting(
+            "RESURGE_ZOOKEEPER_SECRET", "zookeeper_secret",
+            "Only processes with it read and change the product's znodes. `make up` makes one.", True,
+        ),
         Setting("RESURGE_PORT", "port", "Port of the web server."),
         Setting(
             "RESURGE_ALLOWED_HOSTS", "allowed_hosts",
@@ -270,7 +279,7 @@ def _text(value: Any) -> str:
     return _CREDENTIALS.sub("...@", str(value))
 
 
-_SECRET = frozenset({"secret_key"})
+_SECRET = frozenset({"secret_key", "zookeeper_secret", "spark_secret"})
 _AS_TEXT: dict[type, Callable[[Any], str]] = {
     bool: lambda value: "on" if value else "off",
     float: lambda value: f"{value:g}",

@@ -44,7 +44,9 @@ def _redis() -> None:
 
 def _zookeeper() -> None:
     # A short session of its own: the web process keeps none, so that it stays stateless.
-    with closing(Session(settings.RESURGE.zookeeper, 2.0)) as session:
+    with closing(
+        Session(settings.RESURGE.zookeeper, 2.0, secret=settings.RESURGE.zookeeper_secret)
+    ) as session:
         session.start()
         session.require_connected(2.0)
         session.exists("/")

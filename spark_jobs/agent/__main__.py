@@ -7,6 +7,7 @@ import os
 import sys
 
 from host import environment
+from host.private import umask_set
 from spark_jobs.agent.agent import Agent, AlreadyRunningError, lead_session
 from spark_jobs.agent.membership import NodeIdentity
 
@@ -26,6 +27,7 @@ def main() -> int:
     )
     parser.add_argument("--standby", action="store_true", help="register as a standby node: no primaries")
     options = parser.parse_args()
+    umask_set()
     try:
         settings = environment.read()
     except environment.InvalidEnvironment as error:

@@ -49,12 +49,14 @@ class Agent:
             address=identity.address,
             slots=identity.slots,
             master=environment.spark_master,
+            secret=environment.spark_secret,
             home=environment.home,
             node_home=self._node_home,
         )
         self._membership = NodeMembership(
             identity=self._identity,
             hosts=environment.zookeeper,
+            secret=environment.zookeeper_secret,
             session_timeout=environment.session_timeout,
             heartbeat_interval=environment.heartbeat_interval,
             usage=UsageSampler(os.getsid(0), self._node_home, roots=self._workers.processes).sample,

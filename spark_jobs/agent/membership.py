@@ -59,6 +59,7 @@ class NodeMembership(threading.Thread):
         usage: Callable[[], NodeUsage],
         workers: Callable[[], list[str]],
         on_wanted: Callable[[frozenset[str]], None],
+        secret: str = "",
     ) -> None:
         super().__init__(name="membership", daemon=True)
         self._identity = identity
@@ -75,6 +76,7 @@ class NodeMembership(threading.Thread):
         self._session = Session(
             hosts,
             session_timeout,
+            secret=secret,
             on_state=self._events.put,
             on_change=lambda: self._events.put("changed"),
         )

@@ -14,6 +14,8 @@ import msgspec
 import structlog
 
 from host.java import class_archive_options, spark_daemon_command, spark_variables
+from host.process_secrets import environment_for
+from host.spark_properties import daemon_properties_write
 from spark_jobs.executor_resource import executor_resource
 
 log = structlog.get_logger()
@@ -39,12 +41,14 @@ class SparkWorkers:
     and that must be the main thread, since a worker gets SIGKILL when the thread that started it ends."""
 
     def __init__(
-        self, *, node: str, address: str, slots: int, master: str, home: Path, node_home: Path
+        self, *, node: str, address: str, slots: int, master: str, secret: str, home: Path, node_home: Path
     ) -> None:
+        """`secret`: what the master authenticates its workers and applications with; empty if it does not."""
         self._node = node
         self._address = address
         self._slots = slots
         self._master = master
+        self._secret = secret
         self._home = home
         self._node_home = node_home
         self._running: dict[str, _Worker] = {}
@@ -120,6 +124,7 @@ class SparkWorkers:
                 "-Dspark.worker.ui.retainedExecutors=10",
             ),
         )
+        properties = daemon_properties_write(self._node_home / "spark-worker.properties", self._secret)
         with open(self._home / "log" / f"{self._node}.worker.{topology}.log", "ab") as output:
             process = subprocess.Popen(
                 (
@@ -127,7 +132,7 @@ class SparkWorkers:
                     *command,
                     *("--host", self._address, "--port", "0", "--webui-port", "0"),
                     *("--cores", str(self._slots + BESIDE), "--memory", ADVERTISED_MEMORY),
-                    *("--work-dir", str(work), self._master),
+                    *("--work-dir", str(work), *properties, self._master),
                 ),
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
@@ -140,7 +145,7 @@ class SparkWorkers:
     def _environment(self) -> Mapping[str, str]:
         """What the worker, its executors and their Python workers inherit."""
         return {
-            **os.environ,
+            **environment_for("spark-worker", os.environ),
             **spark_variables(self._address),
             # Shuffle files and spills belong to the node and die with it.
             "SPARK_LOCAL_DIRS": str(self._node_home / "spark"),

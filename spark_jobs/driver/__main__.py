@@ -23,6 +23,8 @@ from domain.messages import DriverStatus, ProblemReport
 from domain.topology import load_topology
 from host import environment
 from host.logs import logging_configuration
+from host.private import umask_set
+from host.process_secrets import withheld
 from spark_jobs.driver.assembly import epoch_loop
 from spark_jobs.driver.epoch_log import epoch_log_directory
 from spark_jobs.driver.loop import MakeWayError
@@ -40,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--topology", required=True, help="name of a deployed topology")
     parser.add_argument("--executor-memory", default="768m", help="memory of each executor (default 768m)")
     options = parser.parse_args(arguments)
+    umask_set()
     settings = environment.read()
     logging.config.dictConfig(logging_configuration(settings.log_level))
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -49,7 +52,10 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(number, lambda *_: stop.set())
     telemetry = TelemetryStream(settings.redis_url)
     coordination = TopologyChannel(
-        topology=options.topology, hosts=settings.zookeeper, session_timeout=settings.session_timeout
+        topology=options.topology,
+        hosts=settings.zookeeper,
+        session_timeout=settings.session_timeout,
+        secret=settings.zookeeper_secret,
     )
     try:
         coordination.connect()
@@ -73,7 +79,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def prepare_spark_environment() -> None:
-    """What PySpark reads from the environment when it starts its JVM."""
+    """What PySpark reads from the environment when it starts its JVM, and what it must not find there."""
+    for name in withheld("driver-jvm"):
+        os.environ.pop(name, None)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
 

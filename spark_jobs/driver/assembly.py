@@ -53,6 +53,7 @@ def epoch_loop(
         cluster = Cluster(
             topology=topology.name,
             master=settings.spark_master,
+            secret=settings.spark_secret,
             host=settings.driver_host,
             executor_memory=executor_memory,
             local_dir=str(local),

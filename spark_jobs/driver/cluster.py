@@ -13,11 +13,14 @@ import msgspec
 import structlog
 from pyspark import SparkConf, SparkContext
 from pyspark.core.rdd import RDD
+from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import CPickleSerializer
 
 from domain.execution.footprint import footprint_of
 from domain.execution.job import Handover, Job, Layout, TaskReport, decode_report
 from host.java import class_archive_options
+from host.process_secrets import EXECUTOR
+from host.spark_properties import AUTHENTICATE, SECRET
 from spark_jobs.driver.beside import JobBeside
 from spark_jobs.driver.preparing import Preparing
 from spark_jobs.driver.warming import Warming
@@ -90,8 +93,9 @@ class Cluster:
     address at which executors find the driver."""
 
     def __init__(
-        self, *, topology: str, master: str, host: str, executor_memory: str, local_dir: str
+        self, *, topology: str, master: str, secret: str, host: str, executor_memory: str, local_dir: str
     ) -> None:
+        """`secret`: what the master authenticates applications with; empty if it does not."""
         conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(f"resurge-{topology}")
         conf.set("spark.executor.memory", executor_memory).set("spark.driver.memory", "512m")
         conf.set("spark.driver.host", host).set("spark.driver.bindAddress", host)
@@ -99,7 +103,7 @@ class Cluster:
         conf.set("spark.driver.extraJavaOptions", f"{SMALL_JVM} {class_archive_options()}".strip())
         for name, value in {**SETTINGS, **application_conf(topology)}.items():
             conf.set(name, value)
-        self.context = SparkContext(conf=conf)
+        self.context = _context(conf, secret)
         self.context.setLogLevel("ERROR")
         jvm: Any = self.context._jvm
         self._scala: Any = self.context._jsc.sc()
@@ -332,6 +336,19 @@ class Cluster:
         self._replay.close()
         self._watch.close()
         self.context.stop()
+
+
+def _context(conf: SparkConf, secret: str) -> SparkContext:
+    if not secret:
+        return SparkContext(conf=conf)
+    conf.set(AUTHENTICATE, "true")
+    # Its command line, which every user of the host can read, names what `conf` holds by now.
+    gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]  # PySpark has no types here
+    conf.set(SECRET, secret)
+    context = SparkContext(gateway=gateway, conf=conf)
+    # Executors have it in their environment. The Python processes that they start do not need it.
+    context.environment[EXECUTOR] = ""
+    return context
 
 
 def _reports(last: RDD[Any]) -> list[TaskReport]:

@@ -41,7 +41,7 @@ CONNECT_LIMIT = 30.0
 class TopologyChannel:
     """One ZooKeeper session. After `refresh()` the attributes hold what ZooKeeper last said."""
 
-    def __init__(self, *, topology: str, hosts: str, session_timeout: float) -> None:
+    def __init__(self, *, topology: str, hosts: str, session_timeout: float, secret: str = "") -> None:
         self.topology = topology
         self.session_timeout = session_timeout
         self.spec: DeployedSpec | None = None
@@ -68,6 +68,7 @@ class TopologyChannel:
         self._session = Session(
             hosts,
             session_timeout,
+            secret=secret,
             on_state=lambda state: self.changed.set(),
             on_change=self.changed.set,
         )

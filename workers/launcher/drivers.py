@@ -14,6 +14,7 @@ import structlog
 
 from host.detached import DetachedProcess, DetachedProcesses, ExitedAtOnceError
 from host.environment import ROOT
+from host.process_secrets import environment_for
 from host.processes import send
 
 log = structlog.get_logger()
@@ -85,7 +86,11 @@ class Drivers:
             record = self._processes.start(
                 one.topology,
                 self._command(one.topology),
-                environment={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+                environment={
+                    **environment_for("driver", os.environ),
+                    "PYTHONPATH": str(ROOT),
+                    "PYTHONUNBUFFERED": "1",
+                },
                 directory=ROOT,
                 output=self._home / "log" / f"driver.{one.topology}.log",
                 details={"deployment": one.deployment},

@@ -17,6 +17,7 @@ import structlog
 
 from host.detached import DetachedProcess, DetachedProcesses
 from host.environment import ROOT, Delay
+from host.process_secrets import environment_for
 from workers.providers.base import (
     NodeDescription,
     NodeWanted,
@@ -54,7 +55,7 @@ class LocalNodeProvider:
         self._processes = DetachedProcesses(home / "run" / "nodes")
         self._delay = delay
         self._seed = seed
-        self._environment = dict(os.environ if environment is None else environment)
+        self._environment = environment_for("node", os.environ if environment is None else environment)
         self._caps = CpuCaps(home, enabled=cpu_cap)
         self._guard = threading.Lock()
 

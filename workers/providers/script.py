@@ -17,6 +17,7 @@ from typing import IO, Annotated, Any, Literal, TypeVar
 import msgspec
 import structlog
 
+from host.process_secrets import environment_for
 from host.processes import kill_session
 from workers.providers.base import (
     NodeDescription,
@@ -33,8 +34,6 @@ LIMITS: Mapping[Action, float] = {"acquire": 30.0, "release": 30.0, "list": 15.0
 TAIL = 800
 """Characters of a failed call's output that are kept with the request."""
 OUTPUT_LIMIT = 4_000_000
-WITHHELD = frozenset({"RESURGE_SECRET_KEY", "RESURGE_DATABASE_URL"})
-"""What neither the executable nor the nodes that it starts need to know."""
 
 Answer = TypeVar("Answer", bound=msgspec.Struct)
 
@@ -97,8 +96,8 @@ class ScriptNodeProvider:
                 f"RESURGE_PROVIDER_SCRIPT={script}: there is no executable file of this name on this host"
             )
         self._script = script
-        given = os.environ if environment is None else environment
-        self._environment = {name: value for name, value in given.items() if name not in WITHHELD}
+        # The executable may start nodes, and gets the secrets of a node.
+        self._environment = environment_for("node", os.environ if environment is None else environment)
         self._limits = limits
 
     def describe(self) -> str:

@@ -52,11 +52,12 @@ def raw(servers: Stack) -> Iterator[KazooClient]:
 @pytest.fixture
 def stream(servers: Stack, settings: Any) -> redis.Redis:
     """An empty Redis, which the settings name."""
-    url = f"redis://127.0.0.1:{servers.ports['redis']}/0"
+    url = servers.environment["RESURGE_REDIS_URL"]
     connection = redis.Redis.from_url(url)
 
     eventually(connection.ping, "redis", 20, not_yet=(redis.RedisError,))
-    connection.flushall()
+    for key in connection.scan_iter():
+        connection.delete(key)
     settings.RESURGE = type("Settings", (), {**_slots(settings.RESURGE), "redis_url": url})()
     return connection
 

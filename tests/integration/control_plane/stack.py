@@ -18,6 +18,7 @@ from typing import Any
 
 from harness.eventually import eventually
 from host.environment import ROOT
+from supervision.installation import redis_url
 from supervision.ports import choose
 from supervision.redis_server import redis_program
 from supervision.zookeeper import zookeeper_program
@@ -50,7 +51,7 @@ class Stack:
             "RESURGE_HOME": str(home),
             "RESURGE_SECRET_KEY": "integration",
             "RESURGE_DATABASE_URL": f"sqlite:///{self.database}",
-            "RESURGE_REDIS_URL": f"redis://127.0.0.1:{self.ports['redis']}/0",
+            "RESURGE_REDIS_URL": redis_url(self.ports["redis"]),
             "RESURGE_ZOOKEEPER": f"127.0.0.1:{self.ports['zookeeper']}",
             "RESURGE_SESSION_TIMEOUT": str(SESSION_TIMEOUT),
             "RESURGE_HEARTBEAT_INTERVAL": str(HEARTBEAT),
@@ -77,7 +78,10 @@ class Stack:
             case "zookeeper":
                 command = list(zookeeper_program(home=self.home, port=self.ports["zookeeper"]).command)
             case "redis":
-                command = list(redis_program(home=self.home, port=self.ports["redis"]).command)
+                url = self.environment["RESURGE_REDIS_URL"]
+                command = list(
+                    redis_program(home=self.home, port=self.ports["redis"], url=url, demo=True).command
+                )
             case "detection" | "recovery" | "webhooks":
                 pool = ["--pool", "threads", "--concurrency", "2"]
                 command = [*celery, "worker", "-Q", kind, *pool, "-n", f"{kind}@%h", *quiet]

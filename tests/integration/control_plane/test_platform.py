@@ -18,6 +18,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from coordination.paths import Paths
+from coordination.session import USER
 from domain.messages import (
     DeployedSpec,
     NodeRegistration,
@@ -47,7 +48,8 @@ def plane(tmp_path: Path) -> Iterator[DataPlane]:
 
 @pytest.fixture
 def client(plane: DataPlane) -> Iterator[KazooClient]:
-    made = KazooClient(hosts=plane.environment["RESURGE_ZOOKEEPER"], timeout=4.0)
+    secret = f"{USER}:{plane.environment['RESURGE_ZOOKEEPER_SECRET']}"
+    made = KazooClient(plane.environment["RESURGE_ZOOKEEPER"], timeout=4.0, auth_data=[("digest", secret)])
     made.start(timeout=20)
     yield made
     made.stop()

@@ -38,7 +38,7 @@ def stack(tmp_path: Path) -> Iterator[Stack]:
 def start_redis(stack: Stack) -> None:
     stack.start("redis")
     eventually(
-        lambda: tcp_answer("127.0.0.1", stack.ports["redis"], b"PING\r\n").startswith(b"+PONG"), "redis"
+        lambda: tcp_answer("127.0.0.1", stack.ports["redis"], b"PING\r\n").startswith(b"-NOAUTH"), "redis"
     )
 
 

@@ -44,6 +44,8 @@ def test_home_moves_everything() -> None:
         ("RESURGE_REPLACEMENT_DELAY", "uniform:9:2"),
         ("RESURGE_DATABASE_URL", "mysql://somewhere/x"),
         ("RESURGE_LOG_LEVEL", "loud"),
+        ("RESURGE_ZOOKEEPER_SECRET", "too-short"),
+        ("RESURGE_SPARK_SECRET", 'with "quotes" and spaces'),
         ("RESURGE_DRIVER_HOST", "spark://10.0.0.5"),
         ("RESURGE_DRIVER_HOST", "10.0.0.5:7078"),
         ("RESURGE_DRIVER_HOST", "two hosts"),
@@ -106,3 +108,11 @@ def test_bounds_of_what_is_kept() -> None:
     for text in ("90", "90d", "d/1", "90d/-1", "1.5d/1", "90w/1", "90d/1 000", "٣d/1"):
         with pytest.raises(InvalidEnvironment, match=r"RESURGE_KEEP_AUDIT.*write <age>/<size>"):
             read({"RESURGE_KEEP_AUDIT": text})
+
+
+def test_a_bad_secret_is_not_repeated() -> None:
+    with pytest.raises(InvalidEnvironment) as told:
+        read({"RESURGE_SPARK_SECRET": "half a secret"})
+    assert "half" not in str(told.value)
+    settings = read({"RESURGE_SPARK_SECRET": "a-whole-secret-of-spark"})
+    assert "a-whole-secret" not in repr(settings)

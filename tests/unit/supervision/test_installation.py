@@ -2,19 +2,25 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 import socket
 import stat
+import threading
+import xmlrpc.client
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from host.environment import InvalidEnvironment
+from host.process_secrets import KEY, NEEDED, REDIS, SECRETS, SPARK, ZOOKEEPER
 from supervision import ports
-from supervision.installation import compose, home_directory, recorded, write_private
-from supervision.programs import control_programs, server_programs
+from supervision.installation import compose, home_directory, recorded
+from supervision.programs import SERVERS, control_programs, server_programs
 from supervision.screen import access_box
 from supervision.stop import ORDER
-from supervision.supervisor import LONGEST_SOCKET_PATH, configuration_text, socket_path
+from supervision.supervisor import LONGEST_SOCKET_PATH, Supervisor, configuration_text, socket_path
+from supervision.zookeeper import zookeeper_program
 
 
 @pytest.fixture(autouse=True)
@@ -62,15 +68,6 @@ def test_home_moves_with_its_variable() -> None:
     assert home_directory({}).name == "var"
 
 
-def test_private_file_replaces_a_readable_one(tmp_path: Path) -> None:
-    path = tmp_path / "secret"
-    path.write_text("old")
-    path.chmod(0o644)
-    write_private(path, b"new")
-    assert path.read_bytes() == b"new"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
 def test_taken_port_is_named_with_the_remedy() -> None:
     with socket.socket() as other:
         other.bind((ports.LOOPBACK, 0))
@@ -101,7 +98,8 @@ def test_damaged_ports_file_is_ignored(tmp_path: Path) -> None:
 def test_supervisor_configuration_names_every_program(tmp_path: Path) -> None:
     home = tmp_path / "100 % home"
     installation = compose(home)
-    programs = [*server_programs(home, installation.ports), *control_programs(installation)]
+    servers = server_programs(home, installation.ports, installation.settings, SERVERS)
+    programs = [*servers, *control_programs(installation)]
     text = configuration_text(installation, programs, socket_path(home))
     parser = configparser.ConfigParser(interpolation=configparser.BasicInterpolation())
     parser.read_string(text)
@@ -110,13 +108,38 @@ def test_supervisor_configuration_names_every_program(tmp_path: Path) -> None:
     assert names == {name for step in ORDER for name in step}, "each of them is stopped in some step"
     assert parser["program:redis"]["stdout_logfile"] == f"{home}/log/redis.log"
     assert all(parser[f"program:{name}"]["stopasgroup"] == "true" for name in names)
-    secret = installation.settings.secret_key
-    assert secret not in text
+    assert parser["supervisord"]["umask"] == "077"
+    given = SECRETS & installation.variables.keys()
+    assert not [name for name in given if installation.variables[name] in text]
+    for program in programs:
+        emptied = set(re.findall(r'(\w+)=""', parser[f"program:{program.name}"].get("environment", "")))
+        assert emptied == given - NEEDED[program.name]
+
+
+def test_an_installation_makes_secrets_for_its_own_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = compose(tmp_path)
+    again = compose(tmp_path)
+    assert len({first.settings.zookeeper_secret, first.settings.spark_secret, first.settings.secret_key}) == 3
+    for name in (KEY, ZOOKEEPER, SPARK):
+        assert again.variables[name] == first.variables[name]
+    assert len(urlsplit(first.settings.redis_url).password or "") > 40
+    monkeypatch.setenv("RESURGE_SPARK_MASTER", "spark://elsewhere:7077")
+    monkeypatch.setenv("RESURGE_ZOOKEEPER_SECRET", "a-secret-of-the-operator")
+    other = compose(tmp_path)
+    assert other.settings.spark_secret == "", "a master elsewhere may know none"
+    assert other.settings.zookeeper_secret == "a-secret-of-the-operator"
+
+
+def test_a_process_of_the_installation_gets_its_secrets_only(tmp_path: Path) -> None:
+    installation = compose(tmp_path)
+    assert SECRETS & installation.environment_of("manage").keys() == {KEY, REDIS, ZOOKEEPER}
+    assert not SECRETS & installation.environment_of("sample").keys()
 
 
 def test_zookeeper_accepts_short_sessions(tmp_path: Path) -> None:
-    compose(tmp_path)
-    server_programs(tmp_path, {"zookeeper": 1, "redis": 2, "spark_master": 3, "spark_master_ui": 4})
+    zookeeper_program(home=tmp_path, port=1)
     lines = (tmp_path / "zookeeper" / "zoo.cfg").read_text().splitlines()
     values = dict(line.split("=", 1) for line in lines if line)
     assert int(values["minSessionTimeout"]) <= 2000
@@ -145,3 +168,29 @@ def test_the_box_is_straight() -> None:
     rows = [row for row in text.splitlines() if row]
     assert len({len(row) for row in rows}) == 1
     assert any("make down" in row for row in rows)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a socket away")
+def test_a_socket_of_another_user_is_not_taken_for_the_daemons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    home = tmp_path / ("d" * 90)
+    path = socket_path(home)
+    assert path.parent == tmp_path
+    said = xmlrpc.client.dumps(({"statename": "RUNNING"},), methodresponse=True).encode()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+
+        def answer() -> None:
+            while True:
+                connection, _ = server.accept()
+                connection.recv(65_536)
+                connection.sendall(b"HTTP/1.0 200 OK\r\nContent-Type: text/xml\r\n\r\n" + said)
+                connection.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        assert Supervisor(home).is_running()
+        os.chown(path, 65_534, 65_534)
+        assert not Supervisor(home).is_running()

@@ -23,6 +23,8 @@ SECRETS = {
     "secret_key": "canary-secret-key-5f1c",
     "database_url": "postgres://resurge:canary-database-77aa@db.example/resurge",
     "redis_url": "redis://:canary-redis-31b0@redis.example/0",
+    "zookeeper_secret": "canary-zookeeper-c402",
+    "spark_secret": "canary-spark-8d17",
 }
 PASSWORD = "canary-password-9d2e"
 
@@ -32,7 +34,14 @@ def canaries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The secrets of this installation, as they would look in a leak."""
     monkeypatch.setattr(settings, "RESURGE", replace(settings.RESURGE, **SECRETS))
     monkeypatch.setattr(settings, "SECRET_KEY", SECRETS["secret_key"])
-    return ["canary-secret-key", "canary-database", "canary-redis", "canary-password"]
+    return [
+        "canary-secret-key",
+        "canary-database",
+        "canary-redis",
+        "canary-zookeeper",
+        "canary-spark",
+        "canary-password",
+    ]
 
 
 def test_no_answer_holds_a_secret(

@@ -43,6 +43,7 @@ def test_a_worker_has_a_task_slot_for_the_replay_beside_those_of_the_present(
         address="127.0.1.1",
         slots=1,
         master="spark://127.0.0.1:7077",
+        secret="",
         home=tmp_path,
         node_home=tmp_path / "node-1",
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from host.process_secrets import NEEDED, SECRETS
 from workers.launcher import drivers as drivers_module
 from workers.launcher.drivers import Drivers, WantedDriver
 
@@ -117,3 +118,16 @@ def test_an_unwanted_driver_is_asked_and_then_made_to_stop(
     assert reconcile_until(drivers, [WANTED], lambda: driver.starts == 1)
     record = next((driver.home / "run" / "drivers").glob("*.json"))
     assert reconcile_until(drivers, [], lambda: not record.exists())
+
+
+def test_a_driver_gets_its_secrets_only(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SECRETS:
+        monkeypatch.setenv(name, "a secret of this installation")
+    driver.script = f"""
+import os, time
+open({str(driver.home / "seen.part")!r}, "w").write(" ".join(os.environ))
+os.replace({str(driver.home / "seen.part")!r}, {str(driver.home / "seen")!r})
+time.sleep(60)
+"""
+    assert reconcile_until(driver.launcher(), [WANTED], (driver.home / "seen").exists)
+    assert SECRETS & set((driver.home / "seen").read_text().split()) == NEEDED["driver"]

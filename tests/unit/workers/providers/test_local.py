@@ -9,6 +9,7 @@ import pytest
 
 from harness.eventually import eventually
 from host.environment import Delay
+from host.process_secrets import NEEDED, SECRETS
 from host.processes import session_members
 from workers.providers.base import NodeDescription, NodeWanted, ProviderError
 from workers.providers.local import LocalNodeProvider, address_of, rack_of
@@ -125,3 +126,14 @@ def test_failing_an_unknown_node(provider: LocalNodeProvider) -> None:
 
 def test_description_names_the_delay(provider: LocalNodeProvider) -> None:
     assert "uniform:120:360" in provider.describe()
+
+
+def test_a_node_gets_its_secrets_only(provider: LocalNodeProvider, tmp_path: Path) -> None:
+    secrets = dict.fromkeys(SECRETS, "a-secret-of-this-installation")
+    variables = {**os.environ, **secrets, "RESURGE_ZOOKEEPER": "127.0.0.1:1"}
+    given = LocalNodeProvider(home=tmp_path, delay=Delay(0, 0), environment=variables, cpu_cap=False)
+    node = given.launch(NODE)
+    environment = Path(f"/proc/{node.pid}/environ")
+    eventually(lambda: b"RESURGE_ZOOKEEPER=" in environment.read_bytes(), "the environment of the agent")
+    names = {entry.partition(b"=")[0].decode() for entry in environment.read_bytes().split(b"\0")}
+    assert SECRETS & names == NEEDED["node"]

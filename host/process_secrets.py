@@ -1,0 +1,53 @@
+"""Which process gets which secret, in its environment: every user of the host can read command lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+KEY = "RESURGE_SECRET_KEY"
+DATABASE = "RESURGE_DATABASE_URL"
+REDIS = "RESURGE_REDIS_URL"
+ZOOKEEPER = "RESURGE_ZOOKEEPER_SECRET"
+SPARK = "RESURGE_SPARK_SECRET"
+ADMINISTRATOR = "RESURGE_ADMIN_PASSWORD"
+EXECUTOR = "_SPARK_AUTH_SECRET"
+"""Spark's own name for what SPARK holds, under which a worker gives it to its executors."""
+SECRETS = frozenset({KEY, DATABASE, REDIS, ZOOKEEPER, SPARK, ADMINISTRATOR, EXECUTOR})
+"""Variables that hold a secret or, as a URL, may hold one."""
+
+NEEDED: Mapping[str, frozenset[str]] = {
+    # `manage.py` as `make up` runs it: migrations, the first administrator, the first deployment.
+    "manage": frozenset({KEY, DATABASE, REDIS, ZOOKEEPER}),
+    # Sessions, and the secrets of webhooks, are derived from the key.
+    "web": frozenset({KEY, DATABASE, REDIS, ZOOKEEPER}),
+    "webhooks": frozenset({KEY, DATABASE, REDIS}),
+    "detection": frozenset({DATABASE, REDIS, ZOOKEEPER}),
+    "recovery": frozenset({DATABASE, REDIS, ZOOKEEPER}),
+    "beat": frozenset({REDIS}),
+    # Hands on to drivers and nodes what they need; the delays of local nodes are seeded with the key.
+    "launcher": frozenset({KEY, DATABASE, REDIS, ZOOKEEPER, SPARK}),
+    "driver": frozenset({REDIS, ZOOKEEPER, SPARK}),
+    # The driver's JVM is told the secret by the driver, once it runs.
+    "driver-jvm": frozenset(),
+    "node": frozenset({ZOOKEEPER, SPARK}),
+    # Master and workers read the secret from a file with mode 0600.
+    "spark-master": frozenset(),
+    "spark-worker": frozenset(),
+    "executor": frozenset({EXECUTOR}),
+    # The Python processes of an executor, which run operators.
+    "operators": frozenset(),
+    "sample": frozenset(),
+    "redis": frozenset(),
+    "zookeeper": frozenset(),
+}
+
+
+def withheld(role: str) -> frozenset[str]:
+    """The variables that a process of this role does not get. Raises `KeyError` for an unknown role."""
+    return SECRETS - NEEDED[role]
+
+
+def environment_for(role: str, variables: Mapping[str, str]) -> dict[str, str]:
+    """`variables` without the secrets that a process of this role does not need."""
+    hidden = withheld(role)
+    return {name: value for name, value in variables.items() if name not in hidden}
