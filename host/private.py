@@ -39,15 +39,16 @@ def write_private(path: Path, content: bytes) -> None:
     partial.replace(path)
 
 
-def home_protect(home: Path) -> None:
+def home_protect(home: Path, *, files: bool = True) -> None:
     """Make `home`, or take from others what they may do there since an earlier version, and set the umask.
+    Without `files`, only the directory itself, which is enough: no other user gets past it.
 
     Raises `UnsafeHomeError` where that does not protect it, and `OSError` where it cannot be written.
     """
     umask_set()
     home.mkdir(parents=True, exist_ok=True)
     if home.stat().st_uid == os.geteuid():
-        for path in (home, *_inside(home)):
+        for path in (home, *(_inside(home) if files else ())):
             file_protect(path)
     problems = home_problems(home)
     if problems:

@@ -7,7 +7,7 @@ import os
 import sys
 
 from host import environment
-from host.private import umask_set
+from host.private import home_protect
 from spark_jobs.agent.agent import Agent, AlreadyRunningError, lead_session
 from spark_jobs.agent.membership import NodeIdentity
 
@@ -27,10 +27,10 @@ def main() -> int:
     )
     parser.add_argument("--standby", action="store_true", help="register as a standby node: no primaries")
     options = parser.parse_args()
-    umask_set()
     try:
         settings = environment.read()
-    except environment.InvalidEnvironment as error:
+        home_protect(settings.home, files=False)
+    except (environment.InvalidEnvironment, OSError) as error:
         parser.exit(2, f"{error}\n")
     identity = lead_session(
         NodeIdentity(

@@ -53,6 +53,13 @@ def test_files_of_an_earlier_version_are_closed(tmp_path: Path) -> None:
     assert mode(script) == 0o700
 
 
+def test_a_node_closes_the_directory_alone(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "log").mkdir(parents=True)
+    home_protect(home, files=False)
+    assert (mode(home), mode(home / "log")) == (0o700, 0o755)
+
+
 def test_what_a_link_leads_to_is_left_alone(tmp_path: Path) -> None:
     shared, home = tmp_path / "shared", tmp_path / "home"
     shared.mkdir()

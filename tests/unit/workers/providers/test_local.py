@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,3 +138,15 @@ def test_a_node_gets_its_secrets_only(provider: LocalNodeProvider, tmp_path: Pat
     eventually(lambda: b"RESURGE_ZOOKEEPER=" in environment.read_bytes(), "the environment of the agent")
     names = {entry.partition(b"=")[0].decode() for entry in environment.read_bytes().split(b"\0")}
     assert SECRETS & names == NEEDED["node"]
+
+
+def test_a_node_closes_its_home_to_other_users(provider: LocalNodeProvider, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    provider.launch(NODE)
+    disk = tmp_path / "nodes" / "node-1"
+    eventually((disk / "agent.lock").exists, "the agent's lock", 20)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path, disk, disk / "agent.lock")] == [
+        0o700,
+        0o700,
+        0o600,
+    ]
