@@ -23,18 +23,21 @@ from domain.topology.spec import OperatorSpec
 
 SECOND = 1_000_000
 WINDOW_COLUMNS = ("window_start", "window_end", "key", "count")
+EVENT_TIMES = frozenset({"ts", "window_end"})
+"""Of sources (whose files are read with an exact watermark) and of windows, which are sent as they close."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
     """A relation in the database: `ordered` row streams have `_n` and `_pos`; `texts` names the columns that
     hold a file's text unchanged: matches are then searched once per row of the file, not once per repetition
-    (`_row` is the row of the file)."""
+    (`_row` is the row of the file). `times` names the columns that are never behind the watermark."""
 
     relation: str
     columns: tuple[str, ...]
     ordered: bool = False
     texts: Mapping[str, str] = field(default_factory=dict)
+    times: frozenset[str] = EVENT_TIMES
 
 
 def quoted(name: str) -> str:
@@ -157,6 +160,15 @@ class Relations:
                     f" its input has {', '.join(stream.columns)}"
                 )
 
+    def need_time(self, operator: OperatorSpec, stream: Stream, column: str) -> None:
+        """The engine leaves out rows of windows that are closed already."""
+        self.need(operator, stream, column)
+        if column not in stream.times:
+            raise NotExpressibleError(
+                f"operator {operator.name} ({operator.kind}) goes by {column!r}, which may be behind the"
+                " watermark; what it leaves out then depends on the epochs"
+            )
+
     def same_key_same_partition(self, operator: OperatorSpec, columns: list[str]) -> None:
         """Several partitions give the result of one only if equal values always go to the same partition."""
         for given in operator.inputs:
@@ -169,7 +181,8 @@ class Relations:
 
     def row_view(self, operator: OperatorSpec, query: str, columns: tuple[str, ...], given: Stream) -> Stream:
         texts = given.texts if columns == given.columns else {}
-        return Stream(self.view(f"s_{operator.name}", query), columns, given.ordered, texts)
+        view = self.view(f"s_{operator.name}", query)
+        return Stream(view, columns, given.ordered, texts, given.times)
 
     def view(self, name: str, query: str) -> str:
         self.database.execute(f"CREATE VIEW {quoted(name)} AS {query}")

@@ -75,7 +75,7 @@ def filter_rows(relations: Relations, operator: OperatorSpec) -> Stream:
     else:
         condition = f"{column} IS {'NULL' if comparison == 'is_null' else 'NOT NULL'}"
     view = relations.view(f"s_{operator.name}", f"SELECT * FROM {given.relation} WHERE {condition}")
-    return Stream(view, given.columns, given.ordered, given.texts)
+    return Stream(view, given.columns, given.ordered, given.texts, given.times)
 
 
 def project(relations: Relations, operator: OperatorSpec) -> Stream:
@@ -87,7 +87,8 @@ def project(relations: Relations, operator: OperatorSpec) -> Stream:
     hidden = [*(["_n", "_pos"] if given.ordered else []), *(["_row"] if texts else [])]
     selected = [*hidden, *(f"{quoted(old)} AS {quoted(new)}" for new, old in chosen.items())]
     view = relations.view(f"s_{operator.name}", f"SELECT {', '.join(selected)} FROM {given.relation}")
-    return Stream(view, tuple(chosen), given.ordered, texts)
+    times = frozenset(new for new, old in chosen.items() if old in given.times)
+    return Stream(view, tuple(chosen), given.ordered, texts, times)
 
 
 def union(relations: Relations, operator: OperatorSpec) -> Stream:
@@ -100,7 +101,8 @@ def union(relations: Relations, operator: OperatorSpec) -> Stream:
         f"s_{operator.name}",
         " UNION ALL ".join(f"SELECT {selected} FROM {stream.relation}" for stream in streams),
     )
-    return Stream(view, columns)
+    times = frozenset[str].intersection(*(stream.times for stream in streams))
+    return Stream(view, columns, times=times)
 
 
 def distinct(relations: Relations, operator: OperatorSpec) -> Stream:
@@ -111,7 +113,7 @@ def distinct(relations: Relations, operator: OperatorSpec) -> Stream:
     groups = [quoted(name) for name in columns]
     size = operator.params.get("size_s")
     if size:
-        relations.need(operator, given, "ts")
+        relations.need_time(operator, given, "ts")
         groups.append(floor("ts", round(size * SECOND)))
     return relations.row_view(
         operator,

@@ -21,7 +21,8 @@ def window(relations: Relations, operator: OperatorSpec) -> Stream:
     given = [relations.stream(name.source) for name in operator.inputs]
     relations.same_key_same_partition(operator, ["key"])
     for stream in given:
-        relations.need(operator, stream, "ts", "key")
+        relations.need(operator, stream, "key")
+        relations.need_time(operator, stream, "ts")
     size = round(operator.params["size_s"] * SECOND)
     slide = round(operator.params.get("slide_s", operator.params["size_s"]) * SECOND)
     rows = " UNION ALL ".join(f"SELECT ts, key FROM {stream.relation}" for stream in given)
@@ -61,6 +62,7 @@ def _changes(relations: Relations, operator: OperatorSpec, source: str) -> str:
     """The changes from window to window of one aggregate, in a table that its subscribers share."""
     stream = relations.stream(source)
     relations.need(operator, stream, *WINDOW_COLUMNS)
+    relations.need_time(operator, stream, "window_end")
     columns = ", ".join(WINDOW_COLUMNS)
     name = quoted(f"c_{source}")
     relations.database.execute(
@@ -89,6 +91,7 @@ def top_k(relations: Relations, operator: OperatorSpec) -> Stream:
     for given in operator.inputs:
         stream = relations.stream(given.source)
         relations.need(operator, stream, *WINDOW_COLUMNS)
+        relations.need_time(operator, stream, "window_end")
         parts.append(
             f"SELECT {', '.join(WINDOW_COLUMNS)} FROM {stream.relation} QUALIFY row_number() OVER"
             f" (PARTITION BY window_start, window_end ORDER BY count DESC, key) <= {k}"
@@ -100,8 +103,9 @@ def join(relations: Relations, operator: OperatorSpec) -> Stream:
     column, time = operator.params.get("column", "key"), operator.params.get("time", "ts")
     relations.same_key_same_partition(operator, [column])
     left, right = (relations.stream(given.source) for given in operator.inputs)
-    relations.need(operator, left, column, time)
-    relations.need(operator, right, column, time)
+    for stream in (left, right):
+        relations.need(operator, stream, column)
+        relations.need_time(operator, stream, time)
     size = round(operator.params["size_s"] * SECOND)
     start = floor(f"l.{quoted(time)}", size)
     selected = [f"{start} AS window_start", f"{start} + {size} AS window_end", f"l.{quoted(column)}"]

@@ -14,6 +14,7 @@ from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import OperatorError, column_of
 from spark_jobs.operators.sql import query_table
 from spark_jobs.operators.window import SECOND
+from spark_jobs.state.late import leave_out
 from spark_jobs.state.tables import StateTables
 
 _WINDOW: Final = "__window"
@@ -28,7 +29,7 @@ class WindowedJoin(Operator):
     When the watermark reaches a window's end, it emits each pair of a left and a right row of that window
     with the same value: window_start, window_end, that column, then the other columns of both sides as
     `left_<name>` and `right_<name>`, ordered by window, value, and the order of arrival of both sides. Rows
-    with a null value match nothing; rows of a window that is closed already are left out.
+    with a null value match nothing; rows of a window that is closed already are left out and counted.
     """
 
     kind = "windowed_join"
@@ -58,7 +59,7 @@ class WindowedJoin(Operator):
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
-        closed = state.values.get("closed", 0)
+        closed = state.values.get("closed")
         for side, name in zip(("left", "right"), self.inputs, strict=True):
             rows = concatenated([table for table in inputs.get(name, ()) if table.num_rows], self.kind)
             if rows is not None:
@@ -66,13 +67,13 @@ class WindowedJoin(Operator):
         until = context.watermark - context.watermark % self.size
         if context.final:
             until = 2**62
-        if until <= closed:
+        if closed is not None and until <= closed:
             return None
         state.values["closed"] = until
         left, right = self._due("left", until, state), self._due("right", until, state)
         return None if left is None or right is None else self._pairs(left, right)
 
-    def _buffer(self, side: str, rows: pa.Table, closed: int, state: StateTables) -> None:
+    def _buffer(self, side: str, rows: pa.Table, closed: int | None, state: StateTables) -> None:
         column_of(rows, self.column, self.kind)
         times = column_of(rows, self.time, self.kind).to_numpy()
         windows = times - times % self.size
@@ -80,7 +81,9 @@ class WindowedJoin(Operator):
         state.values[f"{side}_rows"] = number + len(windows)
         rows = rows.append_column(_WINDOW, pa.array(windows))
         rows = rows.append_column(_ROW, pa.array(np.arange(number, number + len(windows))))
-        rows = rows.filter(pc.greater_equal(rows.column(_WINDOW), closed))
+        if closed is not None:
+            rows = rows.filter(pc.greater_equal(rows.column(_WINDOW), closed))
+            leave_out(state, len(windows) - rows.num_rows)
         if rows.num_rows:
             state.table(side).append(rows, {"low": pc.min(rows.column(_WINDOW)).as_py()})
 

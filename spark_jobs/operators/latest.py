@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
-from spark_jobs.operators.window import ROWS
+from spark_jobs.operators.window import ROWS, newer
 from spark_jobs.state.tables import StateTables
 
 
@@ -19,7 +19,8 @@ class Latest(Operator):
     emits what changed: every key whose count differs from the window before (absent counts as 0), a key that
     left with count 0. A consumer that applies the rows in order always holds the newest window.
 
-    A window without any tuple sends no rows, so "before" means the newest earlier window that had some.
+    A window without any tuple sends no rows, so "before" means the newest earlier window that had some. Rows
+    of a window that is not newer than the newest are left out and counted.
     """
 
     kind = "latest"
@@ -35,7 +36,7 @@ class Latest(Operator):
         for name in self.inputs:
             tables = [table for table in inputs.get(name, ()) if table.num_rows]
             if tables:
-                changes += self._apply(name, pa.concat_tables(tables), state)
+                changes += self._apply(name, newer(name, pa.concat_tables(tables), state), state)
         return pa.concat_tables(changes) if changes else None
 
     def _apply(self, name: str, rows: pa.Table, state: StateTables) -> list[pa.Table]:
@@ -49,7 +50,8 @@ class Latest(Operator):
             window = window.combine_chunks()
             changes.append(_difference(current, window))
             current = window.select(["key", "count"])
-        view.replace(current)
+        if ends:
+            view.replace(current)
         return [change for change in changes if change.num_rows]
 
 

@@ -12,6 +12,7 @@ from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import column_of
 from spark_jobs.operators.window import SECOND
+from spark_jobs.state.late import leave_out
 from spark_jobs.state.tables import StateTables
 
 _ROW: Final = "__row"
@@ -38,8 +39,8 @@ class Union(Operator):
 class Distinct(Operator):
     """Params: `columns` (default: `key`), `size_s` (optional). Passes the first row with each combination of
     values; with `size_s`, the first in each tumbling window of that many seconds (aligned to the Unix epoch),
-    after which the values are forgotten. Without it they are remembered for ever, so use it on columns of few
-    values."""
+    after which the values are forgotten; rows of a window that is closed already are left out and counted.
+    Without it they are remembered for ever, so use it on columns of few values."""
 
     kind = "distinct"
 
@@ -66,6 +67,8 @@ class Distinct(Operator):
         seen = state.table("seen")
         rows = concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
         first = None
+        if rows is not None and self.size:
+            rows = self._open(rows, state)
         if rows is not None and rows.num_rows:
             values = self._values(rows)
             known = seen.read()
@@ -85,8 +88,18 @@ class Distinct(Operator):
             self._remember(values.take(positions), state)
         if self.size:
             closed = context.watermark - context.watermark % self.size
+            state.values["closed"] = max(closed, state.values.get("closed", closed))
             seen.keep(lambda note: note["high"] >= closed)
         return first
+
+    def _open(self, rows: pa.Table, state: StateTables) -> pa.Table:
+        """The rows whose window is not closed: of the others the values are forgotten."""
+        closed = state.values.get("closed")
+        if closed is None:
+            return rows
+        timely = rows.filter(pc.greater_equal(column_of(rows, "ts", self.kind), closed))
+        leave_out(state, rows.num_rows - timely.num_rows)
+        return timely
 
     def _values(self, rows: pa.Table) -> pa.Table:
         values = pa.table({name: column_of(rows, name, self.kind) for name in self.columns})

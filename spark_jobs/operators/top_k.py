@@ -11,15 +11,16 @@ import pyarrow.compute as pc
 
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.problems import column_of
-from spark_jobs.operators.window import ROWS
+from spark_jobs.operators.window import ROWS, newer
 from spark_jobs.state.tables import StateTables
 
 
 class TopK(Operator):
     """Params: `k` (default 10). Of the rows window_start, window_end, key, count it keeps the `k` largest
     counts of each window, ties by key; inputs are ranked separately. All rows of a window come in the epoch
-    that closes it, so there is nothing to remember. With several partitions before it, use parallelism 1 or
-    a `full` stream by `window_end`, so that one partition sees all of a window."""
+    that closes it; rows of a window that is not newer than those before are left out and counted. With
+    several partitions before it, use parallelism 1 or a `full` stream by `window_end`, so that one partition
+    sees all of a window."""
 
     kind = "top_k"
 
@@ -35,7 +36,7 @@ class TopK(Operator):
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         ranked = [
-            self._largest(pa.concat_tables(tables).select(ROWS.names))
+            self._largest(newer(name, pa.concat_tables(tables), state))
             for name in self.inputs
             if (tables := [self._checked(table) for table in inputs.get(name, ()) if table.num_rows])
         ]

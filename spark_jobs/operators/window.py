@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.operators.base import Combinable, EpochContext, Operator, unknown_params
+from spark_jobs.state.late import leave_out
 from spark_jobs.state.tables import StateTables
 
 SECOND = 1_000_000
@@ -32,7 +33,8 @@ ROWS = pa.schema(
 class SlidingWindow(Operator, Combinable):
     """Counts tuples (`ts` int64 microseconds, `key` string) per key in windows of `size_s` every `slide_s`
     seconds, aligned to multiples of the slide since the Unix epoch. A window's rows are emitted once, when
-    the watermark reaches its end: window_start, window_end, key, count."""
+    the watermark reaches its end: window_start, window_end, key, count. Tuples that only lie in windows whose
+    end the watermark has passed are left out and counted."""
 
     kind = "sliding_window"
 
@@ -75,16 +77,22 @@ class SlidingWindow(Operator, Combinable):
         panes = state.table("panes")
         arrived = [self.combine(table) for name in self.inputs for table in inputs.get(name, ())]
         arrived = [table for table in arrived if table.num_rows]
+        passed = state.values.get("passed")
+        # The first window that is still open: none closes twice.
+        open_end = None if passed is None else self._first_end(passed)
         if arrived:
             merged = arrived[0] if len(arrived) == 1 else _sum(pa.concat_tables(arrived), ["pane", "key"])
-            low, high = pc.min_max(merged.column("pane")).as_py().values()
-            panes.append(merged, {"low": low, "high": high})
-            # Tuples may come out of order, but never from before the watermark, so no window closes twice.
-            first = self._first_end(low)
-            state.values["next_end"] = min(first, state.values.get("next_end", first))
-            state.values["last_pane"] = max(high, state.values.get("last_pane", high))
+            if open_end is not None:
+                merged = _from(open_end - self.size, merged, state)
+            if merged.num_rows:
+                low, high = pc.min_max(merged.column("pane")).as_py().values()
+                panes.append(merged, {"low": low, "high": high})
+                first = self._first_end(low) if open_end is None else max(open_end, self._first_end(low))
+                state.values["next_end"] = min(first, state.values.get("next_end", first))
+                state.values["last_pane"] = max(high, state.values.get("last_pane", high))
         rows = self._close_windows(context, state)
         self._compact(context.watermark, state)
+        state.values["passed"] = context.watermark if passed is None else max(passed, context.watermark)
         return rows
 
     def _first_end(self, pane: int) -> int:
@@ -149,7 +157,7 @@ class SlidingWindow(Operator, Combinable):
         panes = state.table("panes")
         ready = [chunk for chunk in panes if chunk.entry is not None and chunk.note["high"] < complete]
         ready = [chunk for chunk in ready if not chunk.note.get("merged")]
-        if not ready or state.values.get("compacted", -1) >= complete:
+        if not ready or state.values.get("compacted", complete - 1) >= complete:
             return
         state.values["compacted"] = complete
         table = pa.concat_tables([chunk.table for chunk in ready])
@@ -172,8 +180,28 @@ class TumblingWindow(SlidingWindow):
         return unknown_params(params, ["size_s"]) or super().problems(params)
 
 
+def newer(name: str, rows: pa.Table, state: StateTables) -> pa.Table:
+    """Of an input's closed windows those that are newer than every window it sent in an earlier epoch; rows
+    of the others are counted as left out."""
+    newest = state.values.get(f"newest {name}")
+    kept = rows if newest is None else rows.filter(pc.greater(rows.column("window_end"), newest))
+    leave_out(state, rows.num_rows - kept.num_rows)
+    if kept.num_rows:
+        state.values[f"newest {name}"] = pc.max(kept.column("window_end")).as_py()
+    return kept
+
+
 def _micros(params: Mapping[str, Any]) -> tuple[int, int]:
     return round(params["size_s"] * SECOND), round(params.get("slide_s", params["size_s"]) * SECOND)
+
+
+def _from(pane: int, table: pa.Table, state: StateTables) -> pa.Table:
+    """The rows from this pane on; the tuples of the others are counted as left out."""
+    late = pc.less(table.column("pane"), pane)
+    if not pc.any(late).as_py():
+        return table
+    leave_out(state, pc.sum(table.filter(late).column("count")).as_py())
+    return table.filter(pc.invert(late))
 
 
 def _sum(table: pa.Table, keys: list[str]) -> pa.Table:

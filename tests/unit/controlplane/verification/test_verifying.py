@@ -177,6 +177,25 @@ def test_what_only_the_engine_can_run_is_said(tmp_path: Path, tweets: Path) -> N
     assert skipped.skipped == "operator Custom is of kind sql, which only the engine can run"
 
 
+@pytest.mark.parametrize(("time", "compared"), [("window_end", True), ("window_start", False)])
+def test_windows_over_times_that_may_be_late(tmp_path: Path, tweets: Path, time: str, compared: bool) -> None:
+    """The engine leaves out what comes behind the watermark; the end of a window never does."""
+    spec = pipeline("trending", rate=100, path=str(tweets))
+    spec["operators"] += [
+        {"name": "Moved", "kind": "project", "inputs": [{"from": "Counts"}],
+         "params": {"columns": {"ts": time, "key": "key"}}},
+        {"name": "Again", "kind": "tumbling_window", "inputs": [{"from": "Moved"}], "output": True,
+         "params": {"size_s": 5}},
+    ]  # fmt: skip
+    run(tmp_path, spec, source=tweets, epochs=40, tuples=200)
+    verification = verify(tmp_path, spec)
+    assert verification.clean
+    again = next(query for query in verification.queries if query.operator == "Again")
+    assert (again.expected > 0, "may be behind the watermark" in again.skipped) == (
+        compared, not compared,
+    )  # fmt: skip
+
+
 def test_without_a_log_it_is_said_where_it_was_looked_for(tmp_path: Path, tweets: Path) -> None:
     with pytest.raises(VerificationError, match=r"epochs\.log: the epoch log cannot be read"):
         verify(tmp_path, pipeline("hashtags", path=str(tweets)))
