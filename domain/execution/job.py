@@ -91,10 +91,22 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
 handovers = msgspec.json.Decoder(Handover)
 
 
+class LateRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that a source cut: its position in what its partition read in that epoch, and its event time
+    (None: it had none). Microseconds since the Unix epoch."""
+
+    epoch: int
+    row: int
+    ts: int | None
+    watermark: int
+
+
 class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a partition in this job. `error` says why it did not reach the last epoch; `missing`:
     because its node does not have the state it should start from. `instead`: the checkpoint it should be put
-    back to is damaged in storage, and this is the newest of `Job.older` that is whole, -1 if none is."""
+    back to is damaged in storage, and this is the newest of `Job.older` that is whole, -1 if none is.. `late`: rows
+    left out since the topology started because they came behind the watermark, of which `late_rows` are some
+    of this job. `event_time`: the greatest that a source partition has given, in microseconds."""
 
     epoch: int
     cpu_seconds: float = 0.0
@@ -105,6 +117,9 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     missing: bool = False
     instead: int | None = None
+    late: int = 0
+    late_rows: list[LateRow] = []
+    event_time: int | None = None
 
 
 class TaskReport(msgspec.Struct, frozen=True, kw_only=True):

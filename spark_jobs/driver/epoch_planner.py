@@ -1,28 +1,33 @@
-"""Sources: preparing the input and cutting it into epochs by the clock."""
+"""Sources: preparing the input and cutting it into epochs by the clock, each with its watermark."""
 
 from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from domain.execution.job import EpochPlan
+from domain.execution.job import EpochPlan, TaskReport
 from domain.messages import ProblemReport
-from domain.topology import Topology
+from domain.topology import Topology, split_partition
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.fresh_start import MICROS, deployed_origin
+from spark_jobs.sources.lateness import lateness_us
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.registry import reader_create
 from spark_jobs.sources.surges import delivered
 
+NO_WATERMARK: Final = -62_135_596_800 * MICROS
+"""Before the first event time is known: the first instant that dates can name."""
+
 
 class EpochPlanner:
     """Plans epochs: with `pace: realtime` one per epoch interval with the tuples due by then, so that what
-    arrives while the engine is away waits in the log; with `pace: fast` as fast as epochs are asked for."""
+    arrives while the engine is away waits in the log; with `pace: fast` as fast as epochs are asked for.
+    The watermark of a reader that does not know its own follows the event times that `observe` is told of."""
 
     def __init__(
         self, *, topology: Topology, log: EpochLog, home: Path, modules: list[str], clock: Callable[[], float]
@@ -36,6 +41,9 @@ class EpochPlanner:
         self.options: dict[str, dict[str, Any]] = {}
         self._readers: dict[str, Any] = {}
         self._surges = {source.name: source.params.get("surges") or [] for source in topology.sources}
+        self._lateness = {source.name: lateness_us(source.params) for source in topology.sources}
+        # The greatest event time that tasks have reported of each source, in microseconds.
+        self._event_times: dict[str, int] = {}
         chosen = deployed_origin(topology)
         # Event time of tuple 0: of an earlier start, of the deployment, or now.
         self.origin_us: int = next(
@@ -76,6 +84,16 @@ class EpochPlanner:
                 options |= params.get("options", {})
             self.options[source.name] = options
             self._readers[source.name] = reader_create(params, options, self.modules)
+
+    def observe(self, reports: Iterable[TaskReport]) -> None:
+        """Take the event times that tasks saw. Epochs planned from now on have them in their watermark; a
+        driver that ends before it has planned one learns them again with the next epoch."""
+        for task in reports:
+            for partition, report in task.partitions.items():
+                if report.event_time is not None:
+                    name, _ = split_partition(partition)
+                    known = self._event_times.get(name, report.event_time)
+                    self._event_times[name] = max(known, report.event_time)
 
     @property
     def _only(self) -> bool:
@@ -132,11 +150,12 @@ class EpochPlanner:
             slices[source.name] = (start, end)
             ended = bool(getattr(reader, "finished", _never)(end))
             final = final and ended
-            watermarks.append((ended, self._watermark(reader, end, ended)))
+            watermarks.append((ended, self._watermark(source.name, end, ended)))
         # A source that ended holds the watermark back no longer, unless all have.
         going_on = [mark for ended, mark in watermarks if not ended]
         lowest = min(going_on) if going_on else max(mark for _, mark in watermarks)
-        previous = before.watermark if before else lowest
+        begins = (self._watermark(name, start, False) for name, (start, _) in slices.items())
+        previous = before.watermark if before else min(begins)
         at = self.due_at(epoch) if self.realtime else self.clock()
         return EpochPlan(
             epoch=epoch,
@@ -161,12 +180,18 @@ class EpochPlanner:
         until, since = (delivered(interval * number, surges) for number in (epoch, epoch - 1))
         return dict(reader.advance(start, min(int(rate * until) - int(rate * since), limit)))
 
-    def _watermark(self, reader: Any, end: dict[str, Any], ended: bool) -> int:
+    def _watermark(self, name: str, offset: dict[str, Any], ended: bool) -> int:
+        reader = self._readers[name]
         if ended and hasattr(reader, "last_ts"):
-            return int(reader.last_ts(end["tuple"]))
+            return int(reader.last_ts(offset["tuple"]))
         if hasattr(reader, "watermark"):
-            return int(reader.watermark(end["tuple"]))
-        return int(self.clock() * MICROS)
+            return int(reader.watermark(offset["tuple"]))
+        known = self._event_times.get(name)
+        if known is None:
+            return NO_WATERMARK
+        # One row from the future must not cut all that come after it.
+        newest = min(known, int(self.clock() * MICROS)) if self.realtime else known
+        return newest - self._lateness[name]
 
 
 def _never(offset: dict[str, Any]) -> bool:

@@ -49,13 +49,14 @@ from domain.execution.instructions import (
     TellProblem,
     TurnBegun,
 )
-from domain.execution.job import Job, LaneWork
+from domain.execution.job import Job, LaneWork, TaskReport
 from domain.execution.progress import Position
 from domain.messages import DriverState, Telemetry
 from domain.topology import Topology
 from spark_jobs.driver.cluster import Cluster
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.epoch_planner import EpochPlanner
+from spark_jobs.driver.late_rows import LateRows
 from spark_jobs.driver.measure import Measure
 from spark_jobs.driver.placement import TaskPlacement
 from spark_jobs.driver.retention import Retention
@@ -126,6 +127,7 @@ class EpochLoop:
         self._prepared = False
         self._measure = Measure(topology, coordination.read_costs())
         self._status = Status(topology.name, coordination, send, clock)
+        self._late_rows = LateRows(topology, planner.directory, send)
         self._carriers: Mapping[type, Callable[[Any], Event | None]] = {
             StartInput: self._start_input,
             HandOver: self._hand_over,
@@ -162,6 +164,7 @@ class EpochLoop:
         ended: DriverState | None = None
         while ended is None:
             ended = "stopped" if self.stop.is_set() else self.iterate()
+        self._late_rows.tell()
         self._publish(self.machine.publish(ended))
         return ended
 
@@ -269,7 +272,14 @@ class EpochLoop:
             reports = self.cluster.run(self.placement.layout, self._job(instruction), self._obsolete)
         except Exception as error:  # Spark's own failures
             return self._failed(error, placing=False)
-        return JobEnded(at=self.clock(), reports=reports, disturbed=self.placement.disturbed())
+        return JobEnded(at=self._taken(reports), reports=reports, disturbed=self.placement.disturbed())
+
+    def _taken(self, reports: Sequence[TaskReport]) -> float:
+        """Take what tasks said of event times; returns when."""
+        at = self.clock()
+        self.planner.observe(reports)
+        self._late_rows.take(reports, at)
+        return at
 
     def _start_replay(self, instruction: StartReplay) -> None:
         assert self.placement.layout is not None  # noqa: S101 - the machine knows that it is not
@@ -291,7 +301,7 @@ class EpochLoop:
         if reports is None:
             return None
         return ReplayEnded(
-            at=self.clock(),
+            at=self._taken(reports),
             took=self.cluster.replay_took,
             reports=reports,
             disturbed=self.placement.disturbed(),

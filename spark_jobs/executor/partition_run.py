@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from domain.execution.job import EpochPlan, LaneWork, Layout, PartitionReport
+from domain.execution.job import EpochPlan, LaneWork, LateRow, Layout, PartitionReport
 from domain.execution.partition import (
     Acknowledge,
     PartitionRuntime,
@@ -20,6 +20,8 @@ from domain.topology import split_partition
 from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.executor.restore import RestoreError
 from spark_jobs.operators.base import EpochContext
+from spark_jobs.sources.lateness import LISTED, late_rows_cut, may_be_late
+from spark_jobs.state.late import event_time_note, greatest_event_time, leave_out, left_out
 from spark_jobs.state.store import Manifest, StateMissingError
 from spark_jobs.state.tables import StateTables
 
@@ -51,6 +53,9 @@ class PartitionRun:
         self.fork: StateTables | None = None
         self.rows_in = 0
         self.rows_out = 0
+        self.late = 0
+        self.late_rows: list[LateRow] = []
+        self.event_time: int | None = None
 
     def execute(self) -> PartitionReport:
         """Run the epochs of the lane; what goes wrong here must not fail the neighbours in this task."""
@@ -71,6 +76,9 @@ class PartitionRun:
             hint=hint,
             missing=missing,
             instead=instead,
+            late=self.late,
+            late_rows=self.late_rows[:LISTED],
+            event_time=self.event_time,
         )
 
     def keep_house(self, *, acknowledge: bool) -> PartitionReport | None:
@@ -130,6 +138,7 @@ class PartitionRun:
         output = self._compute(plan, instruction, state)
         if is_new:
             self.rows_out += output.num_rows if output is not None else 0
+            self.late, self.event_time = left_out(state), greatest_event_time(state)
             if self.operator.output:
                 self.storage.write(plan.epoch, output)
             self.manifest = self.store.commit(
@@ -158,7 +167,9 @@ class PartitionRun:
         if not self.runtime.inputs:
             output = self.storage.read(plan)
             self.rows_in += output.num_rows if output is not None else 0
-            return output
+            if output is None or not may_be_late(self.operator.params):
+                return output
+            return self._cut(output, plan, state)
         tables = {
             name: [table for table in payloads if table is not None]
             for name, payloads in inputs_in_order(instruction.batches).items()
@@ -166,6 +177,16 @@ class PartitionRun:
         self.rows_in += sum(table.num_rows for group in tables.values() for table in group)
         context = EpochContext(plan.epoch, plan.watermark, plan.previous_watermark, plan.final)
         return self.level.operators[self.name].process(context, tables, state)
+
+    def _cut(self, read: pa.Table, plan: EpochPlan, state: StateTables) -> pa.Table:
+        """What a source read without its late rows. A fork cuts the same, and reports nothing."""
+        cut = late_rows_cut(read, plan)
+        leave_out(state, cut.late)
+        if cut.newest is not None:
+            event_time_note(state, cut.newest)
+        if plan.epoch > self.applied:
+            self.late_rows += cut.listed
+        return cut.rows
 
 
 def described(problem: Exception) -> tuple[str, str]:

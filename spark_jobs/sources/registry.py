@@ -1,8 +1,8 @@
 """Which reader a source uses: the file source, or any reader of PySpark's Python Data Source API.
 
 A reader may have more than PySpark asks for; the driver makes use of `advance`, `finished`, `watermark` and
-`last_ts` (see `FileStreamReader`). Where they are missing the driver asks `latestOffset` and takes the event
-times it has seen as the watermark.
+`last_ts` (see `FileStreamReader`). Where they are missing the driver asks `latestOffset`, and the watermark
+is that of the event times the reader gave, minus `lateness_s` (see `spark_jobs.sources.lateness`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from spark_jobs.allowed import NotAllowedError, allowed_object
 from spark_jobs.sources.event_time import UNITS
 from spark_jobs.sources.file import MAX_RATE, MAX_TUPLE, FileStreamReader
+from spark_jobs.sources.lateness import lateness_problems
 from spark_jobs.sources.problems import SourceError
 from spark_jobs.sources.surges import surges_problems
 
 FILE_PARAMS = ("reader", "path", "text", "ts", "ts_unit", "rate", "limit", "pace", "origin", "surges")
 PACES = ("realtime", "fast")
-READER_PARAMS = ("reader", "options", "rate", "limit", "pace", "origin", "surges")
-_DRIVERS_OWN = ("reader", "options", "pace", "origin", "surges")
+READER_PARAMS = ("reader", "options", "rate", "limit", "pace", "origin", "surges", "lateness_s")
+_DRIVERS_OWN = ("reader", "options", "pace", "origin", "surges", "lateness_s")
 """Parameters the driver acts on; a reader does not see them."""
 
 
@@ -93,6 +94,8 @@ def source_problems(params: Mapping[str, Any], modules: Sequence[str]) -> list[s
         value = params.get(name)
         if value is not None and not isinstance(value, str):
             found.append(f"{name} must be text, not {value!r}")
+    if reader != "file":
+        found += lateness_problems(params)
     return [*found, *_pace_problems(params), *surges_problems(params.get("surges"))]
 
 

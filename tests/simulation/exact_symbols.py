@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from domain.execution.job import EpochPlan
 from domain.topology import Topology
@@ -52,6 +53,7 @@ class SymbolicState:
 
     digest: Digest
     applied: Applied | None = None
+    values: dict[str, Any] = field(default_factory=dict)
 
 
 def epoch_apply(
