@@ -31,7 +31,8 @@ def validate(session: Session, file: str) -> None:
     """Show every fault of the specification in FILE, with its place.
 
     FILE is YAML or JSON, - is standard input. Nothing is changed. The check covers structure, meaning, and
-    the server's files that sources name. Ends with code 1 if there is a fault.
+    the server's files that sources name. Notes say what cannot be known of its operators. Ends with code 1 if
+    there is a fault.
 
     \b
     Examples:
@@ -46,6 +47,8 @@ def validate(session: Session, file: str) -> None:
         session.console.print(table_of(problems, PROBLEMS, width=session.console.width))
     else:
         session.console.print(record_of(verdict["topology"], OUTLINE))
+        for note in verdict.get("notes", ()):
+            session.console.print(f"note: {note['path']}: {note['message']}", markup=False)
     if not verdict["valid"]:
         shown = "standard input" if file == "-" else file
         raise RefusedError(f"{shown} is not valid: {plural(len(problems), 'fault')}")

@@ -64,6 +64,7 @@ class OperatorNodeSerializer(serializers.Serializer):
         help_text="whether it joins its inputs: losing one loses everything"
     )
     deterministic = serializers.BooleanField()
+    determinism = serializers.CharField(help_text="what is known of that, in a sentence")
     level = serializers.IntegerField(help_text="longest way from a source, which is on level 0")
     inputs = StreamInputSerializer(many=True)
 

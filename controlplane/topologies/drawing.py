@@ -18,6 +18,23 @@ def graph_drawn(spec: str) -> tuple[msgspec.Raw, str]:
     return msgspec.Raw(msgspec.json.encode(topology_graph(data))), data.get("description", "")
 
 
+def _repeatable(operator: dict[str, Any]) -> bool:
+    said = operator.get("deterministic")
+    return not operator.get("doubt") if said is None else bool(said)
+
+
+def _determinism(operator: dict[str, Any]) -> str:
+    """What is known of it, in a sentence; nothing where it is known to be deterministic."""
+    said, doubt = operator.get("deterministic"), operator.get("doubt", "")
+    if said is False:
+        return "Its author says that it is not deterministic."
+    if not doubt:
+        return ""
+    if said:
+        return f"Its author says that it is deterministic. This is not checked: {doubt}."
+    return f"Taken for not deterministic: {doubt}. Say `deterministic: true` if it is."
+
+
 def topology_graph(spec: dict[str, Any]) -> dict[str, Any]:
     """Operators in topological order with their inputs, for drawing.
 
@@ -41,7 +58,8 @@ def topology_graph(spec: dict[str, Any]) -> dict[str, Any]:
             "priority": operator.get("priority", 1),
             "output": operator.get("output", False),
             "correlated": operator.get("correlated", False),
-            "deterministic": operator.get("deterministic", True),
+            "deterministic": _repeatable(operator),
+            "determinism": _determinism(operator),
             "level": levels[name],
             "inputs": [
                 {

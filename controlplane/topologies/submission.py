@@ -14,7 +14,7 @@ from controlplane.topologies.validation import (
     spec_read,
     spec_validate,
 )
-from domain.topology import FieldProblem, Topology
+from domain.topology import FieldProblem, OperatorSpec, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,25 @@ class Verdict:
     @property
     def valid(self) -> bool:
         return not self.problems
+
+    @property
+    def notes(self) -> list[FieldProblem]:
+        """What is no fault and should be known: operators that are not known to be deterministic."""
+        operators = self.topology.spec.operators if self.topology is not None else ()
+        return [
+            FieldProblem(f"operators[{index}].deterministic", _note(operator))
+            for index, operator in enumerate(operators)
+            if operator.doubt and operator.deterministic is not False
+        ]
+
+
+def _note(operator: OperatorSpec) -> str:
+    if operator.deterministic:
+        return f"{operator.name} is said to be deterministic, which is not checked: {operator.doubt}"
+    return (
+        f"{operator.name} is taken for not deterministic, so that a failure puts the whole topology back:"
+        f" {operator.doubt}; say `deterministic: true` if it is"
+    )
 
 
 def specification_compose(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Topology:
 
     @cached_property
     def deterministic(self) -> bool:
-        return all(operator.deterministic for operator in self.spec.operators)
+        return all(operator.repeatable for operator in self.spec.operators)
 
     def operator_of(self, partition: str) -> OperatorSpec:
         return self.by_name[split_partition(partition)[0]]

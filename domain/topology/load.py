@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
+import msgspec
 import rustworkx as rx
 
 from domain.topology.graph import Topology
@@ -28,6 +29,8 @@ class Catalogue(Protocol):
 
     def problems(self, kind: str, params: Mapping[str, Any]) -> list[str]: ...
 
+    def doubt(self, kind: str, params: Mapping[str, Any]) -> str: ...
+
 
 def load_topology(data: Mapping[str, Any], catalogue: Catalogue) -> Topology:
     """Validate a specification and build its graph; raises `TopologyError` naming all problems found."""
@@ -45,7 +48,16 @@ def load_topology(data: Mapping[str, Any], catalogue: Catalogue) -> Topology:
         problems = _cycle_problems(spec)
     if problems:
         raise TopologyError(problems)
-    return Topology(spec)
+    return Topology(_doubts_noted(spec, catalogue))
+
+
+def _doubts_noted(spec: TopologySpec, catalogue: Catalogue) -> TopologySpec:
+    """What is stored and run names the doubts that there were when the specification was accepted."""
+    operators = (
+        msgspec.structs.replace(operator, doubt=catalogue.doubt(operator.kind, operator.params))
+        for operator in spec.operators
+    )
+    return msgspec.structs.replace(spec, operators=tuple(operators))
 
 
 def _is_below(path: str, reported: Iterable[str]) -> bool:

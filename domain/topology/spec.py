@@ -55,7 +55,9 @@ class InputSpec(
 
 class OperatorSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An operator. `correlated` inputs are joined: losing one loses everything; `priority` (1 to 10) is
-    that of the queries an output operator defines."""
+    that of the queries an output operator defines. `deterministic` is what the author says, None: nothing.
+    `doubt` is not the author's: loading puts there why the operator may not be deterministic, as far as the
+    catalogue knows."""
 
     name: Name
     kind: str
@@ -65,8 +67,14 @@ class OperatorSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     output: bool = False
     priority: Priority = 1
     correlated: bool = False
-    deterministic: bool = True
+    deterministic: bool | None = None
+    doubt: str = ""
     description: str = ""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the same inputs give the same rows: the author's word, else what is known."""
+        return not self.doubt if self.deterministic is None else self.deterministic
 
 
 class ParquetSinkSpec(

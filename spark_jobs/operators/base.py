@@ -45,6 +45,12 @@ class Operator(ABC):
         """The faults of these parameters, in sentences for a pipeline's author."""
         return []
 
+    @classmethod
+    def doubt(cls, params: Mapping[str, Any]) -> str:
+        """Why the same inputs may give other rows when they are processed again, in a sentence that goes on
+        after a colon; empty where it is known that they do not."""
+        return ""
+
     @abstractmethod
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables

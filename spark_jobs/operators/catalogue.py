@@ -60,6 +60,11 @@ class OperatorCatalogue:
             return operator.problems_within(params, self.modules)
         return operator.problems(params)
 
+    def doubt(self, kind: str, params: Mapping[str, Any]) -> str:
+        """Why an operator with these valid parameters may not be deterministic; empty if it is. What a
+        source has read it reads again, whatever its reader: a replay rests on that."""
+        return "" if kind == SOURCE else _OPERATORS[kind].doubt(params)
+
     def create(
         self, kind: str, params: Mapping[str, Any], inputs: Sequence[str], modules: Sequence[str] = ()
     ) -> Operator:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -16,6 +16,8 @@ from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import OperatorError
 from spark_jobs.state.tables import StateTables
+
+UNKNOWN: Final = "it runs Python code, of which that cannot be known"
 
 
 class PythonMap(Operator):
@@ -29,6 +31,10 @@ class PythonMap(Operator):
         super().__init__(params, inputs)
         self.function = allowed_object(params["function"], modules)
         self.arguments: dict[str, Any] = dict(params.get("arguments", {}))
+
+    @classmethod
+    def doubt(cls, params: Mapping[str, Any]) -> str:
+        return UNKNOWN
 
     @classmethod
     def create(cls, params: Mapping[str, Any], inputs: Sequence[str], modules: Sequence[str]) -> Self:
@@ -70,6 +76,10 @@ class PythonOperator(Operator):
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str], modules: Sequence[str] = ()) -> None:
         super().__init__(params, inputs)
         self.operator: Operator = allowed_object(params["class"], modules)(params.get("params", {}), inputs)
+
+    @classmethod
+    def doubt(cls, params: Mapping[str, Any]) -> str:
+        return UNKNOWN
 
     @classmethod
     def create(cls, params: Mapping[str, Any], inputs: Sequence[str], modules: Sequence[str]) -> Self:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import OperatorError
+from spark_jobs.operators.volatility import query_doubt
 from spark_jobs.state.tables import StateTables
 
 
@@ -35,6 +36,10 @@ class Sql(Operator):
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             return [*found, "query must be exactly one SELECT statement"]
         return found
+
+    @classmethod
+    def doubt(cls, params: Mapping[str, Any]) -> str:
+        return query_doubt(params["query"])
 
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables

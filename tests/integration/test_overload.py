@@ -33,6 +33,7 @@ SPEC: dict[str, Any] = {
             {
                 "name": name,
                 "kind": "map",
+                "deterministic": True,
                 "inputs": [{"from": "Source"}],
                 "params": {
                     "function": "tests.integration.slow_map.slow",

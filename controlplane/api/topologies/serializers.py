@@ -182,6 +182,7 @@ class VerdictSerializer(serializers.Serializer):
 
     valid = serializers.BooleanField()
     problems = ErrorItemSerializer(many=True)
+    notes = ErrorItemSerializer(many=True, help_text="no faults: what cannot be known of its operators")
     topology = TopologyOutlineSerializer(allow_null=True)
 
 

@@ -29,6 +29,9 @@ operators:
     params: {{pattern: '#(\\w+)'}}
     output: true
 """
+QUERY = (
+    "  - {name: Q, kind: sql, inputs: [{from: Words}], params: {query: 'SELECT random() AS r FROM input'}}\n"
+)
 WRONG = "name: wrong\noperators: [{name: A, kind: nonsense}, {name: B, kind: filter, inputs: [{from: C}]}]\n"
 
 
@@ -304,6 +307,11 @@ def test_a_specification_is_checked_before_anything_is_changed(
     assert right.json == rest.post("topologies/validate/", json={"spec": file.read_text()}).json()
     table = resurge("topologies", "validate", str(file), "-o", "table")
     assert "checked" in table.out
+    assert "note:" not in table.out
+    file.write_text(f"{SPEC.format(name='checked')}{QUERY}")
+    noted = resurge("topologies", "validate", str(file), "-o", "table")
+    assert noted.code == 0
+    assert "random() may give something else each time" in " ".join(noted.out.split())
     file.write_text(WRONG)
     wrong = resurge("topologies", "validate", str(file))
     faults = wrong.json["problems"]

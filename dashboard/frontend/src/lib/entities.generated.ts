@@ -226,6 +226,8 @@ export interface OperatorNode {
   /** whether it joins its inputs: losing one loses everything */
   correlated: boolean;
   deterministic: boolean;
+  /** what is known of that, in a sentence */
+  determinism: string;
   /** longest way from a source, which is on level 0 */
   level: number;
   inputs: StreamInput[];

@@ -15,8 +15,10 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from controlplane.events.models import AuditEntry, Event
+from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
 from tests.unit.controlplane.conftest import user_of
+from controlplane.topologies.validation import spec_validate
 from tests.unit.controlplane.specs import spec_of
 from tests.unit.domain.topology.bombs import merge_keys
 
@@ -34,6 +36,7 @@ def test_a_valid_specification_is_outlined_and_nothing_changes(operator: APIClie
     assert answer.json() == {
         "valid": True,
         "problems": [],
+        "notes": [],
         "topology": {
             "name": "counts",
             "operators": 4,
@@ -44,6 +47,44 @@ def test_a_valid_specification_is_outlined_and_nothing_changes(operator: APIClie
     named = operator.post(VALIDATE, {"pipeline": "hashtags", "name": "mine", "rate": 5}).json()
     assert (named["valid"], named["topology"]["name"]) == (True, "mine")
     assert not any(model.objects.exists() for model in (Topology, AuditEntry, Event))
+
+
+def with_query(**more: Any) -> dict[str, Any]:
+    spec = spec_of()
+    inputs = [{"from": spec["operators"][-1]["name"]}]
+    query = {"query": "SELECT *, now() AS at FROM input"}
+    spec["operators"].append({"name": "Q", "kind": "sql", "inputs": inputs, "params": query, **more})
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("said", "note", "shown", "whole"),
+    [
+        ({}, "taken for not deterministic", "Taken for not deterministic: now()", False),
+        ({"deterministic": True}, "said to be deterministic", "says that it is deterministic. This", True),
+        ({"deterministic": False}, "", "says that it is not deterministic", False),
+    ],
+)
+def test_what_cannot_be_known_is_noted_and_shown(
+    operator: APIClient, said: dict[str, bool], note: str, shown: str, whole: bool
+) -> None:
+    spec = with_query(**said)
+    verdict = operator.post(VALIDATE, {"spec": spec}).json()
+    assert verdict["valid"]
+    notes = [(one["path"], note in one["message"]) for one in verdict["notes"]]
+    assert notes == ([("operators[4].deterministic", True)] if note else [])
+    assert operator.post("/api/v1/topologies/", {"spec": spec, **WHY}).status_code == 201
+    detail = operator.get(f"/api/v1/topologies/{spec['name']}/").json()
+    (drawn,) = (one for one in detail["graph"]["operators"] if one["name"] == "Q")
+    assert (drawn["deterministic"], shown in drawn["determinism"]) == (whole, True)
+    others = [one for one in detail["graph"]["operators"] if one["name"] != "Q"]
+    assert {(one["deterministic"], one["determinism"]) for one in others} == {(True, "")}
+    stored = Topology.objects.get(name=spec["name"])
+    assert graph_of(stored.spec).deterministic is whole
+    # The author's word is not made of what was found: the query may change.
+    stored.spec["operators"][-1]["params"]["query"] = "SELECT * FROM input"
+    again = spec_validate(stored.spec)
+    assert again.deterministic is (said.get("deterministic") is not False)
 
 
 def test_everything_wrong_comes_at_once(operator: APIClient) -> None:

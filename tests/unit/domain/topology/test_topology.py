@@ -214,3 +214,33 @@ def test_partitionings(partitioning: str, source: int, target: int, expected: di
     operator = topology.by_name["A"]
     found = {i: list(topology.targets(operator.inputs[0], operator, i)) for i in range(source)}
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "doubt", "repeatable"),
+    [
+        ({}, "", True),
+        ({"deterministic": False}, "", False),
+        ({"doubt": "made up"}, "", True),
+        ({"kind": "sql", "params": {"query": "SELECT random() FROM input"}}, "random()", False),
+        (
+            {"kind": "sql", "params": {"query": "SELECT random() FROM input"}, "deterministic": True},
+            "random()",
+            True,
+        ),
+        ({"kind": "sql", "params": {"query": "SELECT 1 FROM input"}}, "", True),
+        (
+            {"kind": "map", "params": {"function": "spark_jobs.operators.columns.concatenated"}},
+            "it runs Python code",
+            False,
+        ),
+    ],
+)
+def test_who_says_nothing_gets_what_is_known(given: dict[str, Any], doubt: str, repeatable: bool) -> None:
+    """A topology is deterministic by its author's word, else if nothing speaks against it."""
+    topology = load_topology(with_operator(**given), catalogue)
+    assert topology.deterministic is repeatable
+    assert topology.by_name["A"].doubt.startswith(doubt)
+    assert bool(topology.by_name["A"].doubt) is bool(doubt)
+    assert topology.by_name["A"].deterministic is given.get("deterministic")
+    assert load_topology(topology.to_data(), catalogue).deterministic is repeatable
