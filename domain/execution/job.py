@@ -104,9 +104,9 @@ class LateRow(msgspec.Struct, frozen=True, kw_only=True):
 class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a partition in this job. `error` says why it did not reach the last epoch; `missing`:
     because its node does not have the state it should start from. `instead`: the checkpoint it should be put
-    back to is damaged in storage, and this is the newest of `Job.older` that is whole, -1 if none is.. `late`: rows
-    left out since the topology started because they came behind the watermark, of which `late_rows` are some
-    of this job. `event_time`: the greatest that a source partition has given, in microseconds."""
+    back to is damaged in storage, and this is the newest of `Job.older` that is whole, -1 if none is. `late`:
+    rows left out since the topology started because they came behind the watermark, of which `late_rows` are
+    some of this job. `event_time`: the greatest that a source partition has given, in microseconds."""
 
     epoch: int
     cpu_seconds: float = 0.0

@@ -17,8 +17,8 @@ from rest_framework.test import APIClient
 from controlplane.events.models import AuditEntry, Event
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
-from tests.unit.controlplane.conftest import user_of
 from controlplane.topologies.validation import spec_validate
+from tests.unit.controlplane.conftest import user_of
 from tests.unit.controlplane.specs import spec_of
 from tests.unit.domain.topology.bombs import merge_keys
 
