@@ -9,7 +9,6 @@ from typing import Any
 
 DASH = "–"
 _DIGITS = re.compile(r"(\d+)")
-_LONG_PERCENTAGE = re.compile(r"\d+\.\d{2,}(?= ?%| of )")
 
 
 def plain(text: object) -> str:
@@ -137,11 +136,6 @@ def listed(names: Iterable[str], most: int = 8) -> str:
     if len(ordered) <= most:
         return ", ".join(ordered)
     return f"{', '.join(ordered[:most])} and {len(ordered) - most} more"
-
-
-def tidy(text: str) -> str:
-    """The planner's sentences carry percentages with all their digits; one decimal is enough to read."""
-    return _LONG_PERCENTAGE.sub(lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), text)
 
 
 def sparkline(points: Sequence[tuple[float, float]], end: float, width: int = 24) -> str:

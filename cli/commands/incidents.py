@@ -17,7 +17,7 @@ from cli.paths import resource
 from cli.session import Session
 from cli.status import state
 from cli.waves import wave_moves, wave_nodes, wave_queries, wave_state
-from cli.words import age, between, clock, count, duration, listed, plural, since, tidy
+from cli.words import age, between, clock, count, duration, listed, plural, since
 
 OVER = frozenset({"closed", "aborted"})
 
@@ -61,12 +61,12 @@ PROPOSALS = (
     Column("WAVE", lambda row: str(row["wave"]), right=True),
     Column("QUERIES", lambda row: listed(row["queries"])),
     Column("PARTITIONS", lambda row: count(len(row["restore"])), right=True),
-    Column("WHY", lambda row: tidy(row["reason"]), least_width=80),
+    Column("WHY", field("reason"), least_width=80),
 )
 STORY = (
     Column("AT", lambda row: clock(row["at"])),
     Column("", field("kind"), least_width=70),
-    Column("WHAT", lambda row: tidy(row["text"])),
+    Column("WHAT", field("text")),
 )
 
 number_argument = click.argument("number", type=click.IntRange(min=1), shell_complete=completion.INCIDENTS)

@@ -28,7 +28,6 @@ from cli.words import (
     relative,
     since,
     stopwatch,
-    tidy,
 )
 
 MOST_DOWN = 12
@@ -97,7 +96,7 @@ def _incident(shown: State, incident: Fields, width: int) -> Iterator[Renderable
         yield Text.assemble((f"  {SIGNS[WARN]} ", WARN), plain(words), (command, "bold"))
     entry = shown.newest_entry(incident["number"])
     if entry is not None:
-        yield _indented(f"{tidy(entry['text'])} ({age(since(entry['at'], shown.now()))})", "dim")
+        yield _indented(f"{entry['text']} ({age(since(entry['at'], shown.now()))})", "dim")
 
 
 def _waves(plans: list[Fields], width: int) -> Table:

@@ -48,7 +48,6 @@ def test_numbers() -> None:
         ">999×",
     ]
     assert [words.stopwatch(value) for value in (42, 725, 3800)] == ["0:42", "12:05", "1:03:20"]
-    assert words.tidy("With 65.512345 of 80 % free") == "With 65.5 of 80 % free"
     assert words.sparkline([(0, 0.0), (5, 0.5), (9, 1.0)], 10, 11) == "▁▁▁▁▁▅▅▅▅██"
     assert words.sparkline([], 10) == ""
 
