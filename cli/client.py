@@ -213,12 +213,15 @@ class Rest:
 def _problems(response: httpx.Response) -> list[str]:
     """What ``{"errors": [{"path", "message"}]}`` says, one text each; empty for any other body."""
     try:
-        errors = response.json()["errors"]
-        return [
-            f"{one['path']}: {one['message']}" if one.get("path") else str(one["message"]) for one in errors
-        ]
+        return [_problem(one) for one in response.json()["errors"]]
     except (ValueError, LookupError, TypeError, AttributeError):
         return []
+
+
+def _problem(one: Mapping[str, Any]) -> str:
+    parts = (f"line {one['line']}" if one.get("line") else "", str(one.get("path") or ""))
+    place = ", ".join(part for part in parts if part)
+    return f"{place}: {one['message']}" if place else str(one["message"])
 
 
 def _sentence(problems: list[str]) -> str:

@@ -19,6 +19,7 @@ OUTLINE = (
     Column("queries", lambda row: count(len(row["queries"]))),
 )
 PROBLEMS = (
+    Column("LINE", lambda row: count(row.get("line")), right=True),
     Column("WHERE", field("path")),
     Column("WHAT", field("message")),
 )

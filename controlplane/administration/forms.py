@@ -74,7 +74,9 @@ class ServiceForm(forms.ModelForm):
         except Invalid as error:
             for problem in error.problems:
                 field = self.field_of(problem.path)
-                self.add_error(field, problem.message if field == problem.path else str(problem))
+                self.add_error(
+                    field, problem.message if field == problem.path and problem.line is None else str(problem)
+                )
         except ServiceError as error:
             self.add_error(None, str(error))
 

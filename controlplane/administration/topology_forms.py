@@ -13,7 +13,8 @@ from controlplane.lifecycle.recovery_terms import query_priorities_set, topology
 from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.representation import POLICY_FIELDS
 from controlplane.topologies.services import topology_create, topology_update
-from controlplane.topologies.validation import pipeline_names, pipeline_read, spec_read
+from controlplane.topologies.submission import specification_compose
+from controlplane.topologies.validation import lines_known, pipeline_names, spec_read
 
 
 def _specification(**options: Any) -> forms.CharField:
@@ -51,10 +52,9 @@ class TopologyAddForm(_OfSpecification):
         pipeline, text = given["pipeline"], given["specification"].strip()
         if bool(pipeline) == bool(text):
             raise Invalid("specification", "choose a pipeline or write a specification, one of the two")
-        spec = pipeline_read(pipeline) if pipeline else spec_read(text)
-        if given["name"]:
-            spec = {**spec, "name": given["name"]}
-        return topology_create(spec=spec, **who)
+        asked = {"name": given["name"], **({"pipeline": pipeline} if pipeline else {"spec": text})}
+        with lines_known(asked):
+            return topology_create(spec=specification_compose(asked), **who)
 
 
 class TopologyForm(_OfSpecification):
@@ -75,10 +75,12 @@ class TopologyForm(_OfSpecification):
         self.initial["specification"] = spec_text(self.newest)
 
     def apply(self, given: dict[str, Any], who: By) -> Topology:
-        spec = spec_read(given.pop("specification"))
+        text = given.pop("specification")
+        spec = spec_read(text)
         topology = Topology.objects.get(pk=self.instance.pk)
         if spec != self.newest:
-            topology = topology_update(name=topology.name, spec=spec, **who)
+            with lines_known({"spec": text}):
+                topology = topology_update(name=topology.name, spec=spec, **who)
         changes = {field: value for field, value in given.items() if getattr(topology, field) != value}
         return topology_policy_set(name=topology.name, changes=changes, **who)
 

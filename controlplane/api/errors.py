@@ -22,6 +22,7 @@ from rest_framework.views import exception_handler
 
 from controlplane.api.throttling import anonymous_take
 from controlplane.errors import BUSY, RETRY_AFTER, Conflict, Invalid, Missing, ServiceError, Stale
+from domain.topology import FieldProblem
 
 log = structlog.get_logger(__name__)
 
@@ -33,14 +34,21 @@ _STATUS: dict[type[ServiceError], int] = {
 }
 
 
+def told(problem: FieldProblem) -> dict[str, Any]:
+    """A problem as every refusal shows it; with its line where the path names one of a text."""
+    line = {} if problem.line is None else {"line": problem.line}
+    return {"path": problem.path, "message": problem.message, **line}
+
+
 def handle(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's exception handler; unknown exceptions go on to become a logged 500."""
     if isinstance(error, NotAuthenticated | AuthenticationFailed):
         wait = anonymous_take(context["request"].META.get("REMOTE_ADDR", ""))
         error = Throttled(wait) if wait else error
     if isinstance(error, Invalid):
-        found = [{"path": problem.path, "message": problem.message} for problem in error.problems]
-        return Response({"errors": found}, status=status.HTTP_400_BAD_REQUEST)
+        return Response(
+            {"errors": [told(problem) for problem in error.problems]}, status=status.HTTP_400_BAD_REQUEST
+        )
     if isinstance(error, ServiceError):
         return Response(
             {"errors": [{"path": "", "message": str(error)}]}, status=_STATUS.get(type(error), 400)

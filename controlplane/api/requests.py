@@ -23,6 +23,9 @@ from controlplane.events.operations import KEY_LENGTH
 class ErrorItemSerializer(serializers.Serializer):
     path = serializers.CharField(help_text="where, as a path into the request; may be empty")
     message = serializers.CharField()
+    line = serializers.IntegerField(
+        required=False, allow_null=True, help_text="of the YAML or JSON text that was sent, from 1"
+    )
 
 
 class ErrorsSerializer(serializers.Serializer):

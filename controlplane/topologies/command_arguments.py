@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.errors import Invalid
-from controlplane.topologies.submission import specification_compose
-from controlplane.topologies.validation import file_read, pipeline_names
+from controlplane.topologies.validation import file_text, pipeline_names
 from domain.topology import FieldProblem
 
 
@@ -21,17 +20,17 @@ def specification_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, help="tuples after which the topology is completed")
 
 
-def specification_read(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The specification those arguments mean. Raises `Invalid`."""
+def specification_given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What those arguments mean, as `specification_compose` takes it. Raises `Invalid`."""
     source = options["pipeline"]
     known = pipeline_names()
     given = {name: options[name] for name in ("name", "input", "rate", "limit") if options[name] is not None}
     if source in known:
-        return specification_compose({**given, "pipeline": source})
+        return {**given, "pipeline": source}
     file = Path(source).expanduser()
     if not file.is_file():
         raise Invalid("pipeline", f"no pipeline and no file {source!r}; pipelines: {', '.join(known)}")
-    return specification_compose({**given, "spec": file_read(file)})
+    return {**given, "spec": file_text(file)}
 
 
 def problem_lines(problems: Iterable[FieldProblem]) -> str:

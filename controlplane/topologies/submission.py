@@ -9,6 +9,7 @@ from typing import Any
 from controlplane.errors import Invalid
 from controlplane.topologies.validation import (
     inputs_problems,
+    lines_known,
     pipeline_read,
     source_params_override,
     spec_read,
@@ -59,10 +60,15 @@ def specification_compose(given: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def specification_check(spec: Mapping[str, Any]) -> Verdict:
-    """Everything that would keep a specification from being accepted or deployed here, but for capacity."""
+def specification_check(given: Mapping[str, Any]) -> Verdict:
+    """Everything that would keep what `specification_compose` takes from being accepted or deployed here, but
+    for capacity."""
+    graph: Topology | None = None
     try:
-        graph = spec_validate(spec)
+        with lines_known(given):
+            graph = spec_validate(specification_compose(given))
+            if problems := inputs_problems(graph.to_data()):
+                raise Invalid.from_problems(problems)
     except Invalid as error:
-        return Verdict(error.problems, None)
-    return Verdict(inputs_problems(graph.to_data()), graph)
+        return Verdict(error.problems, graph)
+    return Verdict([], graph)

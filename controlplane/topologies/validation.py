@@ -7,12 +7,13 @@ DuckDB come along, and most processes of the control plane validate nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from controlplane.errors import Invalid
-from domain.topology import FieldProblem, Topology, TopologyError, load_topology, load_yaml
+from domain.topology import FieldProblem, Topology, TopologyError, lines_told, load_topology, load_yaml
 
 RESERVED = frozenset({"validate"})
 """Names that a topology cannot have, because its address would mean something else."""
@@ -46,6 +47,22 @@ def spec_read(given: Any) -> dict[str, Any]:
     return given
 
 
+@contextmanager
+def lines_known(given: Mapping[str, Any]) -> Iterator[None]:
+    """`Invalid` raised inside names the lines of `given["spec"]`, where that is a text."""
+    try:
+        yield
+    except Invalid as error:
+        text = given.get("spec")
+        if not isinstance(text, str):
+            raise
+        raise Invalid.from_problems(lines_told(text, error.problems, elsewhere=_elsewhere(given))) from error
+
+
+def _elsewhere(given: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset({"name"} if given.get("name") else ())
+
+
 def pipeline_names() -> list[str]:
     """Ready-made pipelines, by name."""
     return sorted(path.stem for path in PIPELINES.glob("*.yaml"))
@@ -58,21 +75,15 @@ def pipeline_read(name: str) -> dict[str, Any]:
         raise Invalid(
             "pipeline", f"there is no pipeline {name!r:.80}; pipelines: {', '.join(known) or 'none'}"
         )
-    return file_read(PIPELINES / f"{name}.yaml")
+    return spec_read(file_text(PIPELINES / f"{name}.yaml"))
 
 
-def file_read(path: Path) -> dict[str, Any]:
-    """The specification in a YAML or JSON file of this host; raises `Invalid`."""
+def file_text(path: Path) -> str:
+    """The text of a file of this host; raises `Invalid`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Invalid(str(path), f"cannot be read: {error}") from error
-    try:
-        return load_yaml(text)
-    except TopologyError as error:
-        raise Invalid.from_problems(
-            FieldProblem(f"{path.name}, {problem.path}", problem.message) for problem in error.problems
-        ) from error
 
 
 def source_params_override(

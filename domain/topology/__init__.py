@@ -1,6 +1,7 @@
 """Topologies: specification, validation and the graph of partitions and queries (DESIGN, section 1)."""
 
 from domain.topology.graph import Topology, partition_directory, partition_id, split_partition
+from domain.topology.lines import lines_told
 from domain.topology.load import Catalogue, load_topology
 from domain.topology.spec import (
     FieldProblem,
@@ -22,6 +23,7 @@ __all__ = [
     "Topology",
     "TopologyError",
     "TopologySpec",
+    "lines_told",
     "load_topology",
     "load_yaml",
     "partition_directory",

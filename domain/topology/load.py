@@ -18,6 +18,7 @@ from domain.topology.spec import (
     TopologyError,
     TopologySpec,
 )
+from domain.topology.wording import suggestion
 
 
 class Catalogue(Protocol):
@@ -80,7 +81,7 @@ def _operator_problems(spec: TopologySpec, catalogue: Catalogue) -> list[FieldPr
             )
         seen.setdefault(operator.name, index)
         if operator.kind not in kinds:
-            known = ", ".join(sorted(kinds))
+            known = f"{', '.join(sorted(kinds))}{suggestion(operator.kind, kinds)}"
             problems.append(
                 FieldProblem(f"{path}.kind", f"unknown operator kind {operator.kind!r}; known: {known}")
             )
@@ -143,7 +144,10 @@ def _stream_problems(spec: TopologySpec, reported: Collection[str]) -> list[Fiel
             path = f"operators[{index}].inputs[{position}]"
             source = by_name.get(stream.source)
             if source is None:
-                problems.append(FieldProblem(f"{path}.from", f"there is no operator {stream.source!r}"))
+                close = suggestion(stream.source, by_name)
+                problems.append(
+                    FieldProblem(f"{path}.from", f"there is no operator {stream.source!r}{close}")
+                )
                 continue
             if stream.source in used:
                 problems.append(

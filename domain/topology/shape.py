@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
+from domain.durations import FORMS, seconds_read
 from domain.topology.spec import FieldProblem, OperatorSpec, TopologySpec
+from domain.topology.wording import choice_problem, name_problem, suggestion, value_problem
 
 _AT = re.compile(r" - at `(?:key in `)?\$?(.*?)`?$", re.DOTALL)
-_NAMES: dict[Any, str] = {
-    TopologySpec: "a topology's name starts with a small letter and has small letters, digits and dashes",
-    OperatorSpec: "an operator's name starts with a letter and has up to 64 letters, digits and underscores",
-}
+_DURATIONS = frozenset({"epoch_interval", "checkpoint_interval"})
+_DURATION_PARAMS = frozenset({"size_s", "slide_s"})
 
 
 def shape_read(data: Mapping[str, Any]) -> tuple[TopologySpec, list[FieldProblem]]:
@@ -35,7 +35,7 @@ def _struct(data: Mapping[str, Any], struct: type[Any], path: str, problems: lis
     fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
     for key in data:
         if key not in fields:
-            known = ", ".join(fields)
+            known = f"{', '.join(fields)}{suggestion(key, fields)}"
             problems.append(FieldProblem(_join(path, str(key)), f"there is no such field; known: {known}"))
     values: dict[str, Any] = {}
     for key, field in fields.items():
@@ -49,10 +49,11 @@ def _struct(data: Mapping[str, Any], struct: type[Any], path: str, problems: lis
         if element is not None:
             values[field.name] = _structs(data[key], element, where, problems)
             continue
+        value = _seconds(key, data[key])
         try:
-            values[field.name] = msgspec.convert(data[key], field.type)
+            values[field.name] = msgspec.convert(value, field.type)
         except msgspec.ValidationError as error:
-            problems.append(_problem(error, struct, where, data))
+            problems.append(_problem(error, struct, where, data, key, field.type))
             if field.required:
                 # A name that cannot be is still the one by which streams refer to the operator.
                 values[field.name] = data[key] if isinstance(data[key], str) else ""
@@ -62,13 +63,13 @@ def _struct(data: Mapping[str, Any], struct: type[Any], path: str, problems: lis
 def _structs(data: Any, element: type[Any], path: str, problems: list[FieldProblem]) -> tuple[Any, ...]:
     """Positions stay what they were: a nameless one stands for an element that cannot be read."""
     if not isinstance(data, list | tuple):
-        problems.append(FieldProblem(path, f"expected a list, got {data!r:.60}"))
+        problems.append(FieldProblem(path, f"must be a list, not {data!r:.60}"))
         return ()
     structs = []
     for index, one in enumerate(data):
         where = f"{path}[{index}]"
         if not isinstance(one, Mapping):
-            problems.append(FieldProblem(where, f"expected a mapping, got {one!r:.60}"))
+            problems.append(FieldProblem(where, f"must be a mapping, not {one!r:.60}"))
             structs.append(_struct({}, element, where, []))
         else:
             structs.append(_struct(one, element, where, problems))
@@ -83,16 +84,39 @@ def _element(kind: Any) -> type[Any] | None:
     return None
 
 
+def _seconds(key: str, value: Any) -> Any:
+    """Durations in seconds, where they may be written with a unit: `1h`. All else is as it was."""
+    if key == "params" and isinstance(value, Mapping):
+        return {name: _read(one) if name in _DURATION_PARAMS else one for name, one in value.items()}
+    return _read(value) if key in _DURATIONS else value
+
+
+def _read(value: Any) -> Any:
+    seconds = seconds_read(value) if isinstance(value, str) else None
+    return value if seconds is None else int(seconds) if seconds.is_integer() else seconds
+
+
 def _problem(
-    error: msgspec.ValidationError, struct: type[Any], path: str, data: Mapping[str, Any]
+    error: msgspec.ValidationError,
+    struct: type[Any],
+    path: str,
+    data: Mapping[str, Any],
+    key: str,
+    kind: Any,
 ) -> FieldProblem:
-    text = str(error)
+    text, value = str(error), data[key]
     found = _AT.search(text)
     message = _AT.sub("", text)
     if "matching regex" in message:
-        message = _NAMES[struct]
+        message = name_problem(value, topology=struct is TopologySpec)
+    elif get_origin(kind) is Literal:
+        message = choice_problem(value, get_args(kind))
+    elif key in _DURATIONS and isinstance(value, str) and seconds_read(value) is None:
+        message = f"{value!r:.60} is no duration: write {FORMS}"
+    else:
+        message = value_problem(message, value)
     if struct is OperatorSpec:
-        message += f" (operator {data.get('name', '?')!r})"
+        message += f" (operator {data.get('name', '?')!r:.80})"
     return FieldProblem(path + (found[1] if found else ""), message)
 
 

@@ -24,13 +24,16 @@ Seconds = Annotated[float, msgspec.Meta(gt=0.0, le=86_400.0)]
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
-    """What is wrong in a specification and where (`operators[3].parallelism`)."""
+    """What is wrong in a specification and where (`operators[3].parallelism`; the line, from 1, where it was
+    read from a text)."""
 
     path: str
     message: str
+    line: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
+        place = ", ".join(part for part in (f"line {self.line}" if self.line else "", self.path) if part)
+        return f"{place}: {self.message}" if place else self.message
 
 
 class TopologyError(ValueError):

@@ -32,8 +32,9 @@ def load_yaml(text: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "file"
-        message = getattr(error, "problem", None) or "not YAML"
-        raise TopologyError([FieldProblem(where, str(message))]) from error
+        problem = getattr(error, "problem", None)
+        message = f"this cannot be read as YAML{f': {problem}' if problem else ''}"
+        raise TopologyError([FieldProblem(where, message)]) from error
     except (ValueError, OverflowError) as error:  # a date that is none, a number larger than any float
         raise TopologyError([FieldProblem("", f"not YAML: {error}")]) from error
     if not isinstance(data, dict):
@@ -43,6 +44,12 @@ def load_yaml(text: str) -> dict[str, Any]:
     except NotPlainError as error:
         raise TopologyError([FieldProblem(error.path, error.message)]) from error
     return data
+
+
+def compose_yaml(text: str) -> yaml.Node:
+    """The nodes of a text that `load_yaml` takes, with their places; raises `TopologyError` for any other."""
+    load_yaml(text)
+    return yaml.compose(text, _Loader)
 
 
 def _bounded_require(text: str) -> None:

@@ -49,7 +49,9 @@ class WindowedJoin(Operator):
         found = unknown_params(params, ["size_s", "column", "time"])
         size = params.get("size_s")
         if isinstance(size, bool) or not isinstance(size, int | float) or not 0.001 <= size <= 604_800:
-            found.append(f"size_s must be a number of seconds between 0.001 and 604800, not {size!r}")
+            found.append(
+                f"size_s must be a duration between 1 ms and 7 d, such as 30, 15m or 1h, not {size!r}"
+            )
         for name in ("column", "time"):
             value = params.get(name, "column")
             if not isinstance(value, str) or not value:

@@ -58,7 +58,9 @@ class Distinct(Operator):
         if size is not None and (
             isinstance(size, bool) or not isinstance(size, int | float) or not 0.001 <= size <= 604_800
         ):
-            found.append(f"size_s must be a number of seconds between 0.001 and 604800, not {size!r}")
+            found.append(
+                f"size_s must be a duration between 1 ms and 7 d, such as 30, 15m or 1h, not {size!r}"
+            )
         return found
 
     def process(

@@ -52,7 +52,9 @@ class SlidingWindow(Operator, Combinable):
             if value is None and name == "slide_s":
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0.001 <= value <= 604_800:
-                found.append(f"{name} must be a number of seconds between 0.001 and 604800, not {value!r}")
+                found.append(
+                    f"{name} must be a duration between 1 ms and 7 d, such as 30, 15m or 1h, not {value!r}"
+                )
         if not found and params.get("slide_s", params["size_s"]) > params["size_s"]:
             found.append("slide_s must not be larger than size_s: tuples between windows would be lost")
         if not found and params["size_s"] / (math.gcd(*_micros(params)) / SECOND) > 10_000:

@@ -31,7 +31,6 @@ from controlplane.api.topologies.serializers import (
     UnparkSerializer,
     VerdictSerializer,
 )
-from controlplane.errors import Invalid
 from controlplane.events.choices import OperationKind
 from controlplane.lifecycle.parking import topology_park, topology_unpark
 from controlplane.lifecycle.topologies import (
@@ -44,9 +43,9 @@ from controlplane.topologies.choices import Outputs
 from controlplane.topologies.models import Topology
 from controlplane.topologies.selectors import topology_list, topology_written
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
-from controlplane.topologies.submission import Verdict, specification_check, specification_compose
+from controlplane.topologies.submission import specification_check, specification_compose
 from controlplane.topologies.tags import specification_tag
-from controlplane.topologies.validation import pipeline_names, pipeline_read, spec_read
+from controlplane.topologies.validation import lines_known, pipeline_names, pipeline_read, spec_read
 
 ACTION = action_schema()
 IN_YAML = "with a YAML body, which is the specification itself; a JSON body has a field for it"
@@ -108,9 +107,10 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         given = serializer.validated_data
 
         def create() -> Response:
-            topology = topology_create(
-                spec=specification_compose(given), reason=given["reason"], **caller(request)
-            )
+            with lines_known(given):
+                topology = topology_create(
+                    spec=specification_compose(given), reason=given["reason"], **caller(request)
+                )
             response = self._detail(topology.name, code=status.HTTP_201_CREATED)
             response.headers["Location"] = f"/api/v1/topologies/{topology.name}/"
             return response
@@ -135,13 +135,14 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         serializer = TopologyUpdateSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         given = serializer.validated_data
-        topology_update(
-            name=name,
-            spec=spec_read(given["spec"]),
-            reason=given["reason"],
-            expected=expected_of(request, required=True),
-            **caller(request),
-        )
+        with lines_known(given):
+            topology_update(
+                name=name,
+                spec=spec_read(given["spec"]),
+                reason=given["reason"],
+                expected=expected_of(request, required=True),
+                **caller(request),
+            )
         return self._detail(name)
 
     @extend_schema(
@@ -171,11 +172,7 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         """Say everything that is wrong with a specification, each fault with its path. Changes nothing."""
         serializer = TopologySourceSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
-        try:
-            verdict = specification_check(specification_compose(serializer.validated_data))
-        except Invalid as error:
-            verdict = Verdict(error.problems, None)
-        return Response(VerdictSerializer(verdict).data)
+        return Response(VerdictSerializer(specification_check(serializer.validated_data)).data)
 
     @ACTION
     @action(detail=True, methods=["post"])

@@ -18,11 +18,11 @@ from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.command_arguments import (
     problem_lines,
     specification_arguments,
-    specification_read,
+    specification_given,
 )
 from controlplane.topologies.models import Topology
 from controlplane.topologies.services import topology_create, topology_update
-from controlplane.topologies.submission import specification_check
+from controlplane.topologies.submission import specification_check, specification_compose
 
 
 class Command(BaseCommand):
@@ -50,8 +50,8 @@ class Command(BaseCommand):
             raise CommandError(f"not deployed: {error}") from error
 
     def _deploy(self, options: dict[str, Any]) -> None:
-        spec = specification_read(options)
-        verdict = specification_check(spec)
+        given = specification_given(options)
+        verdict = specification_check(given)
         graph = verdict.topology
         if not verdict.valid or graph is None:
             raise Invalid.from_problems(verdict.problems)
@@ -61,6 +61,7 @@ class Command(BaseCommand):
             return
         if options["wait_nodes"]:
             self._wait(options["wait_nodes"], options["timeout"])
+        spec = specification_compose(given)
         by: dict[str, Any] = {"actor": getpass.getuser(), "channel": Channel.CLI, "reason": options["reason"]}
         if topology is None:
             topology_create(spec=spec, **by)

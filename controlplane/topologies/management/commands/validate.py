@@ -11,7 +11,7 @@ from controlplane.errors import Invalid
 from controlplane.topologies.command_arguments import (
     problem_lines,
     specification_arguments,
-    specification_read,
+    specification_given,
 )
 from controlplane.topologies.submission import specification_check
 
@@ -26,7 +26,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            verdict = specification_check(specification_read(options))
+            verdict = specification_check(specification_given(options))
         except Invalid as error:
             raise CommandError(f"not valid:\n{problem_lines(error.problems)}") from error
         graph = verdict.topology

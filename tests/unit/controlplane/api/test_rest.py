@@ -61,8 +61,8 @@ def _broken(change: Any) -> dict[str, Any]:
     ("change", "path", "message"),
     [
         (lambda o, s: o[2].update(kind="nonsense"), "operators[2].kind", "unknown operator kind 'nonsense'"),
-        (lambda o, s: o[2].update(parallelism=0), "operators[2].parallelism", ">= 1"),
-        (lambda o, s: o[2].update(priority=11), "operators[2].priority", "<= 10"),
+        (lambda o, s: o[2].update(parallelism=0), "operators[2].parallelism", "at least 1"),
+        (lambda o, s: o[2].update(priority=11), "operators[2].priority", "at most 10"),
         (lambda o, s: o[1].update(inputs=[{"from": "O0"}]), "operators", "cycle without a `feedback` stream"),
         (lambda o, s: o[3].update(name="O0"), "operators[3].name", "already operators[2]"),
         (

@@ -87,6 +87,20 @@ def test_what_cannot_be_known_is_noted_and_shown(
     assert again.deterministic is (said.get("deterministic") is not False)
 
 
+def test_a_fault_in_a_text_has_its_line(operator: APIClient) -> None:
+    text = "name: counts\noperators:\n- name: S\n  kind: sourse\n  priority: 11\n"
+    verdict = operator.post(VALIDATE, {"spec": text}).json()
+    assert {problem["path"]: problem["line"] for problem in verdict["problems"]} == {
+        "operators[0].kind": 4,
+        "operators[0].priority": 5,
+    }
+    refused = operator.post("/api/v1/topologies/", {"spec": text, "name": "No Name", **WHY})
+    assert refused.status_code == 400
+    lines = {error["path"]: error.get("line") for error in refused.json()["errors"]}
+    assert lines["operators[0].priority"] == 5
+    assert lines["name"] is None  # it was not given by the text
+
+
 def test_everything_wrong_comes_at_once(operator: APIClient) -> None:
     spec = spec_of()
     spec["epoch_interval"] = "soon"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from domain.topology import TopologyError, load_topology, load_yaml
+from domain.topology import FieldProblem, TopologyError, lines_told, load_topology, load_yaml
 from spark_jobs.operators.catalogue import catalogue
 from tests.unit.domain.topology.bombs import merge_keys
 
@@ -39,13 +39,28 @@ def with_operator(**changes: Any) -> dict[str, Any]:
 CASES: list[tuple[dict[str, Any], str, str]] = [
     (specification(name="Demo!"), "name", "small letter"),
     (specification(operators=[]), "operators", "at least one operator"),
-    (specification(epoch_interval=0), "epoch_interval", "> 0.0"),
+    (specification(epoch_interval=0), "epoch_interval", "must be more than 0, not 0"),
     (specification(colour="red"), "colour", "no such field; known: name, operators"),
     (with_operator(name="1A"), "operators[1].name", "starts with a letter"),
     (with_operator(name="S"), "operators[1].name", "already operators[0]"),
     (with_operator(kind="magic"), "operators[1].kind", "unknown operator kind 'magic'"),
-    (with_operator(parallelism=0), "operators[1].parallelism", ">= 1"),
-    (with_operator(priority=11), "operators[1].priority", "<= 10"),
+    (with_operator(kind="tumbling-window"), "operators[1].kind", "did you mean tumbling_window?"),
+    (with_operator(paralelism=2), "operators[1].paralelism", "did you mean parallelism?"),
+    (with_operator(inputs=[{"from": "s"}]), "operators[1].inputs[0].from", "did you mean S?"),
+    (specification(name="a" * 64), "name", "64 characters are too many: a name has at most 63"),
+    (with_operator(name="A" * 65), "operators[1].name", "65 characters are too many: a name has at most 64"),
+    (with_operator(output="yes"), "operators[1].output", "must be true or false, not 'yes'"),
+    (with_operator(priority=2.5), "operators[1].priority", "must be a whole number, not 2.5"),
+    (
+        with_operator(inputs=[{"from": "S", "partitioning": "one-to-one"}]),
+        "operators[1].inputs[0].partitioning",
+        "none of one_to_one, split, merge, full; did you mean one_to_one?",
+    ),
+    (specification(checkpoint_interval="1 fortnight"), "checkpoint_interval", "is no duration: write "),
+    (specification(epoch_interval="2d"), "epoch_interval", "must be at most 86400, not '2d'"),
+    (with_operator(params={"size_s": "soon"}), "operators[1].params", "such as 30, 15m or 1h, not 'soon'"),
+    (with_operator(parallelism=0), "operators[1].parallelism", "must be at least 1, not 0"),
+    (with_operator(priority=11), "operators[1].priority", "must be at most 10, not 11"),
     (with_operator(output=False), "operators", "no operator has `output: true`"),
     (with_operator(inputs=[]), "operators[1].inputs", "needs at least one input"),
     (with_operator(inputs=[{"from": "X"}]), "operators[1].inputs[0].from", "no operator 'X'"),
@@ -78,6 +93,47 @@ def test_a_mistake_is_named_with_its_path(data: dict[str, Any], path: str, messa
     assert any(problem.path == path and message in problem.message for problem in caught.value.problems), (
         caught.value.problems
     )
+
+
+def test_durations_have_units() -> None:
+    data = specification(epoch_interval="500ms", checkpoint_interval="1 h")
+    data["operators"][1]["params"] = {"size_s": "15m"}
+    spec = load_topology(data, catalogue).spec
+    assert (spec.epoch_interval, spec.checkpoint_interval) == (0.5, 3600.0)
+    assert spec.operators[1].params == {"size_s": 900}
+
+
+TEXT = """\
+name: demo
+operators:
+  - name: S
+    kind: source
+    params: {path: x.csv}
+  - name: A
+    kind: tumbling-window
+    inputs:
+      - from: S
+      - partitioning: full
+    priority: 11
+    output: true
+"""
+
+
+def test_a_mistake_in_a_text_has_its_line() -> None:
+    with pytest.raises(TopologyError) as caught:
+        load_topology(load_yaml(TEXT), catalogue)
+    found = {problem.path: problem.line for problem in lines_told(TEXT, caught.value.problems)}
+    assert found == {
+        "operators[1].kind": 7,
+        "operators[1].inputs[1].from": 10,  # what is missing has the line of what misses it
+        "operators[1].priority": 11,
+    }
+
+
+@pytest.mark.parametrize("text", ["a: [", "[" * 500, "1", ""])
+def test_a_text_that_cannot_be_read_has_no_lines(text: str) -> None:
+    problems = [FieldProblem("line 1, column 5", "not YAML")]
+    assert lines_told(text, problems) == problems
 
 
 def test_all_mistakes_come_at_once() -> None:

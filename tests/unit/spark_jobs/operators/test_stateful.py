@@ -81,7 +81,7 @@ class TestDistinct:
         assert Distinct.problems({"columns": "key", "size_s": 0, "x": 1}) == [
             "unknown parameter 'x'; this operator takes columns, size_s",
             "columns must be a list of column names, not 'key'",
-            "size_s must be a number of seconds between 0.001 and 604800, not 0",
+            "size_s must be a duration between 1 ms and 7 d, such as 30, 15m or 1h, not 0",
         ]
 
 
