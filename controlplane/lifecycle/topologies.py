@@ -25,9 +25,11 @@ from controlplane.topologies.choices import (
     Desired,
     TopologyStatus,
 )
+from controlplane.topologies.figures import SETTLED, figures_settle
 from controlplane.topologies.models import Problem, Topology, rack_exposure_unknown
 from controlplane.topologies.permitted import permit
 from controlplane.topologies.representation import topology_change
+from controlplane.topologies.rows import Rows
 from controlplane.topologies.selectors import topology_get
 from controlplane.topologies.validation import inputs_require, spec_validate
 
@@ -101,9 +103,13 @@ def topology_undeploy(
         ended = topology.status == TopologyStatus.COMPLETED
         topology.desired = Desired.STOPPED
         topology.status = TopologyStatus.STOPPED if ended else TopologyStatus.STOPPING
-        topology.save(update_fields=["desired", "status", "updated_at"])
+        settled: list[Change] = []
         if ended:
+            rows = Rows.load(topology)
+            figures_settle(topology, rows)
+            settled = rows.changes()
             task_send_on_commit(TOPOLOGY_PUBLISH, name)
+        topology.save(update_fields=["desired", "status", "updated_at", *SETTLED])
         return Permission(
             before=before,
             after=_standing(topology),
@@ -111,7 +117,7 @@ def topology_undeploy(
             announce=lambda: event_publish(
                 kind=EventKind.TOPOLOGY_UNDEPLOYED,
                 topology=name,
-                changes=[topology_change(topology)],
+                changes=[topology_change(topology), *settled],
                 actor=actor,
                 reason=reason,
             ),

@@ -25,6 +25,7 @@ from controlplane.topologies.choices import (
     Severity,
     TopologyStatus,
 )
+from controlplane.topologies.figures import SETTLED, figures_settle, rate_smoothed
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import AvailabilitySample, Problem, Topology
 from controlplane.topologies.outcomes import operations_end
@@ -76,7 +77,8 @@ def topology_metrics_apply(
         return
     rows = Rows.load(topology)
     before = topology.status, rows.standing()
-    seconds = _span(report, graph_of(topology.spec).spec.epoch_interval)
+    interval = graph_of(topology.spec).spec.epoch_interval
+    seconds = _span(report, interval)
     shares = cpu_model_read(topology.name, topology.cpu_model).shares
     for label, metrics in report.partitions.items():
         partition = rows.partitions.get(label)
@@ -87,8 +89,12 @@ def topology_metrics_apply(
         if metrics.cost is not None:
             cores = shares.partitions(operators=metrics.cost, tuples=metrics.tuple_rate or 0.0)
             partition.cpu = round(cores, 6)
-        partition.rows_in_rate = round(metrics.rows_in / seconds, 1)
-        partition.rows_out_rate = round(metrics.rows_out / seconds, 1)
+        partition.rows_in_rate = round(
+            rate_smoothed(partition.rows_in_rate, metrics.rows_in / seconds, seconds), 1
+        )
+        partition.rows_out_rate = round(
+            rate_smoothed(partition.rows_out_rate, metrics.rows_out / seconds, seconds), 1
+        )
         partition.state_bytes = metrics.state_bytes
     for label, measured in report.queries.items():
         query = rows.queries.get(label)
@@ -97,7 +103,9 @@ def topology_metrics_apply(
             query.latency = measured.latency
     topology.head_epoch = report.head
     topology.committed_epoch = report.committed
-    topology.input_rate = report.input_rate
+    if report.last >= report.first:  # a replay reads no new input
+        span = interval * (report.last - report.first + 1)
+        topology.input_rate = rate_smoothed(topology.input_rate, report.input_rate, span)
     topology.load, topology.lag = pace.load, pace.lag
     since = pace.overloaded_since
     topology.overloaded_since = None if since is None else datetime.fromtimestamp(since, tz=UTC)
@@ -110,8 +118,8 @@ def topology_metrics_apply(
         topology.metrics_at = max(now, next_at)
     topology.save(
         update_fields=[
-            "status", "error", "applied_generation", "head_epoch", "committed_epoch", "input_rate",
-            "load", "lag", "overloaded_since", "metrics_at", "updated_at",
+            "status", "applied_generation", "head_epoch", "committed_epoch", "metrics_at", "updated_at",
+            *SETTLED,
         ]
     )  # fmt: skip
     if not due and before == (topology.status, rows.standing()):
@@ -119,7 +127,7 @@ def topology_metrics_apply(
     at = topology.metrics_at or now
     whole = round_begins(rows=len(rows.partitions), last=last, now=at, offset=topology.pk)
     moved = rows.metrics_changes(before[1], all_partitions=whole)
-    told = TOPOLOGY_METRICS if topology.status == before[0] else (*TOPOLOGY_METRICS, "refusals")
+    told = TOPOLOGY_METRICS if topology.status == before[0] else None
     changes: list[Change] = [topology_change(topology, only=told), *moved]
     if rows.queries:
         sample = sample_create(topology, rows, at=now)
@@ -155,8 +163,8 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     if after != before:
         topology.save(
             update_fields=[
-                "status", "error", "applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch",
-                "slow_since", "updated_at",
+                "status", "applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch",
+                "updated_at", *SETTLED,
             ]
         )  # fmt: skip
     if rows_after or after != before:
@@ -183,7 +191,7 @@ def topology_stopped(*, name: str) -> None:
         rows = Rows.load(topology)
         _states_apply(topology, rows, "stopped", [], {})
         rows.save()
-        topology.save(update_fields=["status", "updated_at"])
+        topology.save(update_fields=["status", "updated_at", *SETTLED])
         event_publish(
             kind=EventKind.TOPOLOGY_UPDATED,
             topology=name,
@@ -327,6 +335,7 @@ def _states_apply(
             was_available=query.available,
             parked=query.parked,
         )
+    figures_settle(topology, rows)
 
 
 def _driver_event(before: Change, topology: Topology) -> EventKind:

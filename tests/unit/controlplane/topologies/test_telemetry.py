@@ -236,6 +236,56 @@ def test_a_stop_leaves_nothing_available_or_running(running: Topology) -> None:
     follower.check()
 
 
+def test_a_stopped_topology_has_no_figures_of_its_run(running: Topology) -> None:
+    topology_metrics_apply(report=epoch_report(running), health=healthy(running))
+    driver_status_apply(status=driver_status(running, "failed", error="the sink is full"))
+    topology_undeploy(name="counts", **BY)
+    follower = Follower()
+    topology_stopped(name="counts")
+    stopped = Topology.objects.get()
+    assert (stopped.status, stopped.input_rate, stopped.load, stopped.error) == ("stopped", 0.0, None, "")
+    assert not Partition.objects.filter(node__isnull=False).exists()
+    assert set(Partition.objects.values_list("rows_in_rate", "rows_out_rate")) == {(0.0, 0.0)}
+    latencies = Query.objects.values_list("latency", "baseline_latency", "relative_latency")
+    assert set(latencies) == {(None, None, None)}
+    follower.check()
+
+
+def test_a_completed_run_is_on_no_node_and_stopping_it_takes_its_figures_back(running: Topology) -> None:
+    topology_metrics_apply(report=epoch_report(running), health=healthy(running))
+    follower = Follower()
+    driver_status_apply(status=driver_status(running, "completed"))
+    assert Topology.objects.get().input_rate == 0.0
+    assert not Partition.objects.filter(node__isnull=False).exists()
+    topology_undeploy(name="counts", **BY)
+    assert set(Query.objects.values_list("latency", "available")) == {(None, False)}
+    follower.check()
+
+
+def test_a_paused_topology_reads_nothing(running: Topology) -> None:
+    topology_metrics_apply(report=epoch_report(running), health=healthy(running))
+    driver_status_apply(status=driver_status(running, "paused"))
+    assert Topology.objects.get().input_rate == 0.0
+    assert set(Partition.objects.values_list("rows_in_rate", flat=True)) == {0.0}
+    assert Partition.objects.filter(node__isnull=False).exists()
+    driver_status_apply(status=driver_status(running))
+    topology_metrics_apply(report=epoch_report(running, epoch=6), health=healthy(running))
+    assert Topology.objects.get().input_rate == 1000.0
+
+
+def test_uneven_epochs_and_replays_do_not_make_the_rate_flicker(running: Topology) -> None:
+    topology_metrics_apply(report=epoch_report(running), health=healthy(running))
+    shown = []
+    for epoch in range(6, 16):
+        report = structs.replace(epoch_report(running, epoch=epoch), input_rate=0.0 if epoch % 2 else 2000.0)
+        topology_metrics_apply(report=report, health=healthy(running))
+        replayed = structs.replace(report, first=epoch + 1, last=epoch, input_rate=0.0)
+        topology_metrics_apply(report=replayed, health=healthy(running))
+        shown.append(Topology.objects.get().input_rate)
+    assert min(shown) > 800
+    assert max(shown) < 1200
+
+
 @pytest.mark.parametrize("state", ["paused", "completed"])
 def test_results_stay_available_through_a_pause_and_after_the_end(running: Topology, state: Any) -> None:
     topology_metrics_apply(report=epoch_report(running), health=healthy(running))
