@@ -17,6 +17,7 @@ OPERATION_KINDS = (
     "node.drain",
     "node.activate",
     "node.fail",
+    "node.forget",
     "incident.approve",
     "incident.pause",
     "incident.resume",

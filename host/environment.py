@@ -146,6 +146,7 @@ class Environment:
     replay_reserve: float
     overload_after: float
     slow_after: float
+    forget_nodes_after: float
     rack_price: float
     moves_at_once: int
     theta: float
@@ -303,6 +304,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         replay_reserve=reader.number("RESURGE_REPLAY_RESERVE", 1.0, 1.0, 10.0),
         overload_after=reader.number("RESURGE_OVERLOAD_AFTER", 3.0, 0.0, 86_400.0),
         slow_after=reader.number("RESURGE_SLOW_AFTER", 20.0, 0.0, 86_400.0),
+        forget_nodes_after=reader.number("RESURGE_FORGET_NODES_AFTER", 86_400.0, 0.0, 31_536_000.0),
         rack_price=reader.number("RESURGE_RACK_PRICE", 0.1, 0.0, 1.0),
         moves_at_once=reader.integer("RESURGE_MOVES_AT_ONCE", 200, 1, 10_000),
         theta=reader.number("RESURGE_THETA", 1.2, 1.0),

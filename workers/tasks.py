@@ -20,6 +20,7 @@ from controlplane.incidents.balancing import rebalance_by_policy
 from controlplane.incidents.overload import parking_by_policy
 from controlplane.incidents.selectors import incidents_open, incidents_with_queries_down
 from controlplane.incidents.services import incident_queries_note
+from controlplane.lifecycle.forgetting import nodes_forget_old
 from controlplane.lifecycle.slow_nodes import drain_by_policy
 from controlplane.retention.services import retention_enforce
 from controlplane.topologies.choices import Desired, TopologyStatus
@@ -103,10 +104,11 @@ def balance() -> None:
 
 @shared_task(name="maintenance.trim")
 def trim() -> None:
-    """Drop what is too old or too much (`controlplane/retention/kinds.py`), and what belongs to deleted
-    webhooks."""
+    """Drop what is too old or too much (`controlplane/retention/kinds.py`), what belongs to deleted
+    webhooks, and nodes that are gone after RESURGE_FORGET_NODES_AFTER."""
     retention_enforce(lambda action, of: _attempt(action, task="trim", of=of))
     _attempt(deliveries_trim, task="deliveries_trim", of="deliveries")
+    _attempt(nodes_forget_old, task="nodes_forget", of="nodes")
 
 
 def _attempt(action: Callable[[], object], *, task: str, of: object) -> None:

@@ -151,6 +151,25 @@ def fail(session: Session, name: str, order: Order) -> None:
     act(session, resource("nodes", name, "fail"), order, title=f"fail {name}", effects=effects)
 
 
+@nodes.command("forget")
+@node_argument
+@changes(destructive=True)
+@with_session
+def forget(session: Session, name: str, order: Order) -> None:
+    """Take a node that is lost or has left off every list. The audit trail and incidents keep its name.
+
+    \b
+    Example:
+      resurge nodes forget node-3 --reason "replaced by node-9" --yes
+    """
+
+    def effects() -> list[Effect]:
+        permitted(session.rest.get(resource("nodes", name)), "forget")
+        return [Effect("No list names it any more. If it registers again, it comes back.")]
+
+    act(session, resource("nodes", name, "forget"), order, title=f"forget {name}", effects=effects)
+
+
 def _hosted(session: Session, name: str, action: str) -> Sequence[Row]:
     """What runs on the node. Raises `RefusedError` where it refuses the action now."""
     node = session.rest.get(resource("nodes", name))

@@ -83,6 +83,11 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "work before it is drained, where a topology's policy wants that. 0 switches it off.",
         ),
         Setting(
+            "RESURGE_FORGET_NODES_AFTER", "forget_nodes_after",
+            "Seconds after which a node that is lost or has left is forgotten, once all that ran on it is "
+            "replaced: no list names it any more. 0: only operators forget nodes.",
+        ),
+        Setting(
             "RESURGE_RACK_PRICE", "rack_price",
             "Share by which epochs may get longer at most, so that the loss of a rack takes down less. 0: "
             "racks do not count where partitions are placed and moved.",

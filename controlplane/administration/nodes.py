@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from controlplane.administration.pages import ReasonedActionsMixin, SystemOwnedAdmin
 from controlplane.events.choices import OperationKind
+from controlplane.lifecycle.forgetting import node_forget
 from controlplane.nodes.actions import node_action
 from controlplane.nodes.models import Node, NodeRequest, NodeSample
 
@@ -27,10 +28,11 @@ class NodeAdmin(ReasonedActionsMixin, SystemOwnedAdmin):
         "throttled",
         "last_heartbeat",
         "standby",
+        "forgotten_at",
     )
     list_filter = ("state", "rack", "standby", "provider")
     search_fields = ("name", "address", "rack")
-    actions = ("drain", "activate")
+    actions = ("drain", "activate", "forget")
     audit_areas = ("node",)
 
     @admin.action(description="Drain", permissions=["act"])
@@ -40,6 +42,10 @@ class NodeAdmin(ReasonedActionsMixin, SystemOwnedAdmin):
     @admin.action(description="Activate", permissions=["act"])
     def activate(self, request: HttpRequest, rows: Any) -> None:
         self._ask(request, rows, OperationKind.NODE_ACTIVATE, "Activating")
+
+    @admin.action(description="Forget", permissions=["act"])
+    def forget(self, request: HttpRequest, rows: Any) -> None:
+        self.run_service(request, rows, "Forgetting", lambda node, who: node_forget(name=node.name, **who))
 
     def _ask(self, request: HttpRequest, rows: Any, kind: OperationKind, verb: str) -> None:
         self.run_service(request, rows, verb, lambda node, who: node_action(kind=kind, name=node.name, **who))

@@ -19,7 +19,7 @@ class ControlPlaneCollector(Collector):
         # Models exist only once Django is set up, and this module is imported before.
         from controlplane.incidents.choices import INCIDENT_ACTIVE
         from controlplane.incidents.models import Incident
-        from controlplane.nodes.models import Node
+        from controlplane.nodes.selectors import nodes_known
         from controlplane.topologies.models import Topology
         from controlplane.webhooks.choices import DeliveryState
         from controlplane.webhooks.models import Delivery, Webhook
@@ -55,7 +55,7 @@ class ControlPlaneCollector(Collector):
             epoch.add_metric(labels, topology.committed_epoch)
             checkpoint.add_metric(labels, topology.checkpoint_epoch)
         nodes = GaugeMetricFamily("resurge_nodes", "Nodes by state", labels=["state"])
-        for state, count in Node.objects.values_list("state").annotate(Count("pk")).order_by("state"):
+        for state, count in nodes_known().values_list("state").annotate(Count("pk")).order_by("state"):
             nodes.add_metric([state], count)
         incidents = GaugeMetricFamily("resurge_incidents_open", "Incidents that have not ended")
         incidents.add_metric([], Incident.objects.filter(state__in=INCIDENT_ACTIVE).count())

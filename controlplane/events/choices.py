@@ -54,6 +54,7 @@ class OperationKind(Choices):
     NODE_DRAIN = "node.drain", "Drain node"
     NODE_ACTIVATE = "node.activate", "Activate node"
     NODE_FAIL = "node.fail", "Fail node"
+    NODE_FORGET = "node.forget", "Forget node"
     INCIDENT_APPROVE = "incident.approve", "Approve plan"
     INCIDENT_PAUSE = "incident.pause", "Pause recovery"
     INCIDENT_RESUME = "incident.resume", "Resume recovery"

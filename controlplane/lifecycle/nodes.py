@@ -63,6 +63,7 @@ def node_register(
     node.pid = registration.pid
     node.registered_at = datetime.fromtimestamp(registration.registered_at, tz=UTC)
     node.last_heartbeat = at
+    node.forgotten_at = None
     node.save()
     if not (before == NodeState.DRAINING and returned):
         node_move(node, NodeState.ALIVE)

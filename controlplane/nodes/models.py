@@ -37,6 +37,9 @@ class Node(models.Model):
     disk_free_bytes = models.PositiveBigIntegerField(null=True, blank=True)
     provider = models.CharField(max_length=32, default="local")
     created_at = models.DateTimeField(auto_now_add=True)
+    forgotten_at = models.DateTimeField(
+        null=True, blank=True, help_text="since when no list names it; empty: they do"
+    )
 
     class Meta:
         ordering = ("name",)

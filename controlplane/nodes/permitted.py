@@ -5,12 +5,13 @@ from __future__ import annotations
 from django.conf import settings
 
 from controlplane.events.choices import OperationKind
-from controlplane.nodes.choices import NODE_PRESENT, NodeState
+from controlplane.nodes.choices import NODE_GONE, NODE_PRESENT, NodeState
 
 _PERMITTED: dict[OperationKind, frozenset[str]] = {
     OperationKind.NODE_DRAIN: frozenset({NodeState.ALIVE, NodeState.SUSPECT}),
     OperationKind.NODE_ACTIVATE: frozenset({NodeState.DRAINING}),
     OperationKind.NODE_FAIL: frozenset({*NODE_PRESENT, NodeState.JOINING}),
+    OperationKind.NODE_FORGET: frozenset(NODE_GONE),
 }
 NO_FAULTS = "fault injection is off here; start Resurge with RESURGE_FAULT_INJECTION=1 to use it"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from django.db.models import QuerySet
+
 from controlplane.errors import Missing
 from controlplane.nodes.choices import NODE_PRESENT
 from controlplane.nodes.models import Node, NodeRequest
@@ -12,9 +14,14 @@ from controlplane.nodes.models import Node, NodeRequest
 _NUMBERED = re.compile(r"^node-(\d+)$")
 
 
+def nodes_known() -> QuerySet[Node]:
+    """All nodes but those that were forgotten."""
+    return Node.objects.filter(forgotten_at=None)
+
+
 def node_get(name: str, *, lock: bool = False) -> Node:
     """The node called `name`; raises `Missing`."""
-    rows = Node.objects.select_for_update() if lock else Node.objects.all()
+    rows = nodes_known().select_for_update() if lock else nodes_known()
     node = rows.filter(name=name).first()
     if node is None:
         raise Missing(f"there is no node {name!r}")

@@ -33,8 +33,8 @@ from controlplane.incidents.representation import (
     plan_change,
 )
 from controlplane.incidents.selectors import incident_names
-from controlplane.nodes.models import Node
 from controlplane.nodes.representation import NODE_FIELDS, node_change
+from controlplane.nodes.selectors import nodes_known
 from controlplane.topologies.drawing import graph_drawn
 from controlplane.topologies.models import (
     AvailabilitySample,
@@ -105,7 +105,7 @@ def _queries() -> Iterator[Change]:
 
 
 def _nodes() -> Iterator[Change]:
-    return map(node_change, tuple_rows(Node.objects.order_by("pk"), *NODE_FIELDS))
+    return map(node_change, tuple_rows(nodes_known().order_by("pk"), *NODE_FIELDS))
 
 
 def _incidents() -> Iterator[Change]:

@@ -46,6 +46,7 @@ class SettingsSerializer(serializers.Serializer):
     replay_reserve = serializers.FloatField()
     overload_after = serializers.FloatField()
     slow_after = serializers.FloatField()
+    forget_nodes_after = serializers.FloatField()
     rack_price = serializers.FloatField()
     moves_at_once = serializers.IntegerField()
     theta = serializers.FloatField()

@@ -24,10 +24,11 @@ from controlplane.api.nodes.serializers import (
 )
 from controlplane.events.choices import OperationKind
 from controlplane.incidents.selectors import INCIDENT_AT_LENGTH
+from controlplane.lifecycle.forgetting import node_forget
 from controlplane.nodes.actions import node_action
 from controlplane.nodes.models import Node, NodeRequest, NodeSample
 from controlplane.nodes.permitted import NO_FAULTS
-from controlplane.nodes.selectors import node_get
+from controlplane.nodes.selectors import node_get, nodes_known
 from controlplane.topologies.models import Partition
 from controlplane.topologies.selectors import SPEC_OF_TOPOLOGY
 
@@ -45,12 +46,16 @@ class NodeViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, views
     ordering_fields = ("name", "state", "rack", "cpu_percent", "last_heartbeat", "capacity")
 
     def get_queryset(self) -> Any:
-        rows = Node.objects.annotate(
-            partitions_total=Count("partitions"),
-            planned_percent=Coalesce(
-                Sum(F("partitions__cpu")) * 100.0, Value(0.0), output_field=FloatField()
-            ),
-        ).order_by("name")
+        rows = (
+            nodes_known()
+            .annotate(
+                partitions_total=Count("partitions"),
+                planned_percent=Coalesce(
+                    Sum(F("partitions__cpu")) * 100.0, Value(0.0), output_field=FloatField()
+                ),
+            )
+            .order_by("name")
+        )
         if self.action == "retrieve":
             hosted = Partition.objects.select_related("topology", "node").defer(SPEC_OF_TOPOLOGY)
             hosted = hosted.order_by("topology__name", "operator", "index")
@@ -71,6 +76,12 @@ class NodeViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, views
     def activate(self, request: Request, name: str) -> Response:
         """Let it host partitions again."""
         return self.act(request, node_action, kind=OperationKind.NODE_ACTIVATE, name=name)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def forget(self, request: Request, name: str) -> Response:
+        """Take a node that is lost or has left off every list. It comes back if it registers again."""
+        return self.act(request, node_forget, name=name)
 
     @ACTION
     @action(detail=True, methods=["post"])

@@ -70,6 +70,7 @@ export type OperationKind =
   | "node.drain"
   | "node.activate"
   | "node.fail"
+  | "node.forget"
   | "incident.approve"
   | "incident.pause"
   | "incident.resume"

@@ -3,7 +3,7 @@ import { delayWords, GROUPS, type Settings } from "./settings";
 
 const SETTINGS: Settings = {
   session_timeout: 4, heartbeat_interval: 1, fault_injection: true, replacement_delay: "uniform:120:360", correlation_window: 10,
-  correlation_threshold: 2, max_utilisation: 0.8, overload_after: 5, slow_after: 20, rack_price: 0.1, moves_at_once: 200, theta: 1.2, checkpoint_interval: 10,
+  correlation_threshold: 2, max_utilisation: 0.8, overload_after: 5, slow_after: 20, forget_nodes_after: 86_400, rack_price: 0.1, moves_at_once: 200, theta: 1.2, checkpoint_interval: 10,
 };
 
 describe("settings", () => {

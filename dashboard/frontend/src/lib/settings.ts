@@ -13,6 +13,7 @@ export interface Settings {
   max_utilisation: number;
   overload_after: number;
   slow_after: number;
+  forget_nodes_after: number;
   rack_price: number;
   moves_at_once: number;
   theta: number;
@@ -87,6 +88,13 @@ export const GROUPS: { title: string; note: string; thresholds: Threshold[] }[] 
           ? `A node whose tasks take a multiple of the time of others' for ${one.slow_after} s is drained, if the topology's policy wants that.`
           : "No node is drained by itself, however slow it is.",
         larger: "What needs a slow node comes late for longer.", smaller: "Nodes are drained that would soon be well again.",
+      },
+      {
+        name: "forget_nodes_after", label: "Forget nodes", variable: "RESURGE_FORGET_NODES_AFTER", shown: (one) => (one.forget_nodes_after ? spell(one.forget_nodes_after) : "never"),
+        effect: (one) => one.forget_nodes_after
+          ? `A lost node whose partitions all run elsewhere disappears from every list after ${spell(one.forget_nodes_after)}.`
+          : "Lost nodes stay in the table of nodes until an operator forgets them.",
+        larger: "Lost nodes stay in the table of nodes for longer.", smaller: "The table of nodes is shorter.",
       },
       {
         name: "rack_price", label: "Price of racks", variable: "RESURGE_RACK_PRICE", shown: (one) => (one.rack_price ? `${Math.round(one.rack_price * 100)} %` : "off"),

@@ -17,6 +17,7 @@ from controlplane.events.choices import Channel, OperationKind
 from controlplane.incidents.actions import incident_action
 from controlplane.incidents.choices import IncidentState
 from controlplane.incidents.models import Incident
+from controlplane.lifecycle.forgetting import node_forget
 from controlplane.lifecycle.topologies import (
     topology_action,
     topology_deploy,
@@ -84,6 +85,7 @@ def test_a_node_tells_what_it_refuses(nodes: list[Node], state: NodeState) -> No
     for action in ("drain", "activate"):
         kind = OperationKind(f"node.{action}")
         assert refusals.get(action, "") == refused(partial(node_action, kind=kind, name="node-1", **BY))
+    assert refusals.get("forget", "") == refused(partial(node_forget, name="node-1", **BY))
 
 
 @pytest.mark.parametrize("state", IncidentState)
