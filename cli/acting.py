@@ -63,7 +63,7 @@ def act(
     operation = operation_await(session, operation, order, title)
     show(session, operation, OPERATION)
     if operation["state"] == "failed":
-        raise RefusedError(f"could not {title}: {operation['error'] or 'the server does not say why'}")
+        raise RefusedError(f"could not {title}: {operation['error'] or 'the server gives no reason'}")
 
 
 def operation_await(session: Session, operation: dict[str, Any], order: Order, title: str) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def followed(
     shows it later. Raises `TimedOutError`."""
     started = time.monotonic()
     pause = FIRST_PAUSE
-    further = f"it goes on, see `{see}`"
+    further = f"it continues; see `{see}`"
     try:
         with _progress(session, title) as progress:
             while order.wait and row["state"] not in ENDED:

@@ -34,12 +34,10 @@ def confirmed(session: Session, order: Order, title: str, effects: Effects) -> O
     if order.yes:
         return reasoned(session, order)
     if not session.interactive:
-        raise click.UsageError(
-            f"there is no terminal to confirm that you want to {title}: add --yes to confirm"
-        )
+        raise click.UsageError(f"cannot ask for confirmation to {title} without a terminal; pass --yes")
     told(session, title, effects())
     order = reasoned(session, order)
-    if not click.confirm("Go on?", err=True):
+    if not click.confirm("Continue?", err=True):
         raise RefusedError("nothing was changed")
     return replace(order, yes=True)
 
@@ -64,7 +62,7 @@ def reasoned(session: Session, order: Order) -> Order:
     if order.reason:
         return order
     if not session.interactive:
-        raise click.UsageError("give a reason with --reason: every change is audited with its reason")
+        raise click.UsageError("give a reason with --reason: every change is audited with it")
     return replace(order, reason=click.prompt("Reason", err=True, value_proc=_reason).strip())
 
 
@@ -81,7 +79,7 @@ def told(session: Session, title: str, effects: Sequence[Effect]) -> None:
 
 def _reason(text: str) -> str:
     if not text.strip():
-        raise click.BadParameter("say why")
+        raise click.BadParameter("give a reason")
     if len(text) > LONGEST_REASON:
         raise click.BadParameter(f"longer than {LONGEST_REASON} characters")
     return text

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from cli.durations import Duration
 from cli.session import session_of
 
 LONGEST_REASON = 1000
@@ -62,11 +63,11 @@ def common_options() -> list[click.Parameter]:
         ),
         click.Option(
             ["--timeout"],
-            type=click.FloatRange(min=0.1, max=3600),
-            metavar="SECONDS",
+            type=Duration(0.1, 3600),
+            metavar="DURATION",
             callback=_set_timeout,
             expose_value=False,
-            help="for each answer of the server; default 15",
+            help="how long to wait for each answer of the server; default 15",
         ),
     ]
 
@@ -142,11 +143,11 @@ def _waiting_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--wait/--no-wait", default=True, help="follow the operation to its end (default)"),
         click.option(
             "--wait-timeout",
-            type=click.FloatRange(min=0.1, max=86_400),
+            type=Duration(0.1, 86_400),
             default=WAIT,
-            show_default=True,
-            metavar="SECONDS",
-            help="then the command ends with code 5, and the operation goes on",
+            show_default="10m",
+            metavar="DURATION",
+            help="after this time the command ends with code 5, and the operation continues",
         ),
     )
     for option in reversed(options):

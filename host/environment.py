@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from domain.durations import FORMS, seconds_read
+
 ROOT = Path(__file__).resolve().parents[1]
 
 PROVIDERS = ("local", "script")
@@ -209,6 +211,17 @@ class _Reader:
             raise InvalidEnvironment(f"{name}={raw}: must be {bound}")
         return value
 
+    def seconds(self, name: str, default: float, low: float, high: float = float("inf")) -> float:
+        """A duration: a number of seconds, or one with a unit such as 15m or 1h."""
+        raw = self.text(name, repr(default))
+        value = seconds_read(raw)
+        if value is None:
+            raise InvalidEnvironment(f"{name}={raw!r}: write {FORMS}")
+        if not low <= value <= high:
+            bound = f"at least {low:g} s" if high == float("inf") else f"{low:g} s to {high:g} s"
+            raise InvalidEnvironment(f"{name}={raw}: must be {bound}")
+        return value
+
     def integer(self, name: str, default: int, low: int, high: int) -> int:
         value = self.number(name, default, low, high)
         if value != int(value):
@@ -290,37 +303,37 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         spark_secret=reader.secret("RESURGE_SPARK_SECRET"),
         # Where executors reach the driver: an address of this host once nodes run on others.
         driver_host=reader.host("RESURGE_DRIVER_HOST", "127.0.0.1"),
-        session_timeout=reader.number("RESURGE_SESSION_TIMEOUT", 4.0, 0.5, 3600),
-        heartbeat_interval=reader.number("RESURGE_HEARTBEAT_INTERVAL", 1.0, 0.05, 600),
+        session_timeout=reader.seconds("RESURGE_SESSION_TIMEOUT", 4.0, 0.5, 3600),
+        heartbeat_interval=reader.seconds("RESURGE_HEARTBEAT_INTERVAL", 1.0, 0.05, 600),
         fault_injection=reader.flag("RESURGE_FAULT_INJECTION", False),
         # Local nodes are limited to their capacity if control groups can be written.
         cpu_caps=reader.flag("RESURGE_CPU_CAPS", True),
         provider=provider,
         provider_script=provider_script,
         replacement_delay=Delay.parse(delay, "RESURGE_REPLACEMENT_DELAY"),
-        correlation_window=reader.number("RESURGE_CORRELATION_WINDOW", 10.0, 0.0),
+        correlation_window=reader.seconds("RESURGE_CORRELATION_WINDOW", 10.0, 0.0),
         correlation_threshold=reader.integer("RESURGE_CORRELATION_THRESHOLD", 2, 1, 100_000),
         max_utilisation=reader.number("RESURGE_MAX_UTILISATION", 0.8, 0.01, 1.0),
         replay_reserve=reader.number("RESURGE_REPLAY_RESERVE", 1.0, 1.0, 10.0),
-        overload_after=reader.number("RESURGE_OVERLOAD_AFTER", 3.0, 0.0, 86_400.0),
-        slow_after=reader.number("RESURGE_SLOW_AFTER", 20.0, 0.0, 86_400.0),
-        forget_nodes_after=reader.number("RESURGE_FORGET_NODES_AFTER", 86_400.0, 0.0, 31_536_000.0),
+        overload_after=reader.seconds("RESURGE_OVERLOAD_AFTER", 3.0, 0.0, 86_400.0),
+        slow_after=reader.seconds("RESURGE_SLOW_AFTER", 20.0, 0.0, 86_400.0),
+        forget_nodes_after=reader.seconds("RESURGE_FORGET_NODES_AFTER", 86_400.0, 0.0, 31_536_000.0),
         rack_price=reader.number("RESURGE_RACK_PRICE", 0.1, 0.0, 1.0),
         moves_at_once=reader.integer("RESURGE_MOVES_AT_ONCE", 200, 1, 10_000),
         theta=reader.number("RESURGE_THETA", 1.2, 1.0),
-        checkpoint_interval=reader.number("RESURGE_CHECKPOINT_INTERVAL", 10.0, 0.1),
+        checkpoint_interval=reader.seconds("RESURGE_CHECKPOINT_INTERVAL", 10.0, 0.1),
         checkpoints=reader.text("RESURGE_CHECKPOINTS", f"file://{home}/checkpoints"),
         outputs=reader.text("RESURGE_OUTPUTS", str(home / "outputs")),
         # Without it, a host that crashes can lose what was committed; processes that end lose nothing.
         force=reader.flag("RESURGE_FORCE_TO_DISK", True),
         # Clients connect through a proxy with TLS; only a demonstration works without.
         https=reader.flag("RESURGE_HTTPS", True),
-        hsts=reader.number("RESURGE_HSTS", 31_536_000, 0),
+        hsts=reader.seconds("RESURGE_HSTS", 31_536_000, 0),
         rate_limit_token=reader.rate("RESURGE_RATE_LIMIT_TOKEN", "6000/minute"),
         rate_limit_page=reader.rate("RESURGE_RATE_LIMIT_PAGE", "6000/minute"),
         rate_limit_anonymous=reader.rate("RESURGE_RATE_LIMIT_ANONYMOUS", "120/minute"),
         login_failures=reader.integer("RESURGE_LOGIN_FAILURES", 5, 1, 1_000),
-        login_lock=reader.number("RESURGE_LOGIN_LOCK", 900, 1),
+        login_lock=reader.seconds("RESURGE_LOGIN_LOCK", 900, 1),
         debug=debug,
         log_level=log_level,
         operator_modules=reader.names("RESURGE_OPERATOR_MODULES", "spark_jobs.operators"),

@@ -87,7 +87,7 @@ def login(session: Session, server: str | None, token_file: str | None) -> None:
 
 def _token_ask(session: Session, url: str) -> str:
     if not session.interactive:
-        raise click.UsageError("there is no terminal to ask for the token: use --token-file")
+        raise click.UsageError("cannot ask for the token without a terminal; pass --token-file")
     answer: str = click.prompt(f"Token for {url}", hide_input=True, err=True)
     return answer
 
@@ -131,7 +131,7 @@ def tokens() -> None:
 @with_session
 def list_(session: Session) -> None:
     """Your tokens, by key (the beginning of a token). The server does not store their texts."""
-    show_rows(session, session.rest.rows(resource("tokens")), TOKENS, empty="You have no token.")
+    show_rows(session, session.rest.rows(resource("tokens")), TOKENS, empty="You have no tokens.")
 
 
 class Lifetime(click.ParamType[float]):

@@ -34,7 +34,7 @@ DELIVERIES = (
 DELIVERY = (
     *(Column(column.title.lower(), column.value) for column in DELIVERIES),
     Column("topology", field("topology")),
-    Column("asked for by", field("requested_by")),
+    Column("requested by", field("requested_by")),
     Column("next attempt", lambda row: clock(row["due_at"]) if row["state"] == "pending" else None),
     Column("ended", lambda row: clock(row["ended_at"])),
 )
@@ -88,7 +88,7 @@ def deliveries(
     """
     asked = {**given, "state": list(wanted), "kind": list(kinds)}
     rows = session.rest.rows(f"{webhook_path(session, name)}deliveries/", asked, most=limit)
-    show_rows(session, rows, DELIVERIES, empty="There is no such delivery.")
+    show_rows(session, rows, DELIVERIES, empty="No deliveries found.")
 
 
 @click.command("delivery", cls=ResurgeCommand)
@@ -131,4 +131,4 @@ def _deliver(session: Session, number: int, action: tuple[str, ...], order: Orde
     row = followed(session, row, order, title, path=of_it, see=see)
     show(session, row, DELIVERY)
     if row["state"] == "given_up":
-        raise RefusedError(f"could not {title}: {row['error'] or 'the server does not say why'}")
+        raise RefusedError(f"could not {title}: {row['error'] or 'the server gives no reason'}")

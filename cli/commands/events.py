@@ -70,7 +70,7 @@ def list_(
         rows = []
         for page in pages(session, after, most=limit, **asked):
             rows += page["results"]
-    show_rows(session, rows, EVENTS, empty="There is no such event.")
+    show_rows(session, rows, EVENTS, empty="No events found.")
 
 
 def pages(session: Session, after: int, *, most: int = 0, **asked: Any) -> Iterator[dict[str, Any]]:

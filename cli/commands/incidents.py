@@ -39,10 +39,10 @@ INCIDENT = (
     Column("detected", lambda row: clock(row["detected_at"])),
     Column("failed nodes", lambda row: listed(row["failed_nodes"], 20)),
     Column("topologies", lambda row: listed(row["topologies"], 20)),
-    Column("replacements asked for", lambda row: count(row["wanted_nodes"])),
+    Column("replacements requested", lambda row: count(row["wanted_nodes"])),
     Column("first query back", lambda row: _after(row, "first_query_at")),
-    Column("half of them back", lambda row: _after(row, "half_queries_at")),
-    Column("all back", lambda row: _after(row, "all_queries_at")),
+    Column("half of the queries back", lambda row: _after(row, "half_queries_at")),
+    Column("all queries back", lambda row: _after(row, "all_queries_at")),
     Column("closed", lambda row: clock(row["closed_at"])),
 )
 WAVES = (
@@ -87,7 +87,7 @@ def _after(row: Row, field_name: str) -> str:
 
 @click.group(cls=ResurgeGroup)
 def incidents() -> None:
-    """Failures and their recoveries, and deciding about them."""
+    """Failures, their recoveries, and your decisions about them."""
 
 
 @incidents.command("list")
@@ -110,7 +110,7 @@ def list_(
     """
     asked = {**given, "state": list(wanted), "open": "true" if only_open else None}
     rows = session.rest.rows(resource("incidents"), asked, most=limit)
-    empty = "There is no open incident." if only_open else "There is no such incident."
+    empty = "No open incidents." if only_open else "No incidents found."
     show_rows(session, rows, INCIDENTS, empty=empty)
 
 
@@ -138,12 +138,12 @@ def show_(session: Session, number: int) -> None:
 def plans_(session: Session, number: int) -> None:
     """The waves of an incident; as JSON with placement and the reasons of the planner."""
     rows = session.rest.rows(resource("incidents", number, "plans"))
-    show_rows(session, rows, WAVES, empty="Nothing has been planned.")
+    show_rows(session, rows, WAVES, empty="No waves planned yet.")
 
 
 @incidents.command("approve")
 @number_argument
-@click.option("--proposal", metavar="ID", help="this one only; nothing is asked then")
+@click.option("--proposal", metavar="ID", help="only this one, without a question")
 @changes(destructive=True)
 @with_session
 def approve(session: Session, number: int, proposal: str | None, order: Order) -> None:
@@ -210,7 +210,7 @@ def pause(session: Session, number: int, order: Order) -> None:
 @changes()
 @with_session
 def resume(session: Session, number: int, order: Order) -> None:
-    """Go on with a paused recovery."""
+    """Continue a paused recovery."""
     act(
         session,
         resource("incidents", number, "resume"),
@@ -282,4 +282,4 @@ def _down(session: Session, incident: Row, what: str) -> list[Effect]:
             labels = [row["partition"] for row in queries]
             are = plural(len(labels), "query is", "queries are")
             found.append(Effect(f"{are} not available in {topology} now", labels))
-    return found or [Effect("No partition is without a plan.")]
+    return found or [Effect("Every failed partition is in a plan.")]

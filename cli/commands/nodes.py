@@ -74,9 +74,7 @@ def list_(session: Session, wanted: tuple[str, ...], rack: str | None, standby: 
     """
     asked = {"state": list(wanted), "rack": rack, "standby": "true" if standby else None}
     rows = session.rest.rows(resource("nodes"), asked)
-    show_rows(
-        session, sorted(rows, key=lambda row: by_name(row["name"])), NODES, empty="There is no such node."
-    )
+    show_rows(session, sorted(rows, key=lambda row: by_name(row["name"])), NODES, empty="No nodes found.")
 
 
 @nodes.command("show")

@@ -103,7 +103,7 @@ def list_(session: Session, topology: str | None, down: bool) -> None:
             resource("topologies", name, "queries"), {"available": "false" if down else None}
         )
         rows += sorted(found, key=lambda row: by_name(row["partition"]))
-    show_rows(session, rows, QUERIES, empty="Every query is available." if down else "There are no queries.")
+    show_rows(session, rows, QUERIES, empty="Every query is available." if down else "No queries found.")
 
 
 @queries.command("prioritise")

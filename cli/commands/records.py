@@ -8,6 +8,7 @@ import click
 
 from cli import completion
 from cli.acting import ENDED, OPERATION, operation_await
+from cli.durations import Duration
 from cli.failures import RefusedError
 from cli.filters import kinds_option, limit_option, span_options, state_option
 from cli.kinds import CHANNELS, OPERATION_KINDS
@@ -97,7 +98,7 @@ def checkpoints_list(
     """
     path = resource("topologies", topology, "checkpoints") if topology else resource("checkpoints")
     rows = session.rest.rows(path, {**span, "state": list(wanted)}, most=limit)
-    show_rows(session, rows, CHECKPOINTS, empty="There is no such checkpoint.")
+    show_rows(session, rows, CHECKPOINTS, empty="No checkpoints found.")
 
 
 @click.group(cls=ResurgeGroup)
@@ -109,7 +110,7 @@ def operations() -> None:
 @state_option("operation")
 @kinds_option(OPERATION_KINDS, "for instance `node.drain`; repeatable")
 @click.option("--target", help="a topology, a node or an incident's number")
-@click.option("--by", "requested_by", metavar="USER", help="who asked for it")
+@click.option("--by", "requested_by", metavar="USER", help="the user who requested it")
 @span_options
 @limit_option(50)
 @with_session
@@ -124,7 +125,7 @@ def operations_list(
     """
     asked = {**given, "state": list(wanted), "kind": list(kinds)}
     rows = session.rest.rows(resource("operations"), asked, most=limit)
-    show_rows(session, rows, OPERATIONS, empty="There is no such operation.")
+    show_rows(session, rows, OPERATIONS, empty="No operations found.")
 
 
 @operations.command("show")
@@ -132,11 +133,11 @@ def operations_list(
 @click.option("--wait", is_flag=True, help="until it has ended")
 @click.option(
     "--wait-timeout",
-    type=click.FloatRange(min=0.1),
+    type=Duration(0.1, 86_400),
     default=WAIT,
-    show_default=True,
-    metavar="SECONDS",
-    help="then it ends with code 5",
+    show_default="10m",
+    metavar="DURATION",
+    help="after this time the command ends with code 5",
 )
 @with_session
 def operations_show(session: Session, operation: str, wait: bool, wait_timeout: float) -> None:
@@ -172,7 +173,7 @@ def problems_list(
     """Problems of a topology, or of all."""
     path = resource("topologies", topology, "problems") if topology else resource("problems")
     rows = session.rest.rows(path, {**span, "severity": list(wanted)}, most=limit)
-    show_rows(session, rows, PROBLEMS, empty="There is no such problem.")
+    show_rows(session, rows, PROBLEMS, empty="No open problems.")
 
 
 @click.group(cls=ResurgeGroup)
@@ -205,7 +206,7 @@ def audit_list(session: Session, channels: tuple[str, ...], limit: int, **given:
       resurge audit list --channel admin --since 7d --limit all -o json > week.json
     """
     rows = session.rest.rows(resource("audit"), {**given, "channel": list(channels)}, most=limit)
-    show_rows(session, rows, AUDIT, empty="There is no such entry.")
+    show_rows(session, rows, AUDIT, empty="No entries found.")
 
 
 @click.group(cls=ResurgeGroup)
@@ -229,4 +230,4 @@ def pipelines() -> None:
 @with_session
 def pipelines_list(session: Session) -> None:
     """Names for `resurge topologies deploy --pipeline`; as JSON with their specifications."""
-    show_rows(session, session.rest.rows(resource("pipelines")), PIPELINES, empty="There are none.")
+    show_rows(session, session.rest.rows(resource("pipelines")), PIPELINES, empty="No pipelines found.")

@@ -10,27 +10,36 @@ from cli import completion
 from cli.acting import act
 from cli.asking import Effect, confirmed, permitted
 from cli.commands.queries import REPLICATION_PLANNERS
+from cli.figures import judged, measured
 from cli.filters import state_option
 from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, Row, dump, field, show, show_rows, table_of
 from cli.paths import resource
 from cli.session import Session
 from cli.status import state
-from cli.words import age, count, percent, plural, rate, relative, since
+from cli.words import DASH, age, count, percent, plural, rate, relative, since
 
 GONE = frozenset({"failed", "stalled"})
 
 
 def _available(row: Row) -> str:
-    return f"{row['queries_available']}/{row['queries_total']}"
+    return f"{row['queries_available']}/{row['queries_total']}" if judged(row) else DASH
+
+
+def _worst(row: Row) -> str:
+    return relative(row["worst_relative_latency"]) if measured(row) else DASH
+
+
+def _input(row: Row) -> str:
+    return rate(row["input_rate"]) if measured(row) else DASH
 
 
 TOPOLOGIES = (
     Column("NAME", field("name")),
     Column("STATUS", lambda row: state("topology", row["status"])),
     Column("AVAILABLE", _available, right=True),
-    Column("WORST", lambda row: relative(row["worst_relative_latency"]), right=True),
-    Column("TUPLES/S", lambda row: rate(row["input_rate"]), right=True, least_width=60),
+    Column("WORST", _worst, right=True),
+    Column("TUPLES/S", _input, right=True, least_width=60),
     Column("EPOCH", lambda row: count(row["committed_epoch"]), right=True, least_width=80),
     Column("CHECKPOINT", lambda row: count(row["checkpoint_epoch"]), right=True, least_width=80),
     Column("VERSION", lambda row: count(row["version"]), right=True, least_width=100),
@@ -41,8 +50,8 @@ TOPOLOGY = (
     Column("status", lambda row: state("topology", row["status"])),
     Column("error", field("error")),
     Column("queries available", _available),
-    Column("worst relative latency", lambda row: relative(row["worst_relative_latency"])),
-    Column("tuples/s", lambda row: rate(row["input_rate"])),
+    Column("worst relative latency", _worst),
+    Column("tuples/s", _input),
     Column("epoch", lambda row: f"{count(row['committed_epoch'])} of {count(row['head_epoch'])}"),
     Column("checkpoint", lambda row: count(row["checkpoint_epoch"])),
     Column("generation", lambda row: f"{row['generation']}, applied {row['applied_generation']}"),
@@ -105,9 +114,7 @@ def list_(session: Session, wanted: tuple[str, ...], search: str | None) -> None
       resurge topologies list --status degraded --status failed -o json | jq -r '.[].name'
     """
     rows = session.rest.rows("topologies/", {"status": list(wanted), "search": search})
-    show_rows(
-        session, rows, TOPOLOGIES, empty="There is no such topology: `resurge topologies deploy --help`."
-    )
+    show_rows(session, rows, TOPOLOGIES, empty="No topologies found; see `resurge topologies deploy --help`.")
 
 
 @topologies.command("show")
@@ -126,7 +133,7 @@ def show_(session: Session, name: str) -> None:
 @topologies.command("replication-plan")
 @name_argument
 @click.option("--budget", type=click.IntRange(min=0), help="partitions that may be replicated")
-@click.option("--planner", type=click.Choice(REPLICATION_PLANNERS), help="who chooses them")
+@click.option("--planner", type=click.Choice(REPLICATION_PLANNERS), help="the algorithm that chooses them")
 @with_session
 def replication_plan(session: Session, name: str, budget: int | None, planner: str | None) -> None:
     """Which partitions are worth an active replica. Changes nothing; replicas are not run yet.
@@ -199,7 +206,7 @@ def recover(session: Session, name: str, order: Order) -> None:
         down = [one["partition"] for one in partitions if one["state"] in GONE]
         behind = max(0, row["head_epoch"] - row["checkpoint_epoch"])
         restored = (
-            Effect(f"{plural(len(down), 'partition')} are restored", down, warning=True)
+            Effect(f"{plural(len(down), 'partition is', 'partitions are')} restored", down, warning=True)
             if down
             else Effect(
                 "No partition has failed: the whole topology goes back to its checkpoint.", warning=True
@@ -287,7 +294,7 @@ def restore(session: Session, name: str, checkpoint: int, order: Order) -> None:
         permitted(row, "restore")
         later = max(0, row["head_epoch"] - checkpoint)
         return [
-            Effect(f"The whole of {name} goes back to checkpoint {count(checkpoint)}.", warning=True),
+            Effect(f"{name} is rolled back as a whole to checkpoint {count(checkpoint)}.", warning=True),
             Effect(f"{plural(later, 'epoch is', 'epochs are')} computed and written again.", warning=True),
             Effect("Later checkpoints are undone: they cannot be restored any more.", warning=True),
         ]
@@ -325,7 +332,7 @@ def pause(session: Session, name: str, order: Order) -> None:
 @changes()
 @with_session
 def resume(session: Session, name: str, order: Order) -> None:
-    """Go on after a pause."""
+    """Continue after a pause."""
     _act(session, name, "resume", order)
 
 

@@ -91,9 +91,7 @@ def list_(session: Session, enabled: bool | None, search: str | None) -> None:
       resurge webhooks list --disabled
     """
     asked = {"enabled": None if enabled is None else str(enabled).lower(), "search": search}
-    show_rows(
-        session, session.rest.rows(resource("webhooks"), asked), WEBHOOKS, empty="There is no such webhook."
-    )
+    show_rows(session, session.rest.rows(resource("webhooks"), asked), WEBHOOKS, empty="No webhooks found.")
 
 
 @webhooks.command("show")

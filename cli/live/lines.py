@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from cli.figures import judged, measured
 from cli.live.state import Fields, State, available, worst
 from cli.waves import wave_moves, wave_partitions, wave_places, wave_queries, wave_state
 from cli.words import age, between, clock, listed, plain, plural, rate, relative, since, stopwatch
@@ -34,11 +35,11 @@ def summary(shown: State) -> Iterator[str]:
     queries = shown.queries()
     for row in shown.topologies():
         own = queries[row["name"]]
-        yield plain(
-            f"topology {row['name']}: {row['status']}, {available(own)} of {len(own)} queries available, "
-            f"worst latency {relative(worst(own))}, {rate(row['input_rate'])} tuples/s"
-        )
-    for query in down(queries):
+        figures = f", {available(own)} of {len(own)} queries available" if judged(row) else ""
+        if measured(row):
+            figures += f", worst latency {relative(worst(own))}, {rate(row['input_rate'])} tuples/s"
+        yield plain(f"topology {row['name']}: {row['status']}{figures}")
+    for query in shown.queries_down():
         yield plain(
             f"query {query['topology']} {query['partition']}: {query['status']}, "
             f"priority {query['priority']}, latency {relative(query['relative_latency'])}"
@@ -91,11 +92,6 @@ class Changes:
         return {name: (available(rows), len(rows)) for name, rows in self._shown.queries().items()}
 
 
-def down(queries: Mapping[str, Iterable[Fields]]) -> list[Fields]:
-    """The queries that are not available, by topology."""
-    return [row for rows in queries.values() for row in rows if not row["available"]]
-
-
 def document(shown: State) -> dict[str, Any]:
     """The present state as one JSON object of the snapshot's entities, for scripts."""
     queries = shown.queries()
@@ -111,6 +107,6 @@ def document(shown: State) -> dict[str, Any]:
             }
             for row in shown.topologies()
         ],
-        "queries_down": down(queries),
+        "queries_down": shown.queries_down(),
         "nodes": shown.nodes(),
     }

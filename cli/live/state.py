@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from cli.figures import judged
 from cli.words import by_name, moment
 
 Fields = dict[str, Any]
@@ -13,6 +14,7 @@ KINDS = ("topology", "query", "partition", "node", "incident", "entry", "plan", 
 KEPT = {"entry": 2_000, "plan": 400, "problem": 400}
 """Histories grow for ever; the server keeps the rest."""
 
+GONE = frozenset({"lost", "left"})
 OVER = frozenset({"closed", "aborted"})
 
 
@@ -68,8 +70,22 @@ class State:
             rows.sort(key=lambda row: (-row["priority"], by_name(row["partition"])))
         return found
 
+    def queries_down(self) -> list[Fields]:
+        """Those that should give results and do not, by topology."""
+        should = {row["name"] for row in self.topologies() if judged(row)}
+        rows = self.queries()
+        return [row for name in rows if name in should for row in rows[name] if not row["available"]]
+
     def nodes(self) -> list[Fields]:
-        return sorted(self.entities["node"].values(), key=lambda row: by_name(row["name"]))
+        """Without those that are history: gone, while no incident and no partition waits for them."""
+        awaited = {name for incident in self.incidents_open() for name in incident["failed_nodes"]}
+        awaited |= {row["node"] for row in self.entities["partition"].values()}
+        rows = (
+            row
+            for row in self.entities["node"].values()
+            if row["state"] not in GONE or row["name"] in awaited
+        )
+        return sorted(rows, key=lambda row: by_name(row["name"]))
 
     def incidents_open(self) -> list[Fields]:
         rows = (row for row in self.entities["incident"].values() if row["state"] not in OVER)

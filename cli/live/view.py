@@ -12,10 +12,12 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from cli.figures import judged, measured
 from cli.live.state import Fields, State, available, worst
 from cli.status import BAD, BUSY, DONE, GOOD, IDLE, SIGNS, TONES, WARN, state, tone
 from cli.waves import wave_moves, wave_partitions, wave_places, wave_queries, wave_state
 from cli.words import (
+    DASH,
     age,
     between,
     by_name,
@@ -47,7 +49,7 @@ class Link:
 def view(shown: State, link: Link, width: int, *, most_nodes: int = 10_000) -> Group:
     """The whole view; the caller cuts it to the terminal's height."""
     queries = shown.queries()
-    down = [row for rows in queries.values() for row in rows if not row["available"]]
+    down = shown.queries_down()
     parts: list[RenderableType] = [_header(shown, link, width)]
     for incident in shown.incidents_open():
         parts += ["", *_incident(shown, incident, width)]
@@ -138,12 +140,13 @@ def _topologies(shown: State, queries: dict[str, list[Fields]], width: int) -> R
         behind = max(0, row["head_epoch"] - row["checkpoint_epoch"])
         cells: list[RenderableType] = [Text(plain(row["name"])), state("topology", row["status"])]
         if width >= NARROW:
-            cells.append(bar(part, whole, 24 if width >= WIDE else 12))
-        cells += [Text(f"{part}/{whole}"), Text(relative(worst(own)))]
+            cells.append(bar(part, whole, 24 if width >= WIDE else 12) if judged(row) else Text(""))
+        cells.append(Text(f"{part}/{whole}" if judged(row) else DASH))
+        cells.append(Text(relative(worst(own)) if measured(row) else DASH))
         if width >= NARROW:
-            cells.append(Text(rate(row["input_rate"])))
+            cells.append(Text(rate(row["input_rate"]) if measured(row) else DASH))
         if width >= WIDE:
-            cells.append(Text(f"{count(behind)} epochs ago"))
+            cells.append(Text(f"{plural(behind, 'epoch')} ago" if measured(row) else DASH))
         table.add_row(*cells)
     return table
 

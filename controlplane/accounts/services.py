@@ -73,7 +73,8 @@ def token_create(
         if lifetime is None or lifetime > left:
             hours = left.total_seconds() / 3600
             raise Invalid(
-                "lifetime_hours", f"the token that asks ends in {hours:.2f} hours, and this one may not later"
+                "lifetime_hours",
+                f"a token cannot outlive the one that creates it, which ends in {hours:.2f} hours",
             )
     row, text = AuthToken.objects.create(user=user, expiry=lifetime)
     audit_record(

@@ -60,15 +60,28 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
             status=status.HTTP_503_SERVICE_UNAVAILABLE,
             headers={"Retry-After": str(RETRY_AFTER)},
         )
+    if isinstance(error, Http404):
+        missing = {"path": "", "message": _missing(context)}
+        return Response({"errors": [missing]}, status=status.HTTP_404_NOT_FOUND)
     response = exception_handler(error, context)
     if response is None:
         return None
     if isinstance(error, ValidationError):
         response.data = {"errors": list(_flattened(error.detail))}
-    elif isinstance(error, APIException | Http404 | DjangoPermissionDenied):
+    elif isinstance(error, APIException | DjangoPermissionDenied):
         detail = response.data.get("detail", "") if isinstance(response.data, dict) else ""
         response.data = {"errors": [{"path": "", "message": str(detail)}]}
     return response
+
+
+def _missing(context: dict[str, Any]) -> str:
+    """What a view did not find, by the name in its address: `there is no incident 77`."""
+    view, request = context.get("view"), context["request"]
+    queryset = getattr(view, "queryset", None)
+    names = list(getattr(view, "kwargs", {}).values())
+    if queryset is None or not names:
+        return f"there is nothing at {request.path}; see /api/v1/docs/"
+    return f"there is no {queryset.model._meta.verbose_name} {names[-1]!s:.80}"
 
 
 def _flattened(detail: Any, path: str = "") -> Iterator[dict[str, str]]:

@@ -34,7 +34,7 @@ class ErrorsSerializer(serializers.Serializer):
     errors = ErrorItemSerializer(many=True)
 
 
-SAY_WHY = "say why: every change is audited with its reason"
+SAY_WHY = "give a reason: every change is audited with it"
 
 
 class ReasonSerializer(StrictSerializer):

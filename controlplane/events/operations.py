@@ -156,7 +156,7 @@ def operations_open(*, kind: OperationKind, target: str) -> list[Operation]:
 def reason_require(reason: str) -> None:
     """Every change needs a reason; raises `Invalid` without one."""
     if not reason.strip():
-        raise Invalid("reason", "say why: every change is audited with its reason")
+        raise Invalid("reason", "give a reason: every change is audited with it")
 
 
 @writing

@@ -71,10 +71,10 @@ def incident_action(
 def _proposals(incident: Incident, proposal: str) -> list[str]:
     present = [waiting["proposal"] for _, waiting in sorted(incident.proposals.items())]
     if not present:
-        raise Conflict(f"incident {incident.number} has no plan that waits for a confirmation")
+        raise Conflict(f"incident {incident.number} has no plan that waits for approval")
     if proposal and proposal not in present:
         raise Conflict(
-            f"proposal {proposal!r} is not on the table: the situation has changed; "
+            f"proposal {proposal!r} is no longer proposed: the situation has changed; "
             f"what is proposed now is {', '.join(present)}"
         )
     return [proposal] if proposal else present

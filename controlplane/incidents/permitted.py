@@ -19,9 +19,9 @@ def incident_refusal(incident: Incident, kind: OperationKind) -> str:
     """Why the incident refuses this now; "" where it is permitted."""
     number = incident.number
     if incident.state in INCIDENT_ENDED:
-        return f"incident {number} is {incident.state}; nothing more can be done about it"
+        return f"incident {number} is {incident.state}; no action on it is possible any more"
     if kind == OperationKind.INCIDENT_APPROVE and not incident.proposals:
-        return f"incident {number} has no plan that waits for a confirmation"
+        return f"incident {number} has no plan that waits for approval"
     if kind == OperationKind.INCIDENT_PAUSE and incident.paused:
         return f"incident {number} is paused already"
     if kind == OperationKind.INCIDENT_RESUME and not incident.paused:

@@ -7,6 +7,12 @@ from django.conf import settings
 from controlplane.events.choices import OperationKind
 from controlplane.nodes.choices import NODE_GONE, NODE_PRESENT, NodeState
 
+_DONE = {
+    OperationKind.NODE_DRAIN: "drained",
+    OperationKind.NODE_ACTIVATE: "activated",
+    OperationKind.NODE_FAIL: "failed",
+    OperationKind.NODE_FORGET: "forgotten",
+}
 _PERMITTED: dict[OperationKind, frozenset[str]] = {
     OperationKind.NODE_DRAIN: frozenset({NodeState.ALIVE, NodeState.SUSPECT}),
     OperationKind.NODE_ACTIVATE: frozenset({NodeState.DRAINING}),
@@ -20,8 +26,8 @@ def node_refusal(kind: OperationKind, *, name: str, state: str) -> str:
     """Why the node refuses this now; "" where it is permitted."""
     if state in _PERMITTED[kind]:
         return ""
-    wanted = ", ".join(sorted(_PERMITTED[kind]))
-    return f"node {name!r} is {state}; {kind.label.lower()} needs it to be {wanted}"
+    wanted = " or ".join(sorted(_PERMITTED[kind]))
+    return f"node {name!r} is {state}; only a node that is {wanted} can be {_DONE[kind]}"
 
 
 def node_refusals(*, name: str, state: str) -> dict[str, str]:

@@ -61,41 +61,41 @@ class RecoveryMethod(Choices):
 
 
 class MethodPolicy(Choices):
-    AUTO = "auto", "By the failure"
+    AUTO = "auto", "Automatic"
     BLOCKING = "blocking", "Blocking"
     INCREMENTAL = "incremental", "Incremental"
 
 
 class RollbackPolicy(Choices):
-    ANCESTORS = "ancestors", "Only what failed replays"
-    GLOBAL = "global", "Everything goes back"
+    ANCESTORS = "ancestors", "Only failed partitions replay"
+    GLOBAL = "global", "Everything rolls back"
 
 
 class ApprovalPolicy(Choices):
     AUTOMATIC = "automatic", "Automatic"
-    APPROVE = "approve", "An operator confirms each plan"
+    APPROVE = "approve", "An operator approves each plan"
 
 
 class RebalancingPolicy(Choices):
-    AUTOMATIC = "automatic", "By itself"
-    MANUAL = "manual", "When an operator asks"
+    AUTOMATIC = "automatic", "Automatic"
+    MANUAL = "manual", "Manual"
 
 
 class OverloadPolicy(Choices):
-    AUTOMATIC = "automatic", "The least valuable queries are parked"
-    MANUAL = "manual", "When an operator asks"
+    AUTOMATIC = "automatic", "Automatic: park the least valuable queries"
+    MANUAL = "manual", "Manual"
 
 
 class SlowNodesPolicy(Choices):
-    AUTOMATIC = "automatic", "They are drained"
-    MANUAL = "manual", "When an operator asks"
+    AUTOMATIC = "automatic", "Automatic: drain them"
+    MANUAL = "manual", "Manual"
 
 
 PLANNER_CHOICES = [(name, name.replace("_", " ").capitalize()) for name in sorted(PLANNERS)]
-"""Who chooses what returns first."""
+"""The algorithms that choose what returns first."""
 
 REPLICATION_PLANNER_CHOICES = [(name, name.replace("_", " ").capitalize()) for name in REPLICATION_PLANNERS]
-"""Who chooses what is worth a replica."""
+"""The algorithms that choose what is worth a replica."""
 
 
 class PartitionState(Choices):

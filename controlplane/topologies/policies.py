@@ -71,4 +71,4 @@ def policy_require(field: str, value: Any) -> None:
             raise Invalid(field, f"{value!r} is not a whole number of partitions from 0 to {MAX_PARTITIONS}")
         return
     if value < 0:
-        raise Invalid(field, f"{value!r} s is less than none")
+        raise Invalid(field, f"{value!r} s is not possible; write 0 or more seconds")

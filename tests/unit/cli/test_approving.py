@@ -42,7 +42,7 @@ def test_what_is_proposed_is_approved(resurge: Resurge, rest: httpx.Client) -> N
     assert (done.json["state"], done.json["parameters"]) == ("succeeded", {"proposals": [proposal]})
     again = resurge("incidents", "approve", "2", "--yes", *WHY)
     assert again.code == 1
-    assert "no plan that waits for a confirmation" in again.err
+    assert "no plan that waits for approval" in again.err
     # What was approved is not applied yet, as no driver answers here: planning anew proposes it once more.
     anew = resurge("incidents", "replan", "2", "--yes", *WHY)
     assert anew.code == 0

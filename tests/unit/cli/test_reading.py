@@ -152,7 +152,7 @@ def test_a_span_of_time(resurge: Resurge) -> None:
 def test_an_empty_table_says_so_beside_the_output(resurge: Resurge) -> None:
     answer = resurge("operations", "list", "--target", "nothing", "-o", "table")
     assert (answer.code, answer.out) == (0, "")
-    assert answer.err == "There is no such operation.\n"
+    assert answer.err == "No operations found.\n"
     assert resurge("operations", "list", "--target", "nothing").json == []
 
 

@@ -22,9 +22,9 @@ def test_a_destructive_change_is_explained_asked_about_and_followed(
         assert "partitions of hashtags move to other nodes with their state: " in terminal.words
         assert "No query goes back to a checkpoint" in terminal.words
         terminal.type("  \n")
-        terminal.until("say why")
+        terminal.until("give a reason")
         terminal.type("its disk is full\n")
-        terminal.until("Go on? [y/N]:")
+        terminal.until("Continue? [y/N]:")
         terminal.type("n\n")
         terminal.end()
         assert "resurge: nothing was changed" in terminal.screen
@@ -33,12 +33,12 @@ def test_a_destructive_change_is_explained_asked_about_and_followed(
     with Terminal(
         "nodes", "drain", "node-1", "--reason", "its disk is full", variables=variables
     ) as terminal:
-        terminal.until("Go on? [y/N]:")
+        terminal.until("Continue? [y/N]:")
         terminal.type("y\n")
         terminal.until("drain node-1: pending for")
         terminal.type("\x03")
         terminal.end()
-        assert "it goes on, see `resurge operations show" in terminal.words
+        assert "it continues; see `resurge operations show" in terminal.words
         assert terminal.code == 130
     asked = rest.get("operations/?target=node-1").json()["results"][0]
     assert (asked["reason"], asked["state"]) == ("its disk is full", "pending")

@@ -215,7 +215,7 @@ def test_a_test_whose_answer_is_lost_is_sent_once(
     assert [row["id"] for row in hooks("deliveries", "pager").json] == [asked.json["id"]]
     late = hooks("test", "pager", "--wait-timeout", "0.3", *WHY)
     assert late.code == 5
-    assert f"it goes on, see `resurge webhooks delivery {pager['id']} " in late.err
+    assert f"it continues; see `resurge webhooks delivery {pager['id']} " in late.err
 
 
 def test_only_for_administrators(resurge: Resurge) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import Group, User
 from django.contrib.staticfiles import finders
+from django.template.loader import get_template
 from django.test import Client
 
 from dashboard.assets import BUILT, built_hash
@@ -169,3 +170,19 @@ def test_names_are_escaped_in_the_page(client: Client) -> None:
 
 def test_the_worker_that_lays_out_graphs_is_served() -> None:
     assert (BUILT / "layout.js").stat().st_size > 1_000_000
+
+
+@pytest.mark.parametrize("path", ["/no/such/page", "/topology/hashtags", "/static/dashboard/missing.js"])
+def test_an_address_without_a_page_has_a_page_that_says_so(client: Client, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 404
+    page = answer.content.decode()
+    for part in ("login.css", "Page not found", f"<b>{path}</b>", 'href="/"'):
+        assert part in page
+
+
+@pytest.mark.parametrize("name", ["400.html", "403_csrf.html", "500.html"])
+def test_other_refusals_have_a_page_too(name: str) -> None:
+    page = get_template(name).render()
+    assert "login.css" in page
+    assert 'href="/"' in page

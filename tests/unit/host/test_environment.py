@@ -34,6 +34,10 @@ def test_home_moves_everything() -> None:
         ("RESURGE_PORT", "http"),
         ("RESURGE_PORT", "8000.5"),
         ("RESURGE_THETA", "0.5"),
+        ("RESURGE_SESSION_TIMEOUT", "soon"),
+        ("RESURGE_SESSION_TIMEOUT", "0"),
+        ("RESURGE_FORGET_NODES_AFTER", "-1"),
+        ("RESURGE_FORGET_NODES_AFTER", "inf"),
         ("RESURGE_MAX_UTILISATION", "1.5"),
         ("RESURGE_FAULT_INJECTION", "maybe"),
         ("RESURGE_CPU_CAPS", "sometimes"),
@@ -58,6 +62,11 @@ def test_home_moves_everything() -> None:
 def test_a_bad_value_is_named(name: str, value: str) -> None:
     with pytest.raises(InvalidEnvironment, match=name):
         read({name: value})
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("7200", 7200.0), ("2h", 7200.0), ("0", 0.0), ("500ms", 0.5)])
+def test_durations_may_have_a_unit(text: str, seconds: float) -> None:
+    assert read({"RESURGE_FORGET_NODES_AFTER": text}).forget_nodes_after == seconds
 
 
 @pytest.mark.parametrize("host", ["10.0.0.5", "driver-1.example.org", "localhost", "[2001:db8::7]"])

@@ -143,7 +143,7 @@ def test_a_new_version_and_a_policy_in_one_edit(client: Client, topology: Topolo
         ({"correlation_threshold": "0"}, "is not a whole number of nodes from 1"),
         ({"correlation_threshold": "1.5"}, "Enter a whole number"),
         ({"correlation_threshold": "1000000"}, "is not a whole number of nodes from 1"),
-        ({"correlation_window": "-1"}, "less than none"),
+        ({"correlation_window": "-1"}, "0 or more seconds"),
         ({"replication_budget": "100001"}, "whole number of partitions from 0 to 100000"),
         ({"replication_planner": "magic"}, "not one of the available choices"),
         ({"correlation_window": "nan"}, "Enter a number"),

@@ -349,3 +349,19 @@ def test_a_session_must_come_with_its_csrf_token(db: None, topology: Topology) -
     client.force_login(user)
     assert client.get(f"{API}/me/").json()["role"] == "administrator"
     assert client.post(f"{API}/topologies/counts/deploy/", WHY).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("incidents/77/", "there is no incident 77"),
+        ("nodes/node-9/", "there is no node node-9"),
+        ("operations/00000000-0000-0000-0000-000000000000/", "there is no operation 0000"),
+        ("audit/77/", "there is no audit entry 77"),
+    ],
+)
+def test_what_is_not_there_is_named(operator: APIClient, path: str, message: str) -> None:
+    answer = operator.get(f"{API}/{path}")
+    assert answer.status_code == 404
+    (error,) = answer.json()["errors"]
+    assert error["message"].startswith(message), error

@@ -212,7 +212,7 @@ def test_approval_through_operations(measured: Topology) -> None:
     (waiting,) = incident_get(1).proposals.values()
     assert waiting["restore"]
     follower.check()
-    with pytest.raises(Conflict, match="'counts-w1-old' is not on the table"):
+    with pytest.raises(Conflict, match="'counts-w1-old' is no longer proposed"):
         incident_action(kind=OperationKind.INCIDENT_APPROVE, number=1, proposal="counts-w1-old", **BY)
 
     early = incident_action(kind=OperationKind.INCIDENT_APPROVE, number=1, **BY)
@@ -223,7 +223,7 @@ def test_approval_through_operations(measured: Topology) -> None:
     operation_run(coordination, str(early.pk))
     early.refresh_from_db()
     assert (early.state, newest().generation) == ("failed", 1)
-    assert "is not on the table" in early.error
+    assert "is no longer proposed" in early.error
 
     operation = incident_action(kind=OperationKind.INCIDENT_APPROVE, number=1, idempotency_key="k", **BY)
     again = incident_action(kind=OperationKind.INCIDENT_APPROVE, number=1, idempotency_key="k", **BY)

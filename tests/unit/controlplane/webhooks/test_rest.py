@@ -72,8 +72,8 @@ def test_an_edit_holds_only_for_what_its_author_has_seen(administrator: APIClien
     late = administrator.patch(path, {"enabled": False, **WHY}, headers={"If-Match": seen})
     assert late.status_code == 412
     assert (
-        f"webhook pager was changed meanwhile; load it again and decide anew (its ETag is {changed['ETag']})"
-        in (errors(late)[""])
+        "webhook pager was changed meanwhile; load it again and repeat the change if it is still right "
+        f"(its ETag is {changed['ETag']})" in (errors(late)[""])
     )
     assert administrator.delete(f"{path}?reason=old", headers={"If-Match": seen}).status_code == 412
     assert made.now().enabled
