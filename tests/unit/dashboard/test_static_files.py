@@ -1,0 +1,61 @@
+"""Static files: compressed, and kept for good where the address holds the hash of the build."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from dashboard.assets import BUILT, asset_version
+from dashboard.static_files import gzip_of
+
+APP = "/static/dashboard/app.js"
+
+
+def body(answer: object) -> bytes:
+    return b"".join(answer.streaming_content)  # type: ignore[attr-defined]
+
+
+def test_the_app_is_sent_compressed_and_kept_for_good(client: Client) -> None:
+    answer = client.get(f"{APP}?v={asset_version()}", headers={"Accept-Encoding": "gzip, br"})
+    assert answer.headers["Content-Encoding"] == "gzip"
+    assert "Accept-Encoding" in answer.headers["Vary"]
+    assert answer.headers["Content-Type"].startswith("text/javascript")
+    assert answer.headers["Cache-Control"] == "max-age=31536000, public, immutable"
+    packed = body(answer)
+    assert gzip.decompress(packed) == (BUILT / "app.js").read_bytes()
+    assert len(packed) < 250_000
+
+
+@pytest.mark.parametrize("query", ["", "?v=of-another-build"])
+def test_an_address_without_the_present_hash_is_kept_for_a_minute_only(client: Client, query: str) -> None:
+    assert client.get(f"{APP}{query}").headers["Cache-Control"] == "max-age=60, public"
+
+
+def test_who_takes_no_gzip_gets_the_file_as_it_is(client: Client) -> None:
+    answer = client.get(APP, headers={"Accept-Encoding": "identity"})
+    assert "Content-Encoding" not in answer.headers
+    assert body(answer) == (BUILT / "app.js").read_bytes()
+
+
+def test_fonts_are_kept_for_a_week(client: Client) -> None:
+    font = "/static/dashboard/inter-latin-wght-normal.woff2"
+    answer = client.get(font, headers={"Accept-Encoding": "gzip"})
+    assert answer.headers["Cache-Control"] == "max-age=604800, public"
+    assert "Content-Encoding" not in answer.headers
+
+
+def test_a_copy_is_made_once_for_each_content(tmp_path: Path) -> None:
+    file = tmp_path / "a.js"
+    file.write_text("let a = 1;\n" * 500)
+    first = gzip_of(file, tmp_path / "packed")
+    assert first is not None
+    assert gzip_of(file, tmp_path / "packed") == first
+    file.write_text("let b = 2;\n" * 500)
+    second = gzip_of(file, tmp_path / "packed")
+    assert second not in (None, first)
+    assert len(list((tmp_path / "packed").iterdir())) == 2
+    file.write_text("let")
+    assert gzip_of(file, tmp_path / "packed") is None
