@@ -81,6 +81,18 @@ class Server:
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             return False
 
+    def freeze(self) -> None:
+        """Its connections stay open, and it answers nothing, as behind a network that drops all packets."""
+        os.kill(self._pid(), signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self._pid(), signal.SIGCONT)
+
+    def _pid(self) -> int:
+        if self.process is None or self.process.pid is None:
+            raise RuntimeError("it does not run")
+        return self.process.pid
+
     def threads(self) -> str:
         """The stack of each of its threads, for a report about a server that does not answer."""
         log = self.home / "server.log"

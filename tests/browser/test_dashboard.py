@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.chromium import sign_in
-from tests.browser.asking import confirm, read, refuses, requests_of
+from tests.browser.asking import audited, confirm, read, refuses, requests_of, set_priority
 from tests.browser.conftest import enter
 from tests.browser.serve import PASSWORD
 from tests.browser.servers import Server
@@ -146,8 +146,62 @@ def test_the_server_says_what_is_permitted(broken: Server, page: Any) -> None:
     assert "Incident 2 is recovering it already" in page.locator("dialog[open]").inner_text()
     page.keyboard.press("Escape")
     visit(page, Stop("nodes", "/nodes/"))
-    lost = page.locator("tr:has(button:text-is('node-2')) button:has-text('Drain')")
-    refuses(page, lost, "node 'node-2' is lost; drain node needs it to be alive, suspect")
+    lost = page.locator("tr:has(button:text-is('node-2')) button:has-text('Forget')")
+    refuses(page, lost, "What ran on it is not replaced yet.")
+    leave = page.locator("tr:has(button:text-is('node-5')) button:has-text('Drain')")
+    leave.click()
+    page.wait_for_selector("dialog[open] h2:text-is('Drain node-5')")
+
+
+def test_ctrl_enter_confirms(healthy: Server, page: Any) -> None:
+    enter(page, healthy, "/topologies/hashtags/")
+    sent = requests_of(page, "POST")
+    page.click("main button:text-is('Take checkpoint')")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("dialog[open] .error")
+    assert sent == [], "without a reason nothing is sent"
+    page.keyboard.type("before the upgrade")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".notice:has-text('Take a checkpoint of hashtags')")
+    assert len(sent) == 1
+
+
+def test_edits_are_among_the_activity(healthy: Server, page: Any) -> None:
+    enter(page, healthy, "/topologies/hashtags/")
+    set_priority(page, "O6[0]", 9, reason="revenue first")
+    page.wait_for_selector(
+        "section[aria-label=Activity] li:has-text('Priority changed'):has-text('revenue first')"
+    )
+
+
+def test_a_row_keeps_its_buttons_in_sight(broken: Server, page: Any) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    enter(page, broken, "/nodes/")
+    button = page.locator("tr:has(button:text-is('node-5')) button:has-text('Fail node')")
+    box = button.bounding_box()
+    table = page.locator("section[aria-label='All nodes'] .wrap").bounding_box()
+    assert box["x"] + box["width"] <= table["x"] + table["width"]
+
+
+def test_a_node_that_was_replaced_is_history(recovered: Server, page: Any) -> None:
+    enter(page, recovered)
+    assert "none lost" in page.locator(".stat:has-text('Nodes alive')").inner_text()
+    tiles = page.locator("section[aria-label='Nodes by rack'] .tile")
+    assert tiles.count()
+    assert page.locator(".tile:has-text('Lost')").count() == 0
+    page.goto(f"{recovered.url}/nodes/")
+    rows = page.locator("section[aria-label='All nodes'] tbody tr")
+    rows.first.wait_for()
+    states = [row.locator("td").first.inner_text() for row in rows.all()]
+    gone = states.count("Lost, replaced")
+    assert gone
+    assert states[-gone:] == ["Lost, replaced"] * gone, "they come last"
+    last = rows.last.locator("td >> nth=1").locator("button").inner_text()
+    rows.last.locator("button:has-text('Forget')").click()
+    confirm(page, "replaced last night")
+    page.wait_for_selector(".notice:has-text('Succeeded')")
+    page.wait_for_selector(f"tr:has(button:text-is('{last}'))", state="detached")
+    assert ("admin", "replaced last night") in audited(page, recovered, "node.forget")
 
 
 def test_the_keyboard_goes_everywhere(healthy: Server, page: Any) -> None:
@@ -196,9 +250,9 @@ def test_a_wall_display_walks_by_itself(broken: Server, new_page: Callable[..., 
 
 def test_what_does_not_exist_is_said(healthy: Server, page: Any) -> None:
     enter(page, healthy, "/topologies/nowhere/")
-    page.wait_for_selector("text=There is no topology named nowhere")
+    page.wait_for_selector("text=No topology is named nowhere")
     for path, text in {
-        "/incidents/77/": "There is no incident 77",
+        "/incidents/77/": "No incident has the number 77",
         "/?q=zzz": "No topology matches this filter",
         "/checkpoints/?q=zzz": "No checkpoint matches this filter",
         "/audit/?q=zzz": "No entry matches this filter",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.asking import audited, confirm, read, set_priority
+from tests.browser.asking import audited, confirm, read, refuses, set_priority
 from tests.browser.conftest import enter
 from tests.browser.servers import Server
 
@@ -133,6 +133,27 @@ def test_a_restarted_server_is_found_again(broken: Server, new_page: Callable[..
     set_priority(other, "O5[0]", 9)
     page.wait_for_selector(".freshness.good", timeout=30_000)
     page.wait_for_selector("tr:has-text('O5[0]') .priority:has-text('9')")
+
+
+def test_a_connection_that_is_half_open_stops_all_actions(broken: Server, page: Any) -> None:
+    enter(page, broken, TOPOLOGY)
+    page.click("main button:text-is('Recover now')")
+    dialog = page.locator("dialog[open]")
+    broken.freeze()
+    try:
+        notice = page.locator("aside.outdated:has-text('last known state'):has-text('Actions are off')")
+        notice.wait_for()
+        dialog.locator("button[type=submit][aria-disabled=true]").wait_for()
+        assert "Actions are possible again when it is connected" in dialog.inner_text()
+        page.keyboard.press("Escape")
+        refuses(page, page.locator("main button:text-is('Take checkpoint')"), "may be out of date")
+        page.wait_for_selector("text=Reconnecting")
+        refuses(page, page.locator("main button:text-is('Take checkpoint')"), "Not connected")
+    finally:
+        broken.thaw()
+    notice.wait_for(state="detached")
+    page.wait_for_selector(".freshness.good")
+    page.wait_for_selector("main button:text-is('Recover now'):not([aria-disabled])")
 
 
 def test_pausing_holds_back_and_resuming_catches_up(healthy: Server, page: Any) -> None:

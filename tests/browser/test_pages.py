@@ -27,7 +27,7 @@ def test_checkpoints_are_counted_filtered_and_unfolded(broken: Server, page: Any
     assert page.locator(HISTORY).count() == len(rows)
     page.select_option("select[aria-label=State]", "failed")
     page.select_option("select[aria-label=Topology]", "hashtags")
-    page.click("section[aria-label=History] th button:text-is('Took')")
+    page.click("section[aria-label=History] th button:text-is('Duration')")
     for part in ("state=failed", "topology=hashtags", "sort=-took"):
         assert part in page.url
     (one,) = page.locator(HISTORY).all()
@@ -99,11 +99,11 @@ def test_the_audit_trail_is_searched_paged_and_linked(healthy: Server, page: Any
 def test_a_token_is_shown_once_works_and_is_revoked(healthy: Server, page: Any) -> None:
     enter(page, healthy, "/settings/?tab=tokens", user="viewer")
     page.wait_for_selector("text=You have no token")
-    page.click("button:text-is('Make a token')")
-    page.wait_for_selector("[role=alert]:has-text('Say in a few words what the token is for.')")
+    page.click("button:text-is('Create token')")
+    page.wait_for_selector("[role=alert]:has-text('Enter what the token is for, in at least three letters.')")
     page.fill("section[aria-label='New token'] input", "a test of mine")
     page.select_option("section[aria-label='New token'] select", label="7 days")
-    page.click("button:text-is('Make a token')")
+    page.click("button:text-is('Create token')")
     token = page.locator("code.token").inner_text()
     program = page.context.browser.new_context(extra_http_headers={"Authorization": f"Bearer {token}"})
     me = f"{healthy.url}/api/v1/me/"
@@ -126,7 +126,7 @@ def test_a_token_is_shown_once_works_and_is_revoked(healthy: Server, page: Any) 
 
 def test_settings_explain_the_values_in_force(broken: Server, page: Any) -> None:
     enter(page, broken, "/settings/", user="viewer")
-    page.wait_for_selector("section[aria-label='Noticing failures'] li")
+    page.wait_for_selector("section[aria-label='Detecting failures'] li")
     text = page.locator("main").inner_text()
     settings = read(page, broken, "settings/")
     assert f"From {settings['correlation_threshold']} nodes lost together on" in text

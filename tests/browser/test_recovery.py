@@ -68,7 +68,7 @@ def test_an_incident_of_moves_is_no_recovery(moved: Server, page: Any) -> None:
     assert f"{len(plan['restore'])} partitions moved" in row
     assert "node-2 → " in row
     text = page.locator("main").inner_text()
-    assert "Moves, started by hand" in text
+    assert "Moves, started manually" in text
     assert "Acquiring nodes" not in text
     assert "Blocking" not in text
     page.click("section[aria-label=Waves] tbody button:has-text('Why')")
@@ -91,7 +91,7 @@ def test_what_is_still_down_stands_in_the_order_of_priority(broken: Server, page
     assert shown == sorted((row["priority"] for row in missing), reverse=True)
     text = page.locator("section[aria-label='Still down']").inner_text()
     assert "cannot be restored yet" in text
-    assert "on the way" in text
+    assert "being restored or replayed" in text
 
 
 def test_an_incident_long_ago_has_its_curve(recovered: Server, page: Any) -> None:
@@ -103,7 +103,7 @@ def test_an_incident_long_ago_has_its_curve(recovered: Server, page: Any) -> Non
     assert [url for url in asked if "/topologies/hashtags/availability/?since=" in url]
     incident = read(page, recovered, "incidents/2/")
     text = page.locator("section[aria-label=Availability]").inner_text()
-    assert f"area {incident['availability_area'] * 100:.1f} %" in text
+    assert f"mean availability {incident['availability_area'] * 100:.1f} %" in text
     assert "so far" not in text
     strip = page.locator(".strip").inner_text()
     assert "15/15" in strip.replace("\n", "")
@@ -114,7 +114,7 @@ def test_an_incident_long_ago_has_its_curve(recovered: Server, page: Any) -> Non
         refuses(
             page,
             page.locator(f"main button:text-is('{name}')"),
-            "incident 2 is closed; nothing more can be done about it",
+            "incident 2 is closed; no action on it is possible any more",
         )
     assert "Every query is available" not in page.locator("section[aria-label='Still down']").inner_text()
 
@@ -142,7 +142,7 @@ def test_a_proposal_is_approved(proposed: Server, page: Any) -> None:
         assert query in told
     sent = requests_of(page, "POST")
     dialog.locator("button[type=submit]").click()
-    assert dialog.locator("[role=alert]").inner_text() == "Say why in a few words."
+    assert dialog.locator("[role=alert]").inner_text() == "Give a reason of at least three letters."
     assert sent == []
     confirm(page, "these are what we sell")
     page.wait_for_selector(".notice:has-text('Succeeded')")
@@ -168,7 +168,7 @@ def test_an_overtaken_approval_is_refused_in_the_servers_words(
     confirm(page, "slower")
     alert = page.locator("dialog[open] [role=alert]")
     alert.wait_for()
-    assert "has no plan that waits for a confirmation" in alert.inner_text()
+    assert "has no plan that waits for approval" in alert.inner_text()
 
 
 def test_a_recovery_is_paused_resumed_planned_anew_and_aborted(proposed: Server, page: Any) -> None:
@@ -196,7 +196,9 @@ def test_a_recovery_is_paused_resumed_planned_anew_and_aborted(proposed: Server,
     page.wait_for_selector(".banner:has-text('Aborted')")
     assert page.locator("section.proposal").count() == 0
     page.locator("main button:text-is('Replan')").hover()
-    page.wait_for_selector(".why.shown:has-text('incident 2 is aborted; nothing more can be done about it')")
+    page.wait_for_selector(
+        ".why.shown:has-text('incident 2 is aborted; no action on it is possible any more')"
+    )
     assert [one[1] for action in ("pause", "resume", "replan", "abort")
             for one in audited(page, proposed, f"incident.{action}")] == [
         "the new rack is being cabled", "cabled", "priorities were wrong", "we fail over to the other site",

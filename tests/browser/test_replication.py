@@ -63,6 +63,6 @@ def test_budgets_that_buy_nothing_and_planners_that_do_not_exist(healthy: Server
     page.wait_for_selector(".empty:has-text('A budget of 0 replicates nothing')")
     enter(page, healthy, f"{PATH}&planner=magic")
     page.wait_for_selector(".empty.bad:has-text('magic')")
-    page.click("button:text-is('Ask structure aware')")
+    page.click("button:text-is('Use structure aware')")
     page.wait_for_selector(ROWS)
     assert "planner=structure_aware" in page.url

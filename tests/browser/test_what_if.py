@@ -34,7 +34,7 @@ def test_a_question_is_put_together_and_answered(healthy: Server, page: Any) -> 
     assert button.get_attribute("aria-disabled") == "true"
     assert button.get_attribute("title") == "Choose nodes or racks to lose."
     page.check("label:has-text('rack-b') input >> nth=0")
-    page.check("label:has-text('At these moments') input")
+    page.check("label:has-text('At these times') input")
     page.fill("input[aria-label='Seconds after the failure']", "30, 45; 60 90")
     page.keyboard.press("Tab")
     page.check("label:has-text('Optimal') input")
@@ -90,7 +90,7 @@ def test_errors_are_in_the_servers_words(healthy: Server, broken: Server, page: 
     assert "node-77" not in page.url
     page.goto(f"{healthy.url}/what-if/?nodes=node-1")
     table(page)
-    page.check("label:has-text('Somewhere between') input")
+    page.check("label:has-text('At random times between') input")
     page.fill("input[aria-label='Earliest, seconds']", "900")
     page.keyboard.press("Tab")
     page.wait_for_selector("[role=alert]:has-text('The first must not be later than the second.')")

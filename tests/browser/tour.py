@@ -49,7 +49,7 @@ def stops(snapshot: dict[str, Any]) -> Iterator[Stop]:
     if entities["node"]:
         yield Stop("audit-entry", "/audit/?action=topology.policy", prepare=_unfold)
         yield Stop("faults-chosen", f"/faults/?nodes={','.join(alive[:2])}")
-    yield Stop("settings", "/settings/", ready="section[aria-label='Noticing failures'] li")
+    yield Stop("settings", "/settings/", ready="section[aria-label='Detecting failures'] li")
     for tab in ("policies", "tokens", "appearance", "administration"):
         yield Stop(f"settings-{tab}", f"/settings/?tab={tab}")
     yield Stop("missing", "/nodes/none/such/")

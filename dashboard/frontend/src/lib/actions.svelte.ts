@@ -69,6 +69,10 @@ class Actions {
   async confirm(reason: string, chosen = ""): Promise<void> {
     const action = this.asked;
     if (!action || this.busy) return;
+    if (store.stale) {
+      this.error = unreachable();
+      return;
+    }
     this.busy = true;
     this.error = "";
     try {
@@ -165,9 +169,11 @@ function resultText(operation: Operation): string {
 
 export const actions = new Actions();
 
+/** Why nothing can be asked of the server now, or the empty string. */
+export const unreachable = (): string => (store.stale ? `${store.stale} The page may be out of date. Actions are possible again when it is connected.` : "");
+
 /** Why the user may not act now, or the empty string. Every action button shows it. `own`: about the user's own tokens. */
 export function whyNot(own = false): string {
   if (!mayAct && !(own && boot.role)) return `${boot.role ? `Your role is ${boot.role}` : "You have no role"}; this action needs the operator role.`;
-  if (store.link === "lost") return "Not connected: the page may be out of date. Actions are possible again after it has reconnected.";
-  return "";
+  return unreachable();
 }

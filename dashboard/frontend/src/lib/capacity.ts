@@ -8,7 +8,7 @@ import { byName, duration, percent, plural } from "./format";
 /** What a topology's load means now. */
 export function loadWords(topology: Pick<Topology, "load" | "lag" | "overloaded_since">): string {
   if (topology.overloaded_since) return `overloaded, ${duration(topology.lag)} behind`;
-  return topology.load === null ? "not known yet" : "of its time";
+  return topology.load === null ? "not known yet" : "of the available time";
 }
 
 export interface Room {

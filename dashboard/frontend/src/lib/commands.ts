@@ -4,7 +4,7 @@ import type { Incident, Node, Topology } from "./entities.generated";
 import { byName } from "./format";
 import { abort, pauseRecovery, replan, resumeRecovery } from "./incidentActions";
 import { mayAct } from "./boot";
-import { activateNode, drainNode, failNodes } from "./nodeActions";
+import { activateNode, drainNode, failNodes, forgetNode } from "./nodeActions";
 import { places } from "./places";
 import { refusal } from "./refusals";
 import { paths, router } from "./router.svelte";
@@ -38,6 +38,7 @@ const topologyCommands = (row: Topology): Command[] => [
 const nodeCommands = (row: Node): Command[] => [
   ...permitted(row, "drain", `Drain ${row.name}`, drainNode),
   ...permitted(row, "activate", `Activate ${row.name}`, activateNode),
+  ...permitted(row, "forget", `Forget ${row.name}`, forgetNode),
   ...permitted(row, "fail", `Fail ${row.name}`, (one) => failNodes([one])),
 ];
 

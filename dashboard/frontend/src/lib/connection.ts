@@ -22,8 +22,8 @@ export interface Handlers {
 
 const FIRST_DELAY = 500;
 const LONGEST_DELAY = 10_000;
-/** The server pings each 5 s; after three silent periods the connection counts as lost. */
-const SILENCE = 15_000;
+/** The server pings each 5 s; after two silent periods and some the connection counts as lost. */
+const SILENCE = 12_000;
 
 export function backOff(attempt: number, random: () => number = Math.random): number {
   const ceiling = Math.min(LONGEST_DELAY, FIRST_DELAY * 2 ** attempt);
@@ -45,22 +45,37 @@ export class Connection {
     this.socket = socket;
     this.listen();
     socket.onopen = () => {
+      if (this.socket !== socket) return;
       this.handlers.opened();
       this.subscribe();
     };
-    socket.onmessage = (message) => this.receive(String(message.data));
+    socket.onmessage = (message) => this.socket === socket && this.receive(String(message.data));
     socket.onclose = (event) => {
       if (this.socket !== socket) return;
-      this.socket = null;
-      clearTimeout(this.watchdog);
       if (event.code === 4401) {
+        this.forget();
         this.handlers.refused();
-        return;
-      }
-      const delay = backOff(this.attempt++);
-      this.handlers.closed(Date.now() + delay);
-      this.timer = setTimeout(() => this.open(), delay);
+      } else this.lose();
     };
+  }
+
+  /**
+   * Gives the connection up and tries again soon. It does not wait until the socket is closed: over a network that
+   * answers nothing, a browser takes a minute for that.
+   */
+  lose(): void {
+    if (!this.socket) return;
+    this.forget();
+    const delay = backOff(this.attempt++);
+    this.handlers.closed(Date.now() + delay);
+    this.timer = setTimeout(() => this.open(), delay);
+  }
+
+  private forget(): void {
+    const socket = this.socket;
+    this.socket = null;
+    clearTimeout(this.watchdog);
+    socket?.close();
   }
 
   /** Tries at once: the user asked, or the browser says that the network is back. */
@@ -77,7 +92,7 @@ export class Connection {
 
   private listen(): void {
     clearTimeout(this.watchdog);
-    this.watchdog = setTimeout(() => this.socket?.close(), SILENCE);
+    this.watchdog = setTimeout(() => this.lose(), SILENCE);
   }
 
   private receive(data: string): void {

@@ -23,10 +23,10 @@ export function effects(wave: Wave): Consequence[] {
       : { title: "No query returns with this wave; it prepares for the next one." },
     { title: `${plural(wave.restore.length, "partition")} restored on ${wave.nodes.join(", ") || "the nodes there are"}${loadWords(wave) ? `, taking ${loadWords(wave)}` : ""}`, items: wave.restore },
     wave.rollback
-      ? { title: `All running partitions of ${wave.topology} go back to ${wave.checkpoint === null ? "its checkpoint" : `the checkpoint at epoch ${count(wave.checkpoint)}`} and is replayed.`, tone: "warn" }
+      ? { title: `All running partitions of ${wave.topology} go back to ${wave.checkpoint === null ? "its checkpoint" : `the checkpoint at epoch ${count(wave.checkpoint)}`} and replay.`, tone: "warn" }
       : { title: "Running partitions are not affected." },
   ];
-  if (left.length) found.push({ title: `${plural(left.length, "partition")} stay down until further nodes join`, items: left, tone: "warn" });
+  if (left.length) found.push({ title: `${plural(left.length, "partition stays", "partitions stay")} down until further nodes join`, items: left, tone: "warn" });
   return found;
 }
 
@@ -64,7 +64,7 @@ export function resumeRecovery(incident: Incident): void {
     title: `Resume the recovery of incident ${incident.number}`,
     verb: "Resume",
     path: path(incident, "resume"),
-    explain: "The recovery plans the next wave with the present nodes and requests missing nodes again.",
+    explain: "The recovery plans the next wave with the current nodes and requests missing nodes again.",
     consequences: downNow(incident, "can be planned again"),
   });
 }
@@ -74,7 +74,7 @@ export function replan(incident: Incident): void {
     title: `Plan incident ${incident.number} anew`,
     verb: "Replan",
     path: path(incident, "replan"),
-    explain: "Discards plans that are not applied yet, ends a wait for replacements, and plans again with the present nodes and priorities.",
+    explain: "Discards plans that are not applied yet, ends a wait for replacements, and plans again with the current nodes and priorities.",
     consequences: [...thrownAway(incident), ...downNow(incident, "are planned again")],
   });
 }
@@ -94,7 +94,7 @@ function downNow(incident: Incident, what: string): Consequence[] {
   const rows = [...store.entities.partition.values()].filter((row) => row.state === "failed" && incident.topologies.includes(row.topology));
   const queries = [...store.entities.query.values()].filter((row) => !row.available && incident.topologies.includes(row.topology));
   const name = (row: { topology: string; partition: string }): string => (incident.topologies.length > 1 ? `${row.topology} ${row.partition}` : row.partition);
-  if (!rows.length) return [{ title: "No partition is without a plan." }];
+  if (!rows.length) return [{ title: "Every failed partition is in a plan." }];
   return [
     { title: `${plural(rows.length, "partition")} ${what}`, items: rows.map(name), tone: "warn" },
     ...(queries.length ? [{ title: `${plural(queries.length, "query is", "queries are")} not available now`, items: queries.map(name) }] : []),

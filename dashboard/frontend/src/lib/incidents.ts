@@ -6,7 +6,7 @@ import { store } from "./store.svelte";
 
 /** How an incident came about, where no loss was detected. */
 export function triggerWords(trigger: Incident["trigger"]): string {
-  return { detected: "", manual: "by hand", balance: "by policy", overload: "by overload", slow: "a slow node" }[trigger];
+  return { detected: "", manual: "manually", balance: "by policy", overload: "by an overload", slow: "by a slow node" }[trigger];
 }
 
 export function openIncidents(topology?: string): Incident[] {

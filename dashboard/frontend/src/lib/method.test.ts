@@ -6,7 +6,7 @@ const topology = (name: string, policy: Partial<Topology["policy"]> = {}, determ
   ({ name, policy: { method: "auto", rollback: "ancestors", correlation_threshold: null, ...policy }, graph: { operators: [{ deterministic }] } }) as unknown as Topology;
 const WAVES = "in waves (incremental)";
 const ONCE = "all at once (blocking)";
-const ROOM = "in waves if all that is lost fits on the other nodes, else all at once";
+const ROOM = "in waves if everything that is lost fits on the other nodes, else all at once";
 
 describe("the method", () => {
   it("is the policy's, if that names one", () => {

@@ -18,7 +18,7 @@ export function recoveredBy(topology: Topology, nodes: number, threshold: number
   const { method, correlation_threshold } = topology.policy;
   if (method === "blocking") return ONCE;
   if (method === "incremental" || !disturbs(topology) || nodes >= (correlation_threshold ?? threshold)) return WAVES;
-  return "in waves if all that is lost fits on the other nodes, else all at once";
+  return "in waves if everything that is lost fits on the other nodes, else all at once";
 }
 
 /** The same for several: each is named where they differ. */

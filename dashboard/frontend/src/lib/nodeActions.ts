@@ -76,6 +76,16 @@ export function activateNode(node: Node): void {
   });
 }
 
+export function forgetNode(node: Node): void {
+  actions.ask({
+    title: `Forget ${node.name}`,
+    verb: "Forget",
+    path: path(node, "forget"),
+    explain: "No list shows it any more. Incidents and the audit trail keep its name. If it registers again, it comes back.",
+    consequences: [],
+  });
+}
+
 /** What would be lost with these nodes at once. */
 export function lossOf(nodes: readonly Node[]): { partitions: Partition[]; queries: Query[] } {
   const names = new Set(nodes.map((node) => node.name));

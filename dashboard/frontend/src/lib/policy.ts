@@ -37,7 +37,7 @@ export const FIELDS: Field[] = [
   {
     name: "method", label: "Method", help: "Restore everything at once, or the most valuable queries first",
     choices: [
-      { value: "auto", label: "By the failure", help: "Uses free nodes at once, in waves. Waits only where every wave would put back what runs, and the lost partitions do not fit." },
+      { value: "auto", label: "Automatic", help: "Uses free nodes at once, in waves. Waits for replacements only if every wave would roll back running partitions and the lost partitions do not fit." },
       { value: "blocking", label: "Blocking", help: "Waits for as many nodes as were lost, then restores all partitions." },
       { value: "incremental", label: "Incremental", help: "Uses every free node at once, in waves, the most valuable queries first." },
     ],
@@ -47,38 +47,38 @@ export const FIELDS: Field[] = [
     name: "rollback", label: "Rollback", help: "What happens to queries that still run",
     choices: [
       { value: "ancestors", label: "Only failed partitions replay", help: "Running partitions continue; restored ones catch up beside them." },
-      { value: "global", label: "Everything goes back", help: "The first wave puts the whole topology back to its checkpoint." },
+      { value: "global", label: "Everything rolls back", help: "The first wave rolls the whole topology back to its checkpoint." },
     ],
   },
   {
-    name: "approval", label: "Approval", help: "Who releases a plan",
+    name: "approval", label: "Approval", help: "Who approves plans",
     choices: [
       { value: "automatic", label: "Automatic", help: "Plans are carried out as soon as they are made." },
-      { value: "approve", label: "An operator confirms each plan", help: "Each wave waits as a proposal on the incident's page." },
+      { value: "approve", label: "An operator approves each plan", help: "Each wave waits as a proposal on the incident's page." },
     ],
   },
   {
-    name: "rebalancing", label: "Even out nodes", help: "When partitions that run move to nodes with more room",
+    name: "rebalancing", label: "Even out nodes", help: "When running partitions move to nodes with more capacity",
     choices: [
-      { value: "automatic", label: "By itself", help: "While all is well and much is gained, and where a recovery does not catch up." },
-      { value: "manual", label: "When an operator asks", help: "Only with the button on the topology's page, over REST or on the command line." },
+      { value: "automatic", label: "Automatic", help: "When everything runs and there is much to gain, or when a recovery does not catch up." },
+      { value: "manual", label: "Manual", help: "Only with the button on the topology's page, over REST or on the command line." },
     ],
   },
   {
-    name: "overload", label: "Overload", help: "What happens while more comes in than is worked off",
+    name: "overload", label: "Overload", help: "What happens when input arrives faster than it is processed",
     choices: [
-      { value: "automatic", label: "Queries are parked", help: "Those worth least for their time stop, and return by themselves when there is time for them." },
-      { value: "manual", label: "When an operator asks", help: "All queries go on and get later and later, until an operator parks some." },
+      { value: "automatic", label: "Automatic: park queries", help: "The least valuable queries stop, and return automatically when there is capacity." },
+      { value: "manual", label: "Manual", help: "All queries continue with growing latency, until an operator parks some." },
     ],
   },
   {
-    name: "slow_nodes", label: "Slow nodes", help: "What happens with a node whose tasks take a multiple of the time of others' for the same work",
+    name: "slow_nodes", label: "Slow nodes", help: "What happens to a node whose tasks take several times as long as those of other nodes",
     choices: [
-      { value: "automatic", label: "They are drained", help: "What runs there moves to other nodes, and nothing is lost. One node at a time, and none during an incident." },
-      { value: "manual", label: "When an operator asks", help: "They are only shown. What needs them comes later than the rest, until an operator drains them." },
+      { value: "automatic", label: "Automatic: drain the node", help: "Its partitions move to other nodes, and nothing is lost. One node at a time, and none during an incident." },
+      { value: "manual", label: "Manual", help: "Slow nodes are only shown. Queries that need them are late until an operator drains them." },
     ],
   },
-  { name: "correlation_threshold", label: "Correlation threshold", help: "With at least this many nodes lost together, a topology whose waves put back what runs is recovered in waves all the same", unit: "nodes", min: 1, step: 1 },
+  { name: "correlation_threshold", label: "Correlation threshold", help: "From this many nodes lost together, a topology is recovered in waves even if every wave rolls back running partitions", unit: "nodes", min: 1, step: 1 },
   { name: "correlation_window", label: "Correlation window", help: "Nodes are lost together when each is at most this long after the one before, or no global checkpoint was completed in between", unit: "s", min: 0, step: 0.5 },
   { name: "replication_planner", label: "Replication planner", help: "The algorithm for replication plans, if a request names none", choices: REPLICATION_PLANNERS.map(([value, help]) => ({ value, label: humanise(value), help: `${sentence(help)}.` })) },
   { name: "replication_budget", label: "Replication budget", help: "Partitions that may be replicated, if a request names no number", unit: "partitions", min: 0, step: 1, unset: "a quarter of all" },
@@ -87,11 +87,17 @@ export const FIELDS: Field[] = [
 /** Numbers that are not set are the installation's. */
 export const isDefault = (field: Field, value: Policy[keyof Policy]): boolean => value === null || (field.choices !== undefined && value === boot.policyDefaults[field.name]);
 
+/** With the number before it: `1 node`, `3 nodes`, `10 s`. */
+export const withUnit = (field: Field, number: unknown): string => {
+  const unit = field.unit ?? "";
+  return `${number ?? "–"} ${number === 1 && unit.length > 1 ? unit.replace(/s$/, "") : unit}`.trim();
+};
+
 export function shown(field: Field, value: Policy[keyof Policy]): string {
   if (value === null && field.unset) return field.unset;
   const known = value ?? boot.policyDefaults[field.name];
   const choice = field.choices?.find((one) => one.value === known);
-  return choice?.label ?? `${known ?? "–"}${field.unit ? ` ${field.unit}` : ""}`;
+  return choice?.label ?? withUnit(field, known);
 }
 
 export function savePolicy(topology: Topology, changes: Partial<Policy>): void {

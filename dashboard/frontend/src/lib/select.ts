@@ -2,6 +2,8 @@
 
 import type { Checkpoint, Entry, Incident, Partition, Plan, Problem, Query, Sample } from "./entities.generated";
 import { byName, seconds } from "./format";
+import { historic } from "./gone";
+import { openIncidents } from "./incidents";
 import { incidentIsOpen } from "./status";
 import { store } from "./store.svelte";
 
@@ -42,11 +44,8 @@ export function incidentsNewestFirst(): Incident[] {
   );
 }
 
-/** The worst relative latency among queries that have one; null when none has. */
-export function worstLatency(queries: readonly Query[]): number | null {
-  const values = queries.map((query) => query.relative_latency).filter((value) => value !== null);
-  return values.length ? Math.max(...values) : null;
-}
+/** The names of nodes that are history. */
+export const historicNodes = (): Set<string> => historic(store.entities.node.values(), openIncidents(), store.entities.partition.values());
 
 /** How many seconds ago, by the server's clock. */
 export function ago(time: string | null | undefined): number | null {

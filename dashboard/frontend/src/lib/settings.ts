@@ -43,27 +43,27 @@ export function delayWords(text: string): string {
 
 export const GROUPS: { title: string; note: string; thresholds: Threshold[] }[] = [
   {
-    title: "Noticing failures", note: "from silence to an incident",
+    title: "Detecting failures", note: "from silence to an incident",
     thresholds: [
       {
         name: "session_timeout", label: "Session timeout", variable: "RESURGE_SESSION_TIMEOUT", shown: (one) => spell(one.session_timeout),
         effect: (one) => `A silent node counts as lost after about ${spell(one.session_timeout)}, when its ZooKeeper session ends.`,
-        larger: "Fewer false alarms on an unstable network; recovery starts later.", smaller: "Failures are noticed sooner; a long garbage collection may look like a failure.",
+        larger: "Fewer false alarms on an unstable network; recovery starts later.", smaller: "Failures are detected sooner; a long garbage collection may look like a failure.",
       },
       {
         name: "heartbeat_interval", label: "Heartbeat interval", variable: "RESURGE_HEARTBEAT_INTERVAL", shown: (one) => spell(one.heartbeat_interval),
         effect: (one) => `Each node sends a heartbeat every ${spell(one.heartbeat_interval)}. Silence of ${spell(2 * one.heartbeat_interval)} confirms the end of its registration, and ${spell(3 * one.heartbeat_interval)} confirms that partitions are missing in the driver.`,
-        larger: "Less traffic with very many nodes.", smaller: "Sooner confirmed.",
+        larger: "Less traffic with very many nodes.", smaller: "Failures are confirmed sooner.",
       },
       {
         name: "correlation_window", label: "Correlation window", variable: "RESURGE_CORRELATION_WINDOW", shown: (one) => spell(one.correlation_window),
         effect: (one) => `Nodes lost at most ${spell(one.correlation_window)} one after the other count as lost together, as do all that were lost since the last global checkpoint.`,
-        larger: "A slow cascade counts as one correlated failure, also where checkpoints were completed in between.", smaller: "Only losses between two checkpoints count together.",
+        larger: "A slow cascade counts as one correlated failure, even if checkpoints were completed in between.", smaller: "Only losses between two checkpoints count together.",
       },
       {
         name: "correlation_threshold", label: "Correlation threshold", variable: "RESURGE_CORRELATION_THRESHOLD", shown: (one) => many(one.correlation_threshold, "node"),
-        effect: (one) => `From ${many(one.correlation_threshold, "node")} lost together on, queries return in waves also where every wave puts back what runs: in topologies that are not deterministic or roll back globally. All other topologies use what room there is at once, whatever was lost.`,
-        larger: "Small failures wait for replacements, in one step.", smaller: "Small failures are recovered in waves, too.",
+        effect: (one) => `From ${many(one.correlation_threshold, "node")} lost together on, queries return in waves even in topologies where every wave rolls back running partitions: those that are not deterministic, or whose policy is global rollback. All other topologies always use free capacity at once.`,
+        larger: "Small failures wait for replacements and are recovered in one step.", smaller: "Small failures are recovered in waves, too.",
       },
     ],
   },
@@ -78,16 +78,16 @@ export const GROUPS: { title: string; note: string; thresholds: Threshold[] }[] 
       {
         name: "overload_after", label: "Overload", variable: "RESURGE_OVERLOAD_AFTER", shown: (one) => (one.overload_after ? `${one.overload_after} s` : "off"),
         effect: (one) => one.overload_after
-          ? `Where more comes in for ${one.overload_after} s than is worked off, the queries worth least for their time are parked, if the topology's policy wants that.`
-          : "No query is parked by itself, however much comes in.",
+          ? `When input arrives faster than it is processed for ${one.overload_after} s, the least valuable queries are parked, if the topology's policy allows it.`
+          : "No query is parked automatically.",
         larger: "Short peaks delay all queries.", smaller: "Queries are parked for short peaks.",
       },
       {
         name: "slow_after", label: "Slow nodes", variable: "RESURGE_SLOW_AFTER", shown: (one) => (one.slow_after ? `${one.slow_after} s` : "off"),
         effect: (one) => one.slow_after
-          ? `A node whose tasks take a multiple of the time of others' for ${one.slow_after} s is drained, if the topology's policy wants that.`
-          : "No node is drained by itself, however slow it is.",
-        larger: "What needs a slow node comes late for longer.", smaller: "Nodes are drained that would soon be well again.",
+          ? `A node whose tasks take several times as long as those of other nodes for ${one.slow_after} s is drained, if the topology's policy allows it.`
+          : "No node is drained automatically.",
+        larger: "Queries that need a slow node are late for longer.", smaller: "Nodes that would soon recover are drained.",
       },
       {
         name: "forget_nodes_after", label: "Forget nodes", variable: "RESURGE_FORGET_NODES_AFTER", shown: (one) => (one.forget_nodes_after ? spell(one.forget_nodes_after) : "never"),
@@ -97,20 +97,20 @@ export const GROUPS: { title: string; note: string; thresholds: Threshold[] }[] 
         larger: "Lost nodes stay in the table of nodes for longer.", smaller: "The table of nodes is shorter.",
       },
       {
-        name: "rack_price", label: "Price of racks", variable: "RESURGE_RACK_PRICE", shown: (one) => (one.rack_price ? `${Math.round(one.rack_price * 100)} %` : "off"),
+        name: "rack_price", label: "Price of spreading over racks", variable: "RESURGE_RACK_PRICE", shown: (one) => (one.rack_price ? `${Math.round(one.rack_price * 100)} %` : "off"),
         effect: (one) => one.rack_price
           ? `Partitions are placed and moved so that the loss of a rack takes down few queries, as far as epochs take at most ${Math.round(one.rack_price * 100)} % longer.`
-          : "Racks do not count where partitions are placed and moved.",
+          : "Placement ignores racks.",
         larger: "The loss of a rack takes down fewer queries, but epochs may take longer.", smaller: "Epochs are shorter, but the loss of a rack may take down more queries.",
       },
       {
-        name: "moves_at_once", label: "Moves at once", variable: "RESURGE_MOVES_AT_ONCE", shown: (one) => String(one.moves_at_once),
+        name: "moves_at_once", label: "Moves per plan", variable: "RESURGE_MOVES_AT_ONCE", shown: (one) => String(one.moves_at_once),
         effect: (one) => `One plan that evens out nodes moves at most ${one.moves_at_once} partitions or chains of partitions, and of a small topology a tenth and ten more.`,
-        larger: "A large topology is evened out sooner, but more of it moves at the same time.", smaller: "Less moves at the same time, but it takes more plans.",
+        larger: "A large topology is evened out sooner, but more partitions move at the same time.", smaller: "Fewer partitions move at the same time, but it takes more plans.",
       },
       {
         name: "theta", label: "Limit of relative latency (θ)", variable: "RESURGE_THETA", shown: (one) => `${one.theta.toFixed(2)}×`,
-        effect: (one) => `A query is available while its mean latency is below ${one.theta.toFixed(2)} times what it was before the failure.`,
+        effect: (one) => `After a failure a query counts as available again when its mean latency over 5 s is below ${one.theta.toFixed(2)} times what it was before. During an incident it is lost again above ${(one.theta * 1.25).toFixed(2)} times. While no incident is open, higher latency alone takes no query down.`,
         larger: "Queries count as back while they still catch up.", smaller: "Queries count as back only at nearly normal latency.",
       },
       {

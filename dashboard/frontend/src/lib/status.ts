@@ -1,8 +1,9 @@
 // One vocabulary for every status: a tone (colour), a shape (for those who do not see the colour) and a word.
 
 import type {
-  CheckpointState, Incident, IncidentState, NodeState, OperationState, PartitionState, PlanState, QueryStatus, Severity, TopologyStatus,
+  CheckpointState, Incident, IncidentState, NodeState, OperationState, PlanState, Severity, TopologyStatus,
 } from "./entities.generated";
+import type { PartitionStatus, QueryStatus } from "./figures";
 import { humanise } from "./format";
 
 export type Tone = "good" | "busy" | "warn" | "bad" | "idle";
@@ -27,9 +28,9 @@ const done = (label?: string): Partial<Status> => ({ tone: "idle", shape: "check
  * and incidents that only move partitions, which recover nothing. */
 interface Statuses {
   topology: TopologyStatus;
-  partition: PartitionState;
+  partition: PartitionStatus;
   query: QueryStatus;
-  node: NodeState;
+  node: NodeStatus;
   incident: IncidentState;
   moves: IncidentState;
   plan: PlanStatus;
@@ -40,6 +41,7 @@ interface Statuses {
 }
 
 export type PlanStatus = PlanState | "proposed" | "catching_up" | "caught_up";
+export type NodeStatus = NodeState | "replaced";
 export type PartState = "stored" | "failed" | "missing";
 export type StatusKind = keyof Statuses;
 
@@ -53,11 +55,11 @@ const VOCABULARY: { [K in StatusKind]: Record<Statuses[K], Partial<Status>> } = 
     draft: idle(), deploying: busy(), running: good(), degraded: warn(), recovering: busy(), paused: idle(),
     completed: done(), failed: bad(), stopping: busy(), stopped: { ...idle(), shape: "square" },
   },
-  partition: { starting: busy(), running: good(), stalled: warn(), failed: bad(), restoring: busy(), replaying: busy() },
-  query: { starting: busy(), available: good(), failed: bad(), recovering: busy(), parked: idle() },
+  partition: { starting: busy(), running: good(), stalled: warn(), failed: bad(), restoring: busy(), replaying: busy(), paused: idle(), idle: idle("Not running") },
+  query: { starting: busy(), available: good(), failed: bad(), recovering: busy(), parked: idle(), paused: idle(), idle: idle("Not running"), completed: done() },
   node: {
     requested: idle(), joining: busy(), alive: good(), suspect: warn(), lost: bad(), draining: warn(),
-    left: { ...idle(), shape: "square" },
+    left: { ...idle(), shape: "square" }, replaced: { ...idle("Lost, replaced"), shape: "square", rank: 9 },
   },
   incident: INCIDENT,
   moves: { ...INCIDENT, restoring: busy("Moving"), replaying: busy("Catching up"), closed: done("Moved") },
@@ -82,10 +84,3 @@ export const incidentKind = (incident: Shown): "incident" | "moves" => (incident
 export const stagesOf = (incident: Shown): readonly IncidentState[] =>
   STAGES.filter((stage) => stage !== "acquiring" || incident.method !== "move" || incident.state === stage);
 export const incidentIsOpen = (state: IncidentState): boolean => state !== "closed" && state !== "aborted";
-
-/** The tone of a relative latency against theta, the limit below which a query is available. */
-export function latencyTone(value: number | null | undefined, theta: number): Tone {
-  if (value === null || value === undefined) return "idle";
-  if (value < theta) return "good";
-  return value < theta * 2 ? "warn" : "bad";
-}

@@ -11,6 +11,8 @@ import { applyEvents, emptyState, fromSnapshot, type Entities, type State } from
 export type Link = "connecting" | "live" | "lost" | "signed-out";
 
 const HISTORY_EVENTS = 150;
+/** Seconds without a word, after which what is shown may be out of date: the server pings every 5 s. */
+const SILENT = 8;
 /** Beyond this many waiting events a fresh snapshot is cheaper than applying them. */
 const MOST_WAITING = 3_000;
 
@@ -25,6 +27,8 @@ class Store {
   now = $state(Date.now() / 1000);
   /** Server time of the last thing heard, and of the last change shown. */
   heardAt = $state(0);
+  /** Seconds since then; goes on while updates are paused. */
+  silence = $state(0);
   changedAt = $state(0);
   waiting = $state(0);
   history = $state.raw(new History());
@@ -35,6 +39,14 @@ class Store {
   private fetching = false;
   private again = false;
   private connection: Connection | null = null;
+
+  /** Why the page may be out of date, so that no action is possible; empty while it is not. */
+  get stale(): string {
+    if (!this.loaded) return "";
+    if (this.link === "signed-out") return "You were signed out.";
+    if (this.link === "lost") return "Not connected to the server.";
+    return this.silence > SILENT ? "The server does not answer." : "";
+  }
 
   get entities(): Entities {
     return this.state.entities;
@@ -57,11 +69,13 @@ class Store {
     void this.refetch();
     this.connection.open();
     setInterval(() => this.tick(), 500);
+    addEventListener("offline", () => this.connection?.lose());
     addEventListener("online", () => this.connection?.retryNow());
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.connection?.retryNow());
   }
 
   retryNow(): void {
+    if (this.silence > SILENT) this.connection?.lose();
     this.connection?.retryNow();
     if (this.problem) void this.refetch();
   }
@@ -87,12 +101,14 @@ class Store {
   }
 
   private tick(): void {
+    this.silence = this.heardAt ? Math.max(0, this.serverNow() - this.heardAt) : 0;
     if (!this.paused) this.now = this.serverNow();
   }
 
   private heard(time: number | null): void {
     if (time !== null) this.offset = time - Date.now() / 1000;
     this.heardAt = this.serverNow();
+    this.silence = 0;
     if (this.loaded) this.link = "live";
   }
 

@@ -29,7 +29,7 @@ export function recoverTopology(topology: Topology): void {
     path: `topologies/${encodeURIComponent(topology.name)}/recover/`,
     explain: `Opens an incident, replaces what has failed, and rolls back to the checkpoint at epoch ${topology.checkpoint_epoch}. Later epochs are replayed; outputs stay exact.`,
     consequences: [
-      ...(incident ? [{ title: `Incident ${incident.number} is recovering it already; what is asked for now becomes part of it.` }] : []),
+      ...(incident ? [{ title: `Incident ${incident.number} is recovering it already; this request becomes part of it.` }] : []),
       down.length ? { title: `${plural(down.length, "partition")} to restore`, items: down, tone: "warn" } : { title: "No partition has failed: the topology restarts from its checkpoint and pauses while it catches up.", tone: "warn" },
       { title: `${plural(Math.max(0, topology.head_epoch - topology.checkpoint_epoch), "epoch")} to replay.` },
     ],
@@ -42,7 +42,7 @@ export function rebalanceTopology(topology: Topology): void {
     title: `Even out the nodes of ${topology.name}`,
     verb: "Even out",
     path: `topologies/${encodeURIComponent(topology.name)}/rebalance/`,
-    explain: "Partitions that run move to other nodes, where that makes epochs shorter, or has the loss of a rack take down less. They take their state with them: no query stops or goes back to a checkpoint.",
+    explain: "Running partitions move to other nodes if that shortens epochs, or if fewer queries then depend on one rack. They take their state with them: no query stops or goes back to a checkpoint.",
     consequences: [
       ...(incident ? [{ title: `Incident ${incident.number} is open. If it still brings back partitions of ${topology.name}, nothing moves, and its story says so.`, tone: "warn" as const }] : []),
       ...evenness(topology.name, store.entities.node.values(), hostedBy(store.entities.partition.values())),
@@ -58,7 +58,7 @@ export function parkQuery(topology: Topology, query: Query): void {
     verb: "Park",
     path: `topologies/${encodeURIComponent(topology.name)}/park/`,
     body: { queries: [query.partition] },
-    explain: "The query stops, with all that only it needs, so that other queries have its room. What it misses is kept: when it is unparked it starts from the newest checkpoint and replays, so its results stay exact.",
+    explain: "The query stops, and so does everything that only it needs, so that other queries can use its capacity. Its input is kept: when it is unparked, it starts from the newest checkpoint and replays, so its results stay exact.",
     consequences: [
       { title: `${query.partition}, priority ${query.priority}, gives no results until it is unparked.`, tone: "warn" },
       { title: "No checkpoint completes, and disks fill, until all queries are unparked. An incident stays open meanwhile.", tone: "warn" },
@@ -73,7 +73,7 @@ export function unparkQuery(topology: Topology, query: Query): void {
     verb: "Unpark",
     path: `topologies/${encodeURIComponent(topology.name)}/unpark/`,
     body: { queries: [query.partition] },
-    explain: `The query returns as soon as there is room. It starts from the checkpoint at epoch ${count(topology.checkpoint_epoch)} and replays what it has missed.`,
+    explain: `The query returns as soon as there is capacity. It starts from the checkpoint at epoch ${count(topology.checkpoint_epoch)} and replays what it has missed.`,
     consequences: [{ title: `${plural(Math.max(0, topology.head_epoch - topology.checkpoint_epoch), "epoch")} to replay.` }],
   });
 }
