@@ -152,7 +152,7 @@ def deploy(session: Session, name: str | None, asked: dict[str, Any], order: Ord
     elif asked:
         raise click.UsageError("--input, --rate and --limit go with --file or --pipeline")
     elif name is None:
-        raise click.UsageError("say what to deploy: a name, --file or --pipeline")
+        raise click.UsageError("name what to deploy: a topology, --file or --pipeline")
     elif Path(name).suffix in FILES or os.sep in name:
         raise click.UsageError(f"{name} looks like a file: write -f {name}")
     act(session, resource("topologies", name, "deploy"), order, title=f"deploy {name}")

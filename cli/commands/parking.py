@@ -23,7 +23,7 @@ topology_argument = click.argument("topology", shell_complete=completion.TOPOLOG
 @changes(destructive=True)
 @with_session
 def park(session: Session, topology: str, queries: tuple[str, ...], order: Order) -> None:
-    """Stop queries, so that others have their room. They return exactly when they are unparked.
+    """Stop queries, so that others can use their capacity. No row is lost; unpark them later.
 
     \b
     Example:
@@ -48,7 +48,7 @@ def park(session: Session, topology: str, queries: tuple[str, ...], order: Order
 @changes()
 @with_session
 def unpark(session: Session, topology: str, queries: tuple[str, ...], order: Order) -> None:
-    """Let parked queries return as soon as there is room; all of them if none is named.
+    """Let parked queries return as soon as there is capacity; all of them if none is named.
 
     \b
     Example:

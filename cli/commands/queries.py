@@ -154,24 +154,39 @@ def show_(session: Session, topology: str) -> None:
 
 @policy.command("set")
 @click.argument("topology", shell_complete=completion.TOPOLOGIES)
-@click.option("--method", type=click.Choice(METHODS), help="auto: room is used at once")
+@click.option("--method", type=click.Choice(METHODS), help="auto: free capacity is used at once, in waves")
 @click.option(
     "--planner", type=click.Choice(PLANNERS), help="the planner that chooses which queries return first"
 )
 @click.option("--rollback", type=click.Choice(ROLLBACKS), help="which partitions replay")
-@click.option("--approval", type=click.Choice(APPROVALS), help="whether an operator must confirm each plan")
-@click.option("--rebalancing", type=click.Choice(REBALANCING), help="when what runs moves to nodes with room")
+@click.option("--approval", type=click.Choice(APPROVALS), help="whether an operator must approve each plan")
+@click.option(
+    "--rebalancing",
+    type=click.Choice(REBALANCING),
+    help="when running partitions move to nodes with more capacity",
+)
 @click.option("--overload", type=click.Choice(OVERLOAD), help="whether the least valuable queries are parked")
 @click.option("--slow-nodes", type=click.Choice(OVERLOAD), help="whether slow nodes are drained")
 @click.option(
-    "--correlation-threshold", type=NumberOrDefault(), metavar="NODES|default", help="nodes lost together"
+    "--correlation-threshold",
+    type=NumberOrDefault(),
+    metavar="NODES|default",
+    help="from this many nodes lost together, always recover in waves",
 )
 @click.option(
-    "--correlation-window", type=NumberOrDefault(), metavar="SECONDS|default", help="that count as together"
+    "--correlation-window",
+    type=NumberOrDefault(),
+    metavar="SECONDS|default",
+    help="nodes lost within this time count as lost together",
 )
-@click.option("--replication-planner", type=click.Choice(REPLICATION_PLANNERS), help="of replication plans")
 @click.option(
-    "--replication-budget", type=NumberOrDefault(), metavar="PARTITIONS|default", help="of replication plans"
+    "--replication-planner", type=click.Choice(REPLICATION_PLANNERS), help="the planner of replication plans"
+)
+@click.option(
+    "--replication-budget",
+    type=NumberOrDefault(),
+    metavar="PARTITIONS|default",
+    help="partitions that may be replicated",
 )
 @changes(waits=False)
 @with_session
@@ -187,6 +202,6 @@ def set_(session: Session, topology: str, order: Order, **given: Any) -> None:
         name: None if value == INSTALLATION else value for name, value in given.items() if value is not None
     }
     if not asked:
-        raise click.UsageError("say what to change, for instance --approval approve")
+        raise click.UsageError("name what to change, for instance --approval approve")
     body = {**asked, "reason": reasoned(session, order).reason}
     show(session, session.rest.patch(resource("topologies", topology, "policy"), body), POLICY)

@@ -99,7 +99,8 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting(
             "RESURGE_THETA", "theta",
-            "A query is available while its mean latency, relative to before the failure, is below this.",
+            "After a failure, a query is available again when its mean latency, relative to before, is below "
+            "this. During an incident it is lost again at 1.25 times this.",
         ),
         Setting(
             "RESURGE_FAULT_INJECTION", "fault_injection",
