@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from domain.execution.adoption import deployed_since
+from domain.execution.adoption import deployed_since, deployment_of
 from domain.execution.checkpoints import Checkpoints, complete_checkpoints
 from domain.messages import Telemetry
 from domain.topology import Topology
 from host.environment import Environment
 from spark_jobs.driver.cluster import Cluster
-from spark_jobs.driver.epoch_log import EpochLog, epoch_log_directory
+from spark_jobs.driver.epoch_log import EpochLog, EpochLogError, epoch_log_directory
 from spark_jobs.driver.epoch_planner import EpochPlanner, monotonic_clock
 from spark_jobs.driver.executor_watch import ExecutorReport, ExecutorWatch
 from spark_jobs.driver.fresh_start import clear_earlier_deployment, deployed_origin
@@ -97,12 +97,24 @@ def epoch_loop(
 
 
 def open_log(settings: Environment, topology: Topology, coordination: TopologyChannel) -> EpochLog:
-    """The epoch log of this deployment; one of an earlier deployment of the same name is cleared away."""
+    """The epoch log of this deployment; what an earlier deployment of the same name left is cleared away.
+
+    Raises `EpochLogError` if the log is gone: the input would begin anew, beside what was given already.
+    """
     path = epoch_log_directory(settings.home, topology.name) / "epochs.log"
     log = EpochLog(path, force=settings.force)
-    origin, plan = deployed_origin(topology), coordination.plan
+    origin, plan, newest = deployed_origin(topology), coordination.plan, coordination.latest
     other_clock = None not in (origin, log.origin_us) and origin != log.origin_us
     deployed_again = plan is not None and deployed_since(plan, log.generation)
+    if plan is not None and newest is not None and newest.checkpoint and not log.plans:
+        if newest.generation >= deployment_of(plan):
+            log.close()
+            raise EpochLogError(
+                f"{log.path} is empty, although checkpoint {newest.checkpoint} of this deployment is "
+                "complete. Restore the file from a backup, or undeploy the topology and deploy it again to "
+                "start from its first tuple."
+            )
+        deployed_again = True
     if not (other_clock or deployed_again):
         return log
     coordination.reset_checkpoint()

@@ -1,0 +1,80 @@
+"""Which log a driver goes on with: that of its deployment, or a new one; never one that is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from domain.execution.job import EpochPlan
+from domain.execution.progress import Position
+from domain.messages import LatestCheckpoint, Plan
+from domain.topology.graph import Topology
+from domain.topology.spec import OperatorSpec, TopologySpec
+from spark_jobs.driver.assembly import open_log
+from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
+
+TOPOLOGY = Topology(TopologySpec(name="t", operators=(OperatorSpec(name="S", kind="source", output=True),)))
+
+
+class Channel:
+    """ZooKeeper after checkpoint 10 of the plan of `generation`, and a plan of the deployment `deployed`."""
+
+    def __init__(self, generation: int, deployed: int) -> None:
+        self.plan = Plan(generation=9, kind="recover", assignment={"S[0]": "n1"}, deployed=deployed)
+        self.latest: LatestCheckpoint | None = LatestCheckpoint(
+            checkpoint=10, generation=generation, completed_at=0.0, size_bytes=0
+        )
+
+    def reset_checkpoint(self) -> None:
+        self.latest = None
+
+
+def opened(home: Path, channel: Channel) -> EpochLog:
+    settings: Any = SimpleNamespace(
+        home=home, outputs=str(home / "outputs"), checkpoints=f"file://{home}/checkpoints", force=False
+    )
+    coordination: Any = channel
+    return open_log(settings, TOPOLOGY, coordination)
+
+
+def run_before(home: Path, generation: int) -> Path:
+    """A run that applied a plan; returns its log."""
+    log = EpochLog(home / "topologies" / "t" / "epochs.log")
+    log.start(at=1.0, origin_us=1)
+    log.plan([EpochPlan(epoch=11, slices={}, watermark=0, previous_watermark=0, at=0.0)])
+    log.applied(generation, Position(10, checkpoint=10), {"S[0]": "n1"})
+    log.close()
+    output = home / "outputs" / "t" / "S" / "partition=0" / "epoch=1" / "part.parquet"
+    output.parent.mkdir(parents=True)
+    output.write_bytes(b"rows")
+    return log.path
+
+
+def test_the_log_of_the_same_deployment_goes_on(tmp_path: Path) -> None:
+    run_before(tmp_path, 7)
+    log = opened(tmp_path, Channel(generation=7, deployed=3))
+    assert (log.committed, log.generation) == (10, 7)
+    log.close()
+
+
+@pytest.mark.parametrize("damage", ["emptied", "gone"])
+def test_a_log_that_is_gone_is_not_begun_anew(tmp_path: Path, damage: str) -> None:
+    """Epochs would be numbered from 1 again, with outputs and checkpoints of those numbers there."""
+    path = run_before(tmp_path, 7)
+    path.write_bytes(b"") if damage == "emptied" else path.unlink()
+    for _ in range(2):
+        with pytest.raises(EpochLogError, match=f"{path} is empty, although checkpoint 10"):
+            opened(tmp_path, Channel(generation=7, deployed=3))
+    assert (tmp_path / "outputs" / "t").exists()
+
+
+def test_deploying_again_helps(tmp_path: Path) -> None:
+    run_before(tmp_path, 7).write_bytes(b"")
+    channel = Channel(generation=7, deployed=8)
+    opened(tmp_path, channel).close()
+    assert channel.latest is None
+    (kept,) = (tmp_path / "outputs").iterdir()
+    assert kept.name.startswith("t.until-")
