@@ -1,6 +1,7 @@
 """`python -m supervision.long_checks [--only PART]`: what takes hours, and CI does not run.
 
 schedules    thousands of random schedules of incidents, alone and with the exact engine model
+crashes      power cuts on a file system that loses what was not forced to disk, where loop devices can be had
 kills        kill schedules on real processes: nodes, driver, workers and servers, verified row by row
 memory       whether memory stays flat over 3,600 epochs
 repetitions  every test on real processes, 20 times; a failure is run once more, as in `make test`
@@ -18,8 +19,9 @@ from collections.abc import Callable
 
 from supervision.checks import INSTALLATIONS, WAITING, command_run, report, run_tests, say
 
-PARTS = ("schedules", "kills", "memory", "repetitions")
+PARTS = ("schedules", "crashes", "kills", "memory", "repetitions")
 SCHEDULES = 3_000
+CRASH_SCHEDULES = 13
 KILL_SCHEDULES = 30
 REPETITIONS = 20
 
@@ -33,6 +35,9 @@ def main() -> int:
     parser.add_argument("--only", choices=PARTS, action="append", help="run only this part; may be repeated")
     parser.add_argument(
         "--schedules", type=int, default=SCHEDULES, help=f"of each kind (default {SCHEDULES})"
+    )
+    parser.add_argument(
+        "--crash-schedules", type=int, default=CRASH_SCHEDULES, help=f"of 4 (default {CRASH_SCHEDULES})"
     )
     parser.add_argument(
         "--kill-schedules", type=int, default=KILL_SCHEDULES, help=f"default {KILL_SCHEDULES}"
@@ -77,6 +82,11 @@ def _schedules(options: argparse.Namespace) -> list[list[str]]:
     ]
 
 
+def _crashes(options: argparse.Namespace) -> list[list[str]]:
+    drawn = ["--count", str(options.crash_schedules), "--first", str(options.first)]
+    return [["tests.simulation.crash_schedules", *drawn]]
+
+
 def _kills(options: argparse.Namespace) -> list[list[str]]:
     return [["benchmarks.kill_schedules", "--count", str(options.kill_schedules)]]
 
@@ -87,6 +97,7 @@ def _memory(_: argparse.Namespace) -> list[list[str]]:
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], list[list[str]]]] = {
     "schedules": _schedules,
+    "crashes": _crashes,
     "kills": _kills,
     "memory": _memory,
 }
