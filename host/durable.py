@@ -7,6 +7,7 @@ system writes together, then the files get their names, and then each directory 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -77,7 +78,8 @@ class DurableBatch:
         for directory in directories:
             found |= {directory, directory.parent}
             found |= {one.parent for one in self._above(directory) if _named.get(one) != _number(one)}
-        return found
+        # Who made the root may have kept what is above it to themselves.
+        return {one for one in found if one != self._root.parent or os.access(one, os.R_OK)}
 
     def _above(self, directory: Path) -> list[Path]:
         """The directories between the root (included) and this one (excluded)."""
@@ -162,5 +164,9 @@ def _force_directory(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems have no such call: the server keeps names as it likes.
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+            raise
     finally:
         os.close(descriptor)

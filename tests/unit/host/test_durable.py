@@ -104,6 +104,24 @@ def test_a_directory_that_cannot_be_forced_fails_its_files(
     assert [path.name for path in failed] == ["2"]
 
 
+def test_a_file_system_that_cannot_force_directories_is_used_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(descriptor: int) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", unknown)
+    assert batch_of(tmp_path, "1").settle() == {}
+
+
+def test_what_is_above_the_root_need_not_be_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: list[tuple[str, str]]
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    assert batch_of(tmp_path / "root", "a/1").settle() == {}
+    assert {name for kind, name in calls if kind == "fsync"} == {"a", "root"}
+
+
 def test_once_means_that_nothing_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "d" / "file"
     write_whole(path, b"first", root=tmp_path, once=True)
