@@ -155,8 +155,11 @@ class StateStore:
             raise StateMissingError(f"{path} is damaged: {error}") from error
 
     def lacks(self, entry: ChunkEntry) -> bool:
-        """Whether a file is not here as it was written."""
-        return difference(entry, self.directory / entry.name) != ""
+        """Whether a file is not here as it was written, or cannot be read."""
+        try:
+            return difference(entry, self.directory / entry.name) != ""
+        except OSError:
+            return True
 
     def commit(self, state: StateTables, *, epoch: int, generation: int) -> Manifest:
         """Write the new chunks, then the manifest. Repeating it gives the same files if it computes the same;

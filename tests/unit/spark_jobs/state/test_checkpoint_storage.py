@@ -3,6 +3,7 @@ needs."""
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from spark_jobs.driver.retention import prune
 from spark_jobs.executor.restore import RestoreError, restore_partition, whole_in_storage
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, StoredManifest
-from spark_jobs.state.sealed import DamagedError, seal
+from spark_jobs.state.sealed import DamagedError, file_checksum, seal
 from spark_jobs.state.store import EMPTY, Manifest, StateStore
 
 TOPOLOGY, DIRECTORY, PARTITION = "hashtags", "O3-0", "O3[0]"
@@ -141,6 +142,24 @@ def test_restoring_heals_what_a_node_has_of_a_state(
     restore_partition(store, layout(storage), PARTITION, 20)
     assert rows(store, 20) == [10, 20]
     assert path.read_bytes() == content
+
+
+def test_restoring_replaces_what_a_disk_cannot_read(
+    storage: CheckpointStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, unreadable = StateStore(tmp_path / "node"), [True]
+    manifest = grown(store, EMPTY, 10)
+    upload(storage, store, manifest)
+
+    def failing(path: Path) -> str:
+        if path.parent == store.directory and not path.name.startswith(".") and unreadable.pop():
+            raise OSError(errno.EIO, "Input/output error")
+        return file_checksum(path)
+
+    monkeypatch.setattr("spark_jobs.state.store.file_checksum", failing)
+    restore_partition(store, layout(storage), PARTITION, 10)
+    assert rows(store, 10) == [10]
+    assert not unreadable
 
 
 @pytest.mark.parametrize("kind", ["manifests", "files"])
