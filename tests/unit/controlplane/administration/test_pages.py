@@ -69,7 +69,8 @@ def test_nothing_is_changed_past_a_service(rf: RequestFactory, db: None, model: 
 def test_pages_by_role(browser: Browser, everything: Topology, model: Any, page: Any) -> None:
     if model is EventCounter:
         assert EventCounter.objects.exists()
-    row = model.objects.first()
+    # The first audit entry is about a topology; later ones about accounts are not for every role.
+    row = model.objects.order_by("pk").first()
     assert row is not None, "the page of a row that is there is opened"
     paths = [
         base(model),

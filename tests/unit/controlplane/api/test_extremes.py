@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import transaction
 from drf_spectacular.generators import SchemaGenerator
 from rest_framework.test import APIClient
 
 from controlplane.nodes.models import Node
 from controlplane.topologies.models import Topology
+from spark_jobs.operators.catalogue import catalogue
 from tests.unit.controlplane.addresses import REST
 from tests.unit.controlplane.identities import Identity, identity
 from tests.unit.controlplane.specs import spec_of
@@ -100,8 +103,9 @@ def test_a_time_beyond_the_first_and_last_year_is_refused(address: Any, path: st
 
 @pytest.mark.parametrize(("asked", "write"), WRITES.items(), ids=[" ".join(asked) for asked in WRITES])
 def test_every_body_takes_or_refuses_extremes(
-    asked: tuple[str, str], write: Write, topology: Topology, address: Any
+    asked: tuple[str, str], write: Write, topology: Topology, address: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(settings, "RESURGE", replace(settings.RESURGE))  # one of `WRITES` changes it
     who = identity("administrator")
     write.prepare()
     method, route = asked
@@ -116,7 +120,7 @@ def test_parameters_are_nested_within_bounds(
     operator: APIClient, nodes: list[Node], monkeypatch: pytest.MonkeyPatch, levels: int, status: int
 ) -> None:
     """A function's own arguments may hold anything; answers, events and the audit trail hold them too."""
-    monkeypatch.setenv("RESURGE_OPERATOR_MODULES", "tests.unit.spark_jobs.operators.test_user_code")
+    monkeypatch.setattr(catalogue, "_modules", ("tests.unit.spark_jobs.operators.test_user_code",))
     spec = spec_of()
     function = "tests.unit.spark_jobs.operators.test_user_code.shout"
     own = {"function": function, "arguments": {"mark": nested(levels, list)}}
