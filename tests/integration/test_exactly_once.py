@@ -7,6 +7,7 @@ outputs so far are recomputed from the input and compared, row by row.
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -16,11 +17,31 @@ from typing import Any
 import pytest
 
 from harness.stack import Stack
+from host.process_secrets import EXECUTOR, NEEDED, SECRETS
 from spark_jobs.sinks.committed import committed_read
 from tests.data import shared_data
+from tests.integration import local_attacker
 
 pytestmark = pytest.mark.integration
 
+ROLES = {
+    "deploy.SparkSubmit": "driver-jvm",
+    "QuorumPeerMain": "zookeeper",
+    "redis-server": "redis",
+    "deploy.master.Master": "spark-master",
+    "deploy.worker.Worker": "spark-worker",
+    "CoarseGrainedExecutorBackend": "executor",
+    "spark_jobs.executor.preloaded": "operators",
+    "spark_jobs.driver": "driver",
+    "spark_jobs.agent": "node",
+    "dashboard.asgi": "web",
+    "manage.py launcher": "launcher",
+    "-Q detection": "detection",
+    "-Q recovery": "recovery",
+    "-Q webhooks": "webhooks",
+    "celery_app beat": "beat",
+}
+"""Part of a command line, the first that fits, and which kind of process has it."""
 HANDED_OVER = re.compile(r"event=.state handed over. partitions=(\d+)")
 QUERIES = 15
 RATE = 1_000
@@ -101,6 +122,29 @@ def lose(stack: Stack, *names: str) -> None:
 def test_a_clean_run(stack: Stack) -> None:
     exact(stack)
     assert incidents(stack) == 0
+
+
+def test_another_user_of_the_host_gets_nothing(stack: Stack) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    found = local_attacker.findings(stack)
+    assert found == [], local_attacker.told(found)
+
+
+def test_each_process_has_the_secrets_it_needs(stack: Stack) -> None:
+    """And no command line, which every user of the host can read, has one."""
+    seen = set()
+    given = SECRETS & (stack.installation.variables.keys() | {EXECUTOR})
+    values = [stack.installation.variables[name] for name in given - {EXECUTOR}]
+    for pid in local_attacker.processes(stack):
+        command = local_attacker.command_line(pid)
+        role = next((role for mark, role in ROLES.items() if mark in command), "")
+        assert role or "supervisord" in command, command
+        assert not [value for value in values if value in command], command
+        if role:
+            seen.add(role)
+            assert local_attacker.secrets_of(pid, SECRETS) == NEEDED[role] & given, role
+    assert seen == set(ROLES.values())
 
 
 def test_one_node_dies(stack: Stack) -> None:
