@@ -30,7 +30,8 @@ ROLLBACKS = ("ancestors", "global")
 APPROVALS = ("automatic", "approve")
 REBALANCING = ("automatic", "manual")
 OVERLOAD = ("automatic", "manual")
-REPLICATION_PLANNERS = ("structure_aware", "dynamic_programming", "greedy")
+REPLICATION_PLANNERS = ("structure_aware", "dynamic_programming", "optimal", "greedy", "published")
+REPLICATION_OBJECTIVES = ("weighted", "plain")
 
 QUERIES = (
     Column("TOPOLOGY", field("topology")),

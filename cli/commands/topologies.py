@@ -9,7 +9,7 @@ import click
 from cli import completion
 from cli.acting import act
 from cli.asking import Effect, confirmed, permitted
-from cli.commands.queries import REPLICATION_PLANNERS
+from cli.commands.queries import REPLICATION_OBJECTIVES, REPLICATION_PLANNERS
 from cli.figures import judged, measured
 from cli.filters import state_option
 from cli.options import Order, ResurgeGroup, changes, with_session
@@ -134,16 +134,22 @@ def show_(session: Session, name: str) -> None:
 @name_argument
 @click.option("--budget", type=click.IntRange(min=0), help="partitions that may be replicated")
 @click.option("--planner", type=click.Choice(REPLICATION_PLANNERS), help="the algorithm that chooses them")
+@click.option(
+    "--objective", type=click.Choice(REPLICATION_OBJECTIVES), help="with priorities (weighted) or without"
+)
 @with_session
-def replication_plan(session: Session, name: str, budget: int | None, planner: str | None) -> None:
+def replication_plan(
+    session: Session, name: str, budget: int | None, planner: str | None, objective: str | None
+) -> None:
     """Which partitions are worth an active replica. Changes nothing; replicas are not run yet.
 
     \b
     Examples:
       resurge topologies replication-plan hashtags --budget 6
       resurge topologies replication-plan hashtags --planner greedy -o json | jq .fidelity_after
+      resurge topologies replication-plan hashtags --planner optimal --objective plain
     """
-    asked = {"budget": None if budget is None else str(budget), "planner": planner}
+    asked = {"budget": None if budget is None else str(budget), "planner": planner, "objective": objective}
     plan = session.rest.get(resource("topologies", name, "replication-plan"), asked)
     if session.format == "json":
         dump(plan)

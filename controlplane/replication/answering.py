@@ -9,6 +9,7 @@ from controlplane.errors import Invalid
 from controlplane.replication.recent import Recent
 from controlplane.replication.selectors import EXPLAINED, measured_load
 from domain.replication import (
+    Objective,
     ReplicationProblem,
     TooLargeError,
     replication_planner_named,
@@ -20,11 +21,11 @@ MOST_PARTITIONS = 2_000
 DEFAULT_SHARE = 0.25
 """The budget as a share of the partitions, where neither the request nor the policy names one."""
 
-plans: Recent[tuple[tuple[int, int], str, str, int], dict[str, Any]] = Recent()
+plans: Recent[tuple[tuple[int, int], str, str, str, int], dict[str, Any]] = Recent()
 
 
 def replication_plan_answer(
-    name: str, *, budget: int | None = None, planner: str | None = None
+    name: str, *, budget: int | None = None, planner: str | None = None, objective: Objective = "weighted"
 ) -> dict[str, Any]:
     """The plan for `budget` partitions by `planner`; values that are not given come from the topology's
     policy. Reads the database and writes nothing. A plan may be a few seconds old (`recent.py`).
@@ -45,10 +46,11 @@ def replication_plan_answer(
     chosen, most = replication_planner_named(planner or measured.planner), budget
 
     def compute() -> dict[str, Any]:
-        return chosen.plan(ReplicationProblem(measured.graph, measured.rates, most)).to_data()
+        problem = ReplicationProblem(measured.graph, measured.rates, most, objective, measured.priorities)
+        return chosen.plan(problem).to_data()
 
     try:
-        plan = plans.get((measured.version, measured.source, chosen.name, budget), compute)
+        plan = plans.get((measured.version, measured.source, chosen.name, objective, budget), compute)
     except TooLargeError as error:
         raise Invalid("planner", str(error)) from None
     return {

@@ -12,7 +12,7 @@ from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.errors import Missing
 from controlplane.topologies.graphs import graph_of_text
-from controlplane.topologies.models import Partition, Topology
+from controlplane.topologies.models import Partition, Query, Topology
 from domain.replication import equal_rates
 from domain.topology import Topology as Graph
 from domain.topology import partition_id
@@ -29,7 +29,7 @@ EXPLAINED: dict[str, str] = {
 @dataclass(frozen=True, slots=True)
 class Measured:
     """A topology with the rates of its partitions in tuples per second. version: its primary key and the
-    version of its specification. source: `MEASURED` or `EQUAL`.
+    version of its specification. source: `MEASURED` or `EQUAL`. priorities: of its queries.
     checkpoint: the newest that is complete and in storage, which protects every partition. planner, budget:
     what the topology's policy says."""
 
@@ -37,13 +37,14 @@ class Measured:
     graph: Graph
     rates: Mapping[str, float]
     source: str
+    priorities: Mapping[str, int]
     checkpoint: Checkpoint | None
     planner: str
     budget: int | None
 
 
 def measured_load(name: str) -> Measured:
-    """Three queries, whatever the topology. Raises `Missing`."""
+    """Four queries, whatever the topology. Raises `Missing`."""
     found = Topology.objects.filter(name=name).annotate(text=Cast("spec", TextField()))
     row = found.values_list("pk", "version", "text", "replication_planner", "replication_budget").first()
     if row is None:
@@ -57,7 +58,11 @@ def measured_load(name: str) -> Measured:
     rates, source = rates_of(graph, flows)
     stored = Checkpoint.objects.filter(topology=pk, state=CheckpointState.COMPLETED, stored=True)
     newest = stored.defer("acknowledgements").order_by("-epoch").first()
-    return Measured((pk, version), graph, rates, source, newest, planner, budget)
+    valued = Query.objects.filter(topology=pk).values_list(
+        "partition__operator", "partition__index", "priority"
+    )
+    priorities = {partition_id(operator, index): priority for operator, index, priority in valued}
+    return Measured((pk, version), graph, rates, source, priorities, newest, planner, budget)
 
 
 def rates_of(graph: Graph, flows: Mapping[str, tuple[float, float]]) -> tuple[dict[str, float], str]:

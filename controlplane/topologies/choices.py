@@ -97,6 +97,12 @@ PLANNER_CHOICES = [(name, name.replace("_", " ").capitalize()) for name in sorte
 REPLICATION_PLANNER_CHOICES = [(name, name.replace("_", " ").capitalize()) for name in REPLICATION_PLANNERS]
 """The algorithms that choose what is worth a replica."""
 
+REPLICATION_OBJECTIVE_CHOICES = [
+    ("weighted", "Outputs count by rate and priority"),
+    ("plain", "Outputs count by rate"),
+]
+"""What a replication plan keeps as much as possible of."""
+
 
 class PartitionState(Choices):
     STARTING = "starting", "Starting"

@@ -2,9 +2,11 @@
 
 from domain.replication.dynamic_programming import DynamicProgramming
 from domain.replication.explanation import ChosenPartition, QueryOutlook, ReplicationPlan
-from domain.replication.fidelity import FidelityModel, equal_rates
+from domain.replication.fidelity import FidelityModel, Objective, equal_rates
 from domain.replication.greedy import Greedy
+from domain.replication.optimal import Optimal
 from domain.replication.planner import ReplicationPlanner, ReplicationProblem
+from domain.replication.published import PublishedStructureAware
 from domain.replication.registry import REPLICATION_PLANNERS, replication_planner_named
 from domain.replication.structure_aware import StructureAware, structure_of
 from domain.replication.trees import TooLargeError, complete_trees
@@ -15,6 +17,9 @@ __all__ = [
     "DynamicProgramming",
     "FidelityModel",
     "Greedy",
+    "Objective",
+    "Optimal",
+    "PublishedStructureAware",
     "QueryOutlook",
     "ReplicationPlan",
     "ReplicationPlanner",

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from domain.replication.fidelity import FidelityModel, Flags
-from domain.replication.growth import grown
+from domain.replication.growth import in_order
 from domain.replication.planner import Choice, ReplicationPlanner
 from domain.replication.trees import TooLargeError, complete_trees, members
 
@@ -43,8 +43,7 @@ class DynamicProgramming(ReplicationPlanner):
                 best = ties if highest > fidelity else best + ties
                 fidelity = highest
         chosen = min(best, key=lambda plan: model.order(members(plan)))
-        allowed = _flags([chosen], len(model.partitions))[0]
-        steps = grown(model, chosen.bit_count(), allowed=allowed.tolist()).steps
+        steps = in_order(model, frozenset(members(chosen))).steps
         return Choice(steps, proven=True, note=f"the best of {len(candidates)} possible plans")
 
     def _candidates(self, trees: list[int], budget: int) -> list[int]:

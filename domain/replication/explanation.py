@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from domain.replication.fidelity import DIGITS, FidelityModel, Flags, Floats
+from domain.replication.fidelity import DIGITS, FidelityModel, Flags, Floats, Objective
 from domain.topology import split_partition
 
 
@@ -45,20 +45,27 @@ class QueryOutlook:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationPlan:
-    """A plan within `budget` partitions. before and after: output fidelity without any replica and with the
-    plan, completeness_*: internal completeness, all in the worst case and from 0 to 1. proven: no plan within
-    the budget is better."""
+    """A plan within `budget` partitions. before and after: without any replica and with the plan, in the
+    worst case and from 0 to 1. fidelity_*: of the objective; plain_fidelity_*: without priorities, as in the
+    paper; completeness_*: internal completeness. proven: no plan within the budget is better. bound: no plan
+    within the budget has a higher fidelity than this; gap: how far the plan is below it; None where that is
+    not known."""
 
     planner: str
+    objective: Objective
     budget: int
     total: int
     chosen: tuple[ChosenPartition, ...]
     queries: tuple[QueryOutlook, ...]
     fidelity_before: float
     fidelity_after: float
+    plain_fidelity_before: float
+    plain_fidelity_after: float
     completeness_before: float
     completeness_after: float
     proven: bool
+    bound: float | None
+    gap: float | None
     note: str
 
     @property
@@ -76,7 +83,9 @@ def explained(
     steps: Sequence[frozenset[int]],
     *,
     planner: str,
+    objective: Objective,
     proven: bool,
+    bound: float | None,
     note: str,
 ) -> ReplicationPlan:
     """Explain a choice for each partition and each query."""
@@ -87,18 +96,29 @@ def explained(
     course = model.fidelity(alive)
     ends = alive[[0, -1]]
     completeness = model.completeness(ends)
+    plain = model.plain_fidelity(ends)
     left = model.left(ends[1:])[0]
+    fidelity = float(course[-1])
+    if proven:
+        bound = fidelity
+    elif bound is not None:
+        bound = round(max(bound, fidelity), DIGITS)
     return ReplicationPlan(
         planner=planner,
+        objective=objective,
         budget=budget,
         total=len(model.partitions),
         chosen=tuple(_chosen(model, steps, course, alive[-1], left)),
         queries=tuple(_outlooks(model, alive[-1], left)),
         fidelity_before=float(course[0]),
-        fidelity_after=float(course[-1]),
+        fidelity_after=fidelity,
+        plain_fidelity_before=float(plain[0]),
+        plain_fidelity_after=float(plain[1]),
         completeness_before=float(completeness[0]),
         completeness_after=float(completeness[1]),
         proven=proven,
+        bound=bound,
+        gap=None if bound is None else round(bound - fidelity, DIGITS),
         note=note,
     )
 

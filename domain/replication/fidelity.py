@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from domain.topology import InputSpec, OperatorSpec, Topology
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
+
+Objective = Literal["weighted", "plain"]
+"""What outputs count by: by rate and priority, or by rate alone as in the paper."""
 
 DIGITS = 10
 """Digits to which fidelities are rounded: smaller differences come only from the order of additions."""
@@ -66,11 +70,19 @@ class FidelityModel:
     """The model of one topology with the rates of its partitions' output streams, in tuples per second.
 
     A partition divides its output evenly among the partitions of each operator that it feeds. Where nothing
-    flows at all, everything counts alike. Raises ValueError for rates that cannot be.
+    flows at all, everything counts alike. priorities: of queries, where they are not those of the
+    specification. `weights` are what the outputs count by, the sum of them 1, and `plain_weights` the same
+    without priorities. Raises ValueError for rates that cannot be.
     """
 
-    def __init__(self, topology: Topology, rates: Mapping[str, float]) -> None:
-        self.topology = topology
+    def __init__(
+        self,
+        topology: Topology,
+        rates: Mapping[str, float],
+        objective: Objective = "weighted",
+        priorities: Mapping[str, int] | None = None,
+    ) -> None:
+        self.topology, self.objective = topology, objective
         self.partitions: tuple[str, ...] = tuple(topology.partitions)
         self.index = {partition: index for index, partition in enumerate(self.partitions)}
         _require(self.index, rates)
@@ -82,7 +94,13 @@ class FidelityModel:
             start += operator.parallelism
         self.steps = tuple(self._step(operator) for operator in topology.operators)
         self.outputs: tuple[int, ...] = tuple(self.index[query] for query in topology.queries)
-        self.weights: Floats = _shares(self.rates[list(self.outputs)])
+        given = self.rates[list(self.outputs)]
+        self.plain_weights: Floats = _shares(given)
+        self.weights: Floats = self.plain_weights
+        if objective == "weighted":
+            known = priorities or {}
+            values = [known.get(query, topology.priority(query)) for query in topology.queries]
+            self.weights = _shares((given if given.any() else np.ones_like(given)) * np.array(values))
 
     def _step(self, operator: OperatorSpec) -> Step:
         own = self.spans[operator.name]
@@ -118,20 +136,63 @@ class FidelityModel:
             row[plan] = True
         return flags
 
+    @cached_property
+    def bits(self) -> tuple[int, ...]:
+        """The bit of each partition in sets that are whole numbers: the first by name has the highest, so of
+        two sets of the same size the larger number is the first by name."""
+        highest = len(self.partitions) - 1
+        return tuple(1 << (highest - rank) for rank in self.ranks)
+
+    def flags_of(self, sets: Sequence[int]) -> Flags:
+        """Sets of `bits` as rows."""
+        count = len(self.partitions)
+        width = (count + 7) // 8
+        octets = np.frombuffer(b"".join(one.to_bytes(width, "big") for one in sets), dtype=np.uint8)
+        ranked = np.unpackbits(octets.reshape(len(sets), width), axis=1)[:, 8 * width - count :]
+        flags: Flags = ranked[:, list(self.ranks)].astype(bool)
+        return flags
+
+    def members(self, one: int) -> frozenset[int]:
+        """The partition indices in a set of `bits`."""
+        return frozenset(np.flatnonzero(self.flags_of([one])[0]).tolist())
+
+    @cached_property
+    def correlated(self) -> tuple[bool, ...]:
+        """Whether each partition joins its inputs."""
+        return tuple(
+            operator.correlated for operator in self.topology.operators for _ in range(operator.parallelism)
+        )
+
     def left(self, alive: Flags) -> Floats:
         """What is left of each partition's output [B, P] when exactly the partitions `alive` run: 1 - IL of
         equations 1 to 3; nothing of a failed one's."""
         return self._left(alive, joins=True)
 
     def fidelity(self, alive: Flags) -> Floats:
-        """Output fidelity (equation 4) by row, 0 to 1. With what is replicated as `alive` that is the worst
-        case of a correlated failure: everything that has no replica fails."""
+        """Output fidelity by row, 0 to 1: what the outputs still give, by `weights`. With what is replicated
+        as `alive` that is the worst case of a correlated failure: everything that has no replica fails."""
+        return np.clip(self._kept(alive, self.weights), 0.0, 1.0).round(DIGITS)
+
+    def exact_fidelity(self, alive: Flags) -> Floats:
+        """The same to `DIGITS` significant digits: a single tree of a large topology may keep less of the
+        output than a rounded fidelity shows."""
+        found = self._kept(alive, self.weights)
+        with np.errstate(divide="ignore"):
+            unit = np.where(found > 0, 10.0 ** (np.floor(np.log10(found)) + 1 - DIGITS), 1.0)
+        rounded: Floats = np.round(found / unit) * unit
+        return rounded
+
+    def plain_fidelity(self, alive: Flags) -> Floats:
+        """The same by rates alone, which is equation 4 of the paper."""
+        return np.clip(self._kept(alive, self.plain_weights), 0.0, 1.0).round(DIGITS)
+
+    def _kept(self, alive: Flags, weights: Floats) -> Floats:
         found = np.empty(len(alive))
         rows = max(1, CELLS // len(self.partitions))
         for start in range(0, len(alive), rows):
             some = slice(start, start + rows)
-            found[some] = self.left(alive[some])[:, self.outputs] @ self.weights
-        return np.clip(found, 0.0, 1.0).round(DIGITS)
+            found[some] = self.left(alive[some])[:, self.outputs] @ weights
+        return found
 
     def completeness(self, alive: Flags) -> Floats:
         """Internal completeness by row, 0 to 1: of all the tuples that all partitions read together, those

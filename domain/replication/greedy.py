@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from domain.replication.fidelity import FidelityModel, Floats
+from domain.replication.fidelity import FidelityModel
 from domain.replication.planner import Choice, ReplicationPlanner
 
 
@@ -20,13 +20,11 @@ class Greedy(ReplicationPlanner):
     name: ClassVar[str] = "greedy"
 
     def choose(self, model: FidelityModel, budget: int) -> Choice:
-        fidelity = fidelity_without_each(model)
-        ranked = sorted(
-            np.flatnonzero(fidelity < 1.0).tolist(), key=lambda one: (fidelity[one], model.ranks[one])
-        )
-        return Choice(tuple(frozenset({one}) for one in ranked[:budget]))
+        return Choice(tuple(frozenset({one}) for one in most_missed(model)[:budget]))
 
 
-def fidelity_without_each(model: FidelityModel) -> Floats:
-    """Output fidelity [P] if only that partition failed."""
-    return model.fidelity(~np.eye(len(model.partitions), dtype=bool))
+def most_missed(model: FidelityModel) -> list[int]:
+    """Partitions whose failure alone loses output, those that lose most first."""
+    fidelity = model.fidelity(~np.eye(len(model.partitions), dtype=bool))
+    missed: list[int] = np.flatnonzero(fidelity < 1.0).tolist()
+    return sorted(missed, key=lambda one: (fidelity[one], model.ranks[one]))

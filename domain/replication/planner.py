@@ -9,18 +9,21 @@ from functools import cached_property
 from typing import ClassVar
 
 from domain.replication.explanation import ReplicationPlan, explained
-from domain.replication.fidelity import FidelityModel
+from domain.replication.fidelity import FidelityModel, Objective
 from domain.topology import Topology
 
 
 @dataclass(frozen=True)
 class ReplicationProblem:
     """Which partitions to replicate, at most `budget` of them. rates: tuples per second that each partition
-    gives. Raises ValueError for a budget or rates that cannot be."""
+    gives. objective: what is to be high. priorities: of queries, where they
+    are not those of the specification. Raises ValueError for a budget or rates that cannot be."""
 
     topology: Topology
     rates: Mapping[str, float]
     budget: int
+    objective: Objective = "weighted"
+    priorities: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
         if self.budget < 0:
@@ -29,16 +32,19 @@ class ReplicationProblem:
 
     @cached_property
     def model(self) -> FidelityModel:
-        return FidelityModel(self.topology, self.rates)
+        return FidelityModel(self.topology, self.rates, self.objective, self.priorities)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The choice of an algorithm, in its order; partitions of one step count together. proven: no plan of
-    this budget has a higher fidelity. note: what bounded the search, if anything did."""
+    this budget has a higher fidelity. bound: no plan of this budget is above it, None where that is not
+    known.
+    note: what bounded the search, if anything did."""
 
     steps: tuple[frozenset[int], ...]
     proven: bool = False
+    bound: float | None = None
     note: str = ""
 
 
@@ -66,5 +72,12 @@ class ReplicationPlanner(ABC):
         else:
             choice = self.choose(model, budget)
         return explained(
-            model, budget, choice.steps, planner=self.name, proven=choice.proven, note=choice.note
+            model,
+            budget,
+            choice.steps,
+            planner=self.name,
+            objective=problem.objective,
+            proven=choice.proven,
+            bound=choice.bound,
+            note=choice.note,
         )

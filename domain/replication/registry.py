@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from domain.replication.dynamic_programming import DynamicProgramming
 from domain.replication.greedy import Greedy
+from domain.replication.optimal import Optimal
 from domain.replication.planner import ReplicationPlanner
+from domain.replication.published import PublishedStructureAware
 from domain.replication.structure_aware import StructureAware
 
 REPLICATION_PLANNERS: dict[str, type[ReplicationPlanner]] = {
-    planner.name: planner for planner in (StructureAware, DynamicProgramming, Greedy)
+    planner.name: planner
+    for planner in (StructureAware, DynamicProgramming, Optimal, Greedy, PublishedStructureAware)
 }
 
 

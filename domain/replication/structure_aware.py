@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from domain.replication.fidelity import FidelityModel
-from domain.replication.growth import grown
+from domain.replication.greedy import most_missed
+from domain.replication.growth import grown, in_order
 from domain.replication.planner import Choice, ReplicationPlanner
 from domain.topology import Topology
 
@@ -13,16 +14,19 @@ Structure = Literal["structured", "full", "general"]
 
 
 class StructureAware(ReplicationPlanner):
-    """Adds, again and again, the extension that gains most fidelity per partition.
-
-    An extension is a partition with the rest of a complete tree around it, so nothing is chosen that gives
-    nothing. Which rest follows from the structure, without enumerating trees: `reach.py`.
+    """Extends plans, again and again, by a partition with the rest of a complete tree around it, so nothing
+    is chosen that gives nothing. Which rest follows from the structure, without enumerating trees:
+    `reach.py`. Which plans are extended: `growth.py`. Where `Greedy` does better its plan is taken.
     """
 
     name: ClassVar[str] = "structure_aware"
 
     def choose(self, model: FidelityModel, budget: int) -> Choice:
         growth = grown(model, budget)
+        ranked = frozenset(most_missed(model)[:budget])
+        found, baseline = model.fidelity(model.flags([frozenset().union(*growth.steps), ranked]))
+        if baseline > found:
+            growth = in_order(model, ranked)
         note = f"a {structure_of(model.topology)} topology"
         if growth.coarse:
             note += "; it is large, so several extensions were taken between two comparisons"

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from controlplane.api.fields import StrictSerializer
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.replication.selectors import EXPLAINED
-from controlplane.topologies.choices import REPLICATION_PLANNER_CHOICES
+from controlplane.topologies.choices import REPLICATION_OBJECTIVE_CHOICES, REPLICATION_PLANNER_CHOICES
 from domain.topology.spec import MAX_PARTITIONS
 
 
@@ -21,7 +21,13 @@ class ReplicationQuestionSerializer(StrictSerializer):
     planner = serializers.ChoiceField(
         REPLICATION_PLANNER_CHOICES,
         required=False,
-        help_text="default: that of the policy; `dynamic_programming` is exact, refuses what is too large",
+        help_text="default: that of the policy; `dynamic_programming` is exact, refuses what is too large; "
+        "`optimal` searches for some seconds and says how far its plan can be from the best",
+    )
+    objective = serializers.ChoiceField(
+        REPLICATION_OBJECTIVE_CHOICES,
+        required=False,
+        help_text="default: `weighted`, by rate and priority; `plain` is the paper's, by rate alone",
     )
 
 
@@ -41,7 +47,7 @@ class QueryOutlookSerializer(serializers.Serializer):
     query = serializers.CharField()
     tentative = serializers.BooleanField(help_text="whether it gives output before recovery ends")
     fidelity = serializers.FloatField(help_text="of that output, 0 to 1")
-    weight = serializers.FloatField(help_text="its share of the output of all queries, 0 to 1")
+    weight = serializers.FloatField(help_text="what it counts among all queries, 0 to 1")
     reason = serializers.CharField()
 
 
@@ -57,15 +63,27 @@ class ReplicationPlanSerializer(serializers.Serializer):
 
     topology = serializers.CharField()
     planner = serializers.CharField()
+    objective = serializers.ChoiceField(
+        REPLICATION_OBJECTIVE_CHOICES,
+        help_text="what all fidelities but the plain ones, gains and weights count",
+    )
     budget = serializers.IntegerField(help_text="partitions that may be replicated, at most all of them")
     total = serializers.IntegerField(help_text="partitions of the topology")
     fidelity_before = serializers.FloatField(help_text="output fidelity without any replica, 0 to 1")
     fidelity_after = serializers.FloatField(help_text="the same with the plan")
+    plain_fidelity_before = serializers.FloatField(
+        help_text="output fidelity of the paper, without priorities and without any replica, 0 to 1"
+    )
+    plain_fidelity_after = serializers.FloatField(help_text="the same with the plan")
     completeness_before = serializers.FloatField(
         help_text="internal completeness without any replica, 0 to 1"
     )
     completeness_after = serializers.FloatField(help_text="the same with the plan")
     proven = serializers.BooleanField(help_text="no plan of this budget has a higher fidelity")
+    bound = serializers.FloatField(
+        allow_null=True, help_text="no plan of this budget has a higher fidelity than this; null: not known"
+    )
+    gap = serializers.FloatField(allow_null=True, help_text="how far the plan's fidelity is below the bound")
     note = serializers.CharField(help_text="how far the planner looked", allow_blank=True)
     rates = serializers.ChoiceField([(name, name) for name in EXPLAINED], help_text="where rates are from")
     rates_note = serializers.CharField()

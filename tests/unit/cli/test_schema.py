@@ -29,6 +29,7 @@ def schemas() -> dict[str, Any]:
         (queries.PLANNERS, "PlannerEnum"),
         (queries.ROLLBACKS, "RollbackPolicyEnum"),
         (queries.REPLICATION_PLANNERS, "ReplicationPlannerEnum"),
+        (queries.REPLICATION_OBJECTIVES, "ObjectiveEnum"),
         (queries.APPROVALS, "ApprovalPolicyEnum"),
         (TONES["topology"], "TopologyStatusEnum"),
         (TONES["partition"], "PartitionStateEnum"),

@@ -79,5 +79,12 @@ def test_a_replication_plan_is_read(running: dict[str, str], capsys: pytest.Capt
     out, err = capsys.readouterr()
     assert "1 of 3 queries would continue with replicas of 3 of 7 partitions" in err
     assert out.splitlines()[0].split()[:4] == ["STEP", "PARTITION", "FIDELITY", "GAIN"]
+    assert main([*asked, "--planner", "optimal", "--objective", "plain", "-o", "json"]) == 0
+    answer = Answer(0, *capsys.readouterr())
+    assert (answer.json["planner"], answer.json["objective"], answer.json["proven"]) == (
+        "optimal",
+        "plain",
+        True,
+    )
     assert main(["topologies", "replication-plan", "missing"]) != 0
     assert "there is no topology 'missing'" in capsys.readouterr().err

@@ -120,7 +120,12 @@ export type Planner =
   | "optimal"
   | "profit_density";
 
-export type ReplicationPlanner = "structure_aware" | "dynamic_programming" | "greedy";
+export type ReplicationPlanner =
+  | "structure_aware"
+  | "dynamic_programming"
+  | "optimal"
+  | "greedy"
+  | "published";
 
 export type Partitioning = "one_to_one" | "split" | "merge" | "full";
 

@@ -35,9 +35,13 @@ export interface ReplicationPlan {
   total: number;
   fidelity_before: number;
   fidelity_after: number;
+  plain_fidelity_before: number;
+  plain_fidelity_after: number;
   completeness_before: number;
   completeness_after: number;
   proven: boolean;
+  /** How far the plan's fidelity can be below the best; null where that is not known. */
+  gap: number | null;
   note: string;
   rates: "measured" | "equal";
   rates_note: string;
@@ -52,7 +56,9 @@ export const USUAL_PLANNER = "structure_aware";
 export const REPLICATION_PLANNERS: [string, string][] = [
   [USUAL_PLANNER, "adds the partitions with the most fidelity per partition, always with all they need"],
   ["dynamic_programming", "exact; refuses large topologies"],
+  ["optimal", "searches for a few seconds and says how far from the best its plan can be"],
   ["greedy", "takes the partitions whose single failure costs most; for comparison"],
+  ["published", "the structure-aware algorithm as it was published; for comparison"],
 ];
 
 export const replicationPlannerLabel = (name: string): string => humanise(name);

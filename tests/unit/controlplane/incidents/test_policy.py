@@ -61,7 +61,7 @@ def test_a_policy_is_read_and_changed(operator: APIClient, topology: Topology) -
         ({"correlation_window": -1, **WHY}, "correlation_window"),
         ({"correlation_window": "nan", **WHY}, "correlation_window"),
         ({"correlation_window": "inf", **WHY}, "correlation_window"),
-        ({"replication_planner": "optimal", **WHY}, "replication_planner"),
+        ({"replication_planner": "wishful", **WHY}, "replication_planner"),
         ({"replication_budget": -1, **WHY}, "replication_budget"),
         ({"replication_budget": 1.5, **WHY}, "replication_budget"),
         ({"replication_budget": 100_001, **WHY}, "replication_budget"),

@@ -12,6 +12,7 @@ from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.choices import Channel
 from controlplane.events.models import AuditEntry
 from controlplane.replication import answering
+from controlplane.replication.answering import plans
 from controlplane.replication.selectors import EQUAL, MEASURED, rates_of
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Partition, Topology
@@ -35,7 +36,7 @@ def running(topology: Topology) -> Topology:
 
 def test_a_plan_from_measured_rates(viewer: APIClient, running: Topology) -> None:
     before = fingerprint()
-    response = viewer.get(URL, {"budget": 3})
+    response = viewer.get(URL, {"budget": 3, "objective": "plain"})
     assert response.status_code == 200, response.json()
     assert fingerprint() == before, "nothing may change"
     answer = response.json()
@@ -65,6 +66,34 @@ def test_planners_and_budgets(viewer: APIClient, running: Topology) -> None:
     assert ask(budget=0)["chosen"] == []
     everything = ask(budget=100_000)
     assert (everything["budget"], everything["fidelity_after"]) == (7, 1.0)
+
+
+def test_an_optimal_plan_says_that_it_is_proven(viewer: APIClient, running: Topology) -> None:
+    optimal = viewer.get(URL, {"planner": "optimal", "budget": 4}).json()
+    exact = viewer.get(URL, {"planner": "dynamic_programming", "budget": 4}).json()
+    assert optimal["fidelity_after"] == pytest.approx(exact["fidelity_after"], abs=1e-6)
+    assert (optimal["proven"], optimal["gap"], optimal["bound"]) == (True, 0.0, optimal["fidelity_after"])
+    usual = viewer.get(URL, {"budget": 4}).json()
+    assert (usual["proven"], usual["gap"], usual["bound"]) == (False, None, None)
+
+
+def test_priorities_count_unless_the_plain_fidelity_is_asked_for(
+    viewer: APIClient, operator: APIClient, running: Topology
+) -> None:
+    def ask(**more: str) -> Any:
+        plans.forget()
+        return viewer.get(URL, {"budget": 3, **more}).json()
+
+    weighted, plain = ask(), ask(objective="plain")
+    assert (weighted["objective"], plain["objective"]) == ("weighted", "plain")
+    assert weighted["chosen"][0]["partition"] == "O0[1]", "of priority 3, with 300 tuples/s"
+    assert plain["chosen"][0]["partition"] == "O1[0]", "of priority 1, with 400 tuples/s"
+    assert plain["plain_fidelity_after"] == plain["fidelity_after"] > weighted["plain_fidelity_after"]
+    body = {"priority": 9, "reason": "the board looks at it"}
+    query = "/api/v1/topologies/counts/queries/O1[0]/"
+    assert operator.patch(query, body, format="json").status_code == 200
+    assert ask()["chosen"][0]["partition"] == "O1[0]", "priorities are those in force"
+    assert ask(objective="plain") == plain
 
 
 def test_what_is_not_asked_for_is_as_the_policy_says(
@@ -132,7 +161,8 @@ def test_rates_of_windows_are_what_they_read() -> None:
         ("budget=1.5", "budget", "integer"),
         ("planner=magic", "planner", "magic"),
         ("planner=", "planner", "not a valid choice"),
-        ("buget=3", "buget", "known: budget, planner"),
+        ("objective=magic", "objective", "magic"),
+        ("buget=3", "buget", "known: budget, planner, objective"),
     ],
 )
 def test_questions_that_cannot_be(

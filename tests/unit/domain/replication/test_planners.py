@@ -157,6 +157,41 @@ def test_a_plan_explains_itself() -> None:
     assert plan.to_data()["chosen"][0]["partition"] == "O0[2]"
 
 
+def two_queries(priority: int) -> Topology:
+    return topology_of(
+        operator("A", 1),
+        operator("X", 1, ("A", "full"), output=True),
+        operator("Y", 1, ("A", "full"), output=True, priority=priority),
+    )
+
+
+TWICE = {"A[0]": 1.0, "X[0]": 2.0, "Y[0]": 1.0}
+
+
+@pytest.mark.parametrize("name", ["structure_aware", "dynamic_programming", "optimal"])
+def test_priorities_decide_unless_the_objective_is_plain(name: str) -> None:
+    """Y gives half as many rows as X, but with a priority of 6 it is worth three times as much."""
+    planner = replication_planner_named(name)
+    weighted = planner.plan(ReplicationProblem(two_queries(6), TWICE, 2))
+    plain = planner.plan(ReplicationProblem(two_queries(6), TWICE, 2, "plain"))
+    assert set(weighted.partitions) == {"A[0]", "Y[0]"}
+    assert set(plain.partitions) == {"A[0]", "X[0]"}
+    assert weighted.fidelity_after == 0.75
+    assert plain.fidelity_after == pytest.approx(2 / 3)
+    assert weighted.plain_fidelity_after == pytest.approx(1 / 3)
+    assert (weighted.objective, plain.objective) == ("weighted", "plain")
+    assert plain.plain_fidelity_after == plain.fidelity_after
+    assert [one.weight for one in weighted.queries] == [0.25, 0.75]
+    assert [one.weight for one in plain.queries] == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_without_priorities_and_without_rows() -> None:
+    equal = ReplicationProblem(two_queries(1), TWICE, 2)
+    assert StructureAware().plan(equal).fidelity_after == pytest.approx(2 / 3)
+    silent = ReplicationProblem(two_queries(3), dict.fromkeys(TWICE, 0.0), 2)
+    assert StructureAware().plan(silent).fidelity_after == 0.75
+
+
 def test_what_a_query_lacks_is_named() -> None:
     topology = topology_of(operator("A", 1), operator("B", 1), operator("X", 1, ("A", "full"), output=True),
                            operator("Y", 1, ("B", "full"), output=True))  # fmt: skip
@@ -189,7 +224,9 @@ def test_what_cannot_be_asked() -> None:
         ReplicationProblem(pipeline(), SKEWED, -1)
     with pytest.raises(ValueError, match="no rate for"):
         ReplicationProblem(pipeline(), {}, 1)
-    with pytest.raises(ValueError, match="known: dynamic_programming, greedy, structure_aware"):
+    with pytest.raises(
+        ValueError, match="known: dynamic_programming, greedy, optimal, published, structure_aware"
+    ):
         replication_planner_named("magic")
 
 

@@ -1,0 +1,182 @@
+"""The best replication plan as a mixed-integer program, solved by HiGHS.
+
+    maximise  sum_t weight_t y_t                 over the output partitions t
+    where     y_t <= x_t                         x_t: t has a replica
+              y_t <= sum_s share_s y_s           s: the partitions that t reads from
+              sum_t x_t <= budget
+              x binary, 0 <= y <= 1
+
+Without joins this is exact: y_t is what is left of t's output. A join's output is a product, which is linear
+again if one input flows through the other: what is left of the first input is what the sources of the second
+one give, in a copy of the program above the second input. As x is binary, min(x, y) = x y holds all along the
+copy. Copies grow with joins of joins; beyond `COLUMNS` joins are bounded by each of their inputs instead,
+which a product never
+exceeds: the result is then an upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+
+from domain.replication.fidelity import FidelityModel
+from domain.replication.reach import Links
+
+COLUMNS = 20_000
+TOLERANCE = 1e-9
+WHOLE = None
+"""What the sources of the topology itself are fed with: everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """chosen: partition indices, None if the solver found no plan. bound: no plan has a higher fidelity."""
+
+    chosen: frozenset[int] | None
+    bound: float
+    status: str
+
+
+class ReplicationProgram:
+    """Columns: x by partition index, then y and what reaches inputs, in an order in which each depends only
+    on columns before it."""
+
+    def __init__(self, model: FidelityModel, budget: int, *, columns: int = COLUMNS) -> None:
+        self.model, self.links, self.most = model, Links.of(model), columns
+        self.count = len(model.partitions)
+        self.relaxed = False
+        self.definitions: list[tuple[int | None, tuple[int, ...], tuple[tuple[int, float], ...]]] = []
+        self._outputs: dict[tuple[int, int | None], int] = {}
+        self._inputs: dict[tuple[int, int | None], int] = {}
+        self._ancestors = self._count_ancestors()
+        costs = dict.fromkeys(range(self.count), 0.0)
+        # Operators are in topological order: what a column depends on is there, so nothing recurses deeply.
+        for one in range(self.count):
+            self._output(one, WHOLE)
+        for one, weight in zip(model.outputs, model.weights.tolist(), strict=True):
+            column = self._output(one, WHOLE)
+            costs[column] = costs.get(column, 0.0) + weight
+        self.solver = highspy.Highs()  # type: ignore[no-untyped-call]
+        for option, value in (
+            ("output_flag", False),
+            ("threads", 1),
+            ("random_seed", 0),
+            ("mip_rel_gap", 0.0),
+            ("mip_abs_gap", 1e-7),
+            ("mip_feasibility_tolerance", TOLERANCE),
+            ("primal_feasibility_tolerance", TOLERANCE),
+        ):
+            self.solver.setOptionValue(option, value)
+        self._pass(costs, budget)
+
+    def suggest(self, chosen: Sequence[int]) -> None:
+        """A first solution."""
+        values = [0.0] * (self.count + len(self.definitions))
+        for one in chosen:
+            values[one] = 1.0
+        for column, (own, limits, terms) in enumerate(self.definitions, start=self.count):
+            bounds = [values[limit] for limit in limits]
+            if own is not None:
+                bounds.append(values[own])
+            if terms:
+                bounds.append(sum(share * values[source] for source, share in terms))
+            values[column] = min(bounds)
+        solution = highspy.HighsSolution()
+        solution.col_value = values
+        self.solver.setSolution(solution)
+
+    def solve(self, time_limit: float) -> Solved:
+        """Run for at most about so many seconds."""
+        self.solver.setOptionValue("time_limit", time_limit)
+        self.solver.run()
+        info = self.solver.getInfo()
+        status = str(self.solver.modelStatusToString(self.solver.getModelStatus()))
+        values = np.asarray(self.solver.getSolution().col_value)
+        bound = min(1.0, float(info.mip_dual_bound))
+        if info.primal_solution_status != highspy.kSolutionStatusFeasible or not values.size:
+            return Solved(None, bound, status)
+        return Solved(frozenset(np.flatnonzero(values[: self.count] > 0.5).tolist()), bound, status)
+
+    def _column(
+        self, own: int | None, limits: tuple[int, ...] = (), terms: tuple[tuple[int, float], ...] = ()
+    ) -> int:
+        """A column of at most its partition's x, each of `limits`, and the weighted sum `terms`."""
+        self.definitions.append((own, limits, terms))
+        return self.count + len(self.definitions) - 1
+
+    def _output(self, one: int, feed: int | None) -> int:
+        """What is left of a partition's output, where the sources above it give `feed`."""
+        if (one, feed) not in self._outputs:
+            self._outputs[one, feed] = self._make_output(one, feed)
+        return self._outputs[one, feed]
+
+    def _make_output(self, one: int, feed: int | None) -> int:
+        origins = [self.links.feeds[number].origin for number in self.links.above[one]]
+        if not origins:
+            return one if feed is WHOLE else self._column(one, (feed,))
+        if len(origins) == 1:
+            return self._column(one, (self._input(origins[0], feed),))
+        if not self.model.correlated[one]:
+            shares = zip(origins, self.links.shares[one], strict=True)
+            terms = tuple((self._input(origin, feed), share) for origin, share in shares if share > 0)
+            return self._column(one, (), terms)
+        # The largest part comes first: the others are copied.
+        origins.sort(key=lambda origin: -self._ancestors[origin])
+        if self.count + len(self.definitions) > self.most:
+            self.relaxed = True
+            return self._column(one, tuple(self._input(origin, feed) for origin in origins))
+        through = self._input(origins[0], feed)
+        for origin in origins[1:]:
+            through = self._input(origin, through)
+        return self._column(one, (through,))
+
+    def _input(self, origin: int, feed: int | None) -> int:
+        """What of a stream reaches its targets."""
+        if (origin, feed) not in self._inputs:
+            sources = [(one, share) for one, share in self.links.origins[origin] if share > 0]
+            terms = tuple((self._output(one, feed), share) for one, share in sources)
+            alone = len(terms) == 1
+            self._inputs[origin, feed] = terms[0][0] if alone else self._column(None, (), terms)
+        return self._inputs[origin, feed]
+
+    def _count_ancestors(self) -> list[int]:
+        """How many partitions there are above the targets of each origin."""
+        above: list[int] = []
+        for one in range(self.count):
+            found = self.model.bits[one]
+            for feed in self.links.above[one]:
+                for source, _ in self.links.origins[self.links.feeds[feed].origin]:
+                    found |= above[source]
+            above.append(found)
+        counts = []
+        for sources in self.links.origins:
+            found = 0
+            for source, _ in sources:
+                found |= above[source]
+            counts.append(found.bit_count())
+        return counts
+
+    def _pass(self, costs: dict[int, float], budget: int) -> None:
+        total = self.count + len(self.definitions)
+        self.solver.addVars(total, np.zeros(total), np.ones(total))
+        binary = np.arange(self.count, dtype=np.int32)
+        kinds = np.full(self.count, highspy.HighsVarType.kInteger)
+        self.solver.changeColsIntegrality(self.count, binary, kinds)
+        columns = np.array(list(costs), dtype=np.int32)
+        self.solver.changeColsCost(len(columns), columns, np.array(list(costs.values()), dtype=np.float64))
+        self.solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
+        for column, (own, limits, terms) in enumerate(self.definitions, start=self.count):
+            for limit in limits if own is None else (own, *limits):
+                self._row([column, limit], [1.0, -1.0], 0.0)
+            if terms:
+                self._row([column, *(one for one, _ in terms)], [1.0, *(-share for _, share in terms)], 0.0)
+        self._row(list(range(self.count)), [1.0] * self.count, float(budget))
+
+    def _row(self, columns: Sequence[int], values: Sequence[float], upper: float) -> None:
+        indices = np.array(columns, dtype=np.int32)
+        self.solver.addRow(
+            -highspy.kHighsInf, upper, len(columns), indices, np.array(values, dtype=np.float64)
+        )
