@@ -4,6 +4,7 @@ schedules    thousands of random schedules of incidents, alone and with the exac
 crashes      power cuts on a file system that loses what was not forced to disk, where loop devices can be had
 kills        kill schedules on real processes: nodes, driver, workers and servers, verified row by row
 memory       whether memory stays flat over 3,600 epochs
+replication  replication plans of 6,000 random topologies against the optimum
 repetitions  every test on real processes, 20 times; a failure is run once more, as in `make test`
 
 Tests read tweets from RESURGE_TEST_DATA (see `tests/data.py`), `kills` from INPUT or else the sample. The
@@ -19,7 +20,7 @@ from collections.abc import Callable
 
 from supervision.checks import INSTALLATIONS, WAITING, command_run, report, run_tests, say
 
-PARTS = ("schedules", "crashes", "kills", "memory", "repetitions")
+PARTS = ("schedules", "crashes", "kills", "memory", "replication", "repetitions")
 SCHEDULES = 3_000
 CRASH_SCHEDULES = 13
 KILL_SCHEDULES = 30
@@ -95,11 +96,16 @@ def _memory(_: argparse.Namespace) -> list[list[str]]:
     return [["benchmarks.memory"]]
 
 
+def _replication(_: argparse.Namespace) -> list[list[str]]:
+    return [["benchmarks.replication"]]
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace], list[list[str]]]] = {
     "schedules": _schedules,
     "crashes": _crashes,
     "kills": _kills,
     "memory": _memory,
+    "replication": _replication,
 }
 
 

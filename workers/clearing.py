@@ -32,7 +32,7 @@ def _clear(coordination: WorkerSession, environment: Environment, name: str) -> 
     former = former_uncleared(name)
     if former is None:
         return
-    withdraw(environment, name, keep_outputs=former.outputs == Outputs.KEEP)
+    withdraw(environment, name, keep_outputs=former.outputs != Outputs.REMOVE)
     coordination.delete_tree(Paths.topology(name))
     former_cleared(name=name, at=timezone.now())
     log.info("deleted topology cleared", topology=name, outputs=former.outputs)
