@@ -11,7 +11,6 @@ from coordination.paths import Paths
 from host.environment import Environment
 from spark_jobs.driver.epoch_log import epoch_log_directory
 from spark_jobs.driver.only_driver import AnotherDriverError, only_driver
-from spark_jobs.driver.withdrawal import withdraw
 from workers.zookeeper import WorkerSession
 
 log = structlog.get_logger(__name__)
@@ -29,6 +28,8 @@ def formers_clear(coordination: WorkerSession, environment: Environment) -> None
 
 
 def _clear(coordination: WorkerSession, environment: Environment, name: str) -> None:
+    from spark_jobs.driver.withdrawal import withdraw  # loads Arrow, which a worker needs for nothing else
+
     former = former_uncleared(name)
     if former is None:
         return

@@ -446,6 +446,7 @@ def drive(world: World, *, steps: int) -> str:
         ParquetSinkSpec(compact_s=3 * world.topology.spec.epoch_interval),
         operators=[operator.name for operator in world.topology.outputs],
         epoch_interval=world.topology.spec.epoch_interval,
+        force=world.force,
     )
     checkpoints = Checkpoints(
         topology="t",
