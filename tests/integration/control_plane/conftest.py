@@ -56,10 +56,15 @@ def stream(servers: Stack, settings: Any) -> redis.Redis:
     connection = redis.Redis.from_url(url)
 
     eventually(connection.ping, "redis", 20, not_yet=(redis.RedisError,))
-    for key in connection.scan_iter():
-        connection.delete(key)
+    everything_delete(connection)
     settings.RESURGE = type("Settings", (), {**_slots(settings.RESURGE), "redis_url": url})()
     return connection
+
+
+def everything_delete(connection: redis.Redis) -> None:
+    """FLUSHALL is off."""
+    for key in list(connection.scan_iter()):
+        connection.delete(key)
 
 
 def _slots(environment: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from domain.messages import (
     Telemetry,
     encode,
 )
+from tests.integration.control_plane.conftest import everything_delete
 from tests.unit.controlplane import specs
 from workers.ingestion import GROUP, Ingestion
 
@@ -75,7 +76,7 @@ def test_messages_in_hand_of_a_killed_worker_are_read_again(
 def test_redis_that_lost_everything_gets_a_new_group(
     stream: redis.Redis, ingestion: Ingestion, deployed: Topology
 ) -> None:
-    stream.flushall()
+    everything_delete(stream)
     assert ingestion._read(">") == []
     send(stream, specs.epoch_report(deployed))
     assert drain(ingestion) == 1
