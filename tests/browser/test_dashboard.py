@@ -65,7 +65,7 @@ def test_failing_a_node_says_what_is_lost_and_needs_a_reason(healthy: Server, pa
     assert "queries will stop" in dialog.inner_text()
     sent = requests_of(page, "POST")
     dialog.locator("button[type=submit]").click()
-    assert dialog.locator("[role=alert]").inner_text() == "Say why in a few words."
+    assert dialog.locator("[role=alert]").inner_text() == "Give a reason of at least three letters."
     assert sent == []
     confirm(page, "a drill")
     page.wait_for_selector(".notice:has-text('Fail node-3')")

@@ -1,6 +1,7 @@
 // What happened to a topology, newest first, read off the entities that already tell it.
 
 import { changesOf, shortly, type AuditEntry } from "./audit";
+import type { Edit } from "./edits";
 import { humanise, plural } from "./format";
 import { paths } from "./router.svelte";
 import { checkpointsOf, problemsOf } from "./select";
@@ -21,16 +22,17 @@ const PLANS: Record<string, string> = { deploy: "deployed", recover: "recovers",
 const EDITS: Record<string, string> = { "topology.policy": "Policy changed", "query.priority": "Priority changed", "topology.update": "New version", "topology.create": "Created" };
 
 /** A change that is no operation: of the policy, of priorities, of the specification. The audit trail tells it. */
-export function editActivity(entry: AuditEntry): Activity[] {
+export function editActivity(entry: AuditEntry | Edit): Activity[] {
   const text = EDITS[entry.action];
   if (text === undefined || entry.after?.["operation"] !== undefined) return [];
   const changes = entry.action.startsWith("topology.") && entry.action !== "topology.policy" ? [] : changesOf(entry).map((one) => `${humanise(one.path)}: ${shortly(one.before)} → ${shortly(one.after)}`);
   const detail = `${changes.length ? `${changes.join(", ")}, ` : ""}by ${entry.actor}${entry.reason ? `: ${entry.reason}` : ""}`;
-  return [{ key: `audit/${entry.id}`, at: entry.at, text, detail, look: status("operation", "succeeded"), href: paths.audit({ entry: String(entry.id), target: entry.target }) }];
+  const told = "id" in entry ? { key: `audit/${entry.id}`, href: paths.audit({ entry: String(entry.id), target: entry.target }) } : { key: `edit/${entry.key}`, href: paths.audit({ target: entry.topology }) };
+  return [{ ...told, at: entry.at, text, detail, look: status("operation", "succeeded") }];
 }
 
-/** `edits`: entries of the audit trail about the topology. */
-export function activityOf(topology: string, edits: readonly AuditEntry[] = []): Activity[] {
+/** `edits`: of the topology, from the audit trail and from events. */
+export function activityOf(topology: string, edits: readonly (AuditEntry | Edit)[] = []): Activity[] {
   const { operation, plan, incident } = store.entities;
   const items: Activity[] = edits.flatMap(editActivity);
   for (const [key, row] of operation) {

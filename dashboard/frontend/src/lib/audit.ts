@@ -83,7 +83,7 @@ function children(value: unknown): Map<string, unknown> | null {
 }
 
 /** What an entry changed; where only one side is known, its fields. */
-export function changesOf(entry: AuditEntry): Difference[] {
+export function changesOf(entry: Pick<AuditEntry, "before" | "after">): Difference[] {
   if (entry.before && entry.after) return differences(entry.before, entry.after);
   const known = entry.before ?? entry.after;
   if (!known) return [];

@@ -3,6 +3,7 @@
 import { fetchMetrics, fetchSnapshot, ApiError } from "./api";
 import { Connection, type EventsMessage } from "./connection";
 import type { NumberedEvent } from "./entities.generated";
+import { editsIn, type Edit } from "./edits";
 import { seconds } from "./format";
 import { History } from "./history";
 import { painted } from "./painted";
@@ -11,6 +12,7 @@ import { applyEvents, emptyState, fromSnapshot, type Entities, type State } from
 export type Link = "connecting" | "live" | "lost" | "signed-out";
 
 const HISTORY_EVENTS = 150;
+const EDITS = 100;
 /** Seconds without a word, after which what is shown may be out of date: the server pings every 5 s. */
 const SILENT = 8;
 /** Beyond this many waiting events a fresh snapshot is cheaper than applying them. */
@@ -32,6 +34,8 @@ class Store {
   changedAt = $state(0);
   waiting = $state(0);
   history = $state.raw(new History());
+  /** Edits since the page was opened, newest first. */
+  edits = $state.raw<Edit[]>([]);
   revision = $state(0);
 
   private held: EventsMessage[] = [];
@@ -130,6 +134,8 @@ class Store {
       return;
     }
     this.history.record(message.events);
+    const edits = editsIn(message.events, this.state.entities);
+    if (edits.length) this.edits = [...edits, ...this.edits].slice(0, EDITS);
     this.state = state;
     if (message.events.length) {
       this.changedAt = this.serverNow();
