@@ -471,7 +471,7 @@ class EpochMachine:
         self._failures = 0
         if event.disturbed and not self.topology.deterministic:
             # What Spark ran a second time came out otherwise than what others had already received.
-            cause = "an executor was lost during a job, and operators are not deterministic"
+            cause = "tasks of a job may have run twice, and operators are not deterministic"
             return [*self._start_again(cause, event.at), *self._worked_off(event.at, worked=True)]
         if running.job.drop_buffers:
             self._drop_buffers = False
@@ -542,7 +542,7 @@ class EpochMachine:
         if self.replay.void:
             return []
         if event.disturbed and not self.topology.deterministic:
-            cause = "an executor was lost during a replay, and operators are not deterministic"
+            cause = "tasks of a replay may have run twice, and operators are not deterministic"
             return self._start_again(cause, event.at)
         assert running.job.lane is not None  # noqa: S101 - it was started for one
         epochs = running.job.lane.epochs

@@ -65,8 +65,8 @@ class EpochsPlanned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEnded:
-    """A Spark job ran to its end. disturbed: an executor was lost meanwhile, so Spark may have run tasks a
-    second time."""
+    """A Spark job ran to its end. disturbed: Spark ran tasks a second time, or may have, because an executor
+    was lost meanwhile."""
 
     at: float
     reports: Sequence[TaskReport]

@@ -127,12 +127,14 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     its partitions that advanced. `forks`: partitions that could not compute old epochs again, and why.
     `lost`: those of them whose node lacks the state. `unbuffered`: those whose buffers are not as complete
     as was thought. `working`: seconds spent on all. `cpu_seconds` and `tuples` (in and out) are those of all
-    its partitions, epochs that were computed again included."""
+    its partitions, epochs that were computed again included. `repeated`: Spark had begun this task before, or
+    ran another one of its job a second time."""
 
     slot: int
     level: int
     node: str
     misplaced: bool = False
+    repeated: bool = False
     partitions: dict[str, PartitionReport] = {}
     forks: dict[str, str] = {}
     lost: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from host.process_secrets import EXECUTOR
 from host.spark_properties import AUTHENTICATE, SECRET
 from spark_jobs.driver.beside import JobBeside
 from spark_jobs.driver.preparing import Preparing
+from spark_jobs.driver.task_runs import TaskRuns
 from spark_jobs.driver.warming import Warming
 from spark_jobs.driver.watch import JobWatch
 from spark_jobs.executor.handover import RECEIVE, SEND, HandoverTask
@@ -128,6 +129,7 @@ class Cluster:
             begin=self._begin_beside, cancel=lambda: self.context.cancelJobsWithTag(REPLAY_TAG)
         )
         self._asking = threading.Lock()
+        self._runs, self._replay_runs = TaskRuns(self.context), TaskRuns(self.context)
 
     def _begin_beside(self) -> None:
         self.context.addJobTag(REPLAY_TAG)
@@ -252,15 +254,14 @@ class Cluster:
         `obsolete`, called in another thread, says that running it to its end is of no use any more: then
         raises `JobCancelledError`. Tasks already running may go on for a while."""
         with self._watch.over(obsolete):
-            return _reports(self._stages(layout, job))
+            return self._stages(layout, job, self._runs)()
 
     def start_replay(
         self, layout: Layout, job: Job, obsolete: Callable[[], bool], *, over: Callable[[], None]
     ) -> None:
         """Run the epochs of `job` beside others, which `run` runs meanwhile; `over` is called, in another
         thread, when `replayed` has the result."""
-        stages = self._stages(layout, job)
-        self._replay.start(lambda: _reports(stages), obsolete, over=over)
+        self._replay.start(self._stages(layout, job, self._replay_runs), obsolete, over=over)
 
     @property
     def replaying(self) -> bool:
@@ -280,13 +281,19 @@ class Cluster:
         """Have it end soon; `replayed` then raises `JobCancelledError`, unless it ends before."""
         self._replay.cancel()
 
-    def _stages(self, layout: Layout, job: Job) -> RDD[Any]:
+    def _stages(self, layout: Layout, job: Job, runs: TaskRuns) -> Callable[[], list[TaskReport]]:
+        """The job, to be run once. Whether Spark repeats tasks is asked only where it matters: where the
+        attempts at an epoch may differ."""
         encoded, footprint = (
             (msgspec.json.encode(layout), msgspec.json.encode(job)),
             footprint_of(layout, job),
         )
-        tasks = [LevelTask(level, *encoded, footprint) for level in footprint.levels]
-        return self._chained(self._tokens_of(footprint.slots), tasks)
+        tasks: list[Any] = [LevelTask(level, *encoded, footprint) for level in footprint.levels]
+        if not job.attempt:
+            level = self._chained(self._tokens_of(footprint.slots), tasks)
+            return lambda: _reports(level)
+        counted = self._chained(self._tokens_of(footprint.slots), runs.counting(tasks))
+        return lambda: runs.watched(len(tasks) * len(footprint.slots), lambda: _reports(counted))
 
     def _tokens_of(self, slots: tuple[int, ...]) -> RDD[Any]:
         """The tokens of these slots, made once until tasks are pinned anew."""
@@ -308,7 +315,7 @@ class Cluster:
         assert self._tokens is not None, "pin() first"  # noqa: S101 - a mistake in our own loop
         return _reports(self._chained(self._tokens, stages))
 
-    def _chained(self, tokens: RDD[Any], stages: list[Any]) -> RDD[Any]:
+    def _chained(self, tokens: RDD[Any], stages: Sequence[Any]) -> RDD[Any]:
         """What the last stage sends; one task per token in each stage, where the token is."""
         count = tokens.getNumPartitions()
         level: RDD[Any] = tokens.mapPartitionsWithIndex(stages[0])

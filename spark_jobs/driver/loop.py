@@ -272,7 +272,10 @@ class EpochLoop:
             reports = self.cluster.run(self.placement.layout, self._job(instruction), self._obsolete)
         except Exception as error:  # Spark's own failures
             return self._failed(error, placing=False)
-        return JobEnded(at=self._taken(reports), reports=reports, disturbed=self.placement.disturbed())
+        return JobEnded(at=self._taken(reports), reports=reports, disturbed=self._disturbed(reports))
+
+    def _disturbed(self, reports: Sequence[TaskReport]) -> bool:
+        return self.placement.disturbed() or any(report.repeated for report in reports)
 
     def _taken(self, reports: Sequence[TaskReport]) -> float:
         """Take what tasks said of event times; returns when."""
@@ -304,7 +307,7 @@ class EpochLoop:
             at=self._taken(reports),
             took=self.cluster.replay_took,
             reports=reports,
-            disturbed=self.placement.disturbed(),
+            disturbed=self._disturbed(reports),
         )
 
     def _job(self, told: RunJob) -> Job:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 
 import msgspec
+from pyspark import TaskContext
 
 from domain.execution.footprint import Footprint
 from domain.execution.job import LaneWork, PartitionReport, TaskReport, decode_job, decode_layout
@@ -21,6 +22,12 @@ from spark_jobs.executor.spare_time import in_spare_time
 
 REPORT = -1
 """The level in a message that holds an encoded `TaskReport`."""
+
+
+def begun_before() -> bool:
+    """Whether Spark had begun this task before, in the same attempt of its stage."""
+    context = TaskContext.get()
+    return context is not None and context.attemptNumber() > 0
 
 
 def report_message(report: TaskReport) -> tuple[int, Message]:
@@ -71,6 +78,7 @@ class Level(LevelContext):
                 slot=self.slot,
                 level=self.level,
                 node=self.layout.nodes[self.slot],
+                repeated=begun_before(),
                 partitions=reports,
                 forks=forks,
                 lost=lost,
@@ -137,7 +145,9 @@ class LevelTask:
             # Drain the input all the same, so that Spark sees the task end in order.
             for _ in records:
                 pass
-            report = TaskReport(slot=slot, level=self.level, node=actual, misplaced=True)
+            report = TaskReport(
+                slot=slot, level=self.level, node=actual, misplaced=True, repeated=begun_before()
+            )
             yield position, report_message(report)[1]
             return
         level = self.level_class(self.level, slot, self.layout, self.job)

@@ -1,0 +1,49 @@
+"""Whether Spark ran tasks of a job a second time without any executor being lost.
+
+If a task cannot fetch what another one sent, Spark runs the stage before it again, in part, although all
+executors live: in a new attempt of the stage, whose tasks count their own attempts from 0. PySpark does not
+tell tasks the attempt of their stage. An accumulator does: Spark adds what a task put there each time one of
+its runs ends, and has added it before the job ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from pyspark import Accumulator, SparkContext
+
+from domain.execution.job import TaskReport
+
+
+class TaskRuns:
+    """Of one job at a time. Jobs that run side by side need one each."""
+
+    def __init__(self, context: SparkContext) -> None:
+        # One for all jobs: Spark keeps each that was ever made.
+        self._runs: Accumulator[int] = context.accumulator(0)
+
+    def counting(self, stages: Sequence[Any]) -> list[Any]:
+        """The stages of a job, whose tasks count when they end."""
+        return [_Counted(stage, self._runs) for stage in stages]
+
+    def watched(self, tasks: int, run: Callable[[], list[TaskReport]]) -> list[TaskReport]:
+        """The reports of a job of so many tasks in counting stages. All say `repeated` if more ended."""
+        before = self._runs.value
+        reports = run()
+        if self._runs.value - before <= tasks:
+            return reports
+        return [msgspec.structs.replace(report, repeated=True) for report in reports]
+
+
+class _Counted:
+    """A stage whose tasks count when they end."""
+
+    def __init__(self, stage: Any, runs: Accumulator[int]) -> None:
+        self.stage = stage
+        self.runs = runs
+
+    def __call__(self, position: int, records: Iterable[Any]) -> Iterator[Any]:
+        yield from self.stage(position, records)
+        self.runs.add(1)

@@ -1,0 +1,135 @@
+"""Spark runs a stage again although every executor lives, because a task could not fetch what it sent."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from domain.execution.job import EpochPlan, Job, LaneWork, Layout, TaskReport, placed_levels
+from domain.topology import Topology, load_topology
+from spark_jobs.driver.__main__ import prepare_spark_environment
+from spark_jobs.driver.cluster import Cluster
+from spark_jobs.operators.base import EpochContext, Operator
+from spark_jobs.operators.catalogue import OperatorCatalogue
+from spark_jobs.sources.prepare import prepare
+from spark_jobs.state.tables import StateTables
+
+MODULES: Final = ["tests.integration"]
+NODE: Final = "node-1"
+LOOPBACK: Final = "127.0.0.1"
+
+
+class Losing(Operator):
+    """Removes, once, all that was sent to the tasks of its stage which have not begun."""
+
+    kind = "losing"
+
+    def process(
+        self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
+    ) -> pa.Table | None:
+        wanted = Path(self.params["wanted"])
+        if wanted.exists():
+            wanted.unlink()
+            for file in wanted.parent.rglob("shuffle_*"):
+                file.unlink()
+        return pa.concat_tables([table for group in inputs.values() for table in group])
+
+
+class Bench:
+    """One executor that runs one task at a time. Tasks of the second slot find themselves on another node."""
+
+    def __init__(self, root: Path, cluster: Cluster) -> None:
+        self.cluster, self.wanted = cluster, root / "wanted"
+        pq.write_table(pa.table({"text": [f"row {n}" for n in range(20)]}), root / "in.parquet")
+        self.input = prepare(root / "in.parquet", root / "input.arrow").path
+        self.root = root
+        self.attempts = itertools.count(1)
+
+    def topology(self) -> Topology:
+        stream = [{"from": "S", "partitioning": "full", "key": "text"}]
+        params = {"class": f"{__name__}.Losing", "params": {"wanted": str(self.wanted)}}
+        return load_topology(
+            {
+                "name": "t",
+                "operators": [
+                    {"name": "S", "kind": "source", "params": {"rate": 10, "path": self.input}},
+                    {"name": "M", "kind": "python", "parallelism": 2, "inputs": stream, "params": params,
+                     "output": True},
+                ],
+            },
+            OperatorCatalogue(MODULES),
+        )  # fmt: skip
+
+    def run(self, *, deterministic: bool) -> list[TaskReport]:
+        topology = self.topology()
+        assignment = {"S[0]": NODE, "M[0]": NODE, "M[1]": "elsewhere"}
+        reader = {"path": self.input, "rate": 10, "origin_us": 0, "parallelism": 1}
+        layout = Layout(
+            spec=topology.spec,
+            generation=1,
+            nodes=[NODE, "elsewhere"],
+            slots={"S[0]": 0, "M[0]": 0, "M[1]": 1},
+            levels=placed_levels(topology, assignment),
+            outputs=str(self.root / "outputs"),
+            checkpoints=f"file://{self.root}/checkpoints",
+            readers={"S": reader},
+            operator_modules=MODULES,
+        )
+        slices = {"S": ({"tuple": 0}, {"tuple": 20})}
+        plan = EpochPlan(epoch=1, slices=slices, watermark=0, previous_watermark=0, at=time.time())
+        job = Job(
+            lane=LaneWork(last=1, starts=dict.fromkeys(assignment, 0)),
+            epochs=[plan],
+            progress=dict.fromkeys(assignment, 0),
+            restore=dict.fromkeys(assignment, 0),
+            attempt=0 if deterministic else next(self.attempts),
+        )
+        self.cluster.pin([LOOPBACK, LOOPBACK], lambda: False)
+        return self.cluster.run(layout, job, lambda: False)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    root = tmp_path_factory.mktemp("bench")
+    before = dict(os.environ)
+    prepare_spark_environment()
+    os.environ |= {"NODE_ID": NODE, "NODE_HOME": str(root / "node"), "SPARK_LOCAL_IP": LOOPBACK}
+    (root / "node").mkdir()
+    cluster = Cluster(
+        topology="t", master="local[1]", host=LOOPBACK, executor_memory="512m", local_dir=str(root), secret=""
+    )
+    gateway: Any = cluster.context._gateway
+    try:
+        yield Bench(root, cluster)
+    finally:
+        cluster.stop()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(30)
+        os.environ.clear()
+        os.environ |= before
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_stage_that_ran_again_is_noticed(bench: Bench, lost: bool) -> None:
+    if lost:
+        bench.wanted.touch()
+    reports = bench.run(deterministic=False)
+    assert not bench.wanted.exists()
+    assert sorted((report.level, report.slot) for report in reports) == [(0, 0), (1, 0), (1, 1)]
+    assert {name for report in reports for name in report.partitions} == {"S[0]", "M[0]"}
+    assert {report.repeated for report in reports} == {lost}
+
+
+def test_where_outputs_are_the_same_it_does_not_matter(bench: Bench) -> None:
+    bench.wanted.touch()
+    reports = bench.run(deterministic=True)
+    assert not bench.wanted.exists()
+    assert {report.repeated for report in reports} == {False}
