@@ -62,7 +62,7 @@ def test_a_node_shows_its_cpu_measured_and_expected(healthy: Server, page: Any) 
     assert "node=node-5" in page.url
     node = read(page, healthy, "nodes/node-5/")
     told = page.locator("tr.detail").inner_text().replace("\n", " ")
-    assert "Stopped by its quota 62 %" in told
+    assert "Throttled by its quota 62 %" in told
     assert f"Expected at the normal pace {node['predicted_percent'] / 100:.2f}".rstrip("0") in told
     # The link alone shows the same.
     page.goto(page.url)

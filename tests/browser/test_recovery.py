@@ -271,6 +271,6 @@ def test_a_priority_is_edited_in_place(broken: Server, page: Any) -> None:
 
 def test_a_first_day(empty: Server, page: Any) -> None:
     enter(page, empty, "/incidents/")
-    page.wait_for_selector("text=No incident so far")
+    page.wait_for_selector("text=No incidents yet")
     visit(page, Stop("what-if", "/what-if/"))
     page.wait_for_selector("text=No node has registered yet")

@@ -106,6 +106,9 @@ WRITES: dict[tuple[str, str], Write] = {
     ("POST", "nodes/{name}/activate/"): Write(
         "changes", prepare=lambda: Node.objects.update(state=NodeState.DRAINING)
     ),
+    ("POST", "nodes/{name}/forget/"): Write(
+        "changes", prepare=lambda: Node.objects.update(state=NodeState.LEFT)
+    ),
     ("POST", "nodes/{name}/fail/"): Write("changes", prepare=where_nodes_may_fail),
     ("POST", "incidents/{number}/approve/"): Write("changes", prepare=proposed),
     ("POST", "incidents/{number}/pause/"): Write("changes"),

@@ -58,5 +58,5 @@ def test_a_failure_fails_the_whole_and_ends_nothing(
 ) -> None:
     code, commands, tests = long("--repetitions", "1", failing=failing)
     assert code == 1
-    assert (len(commands), len(tests)) == (5, 2)
+    assert (len(commands), len(tests)) == (6, 2)
     assert "--- failed in the end" in capsys.readouterr().out

@@ -303,7 +303,7 @@ def test_pause_resume_replan_and_abort_through_operations(measured: Topology) ->
     assert RecoveryPlan.objects.get(generation=2).state == "superseded"
     ask(OperationKind.INCIDENT_ABORT)
     assert incident_get(1).state == "aborted"
-    with pytest.raises(Conflict, match="is aborted; nothing more"):
+    with pytest.raises(Conflict, match="is aborted; no action on it"):
         incident_action(kind=OperationKind.INCIDENT_REPLAN, number=1, **BY)
     with pytest.raises(Conflict, match="aborted already"):
         incident_order(kind=OperationKind.INCIDENT_PAUSE, number=1, actor="kim", reason="late")

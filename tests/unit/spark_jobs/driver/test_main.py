@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from domain.messages import DriverStatus, ProblemReport
+from host import environment
 from spark_jobs.driver import __main__ as driver
 from spark_jobs.driver.loop import MakeWayError
 from spark_jobs.driver.only_driver import AnotherDriverError
@@ -31,7 +32,7 @@ class Channel:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Telemetry of a driver whose surroundings are played."""
     told: list[Any] = []
-    settings = SimpleNamespace(log_level="INFO", redis_url="", zookeeper="", session_timeout=4.0)
+    settings = environment.read({})
     monkeypatch.setattr("host.environment.read", lambda: settings)
     monkeypatch.setattr(driver, "TopologyChannel", Channel)
     stream = SimpleNamespace(send=told.append, close=lambda: None)

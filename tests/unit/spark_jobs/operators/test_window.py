@@ -123,9 +123,9 @@ def test_replaying_from_an_older_manifest_gives_the_same_rows(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({}, "size_s must be a number"),
-        ({"size_s": 0}, "size_s must be a number"),
-        ({"size_s": "10"}, "size_s must be a number"),
+        ({}, "size_s must be a duration"),
+        ({"size_s": 0}, "size_s must be a duration"),
+        ({"size_s": "10"}, "size_s must be a duration"),
         ({"size_s": 5, "slide_s": 10}, "slide_s must not be larger"),
         ({"size_s": 5, "every": 1}, "unknown parameter 'every'"),
         ({"size_s": 604800, "slide_s": 0.001}, "too small a common divisor"),
