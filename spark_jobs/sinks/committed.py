@@ -52,6 +52,10 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
         return self.spans[-1].last if self.spans else self.removed
 
 
+_decoder = msgspec.json.Decoder(Committed)
+"""Made here, before there are threads (docs/decisions/0013)."""
+
+
 class CommittedError(ValueError):
     """The file cannot be read; the message names it."""
 
@@ -60,7 +64,7 @@ def committed_read(directory: Path) -> Committed | None:
     """What `committed.json` of a topology's outputs says; None if there is none. Raises `CommittedError`."""
     path = directory / COMMITTED
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Committed)
+        return _decoder.decode(path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
