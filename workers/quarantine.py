@@ -14,8 +14,6 @@ from collections.abc import Callable
 import structlog
 from django.db import DatabaseError, InterfaceError, OperationalError
 
-from controlplane.topologies.models import Topology
-from controlplane.topologies.telemetry import problem_record
 from coordination.paths import Paths
 from domain.messages import ProblemReport
 
@@ -75,6 +73,10 @@ class Quarantine:
 
     @staticmethod
     def _record(topology: str, where: str, why: str, count: int) -> None:
+        # Here, because benchmarks start nodes, which refuse values, without Django.
+        from controlplane.topologies.models import Topology
+        from controlplane.topologies.telemetry import problem_record
+
         known = Topology.objects.filter(name=topology).exists() if topology else False
         problem_record(
             report=ProblemReport(
