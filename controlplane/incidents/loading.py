@@ -143,6 +143,7 @@ def deployments_load(
     }
     for partition in Partition.objects.filter(topology__in=topologies, cpu__gt=0):
         deployments[partition.topology_id].costs[partition.label] = partition.cpu * PERCENT
+        deployments[partition.topology_id].state[partition.label] = partition.state_bytes
     for query in Query.objects.filter(topology__in=topologies).select_related("partition"):
         deployments[query.topology_id].priorities[query.partition.label] = query.priority
     since = deploy_generations()

@@ -25,10 +25,10 @@ def footprint_of(layout: Layout, job: Job) -> Footprint:
     everywhere = Footprint(tuple(range(len(layout.nodes))), tuple(range(layout.level_count)))
     if job.checkpoint or job.trim_below or job.drop_buffers or job.lane is None:
         return everywhere
-    concerned = [p for p in {*job.lane.starts, *job.lane.serves} if p in layout.slots]
-    if not concerned:
+    tasks = {(layout.slots[p], layout.levels[p]) for p in job.lane.starts if p in layout.slots}
+    for slot, node in enumerate(layout.nodes):
+        tasks |= {(slot, layout.levels[p]) for p in job.lane.serves.get(node, ())}
+    if not tasks:
         return everywhere
-    return Footprint(
-        tuple(sorted({layout.slots[p] for p in concerned})),
-        tuple(sorted({layout.levels[p] for p in concerned})),
-    )
+    slots, levels = zip(*tasks, strict=True)
+    return Footprint(tuple(sorted(set(slots))), tuple(sorted(set(levels))))

@@ -53,7 +53,7 @@ class LaneWork(msgspec.Struct, frozen=True, kw_only=True):
 
     last: int
     starts: dict[str, int]
-    serves: dict[str, list[str]] = {}
+    serves: dict[str, dict[str, list[tuple[int, int, list[str]]]]] = {}
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

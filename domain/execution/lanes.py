@@ -25,6 +25,8 @@ from domain.topology import Topology
 
 Channel = tuple[str, str]
 """A source partition and one of its target partitions."""
+Serving = tuple[int, int, list[str]]
+"""Epochs first..last, both included, and the targets to which buffered outputs of these are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +34,13 @@ class Lane:
     """Run epochs `first..last` (both included).
 
     starts: partition -> epoch of the state it starts from. Epochs up to its progress are a fork: outputs
-    without effects. serves: partition -> targets to which it sends its buffered outputs of `first..last`.
+    without effects. serves: node -> partition -> which of its buffered outputs are sent from there.
     """
 
     first: int
     last: int
     starts: dict[str, int]
-    serves: dict[str, list[str]] = field(default_factory=dict)
+    serves: dict[str, dict[str, list[Serving]]] = field(default_factory=dict)
 
     @property
     def epochs(self) -> int:
@@ -47,33 +49,60 @@ class Lane:
 
 @dataclass(slots=True)
 class Coverage:
-    """Which epochs of which channels are buffered at the source partition: source -> target -> runs of epochs
-    in ascending order. The present fills one end while forks fill the other."""
+    """Which epochs of which channels are buffered, and on which node: source -> target -> runs (first, last,
+    node), in ascending order, of which no two have an epoch in common. The present fills one end while forks
+    fill the other. What a partition buffered before it moved is on the node that it has left."""
 
-    runs: dict[str, dict[str, list[tuple[int, int]]]] = field(default_factory=dict)
+    runs: dict[str, dict[str, list[tuple[int, int, str]]]] = field(default_factory=dict)
 
-    def add(self, channel: Channel, first: int, last: int) -> None:
-        """Epochs first..last are buffered now."""
+    def add(self, channel: Channel, first: int, last: int, node: str) -> None:
+        """Epochs first..last are buffered on a node now."""
         if first > last:
             return
         source, target = channel
         targets = self.runs.setdefault(source, {})
-        apart: list[tuple[int, int]] = []
-        for low, high in targets.get(target, ()):
-            if high + 1 < first or last + 1 < low:
-                apart.append((low, high))
-            else:
+        apart: list[tuple[int, int, str]] = []
+        for low, high, place in targets.get(target, ()):
+            if place == node and low <= last + 1 and first <= high + 1:
                 first, last = min(first, low), max(last, high)
-        targets[target] = sorted([*apart, (first, last)])
+                continue
+            # The newer of two copies counts.
+            if low < first:
+                apart.append((low, min(high, first - 1), place))
+            if high > last:
+                apart.append((max(low, last + 1), high, place))
+        targets[target] = sorted([*apart, (first, last, node)])
+
+    def pieces(self, channel: Channel, first: int, last: int) -> list[tuple[int, int, str]] | None:
+        """Where epochs first..last are: runs in ascending order; None unless all of them are buffered."""
+        found: list[tuple[int, int, str]] = []
+        for low, high, node in self.runs.get(channel[0], {}).get(channel[1], ()):
+            if low > first:
+                return None
+            if high >= first:
+                found.append((first, min(high, last), node))
+                if high >= last:
+                    return found
+                first = high + 1
+        return None
 
     def covers(self, channel: Channel, first: int, last: int) -> bool:
-        runs = self.runs.get(channel[0], {}).get(channel[1], ())
-        return any(low <= first and last <= high for low, high in runs)
+        return self.pieces(channel, first, last) is not None
 
     def forget(self, partitions: Iterable[str]) -> None:
         """The buffers of these partitions are gone or void."""
         for partition in partitions:
             self.runs.pop(partition, None)
+
+    def forget_except(self, nodes: Collection[str]) -> None:
+        """Buffers on all other nodes cannot be reached."""
+        for source, targets in list(self.runs.items()):
+            for target, runs in list(targets.items()):
+                targets[target] = [run for run in runs if run[2] in nodes]
+                if not targets[target]:
+                    del targets[target]
+            if not targets:
+                del self.runs[source]
 
 
 def lane_between(
@@ -93,7 +122,7 @@ def lane_between(
     """
     links = links_of(topology)
     starts: dict[str, int] = {}
-    serves: dict[str, list[str]] = {}
+    served: dict[str, dict[str, dict[tuple[int, int], list[str]]]] = {}
     started: dict[str, dict[int, int]] = {}
     least: dict[str, int] = {}
     for operator, partitions in reversed(links.partitions.items()):
@@ -113,14 +142,21 @@ def lane_between(
                     wanted = targets.get(other, passed)
                     if wanted >= passed:
                         continue
-                    if coverage.covers((partition, names[other]), wanted + 1, passed):
-                        serves.setdefault(partition, []).append(names[other])
-                    else:
+                    pieces = coverage.pieces((partition, names[other]), wanted + 1, passed)
+                    if pieces is None:
                         start = wanted if start is None else min(start, wanted)
+                        continue
+                    for low, high, node in pieces:
+                        mine = served.setdefault(node, {}).setdefault(partition, {})
+                        mine.setdefault((low, high), []).append(names[other])
             if start is not None:
                 starts[partition] = begun[index] = start
         least[operator] = min(begun.values(), default=last)
     first = min([*starts.values(), last - 1]) + 1
+    serves = {
+        node: {p: [(*epochs, targets) for epochs, targets in mine.items()] for p, mine in sources.items()}
+        for node, sources in served.items()
+    }
     return Lane(first, last, starts, serves)
 
 

@@ -116,8 +116,9 @@ class ProgressTracker:
     def adopt(self, plan: Plan, *, refresh: bool = True, carried: Collection[str] = ()) -> None:
         """Apply a plan. `refresh`: False for a plan applied before the driver was restarted. carried: those
         whose state is on their new node; they go on from where they are."""
-        self.buffering = plan.buffering
-        self.buffers_kept = self.buffers_kept or plan.buffering
+        # While what runs moves, those behind go on needing what the others send.
+        self.buffering = plan.buffering or (plan.kind == "move" and self.buffering)
+        self.buffers_kept = self.buffers_kept or self.buffering
         if not refresh:
             return
         # A partition that moves has no other state to trust on the new node, whether the plan says so or not:
@@ -132,8 +133,8 @@ class ProgressTracker:
             # An unassigned partition will start there, too: what it will need is buffered from now on.
             unassigned = {p for p in self.topology.partitions if p not in plan.assignment}
             self.put_back(moved.union(plan.put_back, unassigned), self.checkpoint)
-            # What these had buffered stays behind.
-            self.coverage.forget(carried)
+        # What partitions that moved had buffered stays where it is, and is sent from there.
+        self.coverage.forget_except(set(self.homes.values()))
 
     def put_back(self, partitions: Collection[str], checkpoint: int) -> None:
         """These start again from cp(P_k); what they had buffered is void."""
@@ -157,7 +158,8 @@ class ProgressTracker:
         gone = set(absent)
         if gone == self.absent:
             return False
-        self.coverage.forget(gone - self.absent)
+        lost = {self.homes.get(partition) for partition in gone - self.absent}
+        self.coverage.forget_except(set(self.homes.values()) - lost)
         self.absent, self._reached = gone, None
         return True
 
@@ -265,7 +267,8 @@ class ProgressTracker:
                     for other in waiting if link.ranges is None else link.ranges[index]:
                         target = names[other]
                         if target not in lane.starts:
-                            self.coverage.add((source, target), max(start, told[target]) + 1, last)
+                            first = max(start, told[target]) + 1
+                            self.coverage.add((source, target), first, last, self.homes.get(source, ""))
 
     def _reach(self) -> dict[str, int]:
         """Computed once after each change: several questions are asked of it in every turn."""

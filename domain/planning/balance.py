@@ -44,6 +44,7 @@ def balancing_moves(
     worthwhile: float = WORTHWHILE,
     least: float = 0.0,
     racks: RackTerms | None = None,
+    movable: Collection[str] | None = None,
 ) -> dict[str, str]:
     """Partition -> node to which it should move; empty if the placement is even already.
 
@@ -53,13 +54,13 @@ def balancing_moves(
     worthwhile, least: what all moves together must save, as a share of what the placement costs and in
     seconds per second of epochs; otherwise nothing moves for the sake of time. The share is also that of
     the exposure which must be saved if they save no time.
-    racks: None if racks do not count.
+    racks: None if racks do not count. movable: the partitions that may move, None for all; not with racks.
     No node takes a partition that would bring it above `max_utilisation`.
     """
     usable = sorted((one for one in nodes if not one.standby), key=lambda one: natural_key(one.name))
     if len(usable) < 2:
         return {}
-    standing = _standing(topology, assignment, usable, costs, max_utilisation, racks)
+    standing = _standing(topology, assignment, usable, costs, max_utilisation, racks, movable)
     time, exposed, mark = standing.time.cost(), standing.exposed(), standing.time.mark()
     most = min(most, FEW + len(assignment) // 10)
     while len(standing.made) < most:
@@ -119,6 +120,7 @@ def _standing(
     costs: Mapping[str, float],
     max_utilisation: float,
     racks: RackTerms | None,
+    movable: Collection[str] | None = None,
 ) -> Standing:
     index = {node.name: position for position, node in enumerate(nodes)}
     here = {p: index[node] for p, node in assignment.items() if node in index}
@@ -129,7 +131,7 @@ def _standing(
     exposure = None if racks is None else _exposure(topology, [unit for unit, _ in units], nodes, racks)
     standing = Standing(time, exposure, 0.0 if racks is None else racks.price)
     for unit, node in units:
-        standing.put(unit, node)
+        standing.put(unit, node, movable=movable is None or all(p in movable for p in unit.members))
     return standing
 
 

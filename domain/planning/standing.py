@@ -28,8 +28,8 @@ class Standing:
         self.where: dict[Unit, int] = {}
         self.made: list[Move] = []
 
-    def put(self, unit: Unit, node: int) -> None:
-        self.time.put(unit, node)
+    def put(self, unit: Unit, node: int, *, movable: bool = True) -> None:
+        self.time.put(unit, node, movable=movable)
         self.where[unit] = node
         if self.exposure is not None:
             self.exposure.put(unit, node)

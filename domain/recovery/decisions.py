@@ -124,9 +124,12 @@ def method_of(case: TopologyCase, situation: Situation, memory: Memory) -> tuple
 
 
 def _only_moves(case: TopologyCase, situation: Situation) -> bool:
-    """Whether something is to change its node, and nothing is put back, or down without being parked."""
+    """Whether something is to change its node, and nothing is put back, or down without being parked. What is
+    down while others move has found no room."""
+    if case.moves:
+        return not _put_back(case)
     wanted = case.failed - situation.held(case.name)
-    return bool(wanted or case.moves) and not _put_back(case) and not situation.down(case.name) & wanted
+    return bool(wanted) and not _put_back(case) and not situation.down(case.name) & wanted
 
 
 def _put_back(case: TopologyCase) -> bool:

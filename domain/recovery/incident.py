@@ -81,14 +81,16 @@ class Deployment:
     assignment: what that plan runs; partitions that no wave has restored yet are missing.
     homes: where each partition ran before the incident, default `assignment`.
     before: generation of the newest plan that is not of this incident, default `generation`.
-    costs: CPU percent of each measured partition; node_cpu: what the topology takes besides on every node,
-    whatever partitions are there. latest: newest complete checkpoint, 0 if none, complete since
-    checkpoint_at (Unix seconds); stored: those that can be restored."""
+    costs: CPU percent of each measured partition, and state: bytes of state of each. node_cpu: what the
+    topology takes besides on every node, whatever partitions are there.
+    latest: newest complete checkpoint, 0 if none, complete since checkpoint_at (Unix seconds); stored: those
+    that can be restored."""
 
     topology: Topology
     generation: int
     assignment: dict[str, str]
     costs: dict[str, float] = field(default_factory=dict)
+    state: dict[str, int] = field(default_factory=dict)
     node_cpu: float = 0.0
     latest: int = 0
     checkpoint_at: float = float("-inf")

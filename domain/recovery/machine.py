@@ -244,11 +244,14 @@ class IncidentMachine:
         text = wording.rebalance_asked(event.topology, event.actor, event.reason, what)
         return self._rebalance(event.topology, moves, text, "the nodes are to be evened out")
 
-    def _rebalance(self, name: str, moves: dict[str, str], text: str, why: str) -> Instructions:
+    def _rebalance(
+        self, name: str, moves: dict[str, str], text: str, why: str, *, light: bool = False
+    ) -> Instructions:
+        """light: what moves has little state, so it need not wait until what is down is back."""
         instructions = self._tell("stimulus", text)
         instructions += self._fail(name, frozenset(), why, down=False)
         case = self.cases[name]
-        if not case.failed <= self._situation().held(name):
+        if not light and not case.failed <= self._situation().held(name):
             return [*instructions, *self._tell("step", f"{name}: nothing moves before what is down is back.")]
         case.moves = dict(moves)
         fact = facts.Rebalancing(name, self._generation(name), case.moves)
@@ -781,8 +784,12 @@ class IncidentMachine:
             return []
         if relief.moves:
             what = moves_words(case.name, self.deployments[case.name].assignment, relief.moves)
-            text = wording.slow_to_return(case.name, relief.waited, what)
-            return self._rebalance(case.name, dict(relief.moves), text, "it has not caught up in time")
+            if relief.light:
+                why, text = "what has little state is to be spread", wording.light_moves(case.name, what)
+            else:
+                why = "it has not caught up in time"
+                text = wording.slow_to_return(case.name, relief.waited, what)
+            return self._rebalance(case.name, dict(relief.moves), text, why, light=relief.light)
         text = wording.too_much(case.name, relief.waited, case.load, relief.parks)
         instructions = self._raise_costs(case.name)
         parks = self._parked(case.name) | relief.parks

@@ -38,7 +38,8 @@ class Move:
         usable = situation.usable
         if not usable:
             return Waiting("No node is alive that could take partitions.", short=not situation.expected)
-        if case.failed - situation.held(case.name):
+        down = situation.down(case.name)
+        if case.failed - situation.held(case.name) - (down if case.moves else set()):
             placement = placement_of(case, situation, usable)
             placed = dict(placement.placed)
             if not placed:
@@ -53,7 +54,7 @@ class Move:
         moved = tuple(sorted(placed, key=natural_key))
         return Wave(
             method=self.name,
-            assignment={**deployment.assignment, **placed},
+            assignment={**{p: n for p, n in deployment.assignment.items() if p not in down}, **placed},
             restore=moved,
             rollback=False,
             checkpoint=deployment.latest,
@@ -112,11 +113,13 @@ def even_out(
     asked: bool = True,
     rack_price: float = 0.0,
     most: int = MOST_MOVES,
+    movable: Collection[str] | None = None,
 ) -> dict[str, str]:
     """Which partitions of a topology should go to which node, for its epochs to take less time and the loss
     of a rack to take down less; empty if no move is worth it. failed: by topology, what takes no room
     although it is assigned. asked: by an operator or a recovery. Otherwise much more must be gained, since
     what is measured varies. rack_price: `RackTerms.price`; 0 while a recovery needs the time. most: moves.
+    movable: the partitions that may move, None for all.
     """
     deployment = deployments[name]
     elsewhere = load_elsewhere(name, deployments, costs, failed)
@@ -134,6 +137,7 @@ def even_out(
         worthwhile=WORTHWHILE if asked else UNASKED,
         least=0.0 if asked else UNASKED_LEAST,
         most=most,
+        movable=movable,
         racks=RackTerms(
             of={node.name: node.rack for node in usable}, priorities=deployment.priorities, price=rack_price
         ),

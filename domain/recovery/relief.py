@@ -37,6 +37,9 @@ and no epoch runs while state moves, so either would cost more than waiting."""
 MUCH_STATE, AT_LAST = 60.0, 300.0
 """Seconds of input since the checkpoint from which state takes so long to move that queries are better late;
 and seconds after the plan from which it moves all the same."""
+LIGHT = 64 * 1024
+"""Bytes of state up to which a partition moves while others replay: it moves within a job, and what it
+buffered for those behind is sent from where it was."""
 PARK_AFTER = 20.0
 """Seconds after which queries are parked: executors that have just started are slow."""
 
@@ -44,11 +47,12 @@ PARK_AFTER = 20.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relief:
     """waited: seconds since the plan was applied. moves: partition -> node to which it is to go; parks:
-    queries that are to stop. One of the two is empty."""
+    queries that are to stop. One of the two is empty. light: what moves has little state."""
 
     waited: float
     moves: Mapping[str, str]
     parks: frozenset[str] = frozenset()
+    light: bool = False
 
 
 def relief_for(
@@ -61,7 +65,9 @@ def relief_for(
 ) -> Relief | None:
     """What eases the wave of a topology, if that is needed and its policy permits it.
 
-    Queries are parked first, since that takes effect at once: no epoch runs while state changes its node, and
+    Partitions with little state move as soon as nodes have room for them: where most nodes were lost, what
+    all queries need, as sources, was restored on the few that were left, and later nodes got the rest.
+    Otherwise queries are parked first, since that takes effect at once: no epoch runs while state changes its node, and
     what has stopped returns by itself to nodes that have room. parked_before: it was done in this incident,
     and was not enough, so moves come first."""
     deployment = deployments.get(case.name)
@@ -69,28 +75,57 @@ def relief_for(
         return None
     if case.absent & case.restore:
         return None  # an executor is still being started: neither would help
-    if now - case.applied_at < IDLE_LIMIT or (case.catch_up is not None and case.catch_up <= ARRIVING):
+    waited = now - case.applied_at
+    if waited < IDLE_LIMIT:
         return None
-    waited, seen = now - case.applied_at, situation()
+    moves = _light_moves(case, deployments, situation())
+    if moves:
+        return Relief(waited=waited, moves=moves, light=True)
+    if case.catch_up is not None and case.catch_up <= ARRIVING:
+        return None
+    seen = situation()
     full = case.load >= _time_left(waited) and deployment.policy.overload == "automatic"
     parks = _parks(case, seen) if full else frozenset[str]()
-    moves = _moves(case, waited, deployments, seen) if not parks or parked_before else {}
+    moves = _late_moves(case, waited, deployments, seen) if not parks or parked_before else {}
     if moves:
         return Relief(waited=waited, moves=moves) if waited >= _moves_after(case, seen) else None
     return Relief(waited=waited, moves={}, parks=parks) if parks and waited >= PARK_AFTER else None
 
 
-def _moves(
+def _light_moves(
+    case: TopologyCase, deployments: Mapping[str, Deployment], situation: Situation
+) -> dict[str, str]:
+    """What moves at once because it has little state, also while something is down for which there is no
+    room."""
+    deployment = deployments[case.name]
+    light = {p for p, size in deployment.state.items() if size <= LIGHT} - case.failed
+    if not light or not deployment.topology.deterministic or situation.moving(case.name):
+        return {}
+    return _moves(case, deployments, situation, light)
+
+
+def _late_moves(
     case: TopologyCase, waited: float, deployments: Mapping[str, Deployment], situation: Situation
 ) -> dict[str, str]:
-    """With the costs of the incident each set of moves makes epochs shorter, so there is an end of them."""
-    by_itself = deployments[case.name].policy.rebalancing == "automatic"
-    waits = not case.failed <= situation.held(case.name) or case.moves or case.forced
-    if waits or not by_itself or 0.0 < case.load < _time_left(waited):
+    """What moves with whatever state it has, where that may be worth the time."""
+    if 0.0 < case.load < _time_left(waited) or not case.failed <= situation.held(case.name):
         return {}
     deployment = deployments[case.name]
     state = (case.head - deployment.latest) * deployment.topology.spec.epoch_interval
     if state > MUCH_STATE and waited < AT_LAST:
+        return {}
+    return _moves(case, deployments, situation)
+
+
+def _moves(
+    case: TopologyCase,
+    deployments: Mapping[str, Deployment],
+    situation: Situation,
+    movable: Collection[str] | None = None,
+) -> dict[str, str]:
+    """With the costs of the incident each set of moves makes epochs shorter, so there is an end of them."""
+    by_itself = deployments[case.name].policy.rebalancing == "automatic"
+    if not by_itself or case.moves or case.forced:
         return {}
     return even_out(
         case.name,
@@ -99,6 +134,7 @@ def _moves(
         costs=situation.costs,
         max_utilisation=situation.max_utilisation,
         failed={name: situation.failed(name) for name in deployments},
+        movable=movable,
     )
 
 

@@ -157,6 +157,10 @@ def spread(topology: str, partitions: Collection[str], joined: Collection[str]) 
     )
 
 
+def light_moves(topology: str, what: str) -> str:
+    return f"Other nodes have more time than those that do the most of {topology}. {what}"
+
+
 def slow_to_return(topology: str, seconds: float, what: str) -> str:
     return (
         f"{topology} has not caught up {duration(seconds)} after its plan was applied, and other nodes have "

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 from pyspark import TaskContext
 
 from domain.execution.footprint import Footprint
 from domain.execution.job import LaneWork, PartitionReport, TaskReport, decode_job, decode_layout
+from domain.execution.lanes import Serving
 from spark_jobs.executor.level_context import LevelContext, Message
 from spark_jobs.executor.partition_run import PartitionRun, described
 from spark_jobs.executor.spare_time import in_spare_time
@@ -53,9 +54,14 @@ class Level(LevelContext):
         cpu_seconds, tuples = 0.0, 0
         started = time.perf_counter()
         lane = self.job.lane or LaneWork(last=0, starts={})
+        kept = lane.serves.get(self.layout.nodes[self.slot], {})
+        for partition in self.topology.partitions:
+            if partition in kept and self.layout.levels[partition] == self.level:
+                if not self._serve(partition, kept[partition]):
+                    unbuffered.append(partition)
+                yield from self.out
+                self.out.clear()
         for partition in mine:
-            if partition in lane.serves and not self._serve(lane, partition):
-                unbuffered.append(partition)
             if partition in lane.starts:
                 run = PartitionRun(self, lane, partition)
                 report = run.execute()
@@ -108,18 +114,19 @@ class Level(LevelContext):
         if problem is not None:
             reports[partition] = problem
 
-    def _serve(self, lane: LaneWork, partition: str) -> bool:
-        """Send what the partition buffered; False if that is not there."""
+    def _serve(self, partition: str, kept: Collection[Serving]) -> bool:
+        """Send what the partition buffered on this node, where it may no longer be; False if that is not
+        there."""
         complete = True
-        for target in lane.serves[partition]:
-            passed = min(self.job.progress[partition], lane.last)
-            for epoch in range(lane.starts[target] + 1, passed + 1):
-                try:
-                    payload = self.buffers.read(partition, target, epoch)
-                except OSError:
-                    complete = False
-                    break
-                self._send([target], partition, epoch, payload)
+        for first, last, targets in kept:
+            for target in targets:
+                for epoch in range(first, last + 1):
+                    try:
+                        payload = self.buffers.read(partition, target, epoch)
+                    except OSError:
+                        complete = False
+                        break
+                    self._send([target], partition, epoch, payload)
         return complete
 
 

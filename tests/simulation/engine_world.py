@@ -132,6 +132,10 @@ class World:
     replays_ended: int = 0
     unheard: int = 0
     handed_over: int = 0
+    # Partitions whose buffers a node sent that they had left, summed over jobs.
+    sent_elsewhere: int = 0
+    # Called before each turn of the driver: the coordinator of tests that need a driver which goes on.
+    turning: Callable[[], None] = lambda: None
     # Plans that move what runs are made, too.
     moving: bool = False
     failing: bool = True
@@ -212,6 +216,7 @@ class PlayedCoordination:
         return self.world.latest
 
     def refresh(self) -> bool:
+        self.world.turning()
         return True
 
     def publish(self, status: DriverStatus) -> None:
@@ -337,6 +342,8 @@ class PlayedCluster:
             footprint_of(layout, job),
         )
         nodes = [layout.nodes[slot] for slot in footprint.slots]
+        for node, mine in job.lane.serves.items() if job.lane is not None else ():
+            self.world.sent_elsewhere += sum(layout.nodes[layout.slots[p]] != node for p in mine)
         tasks = [LevelTask(level, *encoded, footprint) for level in footprint.levels]
         return self._chain(layout, nodes, tasks, obsolete)
 

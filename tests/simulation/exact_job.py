@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from domain.execution.instructions import RunJob
 from domain.execution.job import PartitionReport, TaskReport
-from domain.execution.lanes import Lane
+from domain.execution.lanes import Lane, Serving
 from domain.execution.partition import Batch
 from domain.messages import Plan
 from domain.topology import split_partition
@@ -58,9 +58,10 @@ class MemoryJob:
             for disk in self.outer.disks.values():
                 disk[self.topology.name].buffers.clear()
         lane, ran = self.lane, list[str]()
+        serving = {p for mine in lane.serves.values() for p in mine} if lane is not None else set[str]()
         for partition in self.topology.partitions if lane is not None else ():
             assert lane is not None
-            if partition in lane.starts or partition in lane.serves:
+            if partition in lane.starts or partition in serving:
                 self.outer.interrupt()
                 self._executor_replaced(lane, ran)
                 self._task(lane, partition)
@@ -90,11 +91,16 @@ class MemoryJob:
         gives other rows: see `_executor_replaced`."""
         repeated = self.topology.deterministic and self.outer.flaws and self.rng.random() < 0.05
         for _ in range(1 + repeated):
-            kept = self._kept(partition)
-            if kept is None:
+            for node, mine in lane.serves.items():
+                kept = self._kept_on(node)
+                if (
+                    partition in mine
+                    and kept is not None
+                    and not self._serve(kept, partition, mine[partition])
+                ):
+                    self._unbuffered.add(partition)
+            if self._kept(partition) is None:
                 return  # Spark ran the task elsewhere; it found itself misplaced
-            if partition in lane.serves and not self._serve(kept, lane, partition):
-                self._unbuffered.add(partition)
             if partition in lane.starts:
                 if lane.last > self.job.progress[partition]:
                     # The report of a task that runs again does not count any more.
@@ -123,7 +129,7 @@ class MemoryJob:
         node = self.plan.assignment.get(self.rng.choice(ran))
         self.disturbed = True
         for partition in ran:
-            if self.plan.assignment.get(partition) == node:
+            if self.plan.assignment.get(partition) == node or partition in lane.serves.get(node or "", ()):
                 for target in self.topology.downstream(partition):
                     batches = self.arrived.get(target, [])
                     batches[:] = [batch for batch in batches if batch.source != partition]
@@ -164,13 +170,14 @@ class MemoryJob:
             elif self.job.buffering and target not in lane.starts and epoch > progress[target]:
                 self._buffer(partition, target)[epoch] = output
 
-    def _serve(self, kept: Kept, lane: Lane, partition: str) -> bool:
-        for target in lane.serves[partition]:
-            sent = kept.buffers.get((partition, target), {})
-            for epoch in range(lane.starts[target] + 1, min(self.job.progress[partition], lane.last) + 1):
-                if epoch not in sent:
-                    return False
-                self.arrived.setdefault(target, []).append(Batch(partition, epoch, sent[epoch]))
+    def _serve(self, kept: Kept, partition: str, served: Collection[Serving]) -> bool:
+        for first, last, targets in served:
+            for target in targets:
+                sent = kept.buffers.get((partition, target), {})
+                for epoch in range(first, last + 1):
+                    if epoch not in sent:
+                        return False
+                    self.arrived.setdefault(target, []).append(Batch(partition, epoch, sent[epoch]))
         return True
 
     def _buffer(self, partition: str, target: str) -> dict[int, Sent]:
@@ -189,7 +196,9 @@ class MemoryJob:
     def _kept(self, partition: str) -> Kept | None:
         """The disk of the node on which the partition runs; None if the node has lost its executor, or no
         plan places the partition."""
-        node = self.plan.assignment.get(partition, "")
+        return self._kept_on(self.plan.assignment.get(partition, ""))
+
+    def _kept_on(self, node: str) -> Kept | None:
         disk = self.outer.disks.get(node) if node not in self._gone else None
         return None if disk is None else disk[self.topology.name]
 

@@ -102,6 +102,8 @@ class Rows:
             generation=run.generation,
             assignment=dict(self.newest(name).assignment),
             costs=dict(run.costs),
+            # Sources keep next to nothing.
+            state={p: 10**6 * bool(run.graph.upstream(p)) for p in run.graph.partitions},
             latest=run.latest,
             priorities=dict(run.priorities),
             policy=run.policy,

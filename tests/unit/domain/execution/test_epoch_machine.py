@@ -502,7 +502,7 @@ def test_what_is_not_deterministic_is_not_ended_for_a_plan() -> None:
     """All partitions would have to start again, because tasks may have given output already."""
     shell = Behind(deterministic=False)
     # What B needs is buffered; a fork would have all start again.
-    shell.machine.tracker.coverage.add(("S[0]", "B[0]"), 1, 1000)
+    shell.machine.tracker.coverage.add(("S[0]", "B[0]"), 1, 1000, "n1")
     shell.turn(101.0)
     replay = shell.replay()
     shell.lose_b(3)
@@ -513,7 +513,7 @@ def test_what_is_not_deterministic_is_not_ended_for_a_plan() -> None:
 
 def test_after_all_started_again_what_a_replay_found_is_of_another_history() -> None:
     shell = Behind(deterministic=False)
-    shell.machine.tracker.coverage.add(("S[0]", "B[0]"), 1, 1000)
+    shell.machine.tracker.coverage.add(("S[0]", "B[0]"), 1, 1000, "n1")
     shell.turn(101.0)
     replay = shell.replay()
     shell.disturbed = True

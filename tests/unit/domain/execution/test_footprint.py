@@ -30,7 +30,7 @@ LAYOUT = Layout(
     readers={},
 )
 PRESENT = LaneWork(last=9, starts={"S[0]": 8, "S[1]": 8, "A[0]": 8, "A[1]": 8})
-REPLAY = LaneWork(last=5, starts={"B[0]": 3, "A[1]": 3}, serves={"A[0]": ["B[0]"]})
+REPLAY = LaneWork(last=5, starts={"B[0]": 3, "A[1]": 3}, serves={"node-1": {"A[0]": [(4, 5, ["B[0]"])]}})
 EVERYWHERE = Footprint((0, 1, 2), (0, 1, 2))
 
 
@@ -56,4 +56,8 @@ def test_a_job_without_a_lane_has_tasks_everywhere() -> None:
 def test_partitions_that_are_nowhere_have_no_task() -> None:
     layout = msgspec.structs.replace(LAYOUT, slots={"S[0]": 1, "A[0]": 1})
     assert footprint_of(layout, job(PRESENT)) == Footprint((1,), (0, 1))
-    assert footprint_of(layout, job(REPLAY)) == Footprint((1,), (1,))
+
+
+def test_a_buffer_is_served_where_it_was_written() -> None:
+    layout = msgspec.structs.replace(LAYOUT, slots={"S[0]": 1, "A[0]": 1})
+    assert footprint_of(layout, job(REPLAY)) == Footprint((0,), (1,))

@@ -57,10 +57,11 @@ def run(lane: Lane, progress: dict[str, int], coverage: Coverage) -> dict[str, i
     after = dict(progress)
     delivered: dict[tuple[str, str], set[int]] = {}
     for partition in TOPOLOGY.partitions:
-        for target in lane.serves.get(partition, ()):
-            first, last = lane.starts[target] + 1, min(progress[partition], lane.last)
-            assert coverage.covers((partition, target), first, last)
-            delivered.setdefault((partition, target), set()).update(range(first, last + 1))
+        for node, mine in lane.serves.items():
+            for first, last, targets in mine.get(partition, ()):
+                for target in targets:
+                    assert coverage.pieces((partition, target), first, last) == [(first, last, node)]
+                    delivered.setdefault((partition, target), set()).update(range(first, last + 1))
         if partition not in lane.starts:
             continue
         at = lane.starts[partition]
@@ -97,7 +98,7 @@ def test_everything_that_can_advance_reaches_the_head(
     progress = {partition: behind.get(partition, 6) for partition in TOPOLOGY.partitions}
     coverage = Coverage()
     for channel, epochs in runs.items():
-        coverage.add(channel, *epochs)
+        coverage.add(channel, *epochs, "n1")
     blocked = blocked_partitions(TOPOLOGY, absent)
     for _ in range(80):
         ahead = present_lane(
@@ -127,7 +128,7 @@ def standing(**epochs: int) -> dict[str, int]:
 def coverage_of(**runs: tuple[int, int]) -> Coverage:
     coverage = Coverage()
     for name, epochs in runs.items():
-        coverage.add((f"{name[0]}[0]", f"{name[1]}[0]"), *epochs)
+        coverage.add((f"{name[0]}[0]", f"{name[1]}[0]"), *epochs, "n1")
     return coverage
 
 
@@ -152,7 +153,7 @@ def test_who_is_behind_does_not_hold_up_the_others() -> None:
 
 def test_what_is_buffered_is_not_computed_again() -> None:
     behind = replay(standing(C=2), AC=(1, 10), BC=(1, 4))
-    assert behind.serves == {"A[0]": ["C[0]"]}
+    assert behind.serves == {"n1": {"A[0]": [(3, 5, ["C[0]"])]}}
     assert behind.starts == {"C[0]": 2, "B[0]": 2, "R[0]": 2}
 
 
@@ -208,26 +209,51 @@ def test_what_is_downstream_of_an_absent_partition_waits() -> None:
 
 def test_coverage_is_runs_of_epochs_that_grow_together() -> None:
     coverage, channel = Coverage(), ("a", "b")
-    coverage.add(channel, 3, 5)
-    coverage.add(channel, 9, 9)
-    coverage.add(channel, 10, 10)
+    coverage.add(channel, 3, 5, "n1")
+    coverage.add(channel, 9, 9, "n1")
+    coverage.add(channel, 10, 10, "n1")
     assert coverage.covers(channel, 3, 5)
     assert coverage.covers(channel, 9, 10)
     assert not coverage.covers(channel, 5, 9)
-    coverage.add(channel, 6, 8)
-    assert coverage.runs == {"a": {"b": [(3, 10)]}}
+    coverage.add(channel, 6, 8, "n1")
+    assert coverage.runs == {"a": {"b": [(3, 10, "n1")]}}
     coverage.forget({"a"})
     assert not coverage.covers(channel, 3, 3)
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30))), st.integers(0, 30), st.integers(0, 30))
-def test_coverage_knows_exactly_the_epochs_it_was_given(
-    given_runs: list[tuple[int, int]], first: int, last: int
+def test_what_was_buffered_before_a_move_is_served_from_the_old_node() -> None:
+    coverage, channel = Coverage(), ("a", "b")
+    coverage.add(channel, 3, 7, "n1")
+    coverage.add(channel, 8, 9, "n2")
+    assert coverage.pieces(channel, 5, 9) == [(5, 7, "n1"), (8, 9, "n2")]
+    coverage.forget_except({"n2"})
+    assert coverage.pieces(channel, 5, 9) is None
+    assert coverage.pieces(channel, 8, 9) == [(8, 9, "n2")]
+    coverage.forget_except(())
+    assert coverage.runs == {}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), st.sampled_from(["n1", "n2", "n3"]))),
+    st.integers(0, 30),
+    st.integers(0, 30),
+)
+def test_coverage_knows_exactly_the_epochs_it_was_given_and_where_the_newest_copy_is(
+    given_runs: list[tuple[int, int, str]], first: int, last: int
 ) -> None:
     coverage = Coverage()
-    known: set[int] = set()
-    for low, high in given_runs:
-        coverage.add(("a", "b"), low, high)
-        known.update(range(low, high + 1))
-    if first <= last:
-        assert coverage.covers(("a", "b"), first, last) == known.issuperset(range(first, last + 1))
+    known: dict[int, str] = {}
+    for low, high, node in given_runs:
+        coverage.add(("a", "b"), low, high, node)
+        known.update(dict.fromkeys(range(low, high + 1), node))
+    if first > last:
+        return
+    pieces = coverage.pieces(("a", "b"), first, last)
+    wanted = range(first, last + 1)
+    if not known.keys() >= set(wanted):
+        assert pieces is None
+        return
+    assert pieces is not None
+    assert [(epoch, node) for low, high, node in pieces for epoch in range(low, high + 1)] == [
+        (epoch, known[epoch]) for epoch in wanted
+    ]

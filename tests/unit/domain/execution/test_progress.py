@@ -35,7 +35,7 @@ def chain(deterministic: bool = True) -> Topology:
 
 def plan(generation: int, **changes: Any) -> Plan:
     assignment = dict.fromkeys(chain().partitions, "n1")
-    return Plan(generation=generation, kind="recover", **{"assignment": assignment, **changes})
+    return Plan(generation=generation, **{"kind": "recover", "assignment": assignment, **changes})
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_buffers_fill_for_partitions_that_do_not_follow(run: ProgressTracker) ->
 
 
 def test_buffers_of_a_lost_node_do_not_count(run: ProgressTracker) -> None:
-    run.coverage.add(("A[0]", "V[0]"), 11, 20)
+    run.coverage.add(("A[0]", "V[0]"), 11, 20, run.homes["A[0]"])
     run.set_absent({"A[0]", "V[0]"})
     assert not run.coverage.covers(("A[0]", "V[0]"), 11, 20)
 
@@ -158,3 +158,43 @@ def test_what_a_replay_buffers_is_told_by_the_progress_its_tasks_knew(run: Progr
     assert run.coverage.covers(("A[0]", "W[0]"), 16, 20)
     assert not run.coverage.covers(("A[0]", "W[0]"), 15, 20)
     assert run.coverage.covers(("A[0]", "V[0]"), 11, 20)
+
+
+def moved(run: ProgressTracker) -> None:
+    """Outputs of A are buffered for V, then A moves to n2 with its state and goes on."""
+    run.adopt(plan(2, restore=["V[0]"], checkpoint=10, buffering=True))
+    run.set_absent([])
+    run.coverage.add(("A[0]", "V[0]"), 11, 20, "n1")
+    homes = {**run.homes, "A[0]": "n2"}
+    run.adopt(plan(3, kind="move", assignment=homes), carried=["A[0]"])
+    run.take(
+        run.present(head=22, held=(), limit=8, join=1), {"S[0]": 22, "A[0]": 22, "W[0]": 22},
+        told=dict(run.progress), head=22,
+    )  # fmt: skip
+
+
+def test_what_a_partition_buffered_before_it_moved_is_sent_from_its_old_node(run: ProgressTracker) -> None:
+    moved(run)
+    lane = run.replay(held=(), epochs=12)
+    assert lane is not None
+    assert set(lane.starts) == {"V[0]"}
+    assert lane.serves == {"n1": {"A[0]": [(11, 20, ["V[0]"])]}, "n2": {"A[0]": [(21, 22, ["V[0]"])]}}
+
+
+def test_what_is_buffered_on_a_node_without_partitions_does_not_count(run: ProgressTracker) -> None:
+    """No task is pinned to it."""
+    moved(run)
+    homes = dict.fromkeys(run.homes, "n2")
+    run.adopt(plan(4, kind="move", assignment=homes), carried=["S[0]", "W[0]", "V[0]"])
+    lane = run.replay(held=(), epochs=12)
+    assert lane is not None
+    assert set(lane.starts) == {"S[0]", "A[0]", "V[0]"}
+
+
+def test_what_is_buffered_on_a_lost_node_does_not_count_where_the_partition_has_moved(
+    run: ProgressTracker,
+) -> None:
+    moved(run)
+    run.set_absent(["S[0]", "W[0]"])
+    assert not run.coverage.covers(("A[0]", "V[0]"), 20, 20)
+    assert run.coverage.covers(("A[0]", "V[0]"), 21, 22)

@@ -56,22 +56,25 @@ def test_ranges_give_what_channels_give(seed: int) -> None:
     for source in graph.partitions:
         for target in graph.downstream(source):
             if rng.random() < 0.3:
-                coverage.add((source, target), rng.randint(1, 3), rng.randint(2, 7))
+                coverage.add((source, target), rng.randint(1, 3), rng.randint(2, 7), "n1")
     levels = set(rng.sample(range(7), 2))
     last = rng.randint(1, 8)
     lane = lane_between(graph, progress, reach, coverage, levels=levels, last=last)
     starts: dict[str, int] = {}
-    serves: dict[str, list[str]] = {}
+    serves: dict[str, dict[tuple[int, int], list[str]]] = {}
     for partition in reversed(graph.partitions):
         own = progress[partition]
         wanted = [own] if reach.get(partition) in levels and own < last else []
         for target in graph.downstream(partition):
             if target not in starts or starts[target] >= min(own, last):
                 continue
-            if coverage.covers((partition, target), starts[target] + 1, min(own, last)):
-                serves.setdefault(partition, []).append(target)
+            first, passed = starts[target] + 1, min(own, last)
+            if coverage.covers((partition, target), first, passed):
+                serves.setdefault(partition, {}).setdefault((first, passed), []).append(target)
             else:
                 wanted.append(starts[target])
         if wanted:
             starts[partition] = min(wanted)
-    assert (lane.starts, lane.serves) == (starts, serves)
+    served = lane.serves.get("n1", {})
+    assert {p: {(a, b): t for a, b, t in mine} for p, mine in served.items()} == serves
+    assert lane.starts == starts

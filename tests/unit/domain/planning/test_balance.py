@@ -135,3 +135,21 @@ def test_moves_never_make_it_worse_and_come_to_an_end(seed: int) -> None:
         assignment |= moves
     else:
         raise AssertionError("moves go on for ever")
+
+
+def test_only_what_may_move_does() -> None:
+    graph, spaces = topology(), nodes(3)
+    assignment = {p: f"node-{1 + i % 2}" for i, p in enumerate(graph.partitions)}
+    costs = dict.fromkeys(graph.partitions, 10.0)
+    movable = {"o0[0]", "o0[1]", "o1[0]"}
+    moves = balancing_moves(graph, assignment, spaces, costs, movable=movable, worthwhile=0.0)
+    assert moves
+    assert moves.keys() <= movable
+
+
+def test_a_chain_stays_unless_all_of_it_may_move() -> None:
+    graph, spaces = topology(chained=True), nodes(3)
+    assignment = {p: f"node-{1 + int(p[-2]) % 2}" for p in graph.partitions}
+    costs = dict.fromkeys(graph.partitions, 10.0)
+    for movable in ({"o0[0]"}, {"o1[1]", "o0[0]"}):
+        assert not balancing_moves(graph, assignment, spaces, costs, movable=movable, worthwhile=0.0)

@@ -13,7 +13,7 @@ from domain.recovery.incident import NodeView
 from domain.recovery.instructions import AskForNode, CreatePlan, Instruction, KeepCosts, MarkParked
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.overload import HOLD, Parking, parking_for
-from domain.recovery.relief import ARRIVING, LITTLE_TIME, LONG, PARK_AFTER, TIME_LEFT
+from domain.recovery.relief import ARRIVING, LIGHT, LITTLE_TIME, LONG, PARK_AFTER, TIME_LEFT
 from tests.unit.domain.recovery.chains import machine, plan_of
 from tests.unit.domain.recovery.test_machine import lose, only, story
 
@@ -181,3 +181,34 @@ def test_the_busiest_nodes_alone_are_limited_where_the_load_leaves_no_time() -> 
     assert parking.queries >= PARKED
     assert "node-2" not in parking.limits
     assert parking.limits.keys() <= {"node-1", "node-8"}
+
+
+def crowded(**policy: Any) -> IncidentMachine:
+    """node-8 has all that node-3 had, and is behind. node-1 does more than the others, and node-9 has joined
+    since with nothing to do."""
+    subject = overfull(**policy)
+    subject.nodes["node-1"].load = 50.0
+    subject.deployments["t0"].state = dict.fromkeys(subject.deployments["t0"].costs, LIGHT + 1)
+    subject.handle_stimulus(NodeArrived(at=4.0, node="node-9"))
+    subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
+    return subject
+
+
+def test_what_has_little_state_moves_while_others_replay() -> None:
+    """Also where the replay is soon over, and where queries that give output have time left."""
+    subject = crowded()
+    assert not only(told(subject, 9.0, load=0.5, catch_up=100.0), CreatePlan)
+    light = dict.fromkeys(("Source[0]", "A[0]", "B[0]", "Unused[0]"), LIGHT)
+    subject.deployments["t0"].state.update({**light, "All[0]": LIGHT + 1})
+    said = told(subject, 10.0, load=0.5, catch_up=100.0)
+    plan = plan_of(said)
+    assert plan.kind == "move"
+    assert set(plan.restore) <= light.keys()
+    assert {plan.assignment[p] for p in plan.restore} == {"node-9"}
+    assert "more time" in story(said)
+
+
+def test_nothing_moves_where_the_policy_leaves_that_to_operators() -> None:
+    subject = crowded(rebalancing="manual")
+    subject.deployments["t0"].state = dict.fromkeys(subject.deployments["t0"].state, 0)
+    assert not only(told(subject, 10.0, load=0.5, catch_up=100.0), CreatePlan)
