@@ -67,5 +67,6 @@ class Paths:
         return f"{Paths.TOPOLOGIES}/{name}/checkpoints/{checkpoint}/acks"
 
     @staticmethod
-    def ack(name: str, checkpoint: int, partition_directory: str) -> str:
-        return f"{Paths.acks(name, checkpoint)}/{partition_directory}"
+    def ack(name: str, checkpoint: int, partition_directory: str, deployed: int) -> str:
+        """Each deployment has its own, so that a node of an earlier one takes no other's place."""
+        return f"{Paths.acks(name, checkpoint)}/{partition_directory}.{deployed}"

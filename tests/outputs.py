@@ -10,7 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.sinks.base import Written
+from spark_jobs.sinks.committed import deployment_directory
 from spark_jobs.sinks.parquet import OutputFiles, partition_path
+
+DEPLOYED = 1
+"""The deployment whose files these are."""
 
 _ATTEMPT = re.compile(r"part(?:-(\d+))?\.(?:parquet|empty)")
 
@@ -26,7 +30,7 @@ def write_epoch(
     attempt: int = 0,
 ) -> Written:
     """What a task does that writes nothing else."""
-    outputs = OutputFiles(root, topology, attempt=attempt)
+    outputs = OutputFiles(root, topology, deployed=DEPLOYED, attempt=attempt)
     written = outputs.write(operator, partition, epoch, table)
     for _, failure in outputs.settle().values():
         raise failure
@@ -35,7 +39,7 @@ def write_epoch(
 
 def epochs_present(root: str | Path, topology: str, operator: str, partition: int) -> list[int]:
     """The epochs that have a file, in order."""
-    return [epoch for epoch, _ in _files(partition_path(root, topology, operator, partition))]
+    return [epoch for epoch, _ in _files(partition_path(root, topology, DEPLOYED, operator, partition))]
 
 
 def read_outputs(
@@ -48,13 +52,13 @@ def read_outputs(
 ) -> pa.Table:
     """Stored rows in order of operator, partition and epoch, with these three as further columns. Operators
     with different columns must be read one at a time. Empty (no columns) if there are no rows."""
-    base = Path(root) / topology
+    base = deployment_directory(Path(root) / topology, DEPLOYED)
     names = [operator] if operator else sorted(path.name for path in base.glob("*") if path.is_dir())
     tables: list[pa.Table] = []
     for name in names:
         found = sorted(_number(path) for path in (base / name).glob("partition=*"))
         for index in found if partition is None else [partition]:
-            for epoch, file in _files(partition_path(root, topology, name, index)):
+            for epoch, file in _files(partition_path(root, topology, DEPLOYED, name, index)):
                 if last_epoch is None or epoch <= last_epoch:
                     tables.append(_labelled(file, name, index, epoch))
     return pa.concat_tables(tables) if tables else pa.table({})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,15 @@ from controlplane.verification.problems import VerificationError
 @dataclass(frozen=True, slots=True)
 class Extent:
     """Up to the last committed epoch: tuples read of each source, and the watermark (microseconds since the
-    Unix epoch, None before the first epoch). `final`: the input has ended and all windows are closed."""
+    Unix epoch, None before the first epoch). `final`: the input has ended and all windows are closed.
+    `deployed`: generation of the plan that deployed the topology."""
 
     epoch: int
     origin_us: int
     watermark: int | None
     final: bool
     tuples: dict[str, int] = field(default_factory=dict)
+    deployed: int = 0
 
 
 def extent_read(log: Path) -> Extent:
@@ -34,7 +36,7 @@ def extent_read(log: Path) -> Extent:
             hint="Has the topology been started with this RESURGE_HOME?",
         ) from error
     plans: dict[int, dict[str, Any]] = {}
-    origin, committed = None, 0
+    origin, committed, deployed = None, 0, 0
     for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
         try:
             entry = msgspec.json.decode(line)
@@ -45,13 +47,14 @@ def extent_read(log: Path) -> Extent:
                 plans[entry["epoch"]] = entry
             elif kind in ("commit", "applied"):
                 committed = entry["epoch"]
+                deployed = entry.get("deployed", deployed)
         except (msgspec.DecodeError, KeyError, TypeError) as error:
             raise VerificationError(
                 where=f"{log}, line {number}", what=f"the line is damaged: {error}", hint="Restore the log."
             ) from error
     if origin is None:
         raise VerificationError(where=str(log), what="the log has no start", hint="Has the topology run?")
-    return _extent(log, committed, origin, plans)
+    return replace(_extent(log, committed, origin, plans), deployed=deployed)
 
 
 def _extent(log: Path, committed: int, origin: int, plans: dict[int, dict[str, Any]]) -> Extent:

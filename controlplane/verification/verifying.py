@@ -162,7 +162,7 @@ def _committed(root: Path, extent: Extent) -> Committed:
         hint = "The driver writes it with each epoch: try again while the topology runs."
         raise VerificationError(where=str(root), what=str(error), hint=hint) from error
     if found is None:
-        return Committed(topology=root.name, deployed=0, epoch=extent.epoch)
+        return Committed(topology=root.name, deployed=extent.deployed, epoch=extent.epoch)
     return msgspec.structs.replace(found, epoch=extent.epoch)
 
 

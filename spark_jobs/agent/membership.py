@@ -116,7 +116,7 @@ class NodeMembership(threading.Thread):
         called in any thread."""
         if not self._session.connected:
             return False
-        path = Paths.ack(topology, ack.checkpoint, directory)
+        path = Paths.ack(topology, ack.checkpoint, directory, ack.deployed)
         try:
             self._session.put(path, ack)
         except CoordinationUnavailableError as error:

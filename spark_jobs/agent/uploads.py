@@ -20,6 +20,7 @@ import structlog
 from domain.messages import CheckpointAck, Snapshot, decode
 from domain.topology import partition_directory
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, StoredManifest
+from spark_jobs.state.node_home import STATE, deployment_home
 from spark_jobs.state.sealed import DamagedError, unseal
 from spark_jobs.state.snapshot import snapshot_path
 from spark_jobs.state.store import decode_manifest
@@ -47,7 +48,7 @@ class Uploader(threading.Thread):
     ) -> None:
         super().__init__(name="uploads", daemon=True)
         self._node = node
-        self._state = node_home / "state"
+        self._home = node_home
         self._snapshots = node_home / "snapshots"
         self._storage = storage
         self._acknowledge = acknowledge
@@ -124,7 +125,8 @@ class Uploader(threading.Thread):
 
     def _send(self, snapshot: Snapshot) -> int:
         """Store what the storage lacks; returns the bytes sent."""
-        state = self._state / snapshot.topology / partition_directory(snapshot.partition)
+        states = deployment_home(self._home, STATE, snapshot.topology, snapshot.deployed)
+        state = states / partition_directory(snapshot.partition)
         manifest = msgspec.json.encode(snapshot.manifest)
         named = decode_manifest(manifest, "the snapshot", epoch=snapshot.checkpoint).files()
         stored = StoredManifest(

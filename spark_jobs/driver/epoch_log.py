@@ -7,7 +7,8 @@ are replayed over the same slices. One JSON object per line, forced to disk befo
     {"t":"life","number":...}                               a driver began; how many did so far
     {"t":"plan","epoch":...,"slices":...,"watermark":...}   an epoch that will run
     {"t":"commit","epoch":...,"at":...}                     every partition has applied all epochs up to it
-    {"t":"applied","generation":...,"epoch":...,"homes":...}   a plan was adopted, and where it put us
+    {"t":"applied","generation":...,"deployed":...,"epoch":...,"homes":...}   a plan was adopted, and where
+                                                            it put us; `deployed` as in `Plan`
 
 Each ends with its checksum (`"crc"`), which those of versions before this one do not.
 
@@ -59,6 +60,7 @@ class EpochLog:
         self.life = 0
         self.position = Position()
         self.generation = 0
+        self.deployed = 0
         self.homes: dict[str, str] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         self._load()
@@ -99,6 +101,7 @@ class EpochLog:
             self.position = _position(entry)
         elif kind == "applied":
             self.generation = entry["generation"]
+            self.deployed = msgspec.convert(entry.get("deployed", 0), int)
             self.position = _position(entry)
             self.homes = msgspec.convert(entry.get("homes", {}), dict[str, str])
         elif kind == "head":
@@ -148,6 +151,7 @@ class EpochLog:
         return {
             "t": "applied",
             "generation": self.generation,
+            "deployed": self.deployed,
             "homes": self.homes,
             **_fields(self.position),
         }
@@ -174,7 +178,7 @@ class EpochLog:
         self._rewrite([{"t": "life", "number": self.life}])
         self.started_at = self.origin_us = None
         self.plans, self.homes = {}, {}
-        self.head = self.generation = 0
+        self.head = self.generation = self.deployed = 0
         self.position = Position()
 
     def _rewrite(self, lines: list[dict[str, Any]]) -> None:

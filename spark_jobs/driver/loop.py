@@ -212,8 +212,7 @@ class EpochLoop:
 
     def _start_input(self, instruction: StartInput) -> None:
         if not self._prepared:
-            plan = self.coordination.plan
-            self.sink.prepare(deployed=plan.deployed if plan is not None else 0)
+            self.sink.prepare(deployed=self.placement.deployed)
             self._prepared = True
         self.planner.start()
 
@@ -227,6 +226,7 @@ class EpochLoop:
         )
 
     def _record_plan(self, instruction: RecordPlan) -> None:
+        self.log.deployed = self.placement.deployed
         self.log.applied(instruction.generation, instruction.position, instruction.homes)
 
     def _record_position(self, instruction: RecordPosition) -> None:
@@ -349,7 +349,7 @@ class EpochLoop:
         return CheckpointPointed(at=self.clock(), accepted=accepted)
 
     def _read_acknowledgements(self, instruction: ReadAcknowledgements) -> AcknowledgementsRead:
-        acks = self.coordination.acknowledgements(instruction.checkpoint)
+        acks = self.coordination.acknowledgements(instruction.checkpoint, self.placement.deployed)
         return AcknowledgementsRead(at=self.clock(), acks=acks)
 
     def _retire(self, instruction: Retire) -> None:

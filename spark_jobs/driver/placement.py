@@ -48,15 +48,18 @@ class TaskPlacement:
         self._executors: frozenset[Executor] | None = None
         self._pinned: frozenset[Executor] = frozenset()
         self._ready: frozenset[Executor] = frozenset()
+        self._deployed: int | None = None
         # Whether what tasks were pinned to is there as far as is known.
         self._trusted = False
 
     @property
     def deployed(self) -> int:
         """Generation of the plan that deployed the topology. The newest plan says so even where it cannot be
-        applied; one of a later deployment is for another driver."""
+        applied; one of a later deployment is for another driver, so it stays as it was first found."""
         newest = self._coordination.plan
-        return deployment_of(newest) if newest is not None else 0
+        if self._deployed is None and newest is not None:
+            self._deployed = deployment_of(newest)
+        return self._deployed or 0
 
     def prepare(self) -> None:
         """See to it that executors which have come get ready, and that Spark gives no work to those whose

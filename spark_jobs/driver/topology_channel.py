@@ -15,7 +15,6 @@ import structlog
 
 from coordination.paths import Paths
 from coordination.session import CoordinationUnavailableError, Session
-from domain.execution.adoption import deployment_of
 from domain.messages import (
     CheckpointAck,
     Control,
@@ -216,19 +215,17 @@ class TopologyChannel:
 
     # -- checkpoints and costs -----------------------------------------------------------------------------
 
-    def acknowledgements(self, checkpoint: int) -> list[CheckpointAck]:
-        """What the agents wrote so far of this deployment; empty while ZooKeeper is away."""
+    def acknowledgements(self, checkpoint: int, deployed: int) -> list[CheckpointAck]:
+        """What the agents wrote so far of a deployment; empty while ZooKeeper is away."""
         if not self._session.connected:
             return []
         path = Paths.acks(self.topology, checkpoint)
         try:
-            names = self._session.children(path) or []
+            names = [name for name in self._session.children(path) or [] if name.endswith(f".{deployed}")]
             found = self._session.get_many([(f"{path}/{name}", CheckpointAck) for name in names])
         except CoordinationUnavailableError:
             return []
-        # Agents of the version before this one name no deployment.
-        of = (0, deployment_of(self.plan) if self.plan is not None else 0)
-        return [one.value for one in found if one is not None and one.value.deployed in of]
+        return [one.value for one in found if one is not None and one.value.deployed == deployed]
 
     def complete(self, latest: LatestCheckpoint) -> bool:
         """Make cp(P_k) the one to recover from; False if ZooKeeper did not take it."""

@@ -31,9 +31,9 @@ class LevelContext:
         self.arrived: dict[str, list[Batch[pa.Table | None]]] = {}
         self.out: list[tuple[int, Message]] = []
         self.home = Path(os.environ["NODE_HOME"])
-        self.buffers = OutputBuffers(self.home, self.topology.name)
+        self.buffers = OutputBuffers(self.home, self.topology.name, self.layout.deployed)
         sink = sink_create(self.layout.spec, self.layout.outputs, force=self.layout.force)
-        self.outputs = sink.outputs(attempt=self.job.attempt)
+        self.outputs = sink.outputs(deployed=self.layout.deployed, attempt=self.job.attempt)
         self.operators: dict[str, Operator] = {
             operator.name: catalogue.create(
                 operator.kind,

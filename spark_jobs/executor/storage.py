@@ -17,6 +17,7 @@ from domain.topology import partition_directory, split_partition
 from spark_jobs.executor.restore import restore_partition, whole_in_storage
 from spark_jobs.sinks.base import TaskOutputs
 from spark_jobs.sources.registry import reader_create
+from spark_jobs.state.node_home import STATE, deployment_home, forget_earlier
 from spark_jobs.state.snapshot import leave_snapshot
 from spark_jobs.state.store import Manifest, StateStore, StateVersion
 from spark_jobs.state.tables import StateTables
@@ -62,7 +63,8 @@ class NodeStorage:
     def __init__(
         self, home: Path, layout: Layout, partition: str, attempt: int, outputs: TaskOutputs | None = None
     ) -> None:
-        self.store = StateStore(home / "state" / layout.spec.name / partition_directory(partition), attempt)
+        states = deployment_home(home, STATE, layout.spec.name, layout.deployed)
+        self.store = StateStore(states / partition_directory(partition), attempt)
         self._home = home
         self._layout = layout
         self._partition = partition
@@ -73,6 +75,7 @@ class NodeStorage:
     def restore(self, checkpoint: int) -> None:
         """Put the state back to a global checkpoint (0: empty)."""
         restore_partition(self.store, self._layout, self._partition, checkpoint)
+        forget_earlier(self._home, self._layout.spec.name, self._layout.deployed)
 
     def whole(self, checkpoint: int) -> bool:
         """Whether the state could be put back to a global checkpoint."""

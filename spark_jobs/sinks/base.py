@@ -48,8 +48,9 @@ class TaskOutputs(Protocol):
 class Sink(Protocol):
     """Of one topology. `outputs` is called in tasks on the nodes, everything else in the driver."""
 
-    def outputs(self, *, attempt: int) -> TaskOutputs:
-        """attempt: grows with every replay if rows may differ between replays, else 0; the highest counts."""
+    def outputs(self, *, deployed: int, attempt: int) -> TaskOutputs:
+        """deployed: of the task; what is written for another deployment than that of `prepare` never counts.
+        attempt: grows with every replay if rows may differ between replays, else 0; the highest counts."""
 
     def prepare(self, *, deployed: int) -> None:
         """A driver begins to work on the deployment with this generation; called once in its life."""

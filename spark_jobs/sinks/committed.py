@@ -3,10 +3,11 @@
     {"topology": "hashtags", "deployed": 1, "epoch": 1234, "removed": 0,
      "spans": [{"first": 1, "last": 300, "until": {"O0": 1700000000000000}}]}
 
-Of each partition of an operator these files count: `epochs=<first>-<last>/part.parquet` for each span
-(several epochs in one file), and `epoch=<e>/part.parquet` for the epochs after the last span, and after
-`removed`, up to `epoch`; where there are no rows there is no file. Everything else is not committed yet, or
-has been replaced. A reader that goes by this file sees each row once, whatever is written or compacted
+Of each partition of an operator these files below `deployed=<deployed>` count:
+`epochs=<first>-<last>/part.parquet` for each span (several epochs in one file), and `epoch=<e>/part.parquet`
+for the epochs after the last span, and after `removed`, up to `epoch`; where there are no rows there is no
+file. Everything else is not committed yet, has been replaced, or was written by a task of an earlier
+deployment that went on. A reader that goes by this file sees each row once, whatever is written or compacted
 meanwhile.
 """
 
@@ -73,9 +74,17 @@ def committed_read(directory: Path) -> Committed | None:
         ) from error
 
 
+def deployment_directory(topology: Path, deployed: int) -> Path:
+    """Where the outputs of one deployment are. topology: the directory of the topology's outputs."""
+    return topology / f"deployed={deployed}"
+
+
 def committed_files(directory: Path, operator: str, committed: Committed) -> Iterator[Path]:
     """The files of an operator that count; `directory` is that of the topology's outputs."""
-    for partition in sorted((directory / operator).glob("partition=*")):
+    files = deployment_directory(directory, committed.deployed)
+    if not files.is_dir():  # of a version that had no directory for the deployment, or without rows
+        files = directory
+    for partition in sorted((files / operator).glob("partition=*")):
         for span in committed.spans:
             file = partition / span_name(span) / SPAN_FILE
             if file.is_file():

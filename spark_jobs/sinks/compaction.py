@@ -42,7 +42,7 @@ def compact(
     directory: Path, operators: Collection[str], first: int, last: int, *, force: bool = True
 ) -> Span:
     """Write the files of a span; the small ones stay. Done again, after a crash, it writes the same rows.
-    `directory` is that of the topology's outputs. force: as for `DurableBatch`. Raises `SinkError`."""
+    `directory` is that of the deployment's outputs. force: as for `DurableBatch`. Raises `SinkError`."""
     span = Span(first=first, last=last)
     until: dict[str, int] = {}
     batch = DurableBatch(directory.parent, force=force)

@@ -1,11 +1,12 @@
 """The Parquet sink: one file for each query and epoch, put in place by an atomic rename.
 
-    <root>/<topology>/<operator>/partition=<i>/epoch=<e>/part.parquet
+    <root>/<topology>/deployed=<generation>/<operator>/partition=<i>/epoch=<e>/part.parquet
 
 The same rows give the same bytes, so writing an epoch again after a rollback changes nothing. An epoch
 without rows has no file; the file of an abandoned attempt is removed. The outputs of a task are forced to
 disk and get their names together, before the task says how far its partitions are: an epoch that the epoch
-log calls committed survives the loss of power.
+log calls committed survives the loss of power. The generation is that of the plan that deployed the topology:
+a task of an earlier deployment that goes on writes into another directory.
 
 Operators that are not deterministic give other rows in a replay. Their files are named after the attempt,
 `part-<attempt>.parquet`, or `.empty` without rows. The highest attempt counts and removes lower ones: output
@@ -27,7 +28,7 @@ import pyarrow.parquet as pq
 from domain.topology import partition_id
 from host.durable import DurableBatch, temporary_name
 from spark_jobs.sinks.base import SinkError, Written
-from spark_jobs.sinks.committed import ATTEMPT
+from spark_jobs.sinks.committed import ATTEMPT, deployment_directory
 
 FILE_NAME: Final = "part.parquet"
 INSTANT: Final = pa.timestamp("us", tz="UTC")
@@ -39,8 +40,8 @@ _REPETITIVE: Final = (*INSTANTS, "count", "status")
 else."""
 
 
-def partition_path(root: str | Path, topology: str, operator: str, partition: int) -> Path:
-    return Path(root) / topology / operator / f"partition={partition}"
+def partition_path(root: str | Path, topology: str, deployed: int, operator: str, partition: int) -> Path:
+    return deployment_directory(Path(root) / topology, deployed) / operator / f"partition={partition}"
 
 
 def output_table(table: pa.Table) -> pa.Table:
@@ -55,19 +56,23 @@ def output_table(table: pa.Table) -> pa.Table:
 
 
 class OutputFiles:
-    """The outputs of one task. attempt: grows with every replay if rows may differ between replays, else 0.
-    force: see `DurableBatch`."""
+    """The outputs of one task of a deployment. attempt: grows with every replay if rows may differ between
+    replays, else 0. force: see `DurableBatch`."""
 
-    def __init__(self, root: str | Path, topology: str, *, attempt: int = 0, force: bool = True) -> None:
+    def __init__(
+        self, root: str | Path, topology: str, *, deployed: int, attempt: int = 0, force: bool = True
+    ) -> None:
         self._root = Path(root)
         self._topology = topology
+        self._deployed = deployed
         self._attempt = attempt
         self._batch = DurableBatch(self._root, force=force)
         self._pending: dict[Path, tuple[str, int]] = {}
 
     def write(self, operator: str, partition: int, epoch: int, table: pa.Table | None) -> Written:
         """Write one epoch's rows of one query, to replace those that exist. Raises `SinkError`."""
-        directory = partition_path(self._root, self._topology, operator, partition) / f"epoch={epoch}"
+        place = partition_path(self._root, self._topology, self._deployed, operator, partition)
+        directory = place / f"epoch={epoch}"
         name = partition_id(operator, partition)
         try:
             written = self._write(directory, name, epoch, table)

@@ -11,9 +11,15 @@ import msgspec
 import structlog
 
 from domain.topology.spec import ParquetSinkSpec
-from host.durable import write_whole
+from host.durable import force_names, write_whole
 from spark_jobs.sinks.base import SinkError
-from spark_jobs.sinks.committed import COMMITTED, Committed, CommittedError, committed_read
+from spark_jobs.sinks.committed import (
+    COMMITTED,
+    Committed,
+    CommittedError,
+    committed_read,
+    deployment_directory,
+)
 from spark_jobs.sinks.compaction import Bounds, compact, remove_replaced, retire, spans_due, spans_found
 from spark_jobs.sinks.parquet import OutputFiles
 
@@ -48,6 +54,7 @@ class ParquetSink:
             size=spec.keep_gb * GIGABYTE if spec.keep_gb else float("inf"),
         )
         self._directory = outputs / topology
+        self._files = deployment_directory(self._directory, 0)
         self._committed = Committed(topology=topology, deployed=0, epoch=0)
         self._lock = threading.Lock()
         self._settled: queue.SimpleQueue[int | None] = queue.SimpleQueue()
@@ -55,11 +62,12 @@ class ParquetSink:
 
     def prepare(self, *, deployed: int) -> None:
         """What is stored of an earlier deployment has been put out of the way before."""
+        self._files = deployment_directory(self._directory, deployed)
         try:
             before = committed_read(self._directory)
         except CommittedError as error:
             log.warning("outputs are listed anew", error=str(error))
-            spans = spans_found(self._directory)
+            spans = spans_found(self._files)
             before = Committed(
                 topology=self._topology,
                 deployed=deployed,
@@ -68,14 +76,15 @@ class ParquetSink:
                 spans=spans,
             )
         if before is not None and before.deployed == deployed:
+            self._move_unmarked()
             self._committed = before
         else:
             self._committed = Committed(topology=self._topology, deployed=deployed, epoch=0)
         self._thread = threading.Thread(target=self._work, name="outputs", daemon=True)
         self._thread.start()
 
-    def outputs(self, *, attempt: int) -> OutputFiles:
-        return OutputFiles(self._root, self._topology, attempt=attempt, force=self._force)
+    def outputs(self, *, deployed: int, attempt: int) -> OutputFiles:
+        return OutputFiles(self._root, self._topology, deployed=deployed, attempt=attempt, force=self._force)
 
     def commit(self, *, epoch: int) -> None:
         with self._lock:
@@ -90,6 +99,21 @@ class ParquetSink:
         if self._thread is not None:
             self._settled.put(None)
             self._thread.join(5)
+
+    def _move_unmarked(self) -> None:
+        """What a version wrote that had no directory for the deployment is moved into it; repeated after a
+        crash."""
+        unmarked = [path for name in self._operators if (path := self._directory / name).is_dir()]
+        moved = self._directory / f".{self._files.name}"
+        if self._files.exists() or not (unmarked or moved.exists()):
+            return
+        moved.mkdir(exist_ok=True)
+        for path in unmarked:
+            path.rename(moved / path.name)
+        moved.rename(self._files)
+        if self._force:
+            force_names(self._directory, root=self._root)
+        log.info("outputs moved", topology=self._topology, to=str(self._files))
 
     def _put(self, committed: Committed) -> None:
         """Have readers see this from now on. Called with the lock."""
@@ -112,16 +136,16 @@ class ParquetSink:
     def put_in_order(self, settled: int) -> None:
         """One round: what the round before has replaced or retired goes, and whole spans become one file.
         settled: see `Sink.settle`."""
-        remove_replaced(self._directory, self._committed)
+        remove_replaced(self._files, self._committed)
         settled = min(settled, self._committed.epoch)
         for first, last in spans_due(self._committed.tail, settled=settled, length=self._length):
-            span = compact(self._directory, self._operators, first, last, force=self._force)
+            span = compact(self._files, self._operators, first, last, force=self._force)
             with self._lock:
                 spans = [*self._committed.spans, span]
                 self._put(msgspec.structs.replace(self._committed, spans=spans))
             log.info("outputs compacted", topology=self._topology, first=first, last=last)
         with self._lock:
-            left = retire(self._directory, self._committed, self._bounds)
+            left = retire(self._files, self._committed, self._bounds)
             if left.removed > self._committed.removed:
                 self._put(left)
                 log.info("old outputs removed", topology=self._topology, up_to=left.removed)

@@ -1,9 +1,9 @@
 """Output buffers of a partition: what it sent while a target did not follow (adaptive buffering).
 
 Incremental recovery, section 4.2: one FIFO queue for each downstream neighbour, on only during a recovery,
-dropped at the next global checkpoint. The queues are files from the start (the page cache is their memory):
-`<node home>/buffers/<topology>/<partition>/<target>/<epoch>.arrow`, each the Arrow IPC blob as it would have
-been sent, after its checksum. Losing them costs time, not rows: what is not buffered, or not as it was
+dropped at the next global checkpoint. The queues are files from the start (the page cache is their memory),
+`<partition>/<target>/<epoch>.arrow` below `node_home.deployment_home`, each the Arrow IPC blob as it would
+have been sent, after its checksum. Losing them costs time, not rows: what is not buffered, or not as it was
 written, is computed again.
 """
 
@@ -15,14 +15,15 @@ import shutil
 from pathlib import Path
 
 from domain.topology import partition_directory
+from spark_jobs.state.node_home import BUFFERS, deployment_home
 from spark_jobs.state.sealed import DIGITS, checksum_of
 
 
 class OutputBuffers:
-    """The buffers of all partitions of one topology on one node."""
+    """The buffers of all partitions of one deployment of a topology on one node."""
 
-    def __init__(self, home: Path, topology: str) -> None:
-        self.directory = home / "buffers" / topology
+    def __init__(self, home: Path, topology: str, deployed: int) -> None:
+        self.directory = deployment_home(home, BUFFERS, topology, deployed)
 
     def _queue(self, source: str, target: str) -> Path:
         return self.directory / partition_directory(source) / partition_directory(target)

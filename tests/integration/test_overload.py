@@ -67,7 +67,7 @@ def query(stack: Stack, name: str) -> dict[str, Any]:
 def written(stack: Stack, name: str, epoch: int) -> pa.Table:
     """Everything that a query wrote up to this epoch, in a fixed order."""
     parts = pyarrow.dataset.dataset(
-        stack.home / "outputs" / "surging" / name,
+        *(stack.home / "outputs" / "surging").glob(f"deployed=*/{name}"),
         partitioning=pyarrow.dataset.partitioning(flavor="hive"),
         format="parquet",
     )

@@ -45,7 +45,7 @@ def forced_world(root: Path, seed: int) -> World:
 
 def output_files(root: Path, last: int) -> Iterator[Path]:
     """Those of the epochs up to `last`."""
-    for path in sorted((root / "outputs").glob("*/*/*/epoch=*/part*.parquet")):
+    for path in sorted((root / "outputs").glob("*/deployed=1/*/*/epoch=*/part*.parquet")):
         if int(path.parent.name.partition("=")[2]) <= last:
             yield path
 
@@ -88,7 +88,7 @@ def listed_files_are_whole(outputs: Path) -> None:
     epochs are applied again, with the same rows."""
     listed = committed_read(outputs)
     if listed is not None:
-        for operator in {path.name for path in outputs.iterdir() if path.is_dir()}:
+        for operator in {path.name for path in outputs.glob("deployed=1/*") if path.is_dir()}:
             for path in committed_files(outputs, operator, listed):
                 rows_of(path)
 

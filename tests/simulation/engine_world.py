@@ -230,7 +230,7 @@ class PlayedCoordination:
 
     def write_costs(self, costs: dict[str, float]) -> None: ...
 
-    def acknowledgements(self, checkpoint: int) -> list[CheckpointAck]:
+    def acknowledgements(self, checkpoint: int, deployed: int) -> list[CheckpointAck]:
         if self.world.random.random() < 0.7:
             self.world.upload()
         found = self.world.acks.get(checkpoint, {})

@@ -163,7 +163,7 @@ def test_damaged_state_of_a_node_is_restored(
     """While the partition runs, and nothing else is wrong."""
     run_until_kept(world, 1)
     assert world.plan is not None
-    directory = world.root / "nodes" / world.plan.assignment["A[0]"] / "state" / "t" / "A-0"
+    directory = world.root / "nodes" / world.plan.assignment["A[0]"] / "state" / "t" / "1" / "A-0"
     for path in list(directory.glob(pattern)):
         damage(path)
     assert drive(world, steps=100_000) == "completed"

@@ -43,7 +43,7 @@ def in_the_way(path: Path) -> Path:
 def test_an_unwritable_state_directory(world: World, expected: Rows) -> None:
     assert world.plan is not None
     node = world.plan.assignment["A[0]"]
-    blocked = in_the_way(world.root / "nodes" / node / "state" / "t" / "A-0")
+    blocked = in_the_way(world.root / "nodes" / node / "state" / "t" / "1" / "A-0")
     assert drive(world, steps=400) == "stopped"
     found = problems(world)
     assert [problem.where for problem in found] == ["A[0]"]
@@ -58,7 +58,7 @@ def test_an_unwritable_state_directory(world: World, expected: Rows) -> None:
 
 
 def test_an_unwritable_output_directory(world: World, expected: Rows) -> None:
-    blocked = in_the_way(world.root / "outputs" / "t" / "V")
+    blocked = in_the_way(world.root / "outputs" / "t" / "deployed=1" / "V")
     assert drive(world, steps=400) == "stopped"
     found = problems(world)
     assert {problem.where for problem in found} == {"V[0]"}
@@ -76,7 +76,7 @@ def test_an_output_that_cannot_be_forced_to_disk(
     sync, world.force = os.fdatasync, True
 
     def failing(descriptor: int) -> None:
-        if "/outputs/t/V/" in os.readlink(f"/proc/self/fd/{descriptor}"):
+        if "/outputs/t/deployed=1/V/" in os.readlink(f"/proc/self/fd/{descriptor}"):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         sync(descriptor)
 
@@ -92,15 +92,15 @@ def test_an_output_that_cannot_be_forced_to_disk(
 
 
 def test_an_operator_that_fails_does_not_stop_its_neighbours(world: World) -> None:
-    in_the_way(world.root / "outputs" / "t" / "V")
+    in_the_way(world.root / "outputs" / "t" / "deployed=1" / "V")
     drive(world, steps=400)
-    written = {path.name for path in (world.root / "outputs" / "t").iterdir() if path.is_dir()}
+    written = {path.name for path in (world.root / "outputs" / "t" / "deployed=1").iterdir() if path.is_dir()}
     assert {"A", "W"} <= written  # W is fed by A as V is, in the same task
 
 
 def test_checkpoints_wait_while_a_partition_fails(world: World) -> None:
     """A checkpoint without the part of every partition is never complete."""
-    in_the_way(world.root / "outputs" / "t" / "V")
+    in_the_way(world.root / "outputs" / "t" / "deployed=1" / "V")
     drive(world, steps=400)
     ended = [message for message in world.messages if isinstance(message, CheckpointReport)]
     assert all(message.state != "completed" for message in ended)

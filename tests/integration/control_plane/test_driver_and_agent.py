@@ -76,7 +76,7 @@ def plan(generation: int) -> Plan:
 def ack(index: int) -> CheckpointAck:
     return CheckpointAck(
         partition=f"O0[{index}]", checkpoint=30, generation=1, node="node-1", size_bytes=index,
-        uploaded_bytes=0, files=1, duration=0.1,
+        uploaded_bytes=0, files=1, duration=0.1, deployed=4,
     )  # fmt: skip
 
 
@@ -111,29 +111,26 @@ def test_the_driver_follows_plans_upwards_and_keeps_what_it_cannot_read(
 def test_acknowledgements_are_those_that_can_be_read(
     session: Session, channel: TopologyChannel, raw: KazooClient
 ) -> None:
-    assert channel.acknowledgements(30) == []
+    assert channel.acknowledgements(30, 4) == []
     for index in range(40):
-        session.put(Paths.ack("t", 30, f"O0-{index}"), ack(index))
-    raw.create(Paths.ack("t", 30, "O1-0"), b"{nonsense")
-    found = channel.acknowledgements(30)
+        session.put(Paths.ack("t", 30, f"O0-{index}", 4), ack(index))
+    raw.create(Paths.ack("t", 30, "O1-0", 4), b"{nonsense")
+    found = channel.acknowledgements(30, 4)
     assert sorted(found, key=lambda one: one.size_bytes) == [ack(index) for index in range(40)]
     channel.forget_checkpoints(below=30)
-    assert len(channel.acknowledgements(30)) == 40
+    assert len(channel.acknowledgements(30, 4)) == 40
     channel.forget_checkpoints(below=31)
-    assert channel.acknowledgements(30) == []
+    assert channel.acknowledgements(30, 4) == []
 
 
 def test_acknowledgements_of_an_earlier_deployment_do_not_count(
     session: Session, channel: TopologyChannel
 ) -> None:
     """A node that returns uploads what it kept; generations and epochs may be those of the present run."""
-    session.put(Paths.plan("t"), msgspec.structs.replace(plan(4), deployed=4))
-    refreshed(channel, lambda: channel.plan is not None and channel.plan.deployed == 4, "the plan")
-    for index, deployed in enumerate((4, 3, 0)):
-        acknowledged = msgspec.structs.replace(ack(index), deployed=deployed)
-        session.put(Paths.ack("t", 30, f"O0-{index}"), acknowledged)
-    found = {one.deployed for one in channel.acknowledgements(30)}
-    assert found == {4, 0}, "0 is what agents of an earlier version say"
+    for deployed in (4, 3, 14, 0):
+        acknowledged = msgspec.structs.replace(ack(0), deployed=deployed)
+        session.put(Paths.ack("t", 30, "O0-0", deployed), acknowledged)
+    assert [one.deployed for one in channel.acknowledgements(30, 4)] == [4]
 
 
 def test_the_checkpoint_pointer_is_written_again_when_zookeeper_lost_it(
@@ -222,7 +219,7 @@ def test_a_driver_without_zookeeper_goes_on_and_waits_between_its_turns() -> Non
         started = time.monotonic()
         assert not channel.refresh()
         assert not channel.changed.is_set(), "the flag would end every wait of the loop at once"
-        assert channel.acknowledgements(30) == []
+        assert channel.acknowledgements(30, 4) == []
         channel.publish(status(pid=2))
         channel.write_costs({"O0[0]": 0.5})
         channel.forget_checkpoints(below=30)
@@ -320,4 +317,4 @@ def test_an_acknowledgement_is_written_as_often_as_need_be(session: Session, nod
     assert node.membership.acknowledge("t", ack(1), "O0-1")
     again = msgspec.structs.replace(ack(1), uploaded_bytes=7)
     assert node.membership.acknowledge("t", again, "O0-1")
-    assert session.get(Paths.ack("t", 30, "O0-1"), CheckpointAck).value == again  # type: ignore[union-attr]
+    assert session.get(Paths.ack("t", 30, "O0-1", 4), CheckpointAck).value == again  # type: ignore[union-attr]

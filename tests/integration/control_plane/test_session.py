@@ -150,7 +150,7 @@ def test_a_tree_is_deleted_with_everything_in_it(session: Session) -> None:
     session.delete_tree(Paths.checkpoints("t"))
     for partition in ("O0-0", "O0-1"):
         for checkpoint in (10, 20):
-            session.put(Paths.ack("t", checkpoint, partition), Control())
+            session.put(Paths.ack("t", checkpoint, partition, 1), Control())
     session.delete_tree(Paths.checkpoints("t"))
     assert not session.exists(Paths.checkpoints("t"))
     assert session.exists(Paths.topology("t"))

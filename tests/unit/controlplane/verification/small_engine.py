@@ -17,7 +17,7 @@ from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.registry import reader_create
 from spark_jobs.state.tables import StateTables
-from tests.outputs import write_epoch
+from tests.outputs import DEPLOYED, write_epoch
 
 ORIGIN_US = 1_700_000_003_000_000
 
@@ -31,7 +31,10 @@ def run(home: Path, spec: Mapping[str, Any], *, source: Path, epochs: int, tuple
     prepared = prepare(source, directory / "input.arrow", ts_unit=params.get("ts_unit", "auto"))
     options = {"path": prepared.path, "origin_us": ORIGIN_US, "parallelism": topology.sources[0].parallelism}
     reader: Any = reader_create(params, options)
-    lines: list[dict[str, Any]] = [{"t": "start", "at": 0.0, "origin_us": ORIGIN_US}]
+    lines: list[dict[str, Any]] = [
+        {"t": "start", "at": 0.0, "origin_us": ORIGIN_US},
+        {"t": "applied", "generation": DEPLOYED, "deployed": DEPLOYED, "epoch": 0},
+    ]
     states = {partition: StateTables({}, {}, {}) for partition in topology.partitions}
     operators = {
         operator.name: catalogue.create(

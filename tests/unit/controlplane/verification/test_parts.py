@@ -19,7 +19,7 @@ from controlplane.verification.problems import VerificationError
 from spark_jobs.sinks.parquet import partition_path
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.sample import sample_write
-from tests.outputs import epochs_present
+from tests.outputs import DEPLOYED, epochs_present
 from tests.unit.controlplane.verification.small_engine import run
 from tests.unit.controlplane.verification.test_verifying import pipeline
 
@@ -143,7 +143,11 @@ class TestCommand:
 
     def test_faults_end_with_one_and_are_shown(self, home: Path) -> None:
         epoch = epochs_present(home / "outputs", "hashtags", "O0", 0)[0]
-        (partition_path(home / "outputs", "hashtags", "O0", 0) / f"epoch={epoch}" / "part.parquet").unlink()
+        (
+            partition_path(home / "outputs", "hashtags", DEPLOYED, "O0", 0)
+            / f"epoch={epoch}"
+            / "part.parquet"
+        ).unlink()
         out = io.StringIO()
         with pytest.raises(SystemExit) as caught:
             call_command("verify", "hashtags", rows=1, stdout=out, stderr=io.StringIO())

@@ -15,7 +15,7 @@ from controlplane.verification.verifying import Verification, topology_verify
 from domain.topology import load_yaml
 from spark_jobs.sinks.parquet import partition_path
 from spark_jobs.sources.sample import sample_write
-from tests.outputs import epochs_present, write_epoch
+from tests.outputs import DEPLOYED, epochs_present, write_epoch
 from tests.unit.controlplane.verification.small_engine import run
 
 PIPELINES = Path(__file__).resolve().parents[4] / "spark_jobs" / "pipelines"
@@ -67,14 +67,22 @@ class TestHashtags:
 
     def test_missing_epoch_is_found(self, home: Path) -> None:
         epoch = epochs_present(home / "outputs", "hashtags", "O1", 0)[2]
-        file = partition_path(home / "outputs", "hashtags", "O1", 0) / f"epoch={epoch}" / "part.parquet"
+        file = (
+            partition_path(home / "outputs", "hashtags", DEPLOYED, "O1", 0)
+            / f"epoch={epoch}"
+            / "part.parquet"
+        )
         rows = pq.read_metadata(file).num_rows
         file.unlink()
         assert faults(verify(home, self.spec)) == {"O1[0]": (rows, 0, 0, 0)}
 
     def test_missing_duplicated_changed_and_invented_rows_are_found(self, home: Path) -> None:
         epoch = epochs_present(home / "outputs", "hashtags", "O4", 0)[1]
-        file = partition_path(home / "outputs", "hashtags", "O4", 0) / f"epoch={epoch}" / "part.parquet"
+        file = (
+            partition_path(home / "outputs", "hashtags", DEPLOYED, "O4", 0)
+            / f"epoch={epoch}"
+            / "part.parquet"
+        )
         table = pq.read_table(file, partitioning=None)
         changed = table.column("count").to_pylist()
         changed[5] += 1
@@ -131,7 +139,7 @@ def test_bounded_input_is_flushed_and_exact(tmp_path: Path, tweets: Path) -> Non
 
 
 def _rows(home: Path, operator: str) -> list[dict[str, Any]]:
-    table = pq.read_table(home / "outputs" / "hashtags" / operator)
+    table = pq.read_table(home / "outputs" / "hashtags" / f"deployed={DEPLOYED}" / operator)
     ends = pc.cast(table.column("window_end"), pa.int64()).to_pylist()
     return [{"window_end": end} for end in ends]
 

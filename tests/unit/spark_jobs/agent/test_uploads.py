@@ -51,7 +51,7 @@ class Node:
         deployed: int = 2,
     ) -> Path:
         directory = f"O3-{index}"
-        state = self.home / "state" / TOPOLOGY / directory
+        state = self.home / "state" / TOPOLOGY / str(deployed) / directory
         state.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             (state / name).write_bytes(content)
@@ -127,7 +127,7 @@ def test_a_failed_upload_is_acknowledged_with_what_and_where(tmp_path: Path) -> 
     assert node.uploader.upload(path)
     assert "Not a directory" in node.acks[0][1].error
     assert str(tmp_path / "checkpoints") in node.acks[0][1].error
-    assert (node.home / "state" / TOPOLOGY / "O3-0" / "a.arrow").read_bytes() == b"aaaa"
+    assert (node.home / "state" / TOPOLOGY / "2" / "O3-0" / "a.arrow").read_bytes() == b"aaaa"
 
     (tmp_path / "checkpoints").unlink()
     node.uploader.upload(node.snapshot(20, {"a.arrow": b"aaaa"}))
@@ -165,7 +165,7 @@ def test_a_copy_is_made_where_links_are_impossible(
 
 def test_a_state_file_that_vanished_is_an_error(node: Node) -> None:
     path = node.snapshot(10, {"a.arrow": b"aaaa"})
-    (node.home / "state" / TOPOLOGY / "O3-0" / "a.arrow").unlink()
+    (node.home / "state" / TOPOLOGY / "2" / "O3-0" / "a.arrow").unlink()
     node.uploader.upload(path)
     assert "a.arrow is damaged: it is missing" in node.acks[0][1].error
 
@@ -174,7 +174,7 @@ def test_a_state_file_that_vanished_is_an_error(node: Node) -> None:
 def test_a_state_file_that_is_damaged_is_not_stored(node: Node, tmp_path: Path, content: bytes) -> None:
     """A host that crashed may have left it empty."""
     path = node.snapshot(10, {"a.arrow": b"aaaa"})
-    source = node.home / "state" / TOPOLOGY / "O3-0" / "a.arrow"
+    source = node.home / "state" / TOPOLOGY / "2" / "O3-0" / "a.arrow"
     source.write_bytes(content)
     node.uploader.upload(path)
     assert f"{source} is damaged" in node.acks[0][1].error

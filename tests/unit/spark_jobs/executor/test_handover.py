@@ -14,6 +14,7 @@ from domain.execution.job import Handover, Layout, TaskReport, decode_report
 from domain.topology.spec import OperatorSpec, TopologySpec
 from spark_jobs.executor.handover import RECEIVE, SEND, HandoverTask
 from spark_jobs.executor.task import REPORT
+from spark_jobs.state.node_home import STATE, deployment_home
 from spark_jobs.state.store import EMPTY, StateStore
 
 NODES = ("node-1", "node-2")
@@ -36,7 +37,7 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def store(tmp_path: Path, node: str, index: int) -> StateStore:
-    return StateStore(tmp_path / node / "state" / "t" / f"S-{index}")
+    return StateStore(deployment_home(tmp_path / node, STATE, "t", 0) / f"S-{index}")
 
 
 def write(tmp_path: Path, index: int, epochs: int) -> None:

@@ -47,7 +47,7 @@ def rows(epoch: int, count: int = 2) -> pa.Table:
 
 
 def write(made: ParquetSink, operator: str, epoch: int, table: pa.Table | None, attempt: int = 0) -> None:
-    task = made.outputs(attempt=attempt)
+    task = made.outputs(deployed=3, attempt=attempt)
     task.write(operator, 0, epoch, table)
     assert not task.settle()
 
@@ -71,8 +71,14 @@ def twice(epochs: range) -> list[int]:
     return [epoch for epoch in epochs for _ in range(2)]
 
 
+def files_of(root: Path) -> Path:
+    return root / "t" / "deployed=3"
+
+
 def small(root: Path, operator: str = "A") -> set[int]:
-    return {int(path.name.partition("=")[2]) for path in (root / "t" / operator).glob("partition=0/epoch=*")}
+    return {
+        int(path.name.partition("=")[2]) for path in (files_of(root) / operator).glob("partition=0/epoch=*")
+    }
 
 
 def test_only_committed_epochs_count(tmp_path: Path) -> None:
@@ -89,7 +95,7 @@ def test_only_committed_epochs_count(tmp_path: Path) -> None:
 def test_an_attempt_that_was_abandoned_does_not_count(tmp_path: Path) -> None:
     made = sink(tmp_path)
     write(made, "A", 1, rows(1), 1)
-    directory = tmp_path / "t" / "A" / "partition=0" / "epoch=1"
+    directory = files_of(tmp_path) / "A" / "partition=0" / "epoch=1"
     kept = (directory / "part-1.parquet").read_bytes()
     write(made, "A", 1, None, 2)
     (directory / "part-1.parquet").write_bytes(kept)  # a node that was declared lost has woken up
@@ -112,7 +118,7 @@ def test_settled_epochs_become_one_file_and_read_the_same(tmp_path: Path) -> Non
     assert [(span.first, span.last) for span in committed.spans] == [(1, 5), (6, 10)]
     assert committed.spans[1].until == {"A": 10_000_000, "B": 10_000_000}
     assert small(tmp_path) == set(range(1, 14)), "who has listed them can still read them"
-    assert remove_replaced(tmp_path / "t", committed, grace=0.0) == 15
+    assert remove_replaced(files_of(tmp_path), committed, grace=0.0) == 15
     assert small(tmp_path) == {11, 12, 13}
     assert (read(tmp_path), read(tmp_path, "B")) == before
     made.close()
@@ -166,15 +172,15 @@ def test_what_is_old_goes_after_readers_were_told(tmp_path: Path) -> None:
     committed = committed_read(directory)
     assert committed is not None
     later = time.time() + 100.0
-    assert retire(directory, committed, Bounds(age=150.0), now=lambda: later) is committed
-    assert retire(directory, committed, Bounds(age=50.0), now=lambda: later).removed == 15
-    one = sum(path.stat().st_size for path in directory.glob("*/partition=*/epochs=11-15/*"))
-    left = retire(directory, committed, Bounds(size=1.5 * one))
+    assert retire(files_of(tmp_path), committed, Bounds(age=150.0), now=lambda: later) is committed
+    assert retire(files_of(tmp_path), committed, Bounds(age=50.0), now=lambda: later).removed == 15
+    one = sum(path.stat().st_size for path in files_of(tmp_path).glob("*/partition=*/epochs=11-15/*"))
+    left = retire(files_of(tmp_path), committed, Bounds(size=1.5 * one))
     assert (left.removed, [span.last for span in left.spans]) == (10, [15])
     assert left.removed_until == {"A": 10_000_000, "B": 10_000_000}
-    assert list(directory.glob("A/partition=0/epochs=1-5")), "nothing goes before"
-    remove_replaced(directory, left, grace=0.0)
-    assert not list(directory.glob("*/partition=*/epochs=1-5"))
+    assert list(files_of(tmp_path).glob("A/partition=0/epochs=1-5")), "nothing goes before"
+    remove_replaced(files_of(tmp_path), left, grace=0.0)
+    assert not list(files_of(tmp_path).glob("*/partition=*/epochs=1-5"))
     (directory / COMMITTED).write_bytes(msgspec.json.encode(left))
     assert read(tmp_path) == twice(range(11, 16))
 
@@ -197,6 +203,33 @@ def test_without_compaction_nothing_changes(tmp_path: Path) -> None:
     made.settle(epoch=20)
     made.close()
     assert small(tmp_path) == set(range(1, 21))
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_outputs_without_a_directory_of_the_deployment_are_moved_into_it(
+    tmp_path: Path, *, interrupted: bool
+) -> None:
+    """So they were written by the version before this one."""
+    made = sink(tmp_path)
+    written(made, range(1, 12))
+    made.commit(epoch=11)
+    made.put_in_order(11)
+    made.close()
+    before = read(tmp_path), read(tmp_path, "B")
+    for operator in ("A", "B"):
+        (files_of(tmp_path) / operator).rename(tmp_path / "t" / operator)
+    files_of(tmp_path).rmdir()
+    assert (read(tmp_path), read(tmp_path, "B")) == before, "of a topology that does not run"
+    if interrupted:
+        (tmp_path / "t" / ".deployed=3").mkdir()
+        (tmp_path / "t" / "A").rename(tmp_path / "t" / ".deployed=3" / "A")
+    again = sink(tmp_path)
+    assert (read(tmp_path), read(tmp_path, "B")) == before
+    written(again, range(12, 14))
+    again.commit(epoch=13)
+    assert read(tmp_path) == twice(range(1, 14))
+    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == [COMMITTED, "deployed=3"]
+    again.close()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"topology": "t"}', b"[]"])
@@ -224,7 +257,7 @@ def test_a_damaged_list_finds_the_spans_whose_small_files_have_gone(tmp_path: Pa
     before = committed_read(directory)
     assert before is not None
     spans = [span for span in before.spans if span.last <= gone]
-    remove_replaced(directory, msgspec.structs.replace(before, spans=spans), grace=0.0)
+    remove_replaced(files_of(tmp_path), msgspec.structs.replace(before, spans=spans), grace=0.0)
     (directory / COMMITTED).write_bytes(b"")
     again = sink(tmp_path)
     again.commit(epoch=11)
@@ -241,7 +274,7 @@ def test_a_small_file_that_is_damaged_keeps_its_span_apart(tmp_path: Path) -> No
     made = sink(tmp_path)
     written(made, range(1, 6))
     made.commit(epoch=5)
-    (tmp_path / "t" / "A" / "partition=0" / "epoch=3" / "part.parquet").write_bytes(b"PAR1")
+    (files_of(tmp_path) / "A" / "partition=0" / "epoch=3" / "part.parquet").write_bytes(b"PAR1")
     with pytest.raises(SinkError, match="epoch=3"):
         made.put_in_order(5)
     committed = committed_read(tmp_path / "t")
@@ -275,7 +308,7 @@ def test_a_crash_while_a_span_is_written_changes_nothing(tmp_path: Path) -> None
     made = sink(tmp_path)
     written(made, range(1, 6))
     made.commit(epoch=5)
-    compact(tmp_path / "t", ["A"], 1, 5)
+    compact(files_of(tmp_path), ["A"], 1, 5)
     assert read(tmp_path) == twice(range(1, 6))
     made.put_in_order(5)
     assert read(tmp_path) == twice(range(1, 6))

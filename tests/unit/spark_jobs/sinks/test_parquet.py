@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.operators.window import ROWS
 from spark_jobs.sinks.base import SinkError
 from spark_jobs.sinks.parquet import OutputFiles, partition_path
-from tests.outputs import epochs_present, read_outputs, write_epoch
+from tests.outputs import DEPLOYED, epochs_present, read_outputs, write_epoch
 
 INSTANT = pa.timestamp("us", tz="UTC")
 WINDOW_OUTPUT = pa.schema(
@@ -30,12 +30,12 @@ def rows(*keys: str, start: int = 0) -> pa.Table:
 
 
 def file_of(root: Path, epoch: int, operator: str = "O0") -> Path:
-    return partition_path(root, "t", operator, 0) / f"epoch={epoch}" / "part.parquet"
+    return partition_path(root, "t", DEPLOYED, operator, 0) / f"epoch={epoch}" / "part.parquet"
 
 
 def test_layout_schema_and_status(tmp_path: Path) -> None:
     written = write_epoch(tmp_path, "t", "O0", 0, 7, rows("a", "bb"))
-    file = tmp_path / "t" / "O0" / "partition=0" / "epoch=7" / "part.parquet"
+    file = tmp_path / "t" / f"deployed={DEPLOYED}" / "O0" / "partition=0" / "epoch=7" / "part.parquet"
     assert written.rows == 2
     assert written.bytes == file.stat().st_size
     table = pq.ParquetFile(file).read()
@@ -143,7 +143,7 @@ def test_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_outputs_of_a_task_get_their_names_together(tmp_path: Path) -> None:
-    outputs = OutputFiles(tmp_path, "t")
+    outputs = OutputFiles(tmp_path, "t", deployed=DEPLOYED)
     for epoch in (1, 2):
         outputs.write("O0", 0, epoch, rows("a"))
         outputs.write("O1", 0, epoch, rows("b"))
@@ -155,7 +155,7 @@ def test_outputs_of_a_task_get_their_names_together(tmp_path: Path) -> None:
 def test_what_cannot_be_forced_to_disk_is_told_by_its_first_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outputs, sync = OutputFiles(tmp_path, "t"), os.fdatasync
+    outputs, sync = OutputFiles(tmp_path, "t", deployed=DEPLOYED), os.fdatasync
     for epoch in (1, 2, 3):
         outputs.write("O0", 0, epoch, rows("a"))
         outputs.write("O1", 0, epoch, rows("b"))
@@ -175,6 +175,6 @@ def test_what_cannot_be_forced_to_disk_is_told_by_its_first_epoch(
 
 
 def test_an_output_that_may_differ_is_in_its_place_before_anything_is_sent_on(tmp_path: Path) -> None:
-    outputs = OutputFiles(tmp_path, "t", attempt=4)
+    outputs = OutputFiles(tmp_path, "t", deployed=DEPLOYED, attempt=4)
     outputs.write("O0", 0, 1, rows("a"))
     assert epochs_present(tmp_path, "t", "O0", 0) == [1]

@@ -11,7 +11,7 @@ from spark_jobs.state.buffers import OutputBuffers
 
 @pytest.fixture
 def buffers(tmp_path: Path) -> OutputBuffers:
-    made = OutputBuffers(tmp_path, "t")
+    made = OutputBuffers(tmp_path, "t", 1)
     for target in ("B[0]", "B[1]"):
         made.append("A[0]", target, 7, target.encode())
     made.append("C[0]", "B[0]", 7, b"")
