@@ -99,7 +99,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     replay from their ancestors; what else changes its node takes its state with it. A plan of kind `move`
     puts nothing back: `restore` then names what it moves. `buffering`: outputs for partitions that do not
     follow are kept until the next global checkpoint (adaptive buffering). `deployed`: generation of the plan
-    that deployed the topology (this one, if that is its kind); 0 from versions that did not say so."""
+    that deployed the topology (this one, if that is its kind); 0 from versions that did not say so.
+    `installation`: which database it is of; empty from versions that did not say so."""
 
     generation: Generation
     kind: PlanKind
@@ -113,6 +114,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     buffering: bool = False
     deployed: Generation = 0
     reason: str = ""
+    installation: str = ""
 
     @property
     def put_back(self) -> list[str]:

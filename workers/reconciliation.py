@@ -14,14 +14,15 @@ from controlplane.incidents.applying import StalePlan
 from controlplane.incidents.choices import PlanKind, PlanState
 from controlplane.incidents.loading import deploy_generations, deployed_topologies
 from controlplane.incidents.models import Incident, RecoveryPlan
-from controlplane.incidents.plans import plan_adopt, plan_mark_applied, plan_mark_published
+from controlplane.incidents.plans import plan_adopt, plan_mark_applied, plan_mark_published, plan_own
 from controlplane.incidents.selectors import plan_standing
 from controlplane.incidents.services import incident_advance
 from controlplane.lifecycle.deployment import deploy_plan_create
 from controlplane.nodes.choices import NODE_USABLE
 from controlplane.nodes.models import Node
 from controlplane.topologies.choices import Desired, TopologyStatus
-from controlplane.topologies.former import former_uncleared
+from controlplane.topologies.former import former_uncleared, names_uncleared
+from controlplane.topologies.installation import installation_id
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import topology_change
 from controlplane.topologies.telemetry import UnknownPlanError, driver_status_apply, topology_stopped
@@ -36,6 +37,7 @@ from domain.recovery.events import (
     TopologyWithdrawn,
 )
 from domain.recovery.incident import APPLIED_STATES
+from workers.foreign import foreign_refuse
 from workers.quarantine import quarantine
 from workers.zookeeper import TopologyFacts, WorkerSession
 
@@ -55,7 +57,7 @@ def incident_step(coordination: WorkerSession, number: int) -> None:
     for _ in range(STEPS):
         names = sorted(incident.topologies.values_list("name", flat=True))
         published = [event for name in names for event in plan_put(coordination, name)]
-        observed = observations(coordination.topology_facts(names))
+        observed = observations(coordination.topology_facts(set(names) - names_uncleared()))
         events = [*published, *observed, *withdrawals(names)]
         try:
             applied = incident_advance(number=number, events=events)
@@ -158,6 +160,8 @@ def topology_reconcile(coordination: WorkerSession, name: str) -> None:
         for event in plan_put(coordination, name):
             if isinstance(event, PlanRefused):
                 log.error("plan refused", topology=name, generation=event.generation, by=event.in_force)
+        if former_uncleared(name):
+            return
     if current is None and wanted.desired == "stopped":
         return
     if current is None or current.value != wanted:
@@ -170,10 +174,13 @@ def plan_put(coordination: WorkerSession, name: str) -> list[Event]:
     if row is None or row.state == PlanState.SUPERSEDED:
         return []
     plan = plan_of(row)
+    in_force = coordination.plan_publish(name, plan, own=lambda other: plan_own(name, other))
+    if in_force != plan and not plan_own(name, in_force):
+        foreign_refuse(name, in_force)
+        return []
     if row.kind == PlanKind.DEPLOY and row.state == PlanState.PLANNED:
         # A pause belongs to the run in which it was asked for.
         coordination.control_change(name, lambda control: msgspec.structs.replace(control, paused=False))
-    in_force = coordination.plan_publish(name, plan)
     at = timezone.now().timestamp()
     if in_force.generation > plan.generation:
         plan_adopt(topology=name, plan=in_force)
@@ -204,6 +211,7 @@ def plan_of(row: RecoveryPlan) -> Plan:
         buffering=row.buffering,
         deployed=deployments.aggregate(newest=Max("generation"))["newest"] or 0,
         reason=row.reason,
+        installation=installation_id(),
     )
 
 

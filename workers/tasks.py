@@ -24,7 +24,7 @@ from controlplane.lifecycle.forgetting import nodes_forget_old
 from controlplane.lifecycle.slow_nodes import drain_by_policy
 from controlplane.retention.services import retention_enforce
 from controlplane.topologies.choices import Desired, TopologyStatus
-from controlplane.topologies.former import former_uncleared
+from controlplane.topologies.former import former_uncleared, names_uncleared
 from controlplane.topologies.models import Topology
 from controlplane.topologies.racks import rack_exposure_note
 from controlplane.webhooks.deliveries import deliveries_trim
@@ -33,7 +33,7 @@ from host import environment
 from workers import operations, reconciliation
 from workers.clearing import formers_clear
 from workers.quarantine import quarantine
-from workers.zookeeper import coordination
+from workers.zookeeper import TopologyFacts, coordination
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +73,10 @@ def sweep() -> None:
     names = list(wanted.values_list("name", flat=True))
 
     def drivers() -> None:
+        former = names_uncleared()
         for facts in coordination().topology_facts(names).values():
+            if facts.name in former:  # a driver there is not one of the present topology
+                facts = TopologyFacts(facts.name, None, None, None, None)
             _attempt(lambda facts=facts: reconciliation.driver_reconcile(facts), task="driver", of=facts.name)  # type: ignore[misc]
 
     _attempt(lambda: formers_clear(coordination(), environment.read()), task="clearing", of="all")

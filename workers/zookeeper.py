@@ -47,11 +47,14 @@ class WorkerSession(Session):
 
     # ---- topologies ------------------------------------------------------------------------------
 
-    def plan_publish(self, topology: str, plan: Plan) -> Plan:
-        """Put a plan in force unless one of the same or a higher generation is; returns the one in force."""
+    def plan_publish(self, topology: str, plan: Plan, *, own: Callable[[Plan], bool]) -> Plan:
+        """Put a plan in force unless one of the same or a higher generation is, or one that is not our `own`;
+        returns the one in force."""
 
         def newest(current: Plan | None) -> Plan:
-            return plan if current is None or current.generation < plan.generation else current
+            if current is None or (current.generation < plan.generation and own(current)):
+                return plan
+            return current
 
         return self.change(Paths.plan(topology), Plan, newest)
 

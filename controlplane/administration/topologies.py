@@ -19,6 +19,7 @@ from controlplane.lifecycle.topologies import topology_action, topology_deploy, 
 from controlplane.topologies.models import (
     AvailabilitySample,
     FormerTopology,
+    Installation,
     Partition,
     Problem,
     Query,
@@ -177,9 +178,16 @@ class ProblemAdmin(SystemOwnedAdmin):
     search_fields = ("where", "what", "hint", "topology__name")
 
 
+@admin.register(Installation)
+class InstallationIdAdmin(SystemOwnedAdmin):
+    """Which database this is; every plan in ZooKeeper names it."""
+
+    list_display = ("identity",)
+
+
 @admin.register(FormerTopology)
 class FormerTopologyAdmin(SystemOwnedAdmin):
     """Names of deleted topologies: until one is cleared, nothing of a new topology of that name begins."""
 
-    list_display = ("name", "generation", "outputs", "cleared_at")
+    list_display = ("name", "generation", "outputs", "cleared_at", "foreign")
     search_fields = ("name",)

@@ -6,15 +6,18 @@ import structlog
 from django.utils import timezone
 
 from controlplane.events.choices import EventKind
+from controlplane.events.representation import Change
 from controlplane.events.services import event_publish, writing
-from controlplane.incidents.choices import PlanState
+from controlplane.incidents.choices import PlanKind, PlanState
 from controlplane.incidents.models import RecoveryPlan
 from controlplane.incidents.plan_states import plan_move
 from controlplane.incidents.representation import plan_change
+from controlplane.topologies.installation import installation_id
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import topology_change
 from domain.messages import Plan
 
+FOUND = "found in ZooKeeper, ahead of the database"
 log = structlog.get_logger(__name__)
 
 
@@ -38,15 +41,35 @@ def plan_mark_published(*, topology: str, generation: int) -> bool:
     return True
 
 
+def plan_own(topology: str, plan: Plan) -> bool:
+    """Whether a plan in ZooKeeper is of this database, or of the backup that it was restored from. One of a
+    version that did not say so is, if the plan is known."""
+    if plan.installation:
+        return plan.installation == installation_id()
+    known = RecoveryPlan.objects.filter(topology__name=topology, generation=plan.generation).first()
+    return known is not None and known.assignment == plan.assignment
+
+
 @writing
 def plan_adopt(*, topology: str, plan: Plan) -> None:
-    """Record a plan found in ZooKeeper that is ahead of the database (one restored from a backup)."""
+    """Record a plan found in ZooKeeper that is ahead of the database (one restored from a backup), and when
+    the topology was deployed last: that identifies the deployment whose state, checkpoints and outputs are
+    in use."""
     row = Topology.objects.select_for_update().get(name=topology)
     if row.generation >= plan.generation:
         return
     log.warning("plan adopted from zookeeper", topology=topology, generation=plan.generation)
     row.generation = plan.generation
     row.save(update_fields=["generation", "updated_at"])
+    changes: list[Change] = []
+    if 0 < plan.deployed < plan.generation:
+        deployment, created = RecoveryPlan.objects.get_or_create(
+            topology=row,
+            generation=plan.deployed,
+            defaults={"kind": PlanKind.DEPLOY, "method": plan.method, "reason": FOUND},
+        )
+        if created and plan_move(deployment, PlanState.SUPERSEDED, at=timezone.now()):
+            changes.append(plan_change(deployment, topology=topology, incident=None))
     adopted = RecoveryPlan.objects.create(
         topology=row,
         generation=plan.generation,
@@ -57,7 +80,7 @@ def plan_adopt(*, topology: str, plan: Plan) -> None:
         assignment=plan.assignment,
         restore=plan.restore,
         buffering=plan.buffering,
-        reason="found in ZooKeeper, ahead of the database",
+        reason=FOUND,
     )
     plan_move(adopted, PlanState.PUBLISHED, at=timezone.now())
     event_publish(
@@ -65,6 +88,7 @@ def plan_adopt(*, topology: str, plan: Plan) -> None:
         topology=topology,
         changes=[
             topology_change(row, only=("generation",)),
+            *changes,
             plan_change(adopted, topology=topology, incident=None),
         ],
         reason=adopted.reason,

@@ -3,22 +3,40 @@
 The generation of the plan that deploys a topology identifies the deployment (`Plan.deployed`). It grows over
 all topologies that ever had the name, so that nothing of an earlier one, nor a process that still works for
 it, is taken for the present one.
+
+Where ZooKeeper has a plan of a database that was lost, its name is noted as that of a former topology, too:
+nothing begins under the name, and nothing is removed, until an operator deletes the topology that has it now.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from controlplane.events.services import writing
 from controlplane.topologies.choices import Outputs
 from controlplane.topologies.models import FormerTopology, Topology
 
 
 def former_note(*, topology: Topology, outputs: Outputs) -> None:
     """Remember a topology that is being deleted."""
+    reached = max(topology.generation, generation_reached(topology.name))
     FormerTopology.objects.update_or_create(
         name=topology.name,
-        defaults={"generation": topology.generation, "outputs": outputs, "cleared_at": None},
+        defaults={"generation": reached, "outputs": outputs, "cleared_at": None, "foreign": False},
     )
+
+
+@writing
+def foreign_note(*, name: str, generation: int) -> bool:
+    """ZooKeeper has a topology of this name of another database. True if that was not known."""
+    row = FormerTopology.objects.select_for_update().filter(name=name).first()
+    if row is not None and row.foreign:
+        return False
+    reached = max(generation, row.generation if row is not None else 0)
+    FormerTopology.objects.update_or_create(
+        name=name, defaults={"generation": reached, "cleared_at": None, "foreign": True}
+    )
+    return True
 
 
 def generation_reached(name: str) -> int:
@@ -29,15 +47,20 @@ def generation_reached(name: str) -> int:
 
 def formers_to_clear() -> list[FormerTopology]:
     """Deleted topologies of which something may still be stored, by name."""
-    return list(FormerTopology.objects.filter(cleared_at=None).order_by("name"))
+    return list(FormerTopology.objects.filter(cleared_at=None, foreign=False).order_by("name"))
+
+
+def names_uncleared() -> set[str]:
+    """Names under which nothing may be published or started yet; see `former_uncleared`."""
+    return set(FormerTopology.objects.filter(cleared_at=None).values_list("name", flat=True))
 
 
 def former_uncleared(name: str) -> FormerTopology | None:
-    """The deleted topology of this name, if something of it may still be stored. Until it is cleared, nothing
+    """The former topology of this name, if something of it may still be stored. Until it is cleared, nothing
     of a new topology is published or started: it would be mixed with what is left, or removed with it."""
     return FormerTopology.objects.filter(name=name, cleared_at=None).first()
 
 
 def former_cleared(*, name: str, at: datetime) -> None:
     """Nothing of the deleted topology is left, except outputs that were to be kept."""
-    FormerTopology.objects.filter(name=name, cleared_at=None).update(cleared_at=at)
+    FormerTopology.objects.filter(name=name, cleared_at=None, foreign=False).update(cleared_at=at)

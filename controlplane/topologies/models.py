@@ -281,8 +281,20 @@ class Problem(models.Model):
         return f"{self.where}: {self.what}"[:120]
 
 
+class Installation(models.Model):
+    """One row: which installation the database is of."""
+
+    identity = models.CharField(max_length=32, help_text="in every plan in ZooKeeper")
+
+    class Meta:
+        verbose_name = "installation id"
+
+    def __str__(self) -> str:
+        return self.identity
+
+
 class FormerTopology(models.Model):
-    """A name that a topology had which was deleted."""
+    """A name that a topology had which was deleted, or one that is in ZooKeeper of another database."""
 
     name = models.CharField(max_length=64, unique=True)
     generation = models.PositiveIntegerField(
@@ -291,6 +303,10 @@ class FormerTopology(models.Model):
     outputs = models.CharField(max_length=8, choices=Outputs.choices, default=Outputs.KEEP)
     cleared_at = models.DateTimeField(
         null=True, blank=True, help_text="when all that was to be removed had been; empty until then"
+    )
+    foreign = models.BooleanField(
+        default=False,
+        help_text="found in ZooKeeper, of another database; kept until the topology of this name is deleted",
     )
 
     class Meta:

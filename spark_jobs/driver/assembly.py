@@ -99,13 +99,21 @@ def epoch_loop(
 def open_log(settings: Environment, topology: Topology, coordination: TopologyChannel) -> EpochLog:
     """The epoch log of this deployment; what an earlier deployment of the same name left is cleared away.
 
-    Raises `EpochLogError` if the log is gone: the input would begin anew, beside what was given already.
+    Raises `EpochLogError` if the log is gone: the input would begin anew, beside what was given already. The
+    same if it is of a later deployment than the plan.
     """
     path = epoch_log_directory(settings.home, topology.name) / "epochs.log"
     log = EpochLog(path, force=settings.force)
     origin, plan, newest = deployed_origin(topology), coordination.plan, coordination.latest
     other_clock = None not in (origin, log.origin_us) and origin != log.origin_us
     deployed_again = plan is not None and deployed_since(plan, log.generation)
+    if plan is not None and 0 < deployment_of(plan) < log.deployed:
+        log.close()
+        raise EpochLogError(
+            f"{log.path} is of deployment {log.deployed}, and the newest plan of {deployment_of(plan)}: the "
+            "database that counted them was lost. Restore its backup; or undeploy the topology, move the "
+            "file away, and deploy it again to start from its first tuple."
+        )
     if plan is not None and newest is not None and newest.checkpoint and not log.plans:
         if newest.generation >= deployment_of(plan):
             log.close()

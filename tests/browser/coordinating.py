@@ -32,7 +32,7 @@ class Alone:
             name: TopologyFacts(name=name, spec=None, driver=None, latest=None, plan=None) for name in names
         }
 
-    def plan_publish(self, name: str, plan: Any) -> Any:
+    def plan_publish(self, name: str, plan: Any, *, own: Any) -> Any:
         return plan
 
     def control_change(self, name: str, change: Any) -> Any:

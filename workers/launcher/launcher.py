@@ -14,7 +14,7 @@ from django.db import DatabaseError, close_old_connections, connections
 
 from controlplane.lifecycle.nodes import nodes_leave
 from controlplane.topologies.choices import Desired, TopologyStatus
-from controlplane.topologies.former import formers_to_clear
+from controlplane.topologies.former import names_uncleared
 from controlplane.topologies.models import Topology
 from host.environment import Environment
 from workers.keeping import SignWriter
@@ -102,9 +102,9 @@ class Launcher:
 
 
 def wanted_drivers() -> list[WantedDriver]:
-    """Every topology that is to run, with what identifies its present deployment. One whose name a deleted
+    """Every topology that is to run, with what identifies its present deployment. One whose name a former
     topology had waits until nothing of that is left."""
-    uncleared = {former.name for former in formers_to_clear()}
+    uncleared = names_uncleared()
     return [
         WantedDriver(
             topology=topology.name,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
 import pytest
 from django.db import transaction
 from kazoo.client import KazooClient
@@ -23,7 +24,8 @@ from controlplane.incidents.services import incident_advance
 from controlplane.lifecycle.nodes import node_register, nodes_lost
 from controlplane.lifecycle.topologies import topology_deploy, topology_undeploy
 from controlplane.nodes.models import Node
-from controlplane.topologies.models import Partition, Topology
+from controlplane.topologies.installation import installation_id
+from controlplane.topologies.models import FormerTopology, Partition, Problem, Topology
 from controlplane.topologies.services import topology_create, topology_delete
 from controlplane.topologies.telemetry import topology_stopped
 from coordination.paths import ROOT, Paths
@@ -45,6 +47,7 @@ from tests.unit.controlplane.incidents.places import now, registration
 from tests.unit.controlplane.specs import spec_of
 from workers import operations, reconciliation
 from workers.clearing import formers_clear
+from workers.launcher.launcher import wanted_drivers
 from workers.zookeeper import TopologyFacts, WorkerSession, coordination_close
 from workers.zookeeper import coordination as worker_session
 
@@ -53,6 +56,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
 def plan(generation: int, **more: Any) -> Plan:
     return Plan(generation=generation, kind="deploy", assignment={"O0[0]": "node-1"}, **more)
+
+
+def publish(coordination: WorkerSession, topology: str, one: Plan) -> Plan:
+    return coordination.plan_publish(topology, one, own=lambda other: True)
 
 
 def status(generation: int, state: Any = "running", checkpoint: int = 0) -> DriverStatus:
@@ -72,15 +79,15 @@ def control(coordination: WorkerSession) -> Control:
 
 
 def test_only_a_higher_generation_replaces_a_plan(coordination: WorkerSession) -> None:
-    assert coordination.plan_publish("t", plan(3)).generation == 3
-    assert coordination.plan_publish("t", plan(3, reason="again")).reason == ""
-    assert coordination.plan_publish("t", plan(2)).generation == 3
-    assert coordination.plan_publish("t", plan(4)).generation == 4
+    assert publish(coordination, "t", plan(3)).generation == 3
+    assert publish(coordination, "t", plan(3, reason="again")).reason == ""
+    assert publish(coordination, "t", plan(2)).generation == 3
+    assert publish(coordination, "t", plan(4)).generation == 4
 
 
 def test_a_plan_replaces_one_that_cannot_be_read(coordination: WorkerSession, raw: KazooClient) -> None:
     raw.create(Paths.plan("t"), b"{nonsense", makepath=True)
-    assert coordination.plan_publish("t", plan(3)).generation == 3
+    assert publish(coordination, "t", plan(3)).generation == 3
     found = coordination.get(Paths.plan("t"), Plan)
     assert found is not None
     assert found.value == plan(3)
@@ -247,13 +254,70 @@ def test_plan_of_a_crashed_step_is_published_by_the_next(
 def test_database_restored_from_a_backup_goes_on_above_zookeeper(
     coordination: WorkerSession, deployed: Topology
 ) -> None:
-    coordination.plan_publish("counts", plan(41))
+    found = plan(41, installation=installation_id(), deployed=40)
+    publish(coordination, "counts", found)
     nodes_lost(evidence={"node-1": "gone"}, at=now())
     node_register(registration=registration("node-5"), at=now())
     reconciliation.incident_step(coordination, 1)
     in_force = coordination.get(Paths.plan("counts"), Plan)
     assert in_force is not None
     assert (in_force.value.generation, in_force.value.kind) == (42, "recover")
+    assert in_force.value.deployed == 40, "state, checkpoints and outputs are those of that deployment"
+    assert FormerTopology.objects.count() == 0
+
+
+@pytest.mark.parametrize("named", ["0" * 32, ""])
+@pytest.mark.parametrize("above", [40, 0])
+def test_a_plan_of_a_database_that_was_lost_is_refused(
+    coordination: WorkerSession, deployed: Topology, tmp_path: Path, above: int, named: str
+) -> None:
+    """Whatever its generation: nothing is published over it, no driver starts, and the operator is told. When
+    the topology has been deleted, what is left goes, and one that is created again counts on from there."""
+    RecoveryPlan.objects.update(state="planned", published_at=None)
+    found = plan(deployed.generation + above, installation=named)
+    publish(coordination, "counts", found)
+    coordination.put(Paths.control("counts"), Control(paused=True, checkpoint_request=4))
+    for _ in range(2):
+        reconciliation.topology_reconcile(coordination, "counts")
+    facts = coordination.topology_facts(["counts"])["counts"]
+    assert (facts.plan, facts.spec) == (found, None)
+    assert control(coordination) == Control(paused=True, checkpoint_request=4)
+    assert wanted_drivers() == []
+    (problem,) = Problem.objects.filter(topology=deployed)
+    assert problem.where == "ZooKeeper /resurge/topologies/counts/plan"
+    assert "is of another database" in problem.what
+    assert "undeploy this topology and delete it" in problem.hint
+    home = replace(
+        environment.read(), home=tmp_path, outputs=str(tmp_path / "out"), checkpoints=str(tmp_path / "saved")
+    )
+    formers_clear(coordination, home)
+    assert coordination.exists(Paths.plan("counts")), "nothing is removed unasked"
+
+    by: Any = {"actor": "ada", "reason": "its database was lost", "channel": Channel.CLI}
+    topology_undeploy(name="counts", **by)
+    topology_stopped(name="counts")
+    topology_delete(name="counts", **by)
+    formers_clear(coordination, home)
+    assert not coordination.exists(Paths.topology("counts"))
+    topology_create(spec=spec_of(), **by)
+    topology_deploy(name="counts", **by)
+    reconciliation.topology_reconcile(coordination, "counts")
+    ours = coordination.get(Paths.plan("counts"), Plan)
+    assert ours is not None
+    assert ours.value.installation == installation_id()
+    assert ours.value.deployed > found.generation
+    assert [one.topology for one in wanted_drivers()] == ["counts"]
+
+
+def test_a_plan_of_the_version_before_is_known(coordination: WorkerSession, deployed: Topology) -> None:
+    """It names no database, and is in this one."""
+    row = plan_newest("counts")
+    assert row is not None
+    before = msgspec.structs.replace(reconciliation.plan_of(row), installation="")
+    publish(coordination, "counts", before)
+    reconciliation.topology_reconcile(coordination, "counts")
+    assert coordination.get(Paths.spec("counts"), DeployedSpec) is not None
+    assert not Problem.objects.exists()
 
 
 def test_checkpoints_of_an_earlier_run_are_void(coordination: WorkerSession, deployed: Topology) -> None:

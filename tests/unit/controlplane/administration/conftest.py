@@ -17,6 +17,7 @@ from controlplane.events.choices import OperationKind
 from controlplane.events.operations import operation_request
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.nodes.models import Node, NodeRequest, NodeSample
+from controlplane.topologies.installation import installation_id
 from controlplane.topologies.models import AvailabilitySample, FormerTopology, Problem, Topology
 from controlplane.webhooks.deliveries import webhook_test
 from controlplane.webhooks.models import DeliveryAttempt
@@ -51,6 +52,7 @@ def everything(topology: Topology) -> Topology:
     NodeRequest.objects.create(key="k", node_name="n", requested_at=now, due_at=now)
     NodeSample.objects.create(node=Node.objects.earliest("pk"), at=now, cpu_percent=1.0)
     FormerTopology.objects.create(name="old", generation=4)
+    installation_id()
     Problem.objects.create(topology=topology, at=now, where="x", what="y")
     AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=1, weighted=1)
     checkpoint_apply(report=checkpoint_report(topology))

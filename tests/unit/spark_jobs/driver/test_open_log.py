@@ -60,6 +60,17 @@ def test_the_log_of_the_same_deployment_goes_on(tmp_path: Path) -> None:
     log.close()
 
 
+def test_a_log_of_a_later_deployment_than_the_plan_is_not_used(tmp_path: Path) -> None:
+    """The database was lost, and the one that took its place counts from 1 again."""
+    log = EpochLog(run_before(tmp_path, 7))
+    log.deployed = 5
+    log.applied(7, log.position, log.homes)
+    log.close()
+    opened(tmp_path, Channel(generation=7, deployed=5)).close()
+    with pytest.raises(EpochLogError, match="is of deployment 5, and the newest plan of 1"):
+        opened(tmp_path, Channel(generation=1, deployed=1))
+
+
 @pytest.mark.parametrize("damage", ["emptied", "gone"])
 def test_a_log_that_is_gone_is_not_begun_anew(tmp_path: Path, damage: str) -> None:
     """Epochs would be numbered from 1 again, with outputs and checkpoints of those numbers there."""
