@@ -38,7 +38,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of the epoch log: which slice of each source the epoch reads. Offsets are the source's own
     (Python Data Source API); watermarks are microseconds since the Unix epoch; `at` is when the epoch's last
-    tuple was due, in Unix seconds."""
+    tuple was due, in Unix seconds. `idle`: sources that gave nothing for so long that the watermark does not
+    wait for them."""
 
     epoch: int
     slices: dict[str, tuple[dict[str, Any], dict[str, Any]]]
@@ -46,6 +47,7 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     previous_watermark: int
     at: float
     final: bool = False
+    idle: list[str] = []
 
 
 class LaneWork(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from domain.execution.job import EpochPlan, TaskReport
@@ -15,11 +16,13 @@ from domain.messages import ProblemReport
 from domain.topology import Topology, split_partition
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.fresh_start import MICROS, deployed_origin
+from spark_jobs.sources.idleness import Idleness
 from spark_jobs.sources.lateness import lateness_us
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.registry import reader_create
 from spark_jobs.sources.surges import delivered
 
+logger = structlog.get_logger()
 NO_WATERMARK: Final = -62_135_596_800 * MICROS
 """Before the first event time is known: the first instant that dates can name."""
 
@@ -42,6 +45,10 @@ class EpochPlanner:
         self._readers: dict[str, Any] = {}
         self._surges = {source.name: source.params.get("surges") or [] for source in topology.sources}
         self._lateness = {source.name: lateness_us(source.params) for source in topology.sources}
+        last = log.plans.get(log.head)
+        self._idleness = Idleness(
+            {source.name: source.params for source in topology.sources}, last.idle if last else ()
+        )
         # The greatest event time that tasks have reported of each source, in microseconds.
         self._event_times: dict[str, int] = {}
         chosen = deployed_origin(topology)
@@ -141,7 +148,9 @@ class EpochPlanner:
 
     def _plan(self, epoch: int, before: EpochPlan | None) -> EpochPlan:
         slices: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-        watermarks: list[tuple[bool, int]] = []
+        waited_for: list[int] = []
+        others: list[int] = []
+        idle: list[str] = []
         final = True
         for source in self.topology.sources:
             reader = self._readers[source.name]
@@ -150,10 +159,13 @@ class EpochPlanner:
             slices[source.name] = (start, end)
             ended = bool(getattr(reader, "finished", _never)(end))
             final = final and ended
-            watermarks.append((ended, self._watermark(source.name, end, ended)))
-        # A source that ended holds the watermark back no longer, unless all have.
-        going_on = [mark for ended, mark in watermarks if not ended]
-        lowest = min(going_on) if going_on else max(mark for _, mark in watermarks)
+            if not ended and self._idleness.is_idle(source.name, moved=end != start, at=self.clock()):
+                idle.append(source.name)
+            mark = self._watermark(source.name, end, ended)
+            (others if ended or source.name in idle else waited_for).append(mark)
+        # A source that ended or is idle holds the watermark back no longer, unless that is true of all.
+        lowest = min(waited_for) if waited_for else max(others)
+        self._tell_idle(idle, before.idle if before else [])
         begins = (self._watermark(name, start, False) for name, (start, _) in slices.items())
         previous = before.watermark if before else min(begins)
         at = self.due_at(epoch) if self.realtime else self.clock()
@@ -164,7 +176,13 @@ class EpochPlanner:
             previous_watermark=previous,
             at=at,
             final=final,
+            idle=idle,
         )
+
+    @staticmethod
+    def _tell_idle(idle: list[str], before: list[str]) -> None:
+        for name in set(idle) ^ set(before):
+            logger.info("source idle" if name in idle else "source no longer idle", source=name)
 
     def _end(self, name: str, start: dict[str, Any], epoch: int) -> dict[str, Any]:
         reader, rate = self._readers[name], self.options[name]["rate"]

@@ -18,6 +18,7 @@ import structlog
 from domain.execution.job import LateRow, TaskReport
 from domain.messages import ProblemReport
 from domain.topology import Topology, split_partition
+from spark_jobs.sources.idleness import idle_after
 from spark_jobs.sources.lateness import lateness_us
 
 log = structlog.get_logger()
@@ -72,9 +73,13 @@ class LateRows:
         if not spec.inputs:
             seconds = lateness_us(spec.params) / 1e6
             what = CUT
+            idle = idle_after(spec.params)
+            raised = f"`lateness_s` ({seconds:g} s)"
+            if idle is not None:
+                raised += f" or `idle_after_s` ({idle:g} s)"
             hint = (
-                f"The first are listed in {self.path}. If they should count, raise the source's `lateness_s`"
-                f" ({seconds:g} s) and deploy the topology again."
+                f"The first are listed in {self.path}. If they should count, raise the source's {raised}"
+                " and deploy the topology again."
             )
         return ProblemReport(
             topology=self._topology.name,

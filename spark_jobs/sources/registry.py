@@ -19,14 +19,25 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from spark_jobs.allowed import NotAllowedError, allowed_object
 from spark_jobs.sources.event_time import UNITS
 from spark_jobs.sources.file import MAX_RATE, MAX_TUPLE, FileStreamReader
+from spark_jobs.sources.idleness import idleness_problems
 from spark_jobs.sources.lateness import lateness_problems
 from spark_jobs.sources.problems import SourceError
 from spark_jobs.sources.surges import surges_problems
 
 FILE_PARAMS = ("reader", "path", "text", "ts", "ts_unit", "rate", "limit", "pace", "origin", "surges")
 PACES = ("realtime", "fast")
-READER_PARAMS = ("reader", "options", "rate", "limit", "pace", "origin", "surges", "lateness_s")
-_DRIVERS_OWN = ("reader", "options", "pace", "origin", "surges", "lateness_s")
+READER_PARAMS = (
+    "reader",
+    "options",
+    "rate",
+    "limit",
+    "pace",
+    "origin",
+    "surges",
+    "lateness_s",
+    "idle_after_s",
+)
+_DRIVERS_OWN = ("reader", "options", "pace", "origin", "surges", "lateness_s", "idle_after_s")
 """Parameters the driver acts on; a reader does not see them."""
 
 
@@ -95,7 +106,7 @@ def source_problems(params: Mapping[str, Any], modules: Sequence[str]) -> list[s
         if value is not None and not isinstance(value, str):
             found.append(f"{name} must be text, not {value!r}")
     if reader != "file":
-        found += lateness_problems(params)
+        found += [*lateness_problems(params), *idleness_problems(params)]
     return [*found, *_pace_problems(params), *surges_problems(params.get("surges"))]
 
 

@@ -24,7 +24,7 @@ from domain.execution.job import EpochPlan
 from domain.messages import Plan, ProblemReport
 from domain.topology import Topology, load_topology
 from spark_jobs.driver.epoch_log import EpochLog
-from spark_jobs.driver.late_rows import CUT
+from spark_jobs.driver.late_rows import CUT, LISTED
 from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.operators.window import SECOND
 from tests.outputs import read_outputs
@@ -47,6 +47,11 @@ def row(number: int) -> Row:
 
 class Slice(InputPartition):
     pass
+
+
+PAUSE: Final = range(12, 60)
+"""The questions for which `Pausing` has nothing new."""
+asked = [0]
 
 
 class Untidy(DataSourceStreamReader):
@@ -75,20 +80,35 @@ class Untidy(DataSourceStreamReader):
         yield pa.RecordBatch.from_pydict(columns)
 
 
-def pipeline() -> Topology:
+class Pausing(Untidy):
+    """Gives rows, then none for a while, then goes on where it was."""
+
+    def latestOffset(self, start: Mapping[str, int], limit: Any) -> dict[str, int]:  # noqa: N802 - PySpark's
+        asked[0] += 1
+        return dict(start) if asked[0] in PAUSE else super().latestOffset(start, limit)
+
+
+def pipeline(*, idle_after_s: float | None = None) -> Topology:
+    """With `idle_after_s` there is a second source, which pauses."""
+
     def operator(name: str, kind: str, source: str, **params: Any) -> dict[str, Any]:
         inputs = [{"from": source, "partitioning": "full"}]
         return {"name": name, "kind": kind, "inputs": inputs, "output": True, "params": params}
 
     params = {"reader": f"{__name__}.Untidy", "lateness_s": LATENESS_S, "pace": "fast"}
+    pausing = {**params, "reader": f"{__name__}.Pausing", "idle_after_s": idle_after_s}
+    both = {"kind": "union", "inputs": [{"from": name, "partitioning": "full"} for name in ("S", "P")]}
+    second = [{"name": "P", "kind": "source", "parallelism": 2, "params": pausing}, {"name": "U", **both}]
+    rows = "S" if idle_after_s is None else "U"
     return load_topology(
         {
             "name": "t",
             "catch_up_epochs": 4,
             "operators": [
                 {"name": "S", "kind": "source", "parallelism": 2, "params": params},
-                operator("A", "sliding_window", "S", size_s=6, slide_s=3),
-                operator("B", "tumbling_window", "S", size_s=4) | {"parallelism": 2},
+                *(second if rows == "U" else []),
+                operator("A", "sliding_window", rows, size_s=6, slide_s=3),
+                operator("B", "tumbling_window", rows, size_s=4) | {"parallelism": 2},
                 operator("T", "top_k", "A", k=1),
                 operator("V", "latest", "A"),
             ],
@@ -114,8 +134,10 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> dict[int, EpochPlan]:
     return plans
 
 
-def new_world(root: Path, seed: int) -> World:
-    world = World(root=root, topology=pipeline(), random=random.Random(seed), modules=list(MODULES))
+def new_world(root: Path, seed: int, *, idle_after_s: float | None = None) -> World:
+    asked[0] = 0
+    topology = pipeline(idle_after_s=idle_after_s)
+    world = World(root=root, topology=topology, random=random.Random(seed), modules=list(MODULES))
     names = [world.join() for _ in range(NODES)]
     assignment = {p: names[i % NODES] for i, p in enumerate(world.topology.partitions)}
     world.plan = Plan(generation=1, kind="deploy", assignment=assignment)
@@ -123,8 +145,8 @@ def new_world(root: Path, seed: int) -> World:
 
 
 def timely_rows(plan: EpochPlan) -> list[Row]:
-    start, end = plan.slices["S"]
-    rows = [row(number) for number in range(start["n"], end["n"])]
+    slices = [range(start["n"], end["n"]) for start, end in plan.slices.values()]
+    rows = [row(number) for numbers in slices for number in numbers]
     return [(ts, key) for ts, key in rows if ts >= plan.previous_watermark]
 
 
@@ -152,7 +174,8 @@ def written(root: Path, operator: str) -> Counter[tuple[int, int, str, int]]:
 
 def require_exact(world: World, plans: Mapping[int, EpochPlan]) -> int:
     """Returns how many rows were cut."""
-    assert sum(end["n"] - start["n"] for start, end in (p.slices["S"] for p in plans.values())) == LIMIT
+    read = sum(end["n"] - start["n"] for p in plans.values() for start, end in p.slices.values())
+    assert read == LIMIT * len(world.topology.sources)
     sliding = windows(plans, 6, 3)
     assert written(world.root, "A") == sliding
     assert written(world.root, "B") == windows(plans, 4, 4)
@@ -164,11 +187,11 @@ def require_exact(world: World, plans: Mapping[int, EpochPlan]) -> int:
     assert ranked == best
     changes = {end for _, end, _, _ in written(world.root, "V")}
     assert changes <= {end for _, end, _, _ in sliding}
-    cut = LIMIT - sum(len(timely_rows(plan)) for plan in plans.values())
+    cut = read - sum(len(timely_rows(plan)) for plan in plans.values())
     told = [one for one in world.messages if isinstance(one, ProblemReport) and one.what == CUT]
     assert sum(one.count for one in told) == cut
     listed = (world.root / "topologies" / "t" / "late.jsonl").read_bytes().splitlines()
-    assert len(listed) == cut
+    assert len(listed) == min(cut, LISTED)
     return cut
 
 
@@ -186,5 +209,48 @@ def test_what_is_cut_follows_from_the_log(
 ) -> None:
     planned.clear()
     world = new_world(tmp_path_factory.mktemp("run"), seed)
+    live(world)
+    require_exact(world, planned)
+
+
+# ---- a source that pauses ------------------------------------------------------------------------
+
+IDLE_AFTER_S: Final = 1.0
+"""By the clock of the driver, which goes on by 0.05 s each time that it is read."""
+
+
+def idle_epochs(plans: Mapping[int, EpochPlan]) -> list[EpochPlan]:
+    return [plan for plan in plans.values() if "P" in plan.idle]
+
+
+def test_an_idle_source_does_not_hold_windows_open(tmp_path: Path, planned: dict[int, EpochPlan]) -> None:
+    """While it is idle windows of the other close, and what it gives behind them later is cut and counted."""
+    world = new_world(tmp_path, seed=0, idle_after_s=IDLE_AFTER_S)
+    world.failing = False
+    assert drive(world, steps=100_000) == "completed"
+    idle = idle_epochs(planned)
+    assert idle
+    assert all(start == end for plan in idle for start, end in [plan.slices["P"]])
+    assert idle[-1].watermark - idle[0].previous_watermark > 20 * SECOND
+    assert require_exact(world, planned) > LIMIT // 4
+
+
+def test_a_source_that_must_be_waited_for_loses_nothing(
+    tmp_path: Path, planned: dict[int, EpochPlan]
+) -> None:
+    world = new_world(tmp_path, seed=0, idle_after_s=86_400.0)
+    world.failing = False
+    assert drive(world, steps=100_000) == "completed"
+    assert not idle_epochs(planned)
+    assert require_exact(world, planned) < LIMIT // 5
+
+
+@schedules(SCHEDULES)
+@given(seed=st.integers(0, 2**32))
+def test_what_is_idle_follows_from_the_log(
+    tmp_path_factory: pytest.TempPathFactory, planned: dict[int, EpochPlan], seed: int
+) -> None:
+    planned.clear()
+    world = new_world(tmp_path_factory.mktemp("run"), seed, idle_after_s=IDLE_AFTER_S)
     live(world)
     require_exact(world, planned)

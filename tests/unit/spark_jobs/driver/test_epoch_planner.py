@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,18 +22,21 @@ from spark_jobs.operators.catalogue import OperatorCatalogue
 HERE = __name__
 SECOND = 1_000_000
 NOW = 1_000.0
+ARRIVED: defaultdict[str, int] = defaultdict(lambda: 1)
+"""How many rows a reader of this name has."""
 
 
 class Unaware(DataSourceStreamReader):
     """Has offsets of its own and no watermark."""
 
-    def __init__(self, options: dict[str, str]) -> None: ...
+    def __init__(self, options: dict[str, str]) -> None:
+        self.name = options.get("name", "")
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
         return {"at": 0}
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - the older form
-        return {"at": 1}
+        return {"at": ARRIVED[self.name]}
 
     def read(self, partition: Any) -> Any:
         return iter(())
@@ -123,3 +128,92 @@ def test_the_first_epoch_begins_with_the_watermark_of_its_first_tuple(tmp_path: 
     world = World(tmp_path, F={"path": str(tmp_path / "in.parquet"), "rate": 10, "origin": origin})
     first = world.plan()
     assert (first.previous_watermark, first.watermark) == (100 * SECOND, 101 * SECOND)
+
+
+# ---- idle sources --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[World]:
+    """S goes on, and P is idle after 5 s without rows; both have given event times to 100 s."""
+    ARRIVED.clear()
+    world = World(
+        tmp_path,
+        S=own(lateness_s=0, options={"name": "S"}),
+        P=own(lateness_s=0, options={"name": "P"}, idle_after_s=5),
+    )
+    world.plan()
+    for source in ("S[0]", "P[0]"):
+        world.saw(100 * SECOND, source)
+    assert world.plan().watermark == 100 * SECOND
+    yield world
+    ARRIVED.clear()
+
+
+def later(world: World, seconds: int) -> EpochPlan:
+    """S gives rows all the time, whose event times pass by with the clock."""
+    for _ in range(seconds):
+        ARRIVED["S"] += 1
+        made = world.plan()
+        world.saw((100 + round(world.now - NOW)) * SECOND, "S[0]")
+    return made
+
+
+def test_an_idle_source_holds_the_watermark_back_no_longer(two: World) -> None:
+    held = later(two, 3)
+    assert (held.watermark, held.idle) == (100 * SECOND, [])
+    idle = later(two, 1)
+    assert (idle.watermark, idle.idle) == (105 * SECOND, ["P"])
+    assert later(two, 1).watermark == 106 * SECOND
+
+
+def test_it_counts_again_from_the_epoch_in_which_it_moves(two: World) -> None:
+    mark = later(two, 6).watermark
+    ARRIVED["P"] += 1
+    woken = later(two, 1)
+    assert (woken.previous_watermark, woken.watermark, woken.idle) == (mark, mark, [])
+    assert later(two, 2).watermark == mark, "until its event times are known"
+    two.saw(104 * SECOND, "P[0]")
+    assert later(two, 1).watermark == mark, "it never steps back"
+    two.saw(109 * SECOND, "P[0]")
+    assert (again := later(two, 1)).idle == []
+    assert again.watermark == 109 * SECOND
+
+
+def test_without_the_setting_it_is_waited_for(tmp_path: Path) -> None:
+    world = World(tmp_path, S=own(lateness_s=0, options={"name": "S"}), P=own(options={"name": "P"}))
+    world.saw(10 * SECOND, "P[0]")
+    assert later(world, 100).watermark == 0
+
+
+def test_where_all_are_idle_the_furthest_counts(tmp_path: Path) -> None:
+    ARRIVED.clear()
+    world = World(tmp_path, S=own(lateness_s=0, idle_after_s=3), P=own(lateness_s=0, idle_after_s=3))
+    world.plan()
+    world.saw(70 * SECOND, "S[0]")
+    world.saw(90 * SECOND, "P[0]")
+    marks = [world.plan().watermark // SECOND for _ in range(4)]
+    assert marks == [70, 70, 90, 90]
+
+
+def test_the_next_driver_knows_which_were_idle(two: World) -> None:
+    mark = later(two, 6).watermark
+    two.log.close()
+    two.start()
+    two.saw(150 * SECOND, "S[0]")
+    two.now = NOW + 200
+    made = two.planner.plan_due(ahead=1, reached=two.log.head)
+    assert {(one.watermark > mark, tuple(one.idle)) for one in made} == {(True, ("P",))}
+    two.log.close()
+    two.start()
+    ARRIVED["P"] += 1
+    assert two.plan().idle == []
+
+
+def test_an_engine_that_was_away_makes_no_source_idle(two: World) -> None:
+    """What came meanwhile is found at the first question, although no epoch was planned for a minute."""
+    two.now += 60
+    ARRIVED["P"] += 1
+    made = two.planner.plan_due(ahead=1, reached=two.log.head)
+    assert len(made) > 50
+    assert {(one.watermark, *one.idle) for one in made} == {(100 * SECOND,)}

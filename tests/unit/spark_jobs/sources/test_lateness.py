@@ -85,5 +85,17 @@ def test_bad_lateness_is_named(value: Any) -> None:
     assert found == [f"lateness_s must be a number of seconds from 0 to 604800, not {value!r}"]
 
 
+@pytest.mark.parametrize("value", ["5", -1, 0, True, 86_401, [5], float("nan")])
+def test_a_bad_time_of_idleness_is_named(value: Any) -> None:
+    found = source_problems({"reader": f"{HERE}.OwnReader", "idle_after_s": value}, [HERE])
+    assert found == [f"idle_after_s must be a number of seconds above 0 and up to 86400, not {value!r}"]
+
+
+def test_a_time_of_idleness_is_for_readers_of_the_users_own() -> None:
+    assert source_problems({"reader": f"{HERE}.OwnReader", "idle_after_s": 0.5}, [HERE]) == []
+    (found,) = source_problems({"idle_after_s": 5}, [HERE])
+    assert found.startswith("unknown parameter 'idle_after_s'")
+
+
 def test_files_take_no_lateness() -> None:
     assert "unknown parameter 'lateness_s'" in source_problems({"lateness_s": 5}, [])[0]
