@@ -1,4 +1,5 @@
-"""Spark runs a stage again although every executor lives, because a task could not fetch what it sent."""
+"""Jobs of a real Spark with one executor: a stage that runs again although every executor lives, because a
+task could not fetch what it sent; and patterns, whose process is one more beside Spark's Python worker."""
 
 from __future__ import annotations
 
@@ -13,12 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from domain.execution.faults import Faults
+from domain.execution.instructions import TellProblem
 from domain.execution.job import EpochPlan, Job, LaneWork, Layout, TaskReport, placed_levels
 from domain.topology import Topology, load_topology
 from spark_jobs.driver.__main__ import prepare_spark_environment
 from spark_jobs.driver.cluster import Cluster
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.catalogue import OperatorCatalogue
+from spark_jobs.sinks.parquet import partition_path
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.state.tables import StateTables
 
@@ -43,12 +47,17 @@ class Losing(Operator):
         return pa.concat_tables([table for group in inputs.values() for table in group])
 
 
+ENDLESS: Final = r"(\w+\s?)+$"
+TEXTS: Final = [*(f"row {n}" for n in range(19)), "a" * 60 + "!"]
+"""On the last one `ENDLESS` takes exponential time."""
+
+
 class Bench:
     """One executor that runs one task at a time. Tasks of the second slot find themselves on another node."""
 
     def __init__(self, root: Path, cluster: Cluster) -> None:
         self.cluster, self.wanted = cluster, root / "wanted"
-        pq.write_table(pa.table({"text": [f"row {n}" for n in range(20)]}), root / "in.parquet")
+        pq.write_table(pa.table({"text": TEXTS}), root / "in.parquet")
         self.input = prepare(root / "in.parquet", root / "input.arrow").path
         self.root = root
         self.attempts = itertools.count(1)
@@ -68,15 +77,39 @@ class Bench:
             OperatorCatalogue(MODULES),
         )  # fmt: skip
 
+    def patterns(self) -> Topology:
+        """Two queries on one node: one pattern that does not end, and after it one that does."""
+        stream = [{"from": "S", "partitioning": "full", "key": "text"}]
+        words = {"pattern": r"[a-z]+\s(\d+)$"}
+        return load_topology(
+            {
+                "name": "patterns",
+                "operators": [
+                    {"name": "S", "kind": "source", "params": {"rate": 10, "path": self.input}},
+                    *(
+                        {"name": name, "kind": "flat_map_regex", "inputs": stream, "params": params,
+                         "output": True}
+                        for name, params in (("E", {"pattern": ENDLESS}), ("P", words))
+                    ),
+                ],
+            },
+            OperatorCatalogue(MODULES),
+        )  # fmt: skip
+
     def run(self, *, deterministic: bool) -> list[TaskReport]:
-        topology = self.topology()
         assignment = {"S[0]": NODE, "M[0]": NODE, "M[1]": "elsewhere"}
+        return self.run_job(self.topology(), assignment, deterministic=deterministic)
+
+    def run_job(
+        self, topology: Topology, assignment: Mapping[str, str], *, deterministic: bool = True
+    ) -> list[TaskReport]:
+        """The first epoch, with all rows of the input. Slot 0 is the node, slot 1 another one."""
         reader = {"path": self.input, "rate": 10, "origin_us": 0, "parallelism": 1}
         layout = Layout(
             spec=topology.spec,
             generation=1,
             nodes=[NODE, "elsewhere"],
-            slots={"S[0]": 0, "M[0]": 0, "M[1]": 1},
+            slots={partition: int(node != NODE) for partition, node in assignment.items()},
             levels=placed_levels(topology, assignment),
             outputs=str(self.root / "outputs"),
             checkpoints=f"file://{self.root}/checkpoints",
@@ -133,3 +166,20 @@ def test_where_outputs_are_the_same_it_does_not_matter(bench: Bench) -> None:
     reports = bench.run(deterministic=True)
     assert not bench.wanted.exists()
     assert {report.repeated for report in reports} == {False}
+
+
+def test_a_pattern_that_does_not_end_is_told_and_its_neighbours_go_on(bench: Bench) -> None:
+    """The kernel ends the process that matches; the next pattern of the same task gets another one."""
+    reports = bench.run_job(bench.patterns(), dict.fromkeys(("S[0]", "E[0]", "P[0]"), NODE))
+    found = {name: one for report in reports for name, one in report.partitions.items()}
+    assert {name: one.epoch for name, one in found.items()} == {"S[0]": 1, "E[0]": 0, "P[0]": 1}
+    (shown,) = (one for one in Faults().take(found, at=0.0) if isinstance(one, TellProblem))
+    assert shown.where == "E[0]"
+    problem = f"OperatorError: the pattern {ENDLESS!r} took more than 5 s of processor time for 20 rows"
+    assert shown.what.startswith(problem)
+    assert "no repetition within a repetition" in shown.hint
+    assert (found["P[0]"].error, found["P[0]"].rows_out) == ("", 19)
+    rows = pq.ParquetFile(
+        partition_path(bench.root / "outputs", "patterns", 0, "P", 0) / "epoch=1/part.parquet"
+    )
+    assert rows.read().column("key").to_pylist() == [str(n) for n in range(19)]
