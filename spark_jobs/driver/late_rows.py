@@ -43,15 +43,17 @@ class LateRows:
         self._read_listed()
         self._next = float("-inf")
 
-    def take(self, reports: Iterable[TaskReport], at: float) -> None:
-        """What tasks said, at this time in Unix seconds. A problem grows at most every ten seconds."""
+    def take(self, reports: Iterable[TaskReport], at: float, *, final: bool = False) -> None:
+        """What tasks said, at this time in Unix seconds. A problem grows at most every ten seconds, unless
+        the input has been read to its `final` epoch: a driver that is killed then has no successor to whom
+        partitions report again."""
         for task in reports:
             for partition, report in task.partitions.items():
                 if report.late > self._counted.get(partition, self._told.get(partition, 0)):
                     self._counted[partition] = report.late
                 if report.late_rows:
                     self._list(partition, report.late_rows)
-        if self._counted and at >= self._next:
+        if self._counted and (final or at >= self._next):
             self._next = at + PAUSE_S
             self.tell()
 

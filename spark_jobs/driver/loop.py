@@ -281,7 +281,7 @@ class EpochLoop:
         """Take what tasks said of event times; returns when."""
         at = self.clock()
         self.planner.observe(reports)
-        self._late_rows.take(reports, at)
+        self._late_rows.take(reports, at, final=self.planner.finished)
         return at
 
     def _start_replay(self, instruction: StartReplay) -> None:

@@ -72,6 +72,15 @@ def test_a_problem_grows_with_pauses_and_is_complete_in_the_end(tmp_path: Path) 
     assert driver.said() == []
 
 
+def test_nothing_waits_when_the_input_has_been_read(tmp_path: Path) -> None:
+    """The driver may be killed before it ends in order, and partitions that have all epochs report no more."""
+    driver = Driver(tmp_path)
+    driver.take(0.0, S0=1)
+    report = PartitionReport(epoch=2, late=3)
+    driver.rows.take([TaskReport(slot=0, level=0, node="n", partitions={"S[0]": report})], 1.0, final=True)
+    assert driver.said() == [("S", CUT, 1), ("S", CUT, 2)]
+
+
 def test_the_hint_names_the_list_and_the_bound(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
     driver.take(0.0, S0=1, W0=1)
