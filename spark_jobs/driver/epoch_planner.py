@@ -47,7 +47,7 @@ class EpochPlanner:
         self._lateness = {source.name: lateness_us(source.params) for source in topology.sources}
         last = log.plans.get(log.head)
         self._idleness = Idleness(
-            {source.name: source.params for source in topology.sources}, last.idle if last else ()
+            {source.name: source.params for source in topology.sources}, last.idle if last else (), clock
         )
         # The greatest event time that tasks have reported of each source, in microseconds.
         self._event_times: dict[str, int] = {}
@@ -159,7 +159,7 @@ class EpochPlanner:
             slices[source.name] = (start, end)
             ended = bool(getattr(reader, "finished", _never)(end))
             final = final and ended
-            if not ended and self._idleness.is_idle(source.name, moved=end != start, at=self.clock()):
+            if not ended and self._idleness.is_idle(source.name, moved=end != start):
                 idle.append(source.name)
             mark = self._watermark(source.name, end, ended)
             (others if ended or source.name in idle else waited_for).append(mark)

@@ -12,7 +12,7 @@ long the engine was away: a failure makes no source idle.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 MAX_IDLE_S: Final = 86_400.0
@@ -34,18 +34,21 @@ def idleness_problems(params: Mapping[str, Any]) -> list[str]:
 
 class Idleness:
     """When each source last moved. `sources`: their parameters by name; `idle`: those that were idle in the
-    newest epoch of the log, and are so until they move."""
+    newest epoch of the log, and are so until they move; `clock` gives Unix time."""
 
-    def __init__(self, sources: Mapping[str, Mapping[str, Any]], idle: Collection[str]) -> None:
+    def __init__(
+        self, sources: Mapping[str, Mapping[str, Any]], idle: Collection[str], clock: Callable[[], float]
+    ) -> None:
+        self._clock = clock
         self._after = {name: idle_after(params) for name, params in sources.items()}
         self._moved_at = dict.fromkeys(idle, float("-inf"))
 
-    def is_idle(self, name: str, *, moved: bool, at: float) -> bool:
-        """The reader was asked at this time, in Unix seconds, and had something new or not. The first
-        question starts the time."""
+    def is_idle(self, name: str, *, moved: bool) -> bool:
+        """The reader was asked just now, and had something new or not. The first question starts the time."""
         after = self._after[name]
         if after is None:
             return False
+        at = self._clock()
         since = self._moved_at.setdefault(name, at)
         if moved:
             self._moved_at[name] = at

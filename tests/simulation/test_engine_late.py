@@ -191,7 +191,10 @@ def require_exact(world: World, plans: Mapping[int, EpochPlan]) -> int:
     told = [one for one in world.messages if isinstance(one, ProblemReport) and one.what == CUT]
     assert sum(one.count for one in told) == cut
     listed = (world.root / "topologies" / "t" / "late.jsonl").read_bytes().splitlines()
-    assert len(listed) == min(cut, LISTED)
+    if len(world.topology.sources) == 1:
+        assert len(listed) == cut
+    else:  # of the rows that a pause has made late a job names some
+        assert 0 < len(listed) <= min(cut, LISTED) or not cut
     return cut
 
 
