@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from controlplane.topologies.former import foreign_note
+from controlplane.topologies.former import foreign_note, former_uncleared
 from controlplane.topologies.installation import installation_id
 from controlplane.topologies.telemetry import problem_record
 from coordination.paths import Paths
@@ -28,7 +28,8 @@ HINT = (
 def foreign_refuse(name: str, found: Plan) -> None:
     """Publish nothing over this plan, and start nothing under the name, until an operator has deleted the
     topology that has it here."""
-    if not foreign_note(name=name, generation=found.generation):
+    former = former_uncleared(name)
+    if former is not None and former.foreign:
         return
     log.error("plan of another database refused", topology=name, generation=found.generation)
     other = found.installation or "of a version that named none"
@@ -40,3 +41,5 @@ def foreign_refuse(name: str, found: Plan) -> None:
             hint=HINT,
         )
     )
+    # Last, so that an interrupted refusal is told by the next one.
+    foreign_note(name=name, generation=found.generation)

@@ -27,16 +27,16 @@ def former_note(*, topology: Topology, outputs: Outputs) -> None:
 
 
 @writing
-def foreign_note(*, name: str, generation: int) -> bool:
-    """ZooKeeper has a topology of this name of another database. True if that was not known."""
-    row = FormerTopology.objects.select_for_update().filter(name=name).first()
-    if row is not None and row.foreign:
-        return False
-    reached = max(generation, row.generation if row is not None else 0)
+def foreign_note(*, name: str, generation: int) -> None:
+    """ZooKeeper has a topology of this name of another database, with a plan of this generation."""
     FormerTopology.objects.update_or_create(
-        name=name, defaults={"generation": reached, "cleared_at": None, "foreign": True}
+        name=name,
+        defaults={
+            "generation": max(generation, generation_reached(name)),
+            "cleared_at": None,
+            "foreign": True,
+        },
     )
-    return True
 
 
 def generation_reached(name: str) -> int:

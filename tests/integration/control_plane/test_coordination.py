@@ -254,7 +254,7 @@ def test_plan_of_a_crashed_step_is_published_by_the_next(
 def test_database_restored_from_a_backup_goes_on_above_zookeeper(
     coordination: WorkerSession, deployed: Topology
 ) -> None:
-    found = plan(41, installation=installation_id(), deployed=40)
+    found = msgspec.structs.replace(plan(41, installation=installation_id(), deployed=40), kind="recover")
     publish(coordination, "counts", found)
     nodes_lost(evidence={"node-1": "gone"}, at=now())
     node_register(registration=registration("node-5"), at=now())
@@ -484,5 +484,5 @@ def _complete(coordination: WorkerSession, checkpoint: int, generation: int) -> 
     coordination.put(Paths.latest_checkpoint("counts"), latest)
 
 
-def _away(*_: Any) -> Plan:
+def _away(self: WorkerSession, topology: str, one: Plan, **more: Any) -> Plan:
     raise CoordinationUnavailableError("away")
