@@ -73,7 +73,7 @@ def test_a_problem_grows_with_pauses_and_is_complete_in_the_end(tmp_path: Path) 
 
 
 def test_nothing_waits_when_the_input_has_been_read(tmp_path: Path) -> None:
-    """The driver may be killed before it ends in order, and partitions that have all epochs report no more."""
+    """The driver may be killed before it ends, and partitions that have all epochs report no more."""
     driver = Driver(tmp_path)
     driver.take(0.0, S0=1)
     report = PartitionReport(epoch=2, late=3)
