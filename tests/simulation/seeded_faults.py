@@ -33,7 +33,8 @@ Where = Literal["runs", "moves", "ends", "incidents", "engine", "scarce"]
 @dataclass(frozen=True, slots=True)
 class Fault:
     """In `method` of `owner`, `right` is replaced by `wrong`. where: the kind of schedule that finds it.
-    besides: another fault, without which this one does no harm."""
+    besides: another fault, without which this one does no harm. found_by: the first schedule that fails; it
+    is tried before all others, and need not be right."""
 
     name: str
     owner: type | ModuleType
@@ -42,6 +43,7 @@ class Fault:
     wrong: str
     where: Where = "runs"
     besides: Fault | None = None
+    found_by: int = 0
 
     def seed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The product has the fault until the monkeypatch is undone."""
@@ -90,6 +92,7 @@ ATTEMPTS_IGNORED = Fault(
     "if (ack.generation, ack.attempt) == job}",
     "if ack.generation == pending.generation}",
     "ends",
+    found_by=7,
 )
 FAULTS = (
     Fault(
@@ -98,6 +101,7 @@ FAULTS = (
         "_process",
         SINK_FIRST,
         STATE_FIRST,
+        found_by=3,
     ),
     Fault(
         "no restart after a disturbed job of a topology that is not deterministic",
@@ -105,6 +109,7 @@ FAULTS = (
         "_job_ended",
         "if event.disturbed and not self.topology.deterministic:",
         "if False:",
+        found_by=11,
     ),
     Fault(
         "the generation of an acknowledgement is ignored",
@@ -112,6 +117,7 @@ FAULTS = (
         "acknowledged",
         "if (ack.generation, ack.attempt) == job}",
         "if ack.attempt == pending.attempt}",
+        found_by=16,
     ),
     ATTEMPTS_IGNORED,
     Fault(
@@ -120,6 +126,7 @@ FAULTS = (
         "_checkpoint_ended",
         "done.append(RecordPosition(self.recorded, durable=True))",
         "done.append(RecordPosition(self.recorded, durable=False))",
+        found_by=1,
     ),
     Fault(
         "the durable commit of a start from the checkpoint is dropped",
@@ -127,6 +134,7 @@ FAULTS = (
         "_start_again",
         "RecordPosition(self.recorded, durable=True)",
         "RecordPosition(self.recorded, durable=False)",
+        found_by=1,
     ),
     Fault(
         "duplicates are not dropped",
@@ -149,6 +157,7 @@ FAULTS = (
         "self.capacity * max_utilisation - load",
         "self.capacity * max_utilisation * 1.01 - load",
         "incidents",
+        found_by=1,
     ),
     Fault(
         "any acknowledgement completes a checkpoint",
@@ -156,6 +165,7 @@ FAULTS = (
         "acknowledged",
         "if all(partition in acks",
         "if any(partition in acks",
+        found_by=1,
     ),
     Fault(
         "a source reads three tuples again",
@@ -171,6 +181,7 @@ FAULTS = (
         "_restore",
         "if self.partition in self.job.restore:",
         "if False:",
+        found_by=1,
     ),
     Fault(
         "what a plan moves is restored only if the plan says so",
@@ -178,6 +189,7 @@ FAULTS = (
         "adopt",
         "self.put_back(moved.union(plan.put_back, unassigned), self.checkpoint)",
         "self.put_back(unassigned.union(plan.put_back), self.checkpoint)",
+        found_by=118,
     ),
     Fault(
         "the durable commit of a start without the state is dropped",
@@ -185,6 +197,7 @@ FAULTS = (
         "_take",
         "durable=bool(missing)",
         "durable=False",
+        found_by=8,
     ),
     Fault(
         "a plan is applied without a word of it in the log",
@@ -206,6 +219,7 @@ FAULTS = (
         "_checkpoint_ended",
         "below = min(kept[0] if kept else 0, self.recorded.committed)",
         "below = self.recorded.committed",
+        found_by=1,
     ),
     Fault(
         "buffers are believed in after their partition was put back",
@@ -213,6 +227,7 @@ FAULTS = (
         "forget",
         "self.runs.pop(partition, None)",
         "pass",
+        found_by=96,
     ),
     Fault(
         "operators that are not deterministic compute old epochs again in forks",
@@ -220,6 +235,7 @@ FAULTS = (
         "contradicts",
         "and not self.topology.deterministic",
         "and False",
+        found_by=1,
     ),
     Fault(
         "a plan is applied again by a driver started anew",
@@ -249,6 +265,7 @@ FAULTS = (
         "max(self.checkpoints.highest, self._barred)",
         "self.checkpoints.latest",
         besides=ATTEMPTS_IGNORED,
+        found_by=5,
     ),
     Fault(
         "the number of a checkpoint is used again after Spark gave up its job, and attempts are ignored",
@@ -257,6 +274,7 @@ FAULTS = (
         "self._barred = max(self._barred, self._running.last)",
         "pass",
         besides=ATTEMPTS_IGNORED,
+        found_by=71,
     ),
     Fault(
         "buffers are kept after the checkpoint that makes them superfluous",
@@ -265,6 +283,7 @@ FAULTS = (
         "self._drop_buffers = self._drop_buffers or self.tracker.buffers_kept",
         "pass",
         "incidents",
+        found_by=5,
     ),
     Fault(
         "state is taken to be where it could not be brought",
@@ -281,6 +300,7 @@ FAULTS = (
         "range(since + 1, last + 1)",
         "range(last, last + 1)",
         "moves",
+        found_by=14,
     ),
     Fault(
         "a new node keeps what it has of an undone history",
@@ -289,6 +309,7 @@ FAULTS = (
         "storage.restore(since)",
         "pass",
         "moves",
+        found_by=18,
     ),
     Fault(
         "a plan is applied while a replay runs under the one before",
@@ -296,6 +317,7 @@ FAULTS = (
         "_in_the_way",
         "or news.misplaced or plan is not None",
         "",
+        found_by=26,
     ),
     Fault(
         "old states go while a replay works on them",
@@ -303,6 +325,7 @@ FAULTS = (
         "_job",
         "trim = self._trim and self.replay.running is None",
         "trim = self._trim",
+        found_by=26,
     ),
     Fault(
         "a wave that is too much stays as it is",
@@ -311,6 +334,7 @@ FAULTS = (
         "parks = _parks(case, seen)",
         "parks = frozenset()",
         "scarce",
+        found_by=15,
     ),
     Fault(
         "what is parked does not return to nodes that have room",
@@ -319,6 +343,7 @@ FAULTS = (
         "back.add(query)",
         "pass",
         "scarce",
+        found_by=6,
     ),
     Fault(
         "no node more is asked for while queries are parked",
@@ -327,6 +352,7 @@ FAULTS = (
         "case.name in situation.limited",
         "False",
         "scarce",
+        found_by=81,
     ),
     Fault(
         "nodes that had too much to do take as much again, and costs that proved too low stay",
@@ -336,5 +362,6 @@ FAULTS = (
         "1e9",
         "scarce",
         besides=COSTS_STAY,
+        found_by=15,
     ),
 )

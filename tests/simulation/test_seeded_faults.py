@@ -5,6 +5,7 @@ the table of docs/simulation.md."""
 from __future__ import annotations
 
 import logging
+import sys
 import tempfile
 import time
 from functools import cache
@@ -64,14 +65,24 @@ def run(where: Where, seed: int) -> None:
             test_engine.survive(test_engine.new_world(Path(name), seed), clean_rows())
 
 
+def fails(where: Where, seed: int) -> bool:
+    try:
+        run(where, seed)
+    except Exception:  # an assertion of the simulation, or an error of the product's own code
+        return True
+    return False
+
+
 def found_after(fault: Fault) -> int | None:
     """The number of schedules, from seed 0 on, until one fails; None if it is more than the default."""
-    for seed in range(SCHEDULES[fault.where]):
-        try:
-            run(fault.where, seed)
-        except Exception:  # an assertion of the simulation, or an error of the product's own code
-            return seed + 1
-    return None
+    return next((seed + 1 for seed in range(SCHEDULES[fault.where]) if fails(fault.where, seed)), None)
+
+
+def is_found(fault: Fault) -> bool:
+    """Whether one of the default schedules fails. First comes the one that failed before, because those that
+    pass take most of the time."""
+    known = fault.found_by < SCHEDULES[fault.where] and fails(fault.where, fault.found_by)
+    return known or found_after(fault) is not None
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.replace(" ", "-"))
@@ -79,7 +90,7 @@ def test_the_simulation_finds(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     clean_rows()
     fault.seed(monkeypatch)
-    assert found_after(fault) is not None
+    assert is_found(fault)
 
 
 def main() -> None:
@@ -91,6 +102,8 @@ def main() -> None:
             fault.seed(monkeypatch)
             number = found_after(fault)
             print(f"| {fault.name} | {KINDS[fault.where]} | {number} |", flush=True)
+            if number is not None and number != fault.found_by + 1:
+                print(f"found_by={number - 1}, not {fault.found_by}", file=sys.stderr)
 
 
 if __name__ == "__main__":
