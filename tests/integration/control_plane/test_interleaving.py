@@ -38,7 +38,7 @@ from domain.messages import NodeStats, ProblemReport
 from domain.recovery.events import NodesLost
 from harness.eventually import eventually
 from host.environment import database_parse
-from tests.integration.control_plane.postgresql import Server, database, programs, server
+from tests.integration.control_plane.postgresql import Filled, Server, database, programs, server
 from tests.unit.controlplane import specs
 from tests.unit.controlplane.incidents.places import driver, registration
 
@@ -47,7 +47,7 @@ pytestmark = [
     pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed on this machine"),
 ]
 
-BASE, CASE = "base", "one_case"
+NAME = "interleaving"
 BY: dict[str, Any] = {"actor": "ada", "reason": "test", "channel": Channel.CLI}
 WRITES = ("INSERT", "UPDATE", "DELETE")
 
@@ -107,16 +107,16 @@ SERVICES: dict[str, Callable[[], object]] = {
 @pytest.fixture(scope="module")
 def postgresql() -> Iterator[Server]:
     with server() as one:
-        one.execute(f"CREATE DATABASE {BASE}")
+        one.execute(f"CREATE DATABASE {NAME}")
         yield one
 
 
 @pytest.fixture(scope="module")
-def filled(postgresql: Server, django_db_blocker: Any) -> Iterator[Server]:
-    """A database with a topology that runs on four nodes, to be copied."""
+def filled(postgresql: Server, django_db_blocker: Any) -> Iterator[Filled]:
+    """A database with a topology that runs on four nodes."""
     with (
         django_db_blocker.unblock(),
-        database(database_parse(postgresql.url(BASE))),
+        database(database_parse(postgresql.url(NAME))),
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(tasks, "task_send", lambda *_: None)
@@ -128,13 +128,13 @@ def filled(postgresql: Server, django_db_blocker: Any) -> Iterator[Server]:
         Topology.objects.update(status="running")
         plan_mark_applied(topology="counts", generation=counts().generation)
     with django_db_blocker.unblock():
-        yield postgresql
+        yield Filled(postgresql, NAME)
 
 
 @pytest.fixture
-def fresh(filled: Server) -> Iterator[Server]:
-    filled.copy(CASE, of=BASE)
-    with database(database_parse(filled.url(CASE))):
+def fresh(filled: Filled) -> Iterator[Filled]:
+    filled.put_back()
+    with database(database_parse(filled.url)):
         yield filled
 
 
@@ -215,18 +215,18 @@ def check(told: str, one: Run, two: Run) -> None:
 
 
 @pytest.mark.parametrize("first", SERVICES)
-def test_pairs_of_services(fresh: Server, first: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_of_services(fresh: Filled, first: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With itself and every service after it, stopped before its first write."""
     monkeypatch.setattr(tasks, "task_send", lambda *_: None)
     names = list(SERVICES)
     for second in names[names.index(first) :]:
         connections.close_all()
-        fresh.copy(CASE, of=BASE)
+        fresh.put_back()
         one, two = interleave(SERVICES[first], SERVICES[second], 0)
         check(f"{first} held, {second} meanwhile", one, two)
 
 
-def test_retention_on_postgresql(fresh: Server) -> None:
+def test_retention_on_postgresql(fresh: Filled) -> None:
     """What it does with SQL of its own."""
     kept = {one.name: one for one in retention_read()}
     assert all(one.bytes for one in kept.values() if one.name != "logs")
@@ -235,7 +235,7 @@ def test_retention_on_postgresql(fresh: Server) -> None:
         kind_trim(kind)
 
 
-def test_two_incidents_are_one(fresh: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_incidents_are_one(fresh: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "task_send", lambda *_: None)
     one, two = interleave(SERVICES["node_lost"], SERVICES["another_node_lost"], 0)
     assert (one.error, two.error) == (None, None)
@@ -248,13 +248,13 @@ def test_two_incidents_are_one(fresh: Server, monkeypatch: pytest.MonkeyPatch) -
     ("first", "second"),
     [("driver_status", "node_lost"), ("node_lost", "epoch"), ("undeployed", "another_node_lost")],
 )
-def test_every_statement(fresh: Server, first: str, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_statement(fresh: Filled, first: str, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped before each of its writes in turn: no order in which locks are taken is a deadlock."""
     monkeypatch.setattr(tasks, "task_send", lambda *_: None)
     hold, writes = 0, 1
     while hold < writes:
         connections.close_all()
-        fresh.copy(CASE, of=BASE)
+        fresh.put_back()
         one, two = interleave(SERVICES[first], SERVICES[second], hold)
         check(f"{first} held at {hold}, {second} meanwhile", one, two)
         hold, writes = hold + 1, one.writes
