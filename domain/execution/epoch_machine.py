@@ -67,8 +67,6 @@ from domain.topology import Topology
 REPORT_INTERVAL = 1.0
 # Replay from buffers is cheap: a job may replay this many times `catch_up_epochs`.
 BESIDE = 4
-# Partitions that lack no more epochs than this run with those furthest ahead, and are with them from then on.
-JOIN = 1
 # Where one executor is lost others may be: pinning to one that Spark misses only later costs seconds.
 SETTLE = 0.3
 # Seconds from which the log tells where the time of a job went.
@@ -337,7 +335,7 @@ class EpochMachine:
         if self.replay.running is not None:
             return self._beside_replay(at), []
         held, apart = self.faults.held(at), self._apart()
-        join = self.sizes.at_once if self._replay_first() else JOIN
+        join = self.sizes.at_once if self._replay_first() else self.sizes.join
         lane = self._present(held | apart, limit=self.sizes.at_once, join=join)
         replay = self._next_replay(lane, held, at)
         if self.tracker.contradicts(lane) or self.tracker.contradicts(replay):

@@ -26,6 +26,9 @@ LONG = 6.0
 REPLAY, BESIDE_PRESENT = 8.0, 0.8
 """Seconds that a job which replays is to take; or this share of the job of the present beside it, if that is
 longer. What a job costs by itself is much of a short one; a longer one loses more where it is ended."""
+JOINT = 2.0
+"""Seconds that epochs may take which those behind lack and run together with the present, which waits for
+them once."""
 QUICKEST = 0.0005
 
 
@@ -55,6 +58,12 @@ class JobSizes:
     def unfamiliar(self) -> None:
         """Other nodes work than before: what an epoch costs there is tried with few."""
         self.replay = min(self.together, self.most)
+
+    @property
+    def join(self) -> int:
+        """Epochs that partitions may lack to run with those furthest ahead, and be with them from then on. A
+        replay of few epochs would take about as long as the present takes for as many, and never arrive."""
+        return max(1, min(int(self.replay * JOINT / REPLAY), self.together // 2))
 
     def replayed(self, *, epochs: int, seconds: float, beside: float = 0.0) -> None:
         """A job replayed so many epochs. beside: seconds from its start until its result was taken, because a

@@ -40,8 +40,9 @@ and seconds after the plan from which it moves all the same."""
 LIGHT = 64 * 1024
 """Bytes of state up to which a partition moves while others replay: it moves within a job, and what it
 buffered for those behind is sent from where it was."""
-PARK_AFTER = 20.0
-"""Seconds after which queries are parked: executors that have just started are slow."""
+PARK_AFTER, UNKNOWN = 20.0, 60.0
+"""Seconds after which queries are parked: executors that have just started are slow. The second, while it is
+not known how fast a replay is: one has just begun, perhaps because an executor got ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +68,9 @@ def relief_for(
 
     Partitions with little state move as soon as nodes have room for them: where most nodes were lost, what
     all queries need, as sources, was restored on the few that were left, and later nodes got the rest.
-    Otherwise queries are parked first, since that takes effect at once: no epoch runs while state changes its node, and
-    what has stopped returns by itself to nodes that have room. parked_before: it was done in this incident,
-    and was not enough, so moves come first."""
+    Otherwise queries are parked first, since that takes effect at once: no epoch runs while state changes
+    its node, and what has stopped returns by itself to nodes that have room. parked_before: it was done in
+    this incident, and was not enough, so moves come first."""
     deployment = deployments.get(case.name)
     if case.phase is not Phase.REPLAYING or not case.behind or deployment is None or case.applied_at is None:
         return None
@@ -89,7 +90,8 @@ def relief_for(
     moves = _late_moves(case, waited, deployments, seen) if not parks or parked_before else {}
     if moves:
         return Relief(waited=waited, moves=moves) if waited >= _moves_after(case, seen) else None
-    return Relief(waited=waited, moves={}, parks=parks) if parks and waited >= PARK_AFTER else None
+    after = UNKNOWN if case.catch_up is None else PARK_AFTER
+    return Relief(waited=waited, moves={}, parks=parks) if parks and waited >= after else None
 
 
 def _light_moves(

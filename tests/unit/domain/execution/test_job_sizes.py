@@ -97,3 +97,13 @@ def test_replay_is_hurried_once_those_behind_come_no_nearer() -> None:
     assert hurry.now
     hurry.begin(300.0)
     assert not hurry.now
+
+
+def test_those_nearly_there_run_with_the_others() -> None:
+    """A replay of few epochs takes as long as the present takes for as many, again and again."""
+    sizes = JobSizes(1.0, 8, 32)
+    assert sizes.join == 2
+    sizes.replay = 32
+    assert sizes.join == 4, "half of what a job of the present may take"
+    sizes.replay = 1
+    assert sizes.join == 1

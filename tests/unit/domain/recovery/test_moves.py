@@ -21,9 +21,9 @@ from domain.recovery.relief import (
     FULL,
     IDLE_LIMIT,
     MUCH_STATE,
-    PARK_AFTER,
     PATIENCE,
     TIME_LEFT,
+    UNKNOWN,
 )
 from tests.unit.domain.recovery.chains import machine, only_proposal, plan_of, report
 from tests.unit.domain.recovery.test_machine import lose, only, story
@@ -175,8 +175,8 @@ def test_a_wave_beside_a_present_that_has_just_no_time_left_is_eased_later() -> 
 def test_where_queries_may_be_parked_that_comes_first() -> None:
     """It takes effect at once, and what has stopped returns to the idle node."""
     subject = slow(machine())
-    assert not only(late(subject, 19.0 + PARK_AFTER, "A[2]", load=FULL), CreatePlan)
-    said = late(subject, 20.0 + PARK_AFTER, "A[2]", load=FULL)
+    assert not only(late(subject, 19.0 + UNKNOWN, "A[2]", load=FULL), CreatePlan)
+    said = late(subject, 20.0 + UNKNOWN, "A[2]", load=FULL)
     parked = only(said, MarkParked)
     assert parked
     assert parked[0].queries

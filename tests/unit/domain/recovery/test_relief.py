@@ -13,7 +13,7 @@ from domain.recovery.incident import NodeView
 from domain.recovery.instructions import AskForNode, CreatePlan, Instruction, KeepCosts, MarkParked
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.overload import HOLD, Parking, parking_for
-from domain.recovery.relief import ARRIVING, LIGHT, LITTLE_TIME, LONG, PARK_AFTER, TIME_LEFT
+from domain.recovery.relief import ARRIVING, LIGHT, LITTLE_TIME, LONG, PARK_AFTER, TIME_LEFT, UNKNOWN
 from tests.unit.domain.recovery.chains import machine, plan_of
 from tests.unit.domain.recovery.test_machine import lose, only, story
 
@@ -40,7 +40,7 @@ def told(
     *,
     load: float = 1.0,
     behind: tuple[str, ...] = LATE,
-    catch_up: float | None = None,
+    catch_up: float | None = ARRIVING + 1,
 ) -> list[Instruction]:
     """The driver has reported, and the coordinator looks."""
     report = DriverReported(
@@ -82,11 +82,12 @@ def test_nothing_is_parked_where(
     assert not only(said, MarkParked)
 
 
+@pytest.mark.parametrize("soon", [None, ARRIVING])
 @pytest.mark.parametrize("catch_up", [None, ARRIVING + 1, 86_400.0])
-def test_what_is_soon_there_is_not_parked(catch_up: float | None) -> None:
-    """Nor where it is not known how soon that is."""
+def test_what_is_soon_there_is_not_parked(soon: float | None, catch_up: float | None) -> None:
+    """Nor, for a minute, where it is not known how soon that is."""
     subject = overfull()
-    said = told(subject, APPLIED_AT + PARK_AFTER, load=2.0, catch_up=ARRIVING)
+    said = told(subject, APPLIED_AT + UNKNOWN - 1.0, load=2.0, catch_up=soon)
     assert not only(said, MarkParked)
     assert not only(said, CreatePlan)
     assert parked(told(subject, APPLIED_AT + LONG, load=2.0, catch_up=catch_up))
