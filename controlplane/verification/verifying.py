@@ -155,7 +155,8 @@ def _compare(
 
 
 def _committed(root: Path, extent: Extent) -> Committed:
-    """Which files count, up to the last epoch that the log says is committed."""
+    """Which files count, up to the last epoch that the log said is committed. Files that were compacted since
+    hold rows of later epochs, too; those that they replace stay for some minutes (`compaction.GRACE`)."""
     try:
         found = committed_read(root)
     except CommittedError as error:
@@ -163,7 +164,8 @@ def _committed(root: Path, extent: Extent) -> Committed:
         raise VerificationError(where=str(root), what=str(error), hint=hint) from error
     if found is None:
         return Committed(topology=root.name, deployed=extent.deployed, epoch=extent.epoch)
-    return msgspec.structs.replace(found, epoch=extent.epoch)
+    spans = [span for span in found.spans if span.last <= extent.epoch]
+    return msgspec.structs.replace(found, epoch=extent.epoch, spans=spans)
 
 
 def _kept(stream: Stream, operator: OperatorSpec, committed: Committed) -> Stream:

@@ -13,7 +13,10 @@ import pytest
 from controlplane.verification.problems import VerificationError
 from controlplane.verification.verifying import Verification, topology_verify
 from domain.topology import load_yaml
+from domain.topology.spec import ParquetSinkSpec
+from spark_jobs.sinks.committed import committed_read
 from spark_jobs.sinks.parquet import partition_path
+from spark_jobs.sinks.parquet_sink import ParquetSink
 from spark_jobs.sources.sample import sample_write
 from tests.outputs import DEPLOYED, epochs_present, write_epoch
 from tests.unit.controlplane.verification.small_engine import run
@@ -64,6 +67,24 @@ class TestHashtags:
         assert verification.tuples == {"Source": 9_000}
         assert len(verification.queries) == 15
         assert all(query.expected == query.found > 0 for query in verification.queries)
+
+    def test_epochs_that_are_compacted_meanwhile_are_not_unexpected(self, home: Path) -> None:
+        """The log was read when 27 epochs were committed; then the driver went on and compacted 26 to 30."""
+        log = home / "topologies" / "hashtags" / "epochs.log"
+        entries = [json.loads(line) for line in log.read_bytes().splitlines()]
+        later = next(n for n, one in enumerate(entries) if one["t"] == "commit" and one["epoch"] > 27)
+        log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:later]))
+        outputs = home / "outputs"
+        operators = sorted(path.name for path in (outputs / "hashtags").iterdir() if path.is_dir())
+        sink = ParquetSink(outputs, "hashtags", ParquetSinkSpec(compact_s=5.0), operators=operators)
+        sink.commit(epoch=30)
+        sink.put_in_order(30)
+        sink.close()
+        committed = committed_read(outputs / "hashtags")
+        assert committed is not None
+        assert committed.spans[-1].last == 30
+        verification = verify(home, self.spec)
+        assert (verification.epoch, faults(verification)) == (27, {})
 
     def test_missing_epoch_is_found(self, home: Path) -> None:
         epoch = epochs_present(home / "outputs", "hashtags", "O1", 0)[2]
