@@ -17,6 +17,16 @@ from supervision.zookeeper import zookeeper_program
 
 # A process with a failed import or without access to its database has ended by then.
 IMPORT_SECONDS = 10.0
+# Bytes of a message that a websocket client may send; the dashboard's have less than a hundred.
+LONGEST_MESSAGE = 65_536
+WEB_OPTIONS = (
+    *("--no-access-log", "--lifespan", "off"),
+    *("--timeout-graceful-shutdown", "2"),
+    # Compression runs once per client: with hundreds of clients it would take all processors.
+    *("--ws-per-message-deflate", "false"),
+    # By default a client may have the server collect 16 MiB.
+    *("--ws-max-size", str(LONGEST_MESSAGE)),
+)
 
 
 def log_says(installation: Installation, name: str, text: str) -> Callable[[], bool]:
@@ -74,10 +84,7 @@ def control_programs(installation: Installation) -> list[Program]:
             name="web",
             command=(
                 *(sys.executable, "-m", "uvicorn", "dashboard.asgi:application"),
-                *("--host", bind, "--port", str(port), "--no-access-log", "--lifespan", "off"),
-                *("--timeout-graceful-shutdown", "2"),
-                # Compression runs once per client: with hundreds of clients it would take all processors.
-                *("--ws-per-message-deflate", "false"),
+                *("--host", bind, "--port", str(port), *WEB_OPTIONS),
             ),
             priority=20,
             ready=lambda: http_status(LOOPBACK, port, "/healthz") == 200,

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import uvicorn
 from asgiref.sync import sync_to_async
 
 from controlplane.api.parsers import LONGEST
@@ -123,20 +120,6 @@ async def test_requests_without_a_body_go_on_as_they_are(db: None, path: str) ->
     asked = await Exchange(path, [], 0, method="GET").run()
     assert asked.status == 200
     assert b"connection" not in asked.headers
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    """Of the web server itself, with the application as it is served."""
-    server = uvicorn.Server(uvicorn.Config(application, port=0, lifespan="off", log_level="error"))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            yield listening.getsockname()[1]
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,14 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosedError
+from websockets.frames import Close, CloseCode
 
 from controlplane.events.services import event_publish
 from dashboard import consumers
 from dashboard.asgi import application
+from supervision.programs import LONGEST_MESSAGE
 from tests.unit.controlplane.identities import RANK, Identity, identity
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -221,6 +225,44 @@ async def test_no_message_breaks_a_consumer() -> None:
             await until(communicator, "error", "nonsense")
             await ask(communicator, '{"type": "subscribe", "after": 0}')
             await until(communicator, "events", "")
+
+
+async def test_the_web_server_ends_a_socket_with_a_message_that_is_too_long(port: int) -> None:
+    who = await sync_to_async(identity)("viewer")
+    identified = {"Authorization": f"Bearer {who.token}"}
+    address = f"ws://127.0.0.1:{port}/ws/v1/"
+    async with connect(address, additional_headers=identified, compression=None) as client:
+        await client.send(" " * LONGEST_MESSAGE)
+        assert "longer than" in await said_by(client, "error")
+        await client.send('{"type": "nonsense"}')
+        assert "nonsense" in await said_by(client, "error")
+    # The second one is too long only as the sum of its parts.
+    for message in (" " * (LONGEST_MESSAGE + 1), [" " * 40_000] * 2):
+        async with connect(address, additional_headers=identified, compression=None) as client:
+            closed = await closed_after(client, message)
+            # The code is lost if the server closes the connection before it has read all of the message.
+            assert closed is None or closed.code == CloseCode.MESSAGE_TOO_BIG
+
+
+async def closed_after(client: ClientConnection, message: str | list[str]) -> Close | None:
+    """What the server says when it ends the connection, which it does without an answer to the message."""
+
+    async def send() -> str:
+        await client.send(message)
+        return await said_by(client, "error")
+
+    with pytest.raises(ConnectionClosedError) as ended:
+        await send()
+    return ended.value.rcvd
+
+
+async def said_by(client: ClientConnection, kind: str) -> str:
+    """The text of the next message of this kind."""
+    async for message in client:
+        told = json.loads(message)
+        if told["type"] == kind:
+            return str(told["error"])
+    raise AssertionError("closed in order")
 
 
 async def until(communicator: Any, kind: str, said: str) -> None:
