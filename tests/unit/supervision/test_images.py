@@ -1,0 +1,21 @@
+"""Container images are named by digest: the same files, whatever their tags name later."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+
+from host.environment import ROOT
+
+PINNED = re.compile(r"[a-z]+:[a-z0-9.-]+@sha256:[0-9a-f]{64}")
+DOCKER = ROOT / "docker"
+
+
+def test_every_image_that_is_not_built_here_has_a_digest() -> None:
+    lines = (DOCKER / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    images = [line.split()[1] for line in lines if line.startswith("FROM ")]
+    services = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))["services"].values()
+    images += [service["image"] for service in services if "build" not in service]
+    assert len(images) > 3
+    assert [image for image in images if not PINNED.fullmatch(image)] == []
