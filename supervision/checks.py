@@ -35,6 +35,8 @@ CHECKS: dict[str, list[list[str]]] = {
     ],
 }
 KINDS = (*CHECKS, "tests")
+# Exit code of a check that could not be made; automake uses it as well.
+SKIPPED = 77
 PYTEST = [sys.executable, "-m", "pytest"]
 # What waits is about times, and goes first when both want a core.
 YIELDING = ("nice", "-n", "15")

@@ -24,6 +24,7 @@ from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
 from spark_jobs.executor.restore import restore_partition
 from spark_jobs.sinks.committed import committed_files, committed_read
 from spark_jobs.state.store import StateStore
+from supervision.checks import SKIPPED
 from tests.lossy_disk import LossyDisk, lossy_disk
 from tests.simulation.engine_world import DriverKilledError, World, drive
 from tests.simulation.test_engine import new_world
@@ -147,7 +148,7 @@ def main() -> int:
                 run_schedule(disk, clean, seed)
         except pytest.skip.Exception as reason:
             print(f"skipped: {reason}")
-            return 0
+            return SKIPPED
         except Exception:  # the point is to go on and list them all
             failing.append(seed)
             print(f"seed {seed} fails", flush=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from supervision import long_checks
-from supervision.checks import INSTALLATIONS, WAITING
+from supervision.checks import INSTALLATIONS, SKIPPED, WAITING
 
 Long = Callable[..., tuple[int, list[list[str]], list[list[str]]]]
 
@@ -18,13 +18,15 @@ Long = Callable[..., tuple[int, list[list[str]], list[list[str]]]]
 def long(monkeypatch: pytest.MonkeyPatch) -> Long:
     """Call it with simulated commands; returns the exit code, the commands and the tests."""
 
-    def call(*arguments: str, failing: str = "") -> tuple[int, list[list[str]], list[list[str]]]:
+    def call(
+        *arguments: str, failing: str = "", skipping: str = ""
+    ) -> tuple[int, list[list[str]], list[list[str]]]:
         commands: list[list[str]] = []
         tests: list[list[str]] = []
 
         def command_run(command: list[str]) -> int:
             commands.append(command[2:])
-            return int(command[2] == failing)
+            return SKIPPED if command[2] == skipping else int(command[2] == failing)
 
         def run_tests(chosen: list[str]) -> list[str]:
             tests.append(chosen)
@@ -58,5 +60,12 @@ def test_a_failure_fails_the_whole_and_ends_nothing(
 ) -> None:
     code, commands, tests = long("--repetitions", "1", failing=failing)
     assert code == 1
-    assert (len(commands), len(tests)) == (6, 2)
+    assert (len(commands), len(tests)) == (7, 2)
     assert "--- failed in the end" in capsys.readouterr().out
+
+
+def test_what_was_skipped_is_not_counted_as_passed(long: Long, capsys: pytest.CaptureFixture[str]) -> None:
+    assert long("--only", "audit", "--only", "crashes", skipping="supervision.audit")[0] == 0
+    said = capsys.readouterr().out
+    assert "--- skipped, so not checked: supervision.audit\n" in said
+    assert "==== 0 failed, 1 skipped in " in said
