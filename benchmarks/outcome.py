@@ -3,7 +3,7 @@ reported of it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -42,11 +42,12 @@ class Outcome:
         return max(self.course.returned.values(), default=patience)
 
 
-def described(outcome: Outcome, horizon: float) -> dict[str, Any]:
-    """An outcome as plain data; areas reach to a moment that all outcomes share, and to the last arrival."""
+def described(outcome: Outcome, horizon: float, horizons: Mapping[str, float]) -> dict[str, Any]:
+    """An outcome as plain data. horizon: a moment that all outcomes share. horizons: those of this outcome to
+    which `areas` reach, as of `horizons_of`. No optimum is known: engines count costs differently."""
     course, reached = outcome.course, outcome.course.milestones
     punctual = on_time(course)
-    arrived = max(outcome.arrived, default=0.0)
+    curve, on_time_only = course.availability(), on_time_curve(course)
     gaps = {query: round(longest_gap(seen), 1) for query, seen in course.observations.items()}
     return {
         "killed": outcome.killed,
@@ -58,12 +59,19 @@ def described(outcome: Outcome, horizon: float) -> dict[str, Any]:
         "failed_queries": len(course.failed),
         "baseline": _mean(list(course.baselines.values())),
         **_rounded(reached),
-        "availability": round(area(course.availability(), 0.0, horizon), 4),
-        "availability_to_arrival": round(area(course.availability(), 0.0, arrived), 4) if arrived else None,
+        "availability": round(area(curve, 0.0, horizon), 4),
+        "areas": {
+            name: {
+                "seconds": round(at, 2),
+                "availability": round(area(curve, 0.0, at), 4),
+                "on_time": round(area(on_time_only, 0.0, at), 4),
+            }
+            for name, at in horizons.items()
+        },
         "on_time": {
             **_rounded(punctual),
-            "for_good": for_good(on_time_curve(course)),
-            "availability": round(area(on_time_curve(course), 0.0, horizon), 4),
+            "for_good": for_good(on_time_only),
+            "availability": round(area(on_time_only, 0.0, horizon), 4),
         },
         "longest_gap": max(gaps.values(), default=None),
         "gaps": gaps,

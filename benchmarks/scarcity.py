@@ -2,7 +2,7 @@
 
 Each method recovers on a stack of its own, with the same input, rate, quota and delays of replacements:
 incremental with moves, incremental without, and blocking. Reported are when the failed queries were
-available again, and the area under the availability weighted by priority, up to the same moment for all. The
+available again, and the area under the availability weighted by priority, up to several moments. The
 run fails if a node was not killed, no quota was felt, or rows differ.
 
 RATE=<tuples/s> and CAPACITY=<percent of a core per node> say how scarce it is; the nodes should be busy to
@@ -30,6 +30,7 @@ from benchmarks.flink.configuration import HEAP_MB, TUNING
 from benchmarks.flink.installation import VERSION, FlinkError, install
 from benchmarks.flink.recovery import Setup, archive_make
 from benchmarks.flink.recovery import recover as flink_recover
+from benchmarks.horizons import areas_table, horizons_of
 from benchmarks.outcome import Outcome, described
 from benchmarks.recovery.correlated import priority_of
 from benchmarks.recovery.course import course_of
@@ -215,7 +216,20 @@ def measure(session: Session) -> Report:
     if not outcomes:
         return report
     horizon = max(outcome.horizon(PATIENCE) for outcome in outcomes.values())
-    rows = {label: described(outcome, horizon) for label, outcome in outcomes.items()}
+    ends = {label: outcome.horizon(PATIENCE) for label, outcome in outcomes.items()}
+    rows = {
+        label: described(
+            outcome,
+            horizon,
+            horizons_of(
+                recovered=ends[label],
+                arrivals=outcome.arrived,
+                blocking=ends.get("blocking"),
+                slowest=horizon,
+            ),
+        )
+        for label, outcome in outcomes.items()
+    }
     report.parameters = {
         "nodes": NODES,
         "killed": KILLED,
@@ -230,7 +244,7 @@ def measure(session: Session) -> Report:
         report.parameters["flink"] = {"version": VERSION, "java": JVM, "heap_mb": HEAP_MB, **TUNING}
     report.results = {"methods": rows}
     report.criteria += criteria(rows)
-    report.tables.append(table_of(rows, horizon))
+    report.tables += [table_of(rows, horizon), areas_table(rows, "Area under availability")]
     return report
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from rich.table import Table
 
+from benchmarks.horizons import areas_table
 from benchmarks.recovery.scenario import (
     MAX_UTILISATION,
     ROOM,
@@ -168,7 +169,10 @@ def _report(
     problems: Mapping[str, str],
 ) -> None:
     horizon = max((outcome.horizon for outcome in outcomes.values()), default=0.0)
-    rows = {label: described(topology, one, horizon=horizon) for label, one in outcomes.items()}
+    blocking = outcomes["blocking"].horizon if "blocking" in outcomes else None
+    rows = {
+        label: described(topology, one, horizon=horizon, blocking=blocking) for label, one in outcomes.items()
+    }
     report.parameters["figure_12"] = {
         "nodes": setup.nodes,
         "killed": setup.killed,
@@ -196,7 +200,7 @@ def _report(
         )
     for label, problem in problems.items():
         table.add_row(label, problem)
-    report.tables.append(table)
+    report.tables += [table, areas_table(rows, "Area under availability, and that of the optimum")]
 
 
 def _criteria(rows: Mapping[str, Mapping[str, Any]], problems: Mapping[str, str]) -> list[Criterion]:

@@ -9,10 +9,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.horizons import horizons_of
 from benchmarks.recovery.course import Course, course_of, percentile
 from benchmarks.recovery.optimum import clairvoyant, counted_costs, planned_curve, reached_share
 from benchmarks.stack import TOPOLOGY, BenchmarkStack, StackError, Verdict, seconds_of
 from domain.availability import area, sample
+from domain.planning.schedule import Schedule
 from domain.topology import Topology
 
 # Operators of this pipeline take some tenths of a percent of a core each. A bound of one percent lets whole
@@ -213,33 +215,53 @@ def shortest_lag(outcome: Outcome) -> float:
 # ---- what is reported of an outcome
 
 
-def described(topology: Topology, outcome: Outcome, *, horizon: float) -> dict[str, Any]:
-    """An outcome as plain data, with its areas up to a horizon common to what it is compared with."""
-    course = outcome.course
+def best_schedule(topology: Topology, outcome: Outcome, horizon: float) -> Schedule:
+    """The best that could have been done with the same nodes until then."""
     victims = set(outcome.victims)
-    survivors = {name: c for name, c in outcome.capacities.items() if name not in victims}
-    schedule = clairvoyant(
+    return clairvoyant(
         topology,
         failed=outcome.failed_partitions,
         homes=outcome.homes,
         costs=outcome.costs,
-        survivors=survivors,
-        arrivals=outcome.arrivals,
-        priorities=course.priorities,
+        survivors={name: c for name, c in outcome.capacities.items() if name not in victims},
+        arrivals=[arrival for arrival in outcome.arrivals if arrival[0] < horizon],
+        priorities=outcome.course.priorities,
         max_utilisation=MAX_UTILISATION,
         horizon=horizon,
     )
+
+
+def areas(topology: Topology, outcome: Outcome, horizons: Mapping[str, float]) -> dict[str, Any]:
+    """By horizon: the area under availability, and that of the best schedule. share: of the second; None if
+    nothing could be done until then."""
+    curve = outcome.course.availability()
+    found: dict[str, Any] = {}
+    for name, at in horizons.items():
+        best, reached = best_schedule(topology, outcome, at), area(curve, 0.0, at)
+        found[name] = {
+            "seconds": round(at, 2),
+            "availability": round(reached, 5),
+            "optimum": round(best.share, 5),
+            "optimum_proven": best.proven,
+            "share": round(reached / best.share, 5) if best.share else None,
+        }
+    return found
+
+
+def described(
+    topology: Topology, outcome: Outcome, *, horizon: float, blocking: float | None = None
+) -> dict[str, Any]:
+    """An outcome as plain data, with its areas up to a horizon common to what it is compared with, and to
+    others. blocking: when the blocking method had recovered, if it was run."""
+    course = outcome.course
+    schedule = best_schedule(topology, outcome, horizon)
     lag = shortest_lag(outcome)
-    delayed = clairvoyant(
-        topology,
-        failed=outcome.failed_partitions,
-        homes=outcome.homes,
-        costs=outcome.costs,
-        survivors=survivors,
-        arrivals=outcome.arrivals,
-        priorities=course.priorities,
-        max_utilisation=MAX_UTILISATION,
-        horizon=max(1.0, horizon - lag),
+    delayed = best_schedule(topology, outcome, max(1.0, horizon - lag))
+    horizons = horizons_of(
+        recovered=outcome.horizon,
+        arrivals=[at for at, _ in outcome.arrivals],
+        blocking=blocking,
+        slowest=horizon,
     )
     curve = course.availability()
     planned = planned_curve(
@@ -279,6 +301,7 @@ def described(topology: Topology, outcome: Outcome, *, horizon: float) -> dict[s
         "clairvoyant_mean": round(schedule.share, 5),
         "clairvoyant_proven": schedule.proven,
         "share_of_clairvoyant": round(reached_share(curve, schedule), 5),
+        "areas": areas(topology, outcome, horizons),
         "planned_share_of_clairvoyant": round(reached_share(planned, schedule), 5),
         "shortest_lag": round(lag, 2),
         # The same optimum with every wave as late as the quickest wave of this run was.

@@ -10,6 +10,8 @@ import pytest
 
 from benchmarks.recovery.course import Course, course_of, percentile
 from benchmarks.recovery.optimum import clairvoyant, counted_costs, planned_curve, reached_share
+from benchmarks.recovery.scenario import Outcome, areas
+from benchmarks.stack import Verdict
 from domain.availability import area
 from domain.topology import Topology, load_topology
 from spark_jobs.operators.catalogue import catalogue
@@ -189,3 +191,30 @@ def test_a_measured_course_is_a_share_of_the_optimum(course: Course, topology: T
         horizon=25.0,
     )
     assert reached_share(planned, schedule) == pytest.approx(50 / (20 * 3 + 10 * 1))
+
+
+def test_each_horizon_has_its_own_optimum(course: Course, topology: Topology) -> None:
+    outcome = Outcome(
+        label="incremental",
+        victims=["n2", "n3"],
+        failed_partitions=["A[0]", "B[0]"],
+        homes=HOMES,
+        measured={},
+        capacities=dict.fromkeys(("n1", "n2", "n3"), 100.0),
+        arrivals=[(5.0, 100.0), (15.0, 100.0)],
+        course=course,
+        detected=1.0,
+        closed=None,
+        verdict=Verdict(clean=True, queries=2, rows=1, faults={}),
+        before=10.0,
+        costs={"S[0]": 1.0, "A[0]": 1.0, "B[0]": 1.0},
+    )
+    found = areas(topology, outcome, {"first": 5.0, "last": 15.0, "end": 20.0})
+    # B is back after 10, A after 20; the best is A from 5 on, and B from 15 on.
+    assert found["first"]["share"] is None
+    assert found["last"]["availability"] == pytest.approx(5 / (15 * 4), abs=1e-5)
+    assert found["last"]["optimum"] == pytest.approx(10 * 3 / (15 * 4), abs=1e-5)
+    assert found["end"]["availability"] == pytest.approx(10 / (20 * 4), abs=1e-5)
+    assert found["end"]["optimum"] == pytest.approx((15 * 3 + 5 * 1) / (20 * 4), abs=1e-5)
+    assert found["end"]["share"] == pytest.approx(10 / 50, abs=1e-4)
+    assert all(one["optimum_proven"] for one in found.values())

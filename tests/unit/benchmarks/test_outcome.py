@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.horizons import ARRIVAL, BLOCKING, RECOVERY, SLOWEST, horizons_of
 from benchmarks.outcome import Outcome, described, for_good, longest_gap, on_time, on_time_curve
 from benchmarks.recovery.course import Course, Observation
 from benchmarks.stack import Verdict
@@ -80,10 +81,17 @@ def test_an_outcome_as_plain_data() -> None:
         checkpoints=(9, 12),
         quotas=(20.0,),
     )
-    row = described(outcome, 40.0)
+    horizons = horizons_of(recovered=30.0, arrivals=outcome.arrived, blocking=None, slowest=40.0)
+    row = described(outcome, 40.0, horizons)
     assert (row["first"], row["half"], row["all"]) == (10.0, 10.0, 30.0)
     assert row["availability"] == pytest.approx((20 / 3 + 10) / 40, abs=1e-4)
-    assert row["availability_to_arrival"] == pytest.approx((10 / 3) / 20, abs=1e-4)
+    assert {name: found["seconds"] for name, found in row["areas"].items()} == {
+        RECOVERY: 30.0, ARRIVAL: 20.0, SLOWEST: 40.0,
+    }  # fmt: skip
+    assert row["areas"][RECOVERY]["availability"] == pytest.approx((20 / 3) / 30, abs=1e-4)
+    assert row["areas"][ARRIVAL]["availability"] == pytest.approx((10 / 3) / 20, abs=1e-4)
+    assert row["areas"][SLOWEST]["availability"] == row["availability"]
+    assert row["areas"][SLOWEST]["on_time"] == row["on_time"]["availability"]
     assert (row["baseline"], row["verified_rows"], row["checkpoints"]) == (0.5, 7, (9, 12))
     assert row["on_time"]["all"] == 30.0
     assert outcome.horizon(600.0) == 30.0
@@ -95,4 +103,5 @@ def test_without_any_query_back_the_horizon_is_the_patience() -> None:
         verdict=Verdict(clean=False, queries=0, rows=0, faults={}), moved=0, unfinished=1,
     )  # fmt: skip
     assert outcome.horizon(600.0) == 600.0
-    assert described(outcome, 600.0)["availability_to_arrival"] is None
+    horizons = horizons_of(recovered=600.0, arrivals=outcome.arrived, blocking=400.0, slowest=600.0)
+    assert described(outcome, 600.0, horizons)["areas"].keys() == {RECOVERY, BLOCKING, SLOWEST}
