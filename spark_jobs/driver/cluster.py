@@ -293,7 +293,12 @@ class Cluster:
             level = self._chained(self._tokens_of(footprint.slots), tasks)
             return lambda: _reports(level)
         counted = self._chained(self._tokens_of(footprint.slots), runs.counting(tasks))
-        return lambda: runs.watched(len(tasks) * len(footprint.slots), lambda: _reports(counted))
+
+        def run() -> list[TaskReport]:
+            told = runs.begin(len(tasks) * len(footprint.slots))
+            return told(_reports(counted))
+
+        return run
 
     def _tokens_of(self, slots: tuple[int, ...]) -> RDD[Any]:
         """The tokens of these slots, made once until tasks are pinned anew."""

@@ -28,13 +28,17 @@ class TaskRuns:
         """The stages of a job, whose tasks count when they end."""
         return [_Counted(stage, self._runs) for stage in stages]
 
-    def watched(self, tasks: int, run: Callable[[], list[TaskReport]]) -> list[TaskReport]:
-        """The reports of a job of so many tasks in counting stages. All say `repeated` if more ended."""
+    def begin(self, tasks: int) -> Callable[[list[TaskReport]], list[TaskReport]]:
+        """Call it before a job of so many tasks in counting stages. What it returns takes the reports of the
+        job, which all say `repeated` if more tasks have ended."""
         before = self._runs.value
-        reports = run()
-        if self._runs.value - before <= tasks:
-            return reports
-        return [msgspec.structs.replace(report, repeated=True) for report in reports]
+
+        def told(reports: list[TaskReport]) -> list[TaskReport]:
+            if self._runs.value - before <= tasks:
+                return reports
+            return [msgspec.structs.replace(report, repeated=True) for report in reports]
+
+        return told
 
 
 class _Counted:

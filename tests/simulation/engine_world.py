@@ -38,6 +38,7 @@ from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.epoch_planner import EpochPlanner
 from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.driver.retention import Retention
+from spark_jobs.driver.task_runs import TaskRuns
 from spark_jobs.driver.watch import JobCancelledError
 from spark_jobs.executor.handover import RECEIVE, SEND, HandoverTask
 from spark_jobs.executor.task import REPORT, LevelTask
@@ -139,6 +140,10 @@ class World:
     # Plans that move what runs are made, too.
     moving: bool = False
     failing: bool = True
+    # How often a stage may still run again because a task could not fetch what it sent, although every node
+    # lives; and in how many jobs one did.
+    repeats: int = 0
+    repeated: int = 0
     applied: int = 0
     reported: list[DriverStatus] = field(default_factory=list)
     messages: list[Telemetry] = field(default_factory=list)
@@ -243,6 +248,20 @@ class PlayedCoordination:
         return True
 
 
+class PlayedAccumulator:
+    """Spark's, as the driver sees it: tasks add to it as they end."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def add(self, term: int) -> None:
+        self.value += term
+
+
+# By the slot that sent them, on their way to one slot.
+Messages = list[tuple[int, Any]]
+
+
 class PlayedCluster:
     """Spark as the loop sees it: stages of tasks; a node may die before any of them, a task may run twice,
     the driver may be killed after any of them."""
@@ -254,7 +273,7 @@ class PlayedCluster:
         self.ended: set[str] = set()
         self.lives: dict[str, int] = {}
         # Tasks of a job that was ended early: they may still run, and the driver does not hear of them.
-        self.leftover: list[tuple[Any, int, str, list[Any]]] = []
+        self.leftover: list[tuple[Any, int, str, Messages]] = []
         self.replaying = self.told = False
         self._replay: Generator[None, None, list[TaskReport]] | None = None
         self._replayed: list[TaskReport] | Exception | None = None
@@ -345,7 +364,7 @@ class PlayedCluster:
         for node, mine in job.lane.serves.items() if job.lane is not None else ():
             self.world.sent_elsewhere += sum(layout.nodes[layout.slots[p]] != node for p in mine)
         tasks = [LevelTask(level, *encoded, footprint) for level in footprint.levels]
-        return self._chain(layout, nodes, tasks, obsolete)
+        return self._chain(layout, nodes, tasks, obsolete, counting=job.attempt > 0)
 
     def hand_over(self, layout: Layout, handover: Handover, obsolete: Callable[[], bool]) -> list[TaskReport]:
         encoded = msgspec.json.encode(layout), msgspec.json.encode(handover)
@@ -364,17 +383,30 @@ class PlayedCluster:
                 return list(ended.value)
 
     def _chain(
-        self, layout: Layout, nodes: list[str], stages: list[Any], obsolete: Callable[[], bool]
+        self,
+        layout: Layout,
+        nodes: list[str],
+        stages: list[Any],
+        obsolete: Callable[[], bool],
+        *,
+        counting: bool = False,
     ) -> Generator[None, None, list[TaskReport]]:
-        """Stages of tasks on these nodes; it stops after each task."""
-        world = self.world
-        records: dict[int, list[Any]] = {slot: [] for slot in range(len(nodes))}
+        """Stages of tasks on these nodes; it stops after each task. counting: the driver wants to know
+        whether tasks ran again."""
+        world, slots = self.world, range(len(nodes))
+        context: Any = SimpleNamespace(accumulator=PlayedAccumulator)
+        runs = TaskRuns(context)
+        told = runs.begin(len(stages) * len(nodes))
+        repeats = world.repeats
+        heard = runs.counting(stages) if counting else stages
+        taken: list[Messages] = []
+        records: list[Messages] = [[] for _ in slots]
         leftover, self.leftover = self.leftover, []
         disturbed_at = world.random.randrange(len(stages)) if leftover else -1
         for level, task in enumerate(stages):
             for one in leftover if level == disturbed_at else ():
                 self._run_unheard(*one)
-            out: dict[int, list[Any]] = {slot: [] for slot in records}
+            out: list[Messages] = [[] for _ in slots]
             for slot, node in enumerate(nodes):
                 self._fail(layout)
                 stuck = node in world.frozen
@@ -383,29 +415,54 @@ class PlayedCluster:
                     rest = enumerate(nodes[slot:], start=slot)
                     self.leftover = [(task, other, name, records[other]) for other, name in rest]
                     raise JobCancelledError("executors are gone")
-                for _ in range(1 + (world.failing and world.random.random() < 0.05)):
-                    sent = list(self._task(task, slot, node, records[slot]))
-                for target, message in sent:
-                    out[target].append((node, message))
+                if level and self._not_fetched():
+                    self._repeat(heard[level - 1], nodes, taken, records[slot:], first=slot)
+                if world.failing and world.random.random() < 0.05:
+                    list(self._task(task, slot, node, records[slot]))
+                for target, message in self._task(heard[level], slot, node, records[slot]):
+                    out[target].append((slot, message))
                 yield
-            records = {slot: self._arriving(sent_here) for slot, sent_here in out.items()}
-        reports = [message for messages in records.values() for message in messages if message[0] == REPORT]
-        return [msgspec.json.decode(message[-1], type=TaskReport) for message in reports]
+            taken, records = records, [self._arriving(sent_here, nodes) for sent_here in out]
+        if self._not_fetched():
+            self._repeat(heard[-1], nodes, taken, records, first=0)
+        world.repeated += world.repeats < repeats
+        reports = [message for messages in records for _, message in messages if message[0] == REPORT]
+        return told([msgspec.json.decode(message[-1], type=TaskReport) for message in reports])
 
-    def _arriving(self, sent: list[tuple[str, Any]]) -> list[Any]:
+    def _not_fetched(self) -> bool:
+        """Whether a task cannot fetch what a living node has sent it."""
+        return self.world.repeats > 0 and self.world.random.random() < 0.02
+
+    def _repeat(
+        self, task: Any, nodes: list[str], taken: list[Messages], waiting: list[Messages], *, first: int
+    ) -> None:
+        """All tasks that a stage has on one node run again, over what they had taken. Tasks of the next stage
+        that have not run, those from slot `first` on, get what is sent now; the others keep what they got."""
+        living = sorted(self.world.nodes.keys() & set(nodes))
+        name = self.world.random.choice(living) if living else None
+        self.world.repeats -= 1
+        for slot, node in enumerate(nodes):
+            if node != name:
+                continue
+            sent = list(self._task(task, slot, node, taken[slot]))
+            for target, messages in enumerate(waiting, start=first):
+                kept = [one for one in messages if one[0] != slot]
+                messages[:] = [*kept, *((slot, message) for where, message in sent if where == target)]
+
+    def _arriving(self, sent: Messages, nodes: list[str]) -> Messages:
         """Messages of a node that has died are lost with its shuffle files, unless they were fetched
         before."""
-        dead = {node for node, _ in sent if node not in self.world.nodes}
+        dead = {nodes[slot] for slot, _ in sent if nodes[slot] not in self.world.nodes}
         lost = {node for node in sorted(dead) if self.world.random.random() < 0.5}
-        return [message for node, message in sent if node not in lost]
+        return [one for one in sent if nodes[one[0]] not in lost]
 
-    def _task(self, task: Any, slot: int, node: str, messages: list[Any]) -> Iterator[Any]:
+    def _task(self, task: Any, slot: int, node: str, messages: Messages) -> Iterator[Any]:
         runs_on = node if node in self.world.nodes else "elsewhere"
         os.environ["NODE_ID"] = runs_on
         os.environ["NODE_HOME"] = str(self.world.root / "nodes" / runs_on)
-        return task(slot, iter([(slot, None), *((slot, message) for message in messages)]))
+        return task(slot, iter([(slot, None), *((slot, message) for _, message in messages)]))
 
-    def _run_unheard(self, task: Any, slot: int, node: str, messages: list[Any]) -> None:
+    def _run_unheard(self, task: Any, slot: int, node: str, messages: Messages) -> None:
         if node not in self.world.nodes:
             return
         with suppress(Exception):

@@ -24,10 +24,12 @@ from domain.recovery import machine
 from domain.recovery.incremental import Incremental
 from domain.recovery.machine import IncidentMachine
 from spark_jobs.driver.epoch_planner import EpochPlanner
+from spark_jobs.driver.loop import EpochLoop
+from spark_jobs.driver.task_runs import TaskRuns
 from spark_jobs.executor import handover
 from spark_jobs.executor.partition_run import PartitionRun
 
-Where = Literal["runs", "moves", "ends", "incidents", "engine", "scarce"]
+Where = Literal["runs", "moves", "ends", "incidents", "engine", "marks", "scarce"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,22 @@ FAULTS = (
         "if event.disturbed and not self.topology.deterministic:",
         "if False:",
         found_by=11,
+    ),
+    Fault(
+        "nothing is asked of tasks but whether an executor was lost",
+        EpochLoop,
+        "_disturbed",
+        "any(report.repeated for report in reports)",
+        "False",
+        "marks",
+    ),
+    Fault(
+        "a stage of which a part ran again passes for one that ran once",
+        TaskRuns,
+        "begin",
+        "self._runs.value - before <= tasks",
+        "self._runs.value - before <= 2 * tasks",
+        "marks",
     ),
     Fault(
         "the generation of an acknowledgement is ignored",

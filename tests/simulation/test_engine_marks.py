@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from domain.messages import Plan
 from domain.topology import Topology, load_topology
@@ -26,10 +27,12 @@ from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.state.tables import StateTables
 from tests.outputs import read_outputs
+from tests.simulation import test_engine
 from tests.simulation.engine_world import World, drive, schedules, sources, write_input
 from tests.simulation.test_engine import LIMIT, NODES, live
 
 MODULES: Final = ("tests.simulation",)
+REPEATED: Final = 10
 MARKS = itertools.count(1)
 
 
@@ -123,8 +126,12 @@ def unmarked(found: Counter[tuple[int, str]]) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Counter[str]:
+    return clean_run(tmp_path_factory.mktemp("clean"))
+
+
+def clean_run(root: Path) -> Counter[str]:
     """The outputs of a run without failures, without marks."""
-    world = new_world(tmp_path_factory.mktemp("clean"), seed=0)
+    world = new_world(root, seed=0)
     world.failing = False
     assert drive(world, steps=100_000) == "completed"
     found = unmarked(keys(world.root, "M"))
@@ -134,6 +141,10 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Counter[str]:
 
 def survive(world: World, expected: Counter[str]) -> None:
     live(world)
+    tells_of_one_history(world, expected)
+
+
+def tells_of_one_history(world: World, expected: Counter[str]) -> None:
     found = keys(world.root, "M")
     assert unmarked(found) == expected
     assert set(found.values()) == {1}, "a mark was given twice"
@@ -155,3 +166,53 @@ def test_all_outputs_tell_of_one_history(
     world = new_world(tmp_path_factory.mktemp("world"), seed)
     world.freezing = freezing
     survive(world, expected)
+
+
+@schedules(REPEATED)
+@given(seed=st.integers(0, 2**32), alone=st.booleans())
+def test_a_stage_that_ran_again_is_undone(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    expected: Counter[str],
+    seed: int,
+    alone: bool,
+) -> None:
+    """Some tasks have what the first run sent, others what the second one did."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    repeat(new_world(tmp_path_factory.mktemp("world"), seed), expected, alone=alone)
+
+
+def repeat(world: World, expected: Counter[str], *, alone: bool) -> None:
+    """Up to ten stages run again. alone: nodes and the driver do not fail as well."""
+    world.repeats = 10
+    if not alone:
+        survive(world, expected)
+        return
+    world.failing = False
+    assert drive(world, steps=100_000) == "completed"
+    tells_of_one_history(world, expected)
+
+
+def test_each_time_all_goes_back_to_the_checkpoint(tmp_path: Path, expected: Counter[str]) -> None:
+    """Every node lives."""
+    world = new_world(tmp_path, seed=3)
+    assert restarts(world) == world.repeated
+    tells_of_one_history(world, expected)
+
+
+def test_nothing_goes_back_where_the_same_comes_out(tmp_path: Path) -> None:
+    (tmp_path / "clean").mkdir()
+    clean = test_engine.clean_run(tmp_path / "clean")
+    world = test_engine.new_world(tmp_path, seed=3)
+    assert restarts(world) == 0
+    assert test_engine.outputs(world.root) == clean
+
+
+def restarts(world: World) -> int:
+    """How often the driver goes back to the checkpoint while up to ten stages run again and nothing else
+    fails."""
+    world.failing, world.repeats = False, 10
+    with capture_logs() as said:
+        assert drive(world, steps=100_000) == "completed"
+    assert world.repeated > 0
+    return sum(one["event"] == "all partitions start again from the checkpoint" for one in said)

@@ -8,13 +8,14 @@ import logging
 import sys
 import tempfile
 import time
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
 import pytest
 import structlog
 
-from tests.simulation import test_engine
+from tests.simulation import test_engine, test_engine_marks
 from tests.simulation.exact_world import ExactWorld
 from tests.simulation.incident_schedules import run_schedule
 from tests.simulation.scarce_world import run_scarce
@@ -29,6 +30,7 @@ SCHEDULES: dict[Where, int] = {
     "ends": ENDS,
     "incidents": WORLDS,
     "engine": test_engine.SCHEDULES,
+    "marks": test_engine_marks.REPEATED,
     "scarce": SCARCE,
 }
 KINDS: dict[Where, str] = {
@@ -37,6 +39,7 @@ KINDS: dict[Where, str] = {
     "ends": "a run of a bounded input",
     "incidents": "with the coordinator",
     "engine": "the engine",
+    "marks": "stages that run again",
     "scarce": "CPU that is short",
 }
 
@@ -46,6 +49,13 @@ def clean_rows() -> test_engine.Rows:
     """The outputs of the engine without a failure and without a fault."""
     with tempfile.TemporaryDirectory() as name:
         return test_engine.clean_run(Path(name))
+
+
+@cache
+def clean_marks() -> Counter[str]:
+    """Those of operators that are not deterministic, without their marks."""
+    with tempfile.TemporaryDirectory() as name:
+        return test_engine_marks.clean_run(Path(name))
 
 
 def run(where: Where, seed: int) -> None:
@@ -60,6 +70,10 @@ def run(where: Where, seed: int) -> None:
         run_schedule(seed, kind=ExactWorld)
     elif where == "scarce":
         run_scarce(FIRST_SCARCE + seed)
+    elif where == "marks":
+        with tempfile.TemporaryDirectory() as name:
+            world = test_engine_marks.new_world(Path(name), seed // 2)
+            test_engine_marks.repeat(world, clean_marks(), alone=seed % 2 == 0)
     else:
         with tempfile.TemporaryDirectory() as name:
             test_engine.survive(test_engine.new_world(Path(name), seed), clean_rows())
@@ -89,6 +103,7 @@ def is_found(fault: Fault) -> bool:
 def test_the_simulation_finds(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     clean_rows()
+    clean_marks()
     fault.seed(monkeypatch)
     assert is_found(fault)
 
@@ -99,6 +114,7 @@ def main() -> None:
         with pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setattr(time, "sleep", lambda seconds: None)
             clean_rows()
+            clean_marks()
             fault.seed(monkeypatch)
             number = found_after(fault)
             print(f"| {fault.name} | {KINDS[fault.where]} | {number} |", flush=True)
