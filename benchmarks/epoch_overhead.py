@@ -1,63 +1,65 @@
-"""How much longer an epoch takes than an empty Spark job. The demo's epoch on four nodes and a job with the
-same stages and tasks, whose functions do nothing, run in turn on the same cluster."""
+"""How much longer an epoch takes than an empty Spark job, and than an epoch that forces nothing to disk.
+
+The demo's epoch on four nodes and a job with the same stages and tasks, whose functions do nothing, run in
+turn on the same cluster. A few epochs at a time, they do so on a cluster beside it, which forces nothing.
+"""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator
-from typing import Any
 
 from rich.table import Table
 
 from benchmarks.compact import spread
-from benchmarks.engine import NODES, advance, hashtags, running
+from benchmarks.engine import NODES
+from benchmarks.forcing import Block, both, criteria, described
 from benchmarks.runner import Report, Session, at_most, ratio_of_medians, run
 
 RATE = 1_000
-
-
-class EmptyStage:
-    """Takes its records and sends nothing."""
-
-    def __call__(self, slot: int, records: Iterator[Any]) -> Iterator[Any]:
-        for _ in records:
-            pass
-        return iter(())
+AT_ONCE = 5
+EPOCH, EMPTY, UNFORCED = "epoch", "empty job", "epoch, nothing forced"
 
 
 def measure(session: Session) -> Report:
-    repeats = 20 if session.quick else 60
+    rounds = 4 if session.quick else 24
+    seconds: dict[str, list[float]] = {EPOCH: [], EMPTY: [], UNFORCED: []}
+    checkpoints = {EPOCH: 0, UNFORCED: 0}
     # With the pace `fast` the next epoch is planned when the last one is committed, so no wait is measured.
-    topology = hashtags(source={"rate": RATE, "pace": "fast"}, max_epoch_tuples=RATE)
-    seconds: dict[str, list[float]] = {"epoch": [], "empty job": []}
-    with running(topology) as loop, session.progress("epochs", repeats) as step:
-        advance(loop, 15)
-        assert loop.placement.layout is not None  # noqa: S101 - the loop runs
-        stages = [EmptyStage()] * loop.placement.layout.level_count
-        for _ in range(10):
-            loop.cluster.exchange(stages)
-        for _ in range(repeats):
-            started = time.perf_counter()
-            advance(loop, 1)
-            middle = time.perf_counter()
-            loop.cluster.exchange(stages)
-            seconds["epoch"].append(middle - started)
-            seconds["empty job"].append(time.perf_counter() - middle)
+    with (
+        both({"rate": RATE, "pace": "fast"}, max_epoch_tuples=RATE) as sides,
+        session.progress("rounds", rounds) as step,
+    ):
+        for side in sides.values():
+            side.run(Block(epochs=15, single=True))
+        for number in range(rounds):
+            for force in (True, False) if number % 2 == 0 else (False, True):
+                found = sides[force].run(Block(epochs=AT_ONCE, single=True))
+                seconds[EPOCH if force else UNFORCED] += found.epoch_seconds
+                checkpoints[EPOCH if force else UNFORCED] += found.checkpoints
+                if force:
+                    seconds[EMPTY] += found.empty_seconds
             step()
-        levels = loop.placement.layout.level_count
-    ratio = ratio_of_medians(seconds["epoch"], seconds["empty job"])
-    table = Table(title=f"{levels} stages, {NODES} nodes, {RATE} tweets an epoch", title_justify="left")
+    table = Table(title=f"{found.levels} stages, {NODES} nodes, {RATE} tweets an epoch", title_justify="left")
     for column in ("", "median ms", "p90 ms"):
         table.add_column(column, justify="right")
     for name, values in seconds.items():
-        ordered = sorted(values)
-        p90 = ordered[int(len(ordered) * 0.9)]
-        table.add_row(name, f"{1e3 * ordered[len(ordered) // 2]:.0f}", f"{1e3 * p90:.0f}")
+        one = spread(values)
+        table.add_row(name, f"{1e3 * one['median']:.0f}", f"{1e3 * one['p90']:.0f}")
+    ratio, forcing = (ratio_of_medians(seconds[EPOCH], seconds[name]) for name in (EMPTY, UNFORCED))
     return Report(
-        parameters={"nodes": NODES, "rate": RATE, "repeats": repeats, "levels": levels},
-        results={"seconds": {name: spread(values) for name, values in seconds.items()}, "ratio": ratio},
-        criteria=[at_most("epoch / empty job, ratio of medians", ratio, 1.5)],
+        parameters={"nodes": NODES, "rate": RATE, "epochs": rounds * AT_ONCE, "levels": found.levels},
+        results={
+            "seconds": {name: spread(values) for name, values in seconds.items()},
+            "checkpoints": checkpoints,
+            "forced_seconds": described(sides),
+            "ratio": ratio,
+            "ratio_forcing": forcing,
+        },
+        criteria=[
+            at_most("epoch / empty job, ratio of medians", ratio, 1.5),
+            at_most("epoch with forcing / without, ratio of medians", forcing, 1.1),
+            *criteria(sides),
+        ],
         tables=[table],
     )
 

@@ -118,6 +118,10 @@ class LocalNodeProvider:
             self._processes.forget(name)
             shutil.rmtree(self._home / "nodes" / name, ignore_errors=True)
 
+    def _python_path(self) -> str:
+        """Where its Python processes find modules: here first, then where those that start it do."""
+        return os.pathsep.join(filter(None, (str(ROOT), self._environment.get("PYTHONPATH"))))
+
     def _start(self, node: NodeDescription) -> DetachedProcess:
         command = [sys.executable, "-m", "spark_jobs.agent", "--node", node.name]
         command += ["--address", address_of(node.name), "--rack", node.rack]
@@ -128,7 +132,7 @@ class LocalNodeProvider:
             return self._processes.start(
                 node.name,
                 command,
-                environment={**self._environment, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+                environment={**self._environment, "PYTHONPATH": self._python_path(), "PYTHONUNBUFFERED": "1"},
                 directory=ROOT,
                 output=self._home / "log" / f"{node.name}.log",
                 details=msgspec.to_builtins(node),
