@@ -3,13 +3,18 @@ itself."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from cli.words import DASH, plain
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+ENDED = frozenset({"recovered", "moved", "incomplete", "aborted"})
+"""Of the health of an incident: nothing more is done for it."""
+HISTORY = frozenset({"replaced", "gone"})
+"""Of the health of a node: nothing waits for it."""
 GOOD, BUSY, WARN, BAD, IDLE, DONE = "green", "blue", "yellow", "red", "dim", "check"
 SIGNS = {GOOD: "●", BUSY: "◐", WARN: "▲", BAD: "✗", IDLE: "○", DONE: "✓"}
 
@@ -49,6 +54,23 @@ TONES: dict[str, dict[str, str]] = {
 def tone(kind: str, value: str | None) -> str:
     """A colour of rich; states that a newer server may have are shown without one."""
     return TONES[kind].get(value or "", IDLE)
+
+
+_LOOKS = {"good": GOOD, "busy": BUSY, "warn": WARN, "bad": BAD, "idle": IDLE, "done": DONE}
+
+
+def look(row: Mapping[str, Any]) -> str:
+    """The colour of the health of a topology, query, node or incident."""
+    return _LOOKS.get(str(row["health"]["tone"]), IDLE)
+
+
+def health(row: Mapping[str, Any], words: str = "") -> Text:
+    """The server's word for the health of a topology, query, node or incident (or other `words`)."""
+    from rich.text import Text
+
+    found = look(row)
+    word = plain(words or row["health"]["word"])
+    return Text(f"{SIGNS[found]} {word}", style=GOOD if found == DONE else found)
 
 
 def state(kind: str, value: str | None, words: str = "") -> Text:

@@ -5,6 +5,7 @@ crashes      power cuts on a file system that loses what was not forced to disk,
 kills        kill schedules on real processes: nodes, driver, workers and servers, verified row by row
 memory       whether memory stays flat over 3,600 epochs
 audit        whether vulnerabilities are known of the locked requirements
+health       10,000 random courses in which no two places that show health contradict each other
 replication  replication plans of 6,000 random topologies against the optimum
 repetitions  every test on real processes, 20 times; a failure is run once more, as in `make test`
 
@@ -22,10 +23,11 @@ from collections.abc import Callable
 
 from supervision.checks import INSTALLATIONS, SKIPPED, WAITING, command_run, report, run_tests, say
 
-PARTS = ("audit", "schedules", "crashes", "kills", "memory", "replication", "repetitions")
+PARTS = ("audit", "schedules", "crashes", "kills", "memory", "health", "replication", "repetitions")
 SCHEDULES = 3_000
 CRASH_SCHEDULES = 13
 KILL_SCHEDULES = 30
+COURSES = 10_000
 REPETITIONS = 20
 
 
@@ -45,6 +47,7 @@ def main() -> int:
     parser.add_argument(
         "--kill-schedules", type=int, default=KILL_SCHEDULES, help=f"default {KILL_SCHEDULES}"
     )
+    parser.add_argument("--courses", type=int, default=COURSES, help=f"of health (default {COURSES})")
     parser.add_argument("--repetitions", type=int, default=REPETITIONS, help=f"default {REPETITIONS}")
     parser.add_argument("--tests", nargs="+", metavar="TEST", help="repeat these instead of all")
     parser.add_argument("--first", type=int, default=0, help="seed of the first random schedule (default 0)")
@@ -107,6 +110,11 @@ def _memory(_: argparse.Namespace) -> list[list[str]]:
     return [["benchmarks.memory"]]
 
 
+def _health(options: argparse.Namespace) -> list[list[str]]:
+    drawn = ["--count", str(options.courses), "--first", str(options.first)]
+    return [["tests.unit.controlplane.health.courses_many", *drawn]]
+
+
 def _replication(_: argparse.Namespace) -> list[list[str]]:
     return [["benchmarks.replication"]]
 
@@ -117,6 +125,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], list[list[str]]]] = {
     "crashes": _crashes,
     "kills": _kills,
     "memory": _memory,
+    "health": _health,
     "replication": _replication,
 }
 

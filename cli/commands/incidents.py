@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -15,15 +14,13 @@ from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, Row, field, show, show_rows, table_of
 from cli.paths import resource
 from cli.session import Session
-from cli.status import state
+from cli.status import health, state
 from cli.waves import wave_moves, wave_nodes, wave_queries, wave_state
 from cli.words import age, between, clock, count, duration, listed, plural, since
 
-OVER = frozenset({"closed", "aborted"})
-
 INCIDENTS = (
     Column("NUMBER", lambda row: str(row["number"]), right=True),
-    Column("STATE", lambda row: _state(row)),
+    Column("STATE", health),
     Column("OPENED", lambda row: age(since(row["opened_at"])), right=True),
     Column("METHOD", field("method"), least_width=60),
     Column("FAILED NODES", lambda row: listed(row["failed_nodes"], 4)),
@@ -33,7 +30,8 @@ INCIDENTS = (
 )
 INCIDENT = (
     Column("incident", lambda row: str(row["number"])),
-    Column("state", lambda row: _state(row)),
+    Column("state", health),
+    Column("more", lambda row: row["health"]["note"] or None),
     Column("method", field("method")),
     Column("trigger", lambda row: " ".join(part for part in (row["trigger"], row["reason"]) if part)),
     Column("detected", lambda row: clock(row["detected_at"])),
@@ -70,15 +68,6 @@ STORY = (
 )
 
 number_argument = click.argument("number", type=click.IntRange(min=1), shell_complete=completion.INCIDENTS)
-
-
-def _state(row: Row) -> Any:
-    shown = state("incident", row["state"])
-    if row["paused"] and row["state"] not in OVER:
-        shown.append(", paused")
-    if row["proposals"]:
-        shown.append(", waits for approval")
-    return shown
 
 
 def _after(row: Row, field_name: str) -> str:

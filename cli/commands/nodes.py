@@ -17,12 +17,12 @@ from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, Row, field, show, show_rows, table_of
 from cli.paths import resource
 from cli.session import Session
-from cli.status import state
+from cli.status import health, state
 from cli.words import age, by_name, count, duration, plural, since, size
 
 NODES = (
     Column("NAME", field("name")),
-    Column("STATE", lambda row: state("node", row["state"])),
+    Column("STATE", health),
     Column("RACK", field("rack")),
     Column("HEARTBEAT", lambda row: age(since(row["last_heartbeat"])), right=True),
     Column("CPU %", lambda row: count(row["cpu_percent"]), right=True, least_width=60),

@@ -12,7 +12,7 @@ from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, field, show, show_rows
 from cli.paths import resource
 from cli.session import Session
-from cli.status import state
+from cli.status import health
 from cli.words import by_name, count, duration, plural, relative
 
 INSTALLATION = "default"
@@ -37,7 +37,7 @@ QUERIES = (
     Column("TOPOLOGY", field("topology")),
     Column("QUERY", field("partition")),
     Column("PRIORITY", lambda row: count(row["priority"]), right=True),
-    Column("STATUS", lambda row: state("query", row["status"])),
+    Column("STATUS", health),
     Column("RELATIVE", lambda row: relative(row["relative_latency"]), right=True),
     Column("LATENCY", lambda row: duration(row["latency"]), right=True, least_width=70),
     Column("EPOCH", lambda row: count(row["epoch"]), right=True, least_width=90),

@@ -10,20 +10,20 @@ from cli import completion
 from cli.acting import act
 from cli.asking import Effect, confirmed, permitted
 from cli.commands.queries import REPLICATION_OBJECTIVES, REPLICATION_PLANNERS
-from cli.figures import judged, measured
+from cli.figures import available, judged, measured
 from cli.filters import state_option
 from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, Row, dump, field, show, show_rows, table_of
 from cli.paths import resource
 from cli.session import Session
-from cli.status import state
+from cli.status import health
 from cli.words import DASH, age, count, percent, plural, rate, relative, since
 
 GONE = frozenset({"failed", "stalled"})
 
 
 def _available(row: Row) -> str:
-    return f"{row['queries_available']}/{row['queries_total']}" if judged(row) else DASH
+    return available(row) if judged(row) else DASH
 
 
 def _worst(row: Row) -> str:
@@ -36,7 +36,7 @@ def _input(row: Row) -> str:
 
 TOPOLOGIES = (
     Column("NAME", field("name")),
-    Column("STATUS", lambda row: state("topology", row["status"])),
+    Column("STATUS", health),
     Column("AVAILABLE", _available, right=True),
     Column("WORST", _worst, right=True),
     Column("TUPLES/S", _input, right=True, least_width=60),
@@ -47,7 +47,7 @@ TOPOLOGIES = (
 )
 TOPOLOGY = (
     Column("name", field("name")),
-    Column("status", lambda row: state("topology", row["status"])),
+    Column("status", health),
     Column("error", field("error")),
     Column("queries available", _available),
     Column("worst relative latency", _worst),

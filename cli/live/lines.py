@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from cli.figures import judged, measured
-from cli.live.state import Fields, State, available, worst
+from cli.figures import available, judged, measured
+from cli.live.state import Fields, State, worst
 from cli.waves import wave_moves, wave_partitions, wave_places, wave_queries, wave_state
 from cli.words import age, between, clock, listed, plain, plural, rate, relative, since, stopwatch
 
@@ -35,30 +35,29 @@ def summary(shown: State) -> Iterator[str]:
     queries = shown.queries()
     for row in shown.topologies():
         own = queries[row["name"]]
-        figures = f", {available(own)} of {len(own)} queries available" if judged(row) else ""
+        figures = f", {_available(row)}" if judged(row) else ""
         if measured(row):
             figures += f", worst latency {relative(worst(own))}, {rate(row['input_rate'])} tuples/s"
-        yield plain(f"topology {row['name']}: {row['status']}{figures}")
+        yield plain(f"topology {row['name']}: {row['health']['word']}{figures}{_note(row)}")
     for query in shown.queries_down():
         yield plain(
-            f"query {query['topology']} {query['partition']}: {query['status']}, "
+            f"query {query['topology']} {query['partition']}: {query['health']['word']}, "
             f"priority {query['priority']}, latency {relative(query['relative_latency'])}"
         )
-    counts = Counter(str(row["state"]) for row in shown.nodes())
+    counts = Counter(str(row["health"]["word"]).lower() for row in shown.nodes())
     yield plain(f"nodes: {', '.join(f'{counts[name]} {name}' for name in sorted(counts)) or 'none'}")
     for node in shown.nodes():
-        if node["state"] != "alive":
+        if node["health"]["state"] != "alive":
             heard = age(since(node["last_heartbeat"], shown.now()))
-            yield plain(f"node {node['name']}: {node['state']}, {node['rack']}, heard {heard}")
+            yield plain(f"node {node['name']}: {node['health']['word']}, {node['rack']}, heard {heard}")
 
 
 def _incident(shown: State, incident: Fields) -> Iterator[str]:
     number = incident["number"]
     spent = stopwatch(between(incident["detected_at"], shown.now().isoformat()) or 0)
-    paused = ", paused" if incident["paused"] else ""
     yield plain(
-        f"incident {number}: {incident['state']}{paused} for {spent}, {incident['method']}, "
-        f"lost {listed(incident['failed_nodes'])}"
+        f"incident {number}: {incident['health']['word']} for {spent}, {incident['method']}, "
+        f"lost {listed(incident['failed_nodes']) or 'no node'}{_note(incident)}"
     )
     for plan in shown.plans(number):
         back = plural(len(wave_queries(plan)), "query", "queries")
@@ -75,21 +74,30 @@ class Changes:
 
     def __init__(self, shown: State) -> None:
         self._shown = shown
-        self._available = self._count()
+        self._available = self._counts()
 
     def lines(self, events: Iterable[Fields]) -> Iterator[str]:
         """To be called after the state has taken the events in."""
         for event in events:
             if event["kind"] not in ROUTINE:
                 yield line_of(event)
-        now = self._count()
-        for name, (part, whole) in now.items():
-            if self._available.get(name) != (part, whole):
-                yield plain(f"topology {name}: {part} of {whole} queries available")
+        now = self._counts()
+        for name, words in now.items():
+            if self._available.get(name) != words:
+                yield plain(f"topology {name}: {words}")
         self._available = now
 
-    def _count(self) -> dict[str, tuple[int, int]]:
-        return {name: (available(rows), len(rows)) for name, rows in self._shown.queries().items()}
+    def _counts(self) -> dict[str, str]:
+        return {row["name"]: _available(row) for row in self._shown.topologies() if judged(row)}
+
+
+def _available(topology: Mapping[str, Any]) -> str:
+    part, whole = available(topology).split("/")
+    return f"{part} of {whole} queries available"
+
+
+def _note(row: Mapping[str, Any]) -> str:
+    return f" ({row['health']['note']})" if row["health"]["note"] else ""
 
 
 def document(shown: State) -> dict[str, Any]:
@@ -102,7 +110,7 @@ def document(shown: State) -> dict[str, Any]:
         "topologies": [
             {
                 **{name: value for name, value in row.items() if name != "graph"},
-                "queries_available": available(queries[row["name"]]),
+                "queries_available": row["health"]["value"],
                 "queries_total": len(queries[row["name"]]),
             }
             for row in shown.topologies()

@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from cli.figures import judged
+from cli.status import ENDED, HISTORY
 from cli.words import by_name, moment
 
 Fields = dict[str, Any]
 KINDS = ("topology", "query", "partition", "node", "incident", "entry", "plan", "problem")
+DOWN = frozenset({"failed", "recovering", "starting", "parked"})
+"""Of the health of a query: it should give results and does not."""
 KEPT = {"entry": 2_000, "plan": 400, "problem": 400}
 """Histories grow for ever; the server keeps the rest."""
-
-GONE = frozenset({"lost", "left"})
-OVER = frozenset({"closed", "aborted"})
 
 
 class State:
@@ -72,23 +71,16 @@ class State:
 
     def queries_down(self) -> list[Fields]:
         """Those that should give results and do not, by topology."""
-        should = {row["name"] for row in self.topologies() if judged(row)}
         rows = self.queries()
-        return [row for name in rows if name in should for row in rows[name] if not row["available"]]
+        return [row for name in rows for row in rows[name] if row["health"]["state"] in DOWN]
 
     def nodes(self) -> list[Fields]:
         """Without those that are history: gone, while no incident and no partition waits for them."""
-        awaited = {name for incident in self.incidents_open() for name in incident["failed_nodes"]}
-        awaited |= {row["node"] for row in self.entities["partition"].values()}
-        rows = (
-            row
-            for row in self.entities["node"].values()
-            if row["state"] not in GONE or row["name"] in awaited
-        )
+        rows = (row for row in self.entities["node"].values() if row["health"]["state"] not in HISTORY)
         return sorted(rows, key=lambda row: by_name(row["name"]))
 
     def incidents_open(self) -> list[Fields]:
-        rows = (row for row in self.entities["incident"].values() if row["state"] not in OVER)
+        rows = (row for row in self.entities["incident"].values() if row["health"]["state"] not in ENDED)
         return sorted(rows, key=lambda row: -row["number"])
 
     def plans(self, incident: int) -> list[Fields]:
@@ -98,10 +90,6 @@ class State:
     def newest_entry(self, incident: int) -> Fields | None:
         rows = (row for row in self.entities["entry"].values() if row["incident"] == incident)
         return max(rows, key=lambda row: str(row["at"]), default=None)
-
-
-def available(queries: Iterable[Fields]) -> int:
-    return sum(1 for row in queries if row["available"])
 
 
 def worst(queries: Iterable[Fields]) -> float | None:

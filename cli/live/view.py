@@ -12,9 +12,9 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from cli.figures import judged, measured
-from cli.live.state import Fields, State, available, worst
-from cli.status import BAD, BUSY, DONE, GOOD, IDLE, SIGNS, TONES, WARN, state, tone
+from cli.figures import available, judged, measured
+from cli.live.state import Fields, State, worst
+from cli.status import BAD, BUSY, DONE, GOOD, IDLE, SIGNS, WARN, health, look, state
 from cli.waves import wave_moves, wave_partitions, wave_places, wave_queries, wave_state
 from cli.words import (
     DASH,
@@ -75,10 +75,11 @@ def _incident(shown: State, incident: Fields, width: int) -> Iterator[Renderable
     spent = between(incident["detected_at"], shown.now().isoformat())
     yield Text.assemble(
         (f"{SIGNS[BAD]} Incident {incident['number']}  ", f"{BAD} bold"),
-        state("incident", incident["state"]),
-        (", paused" if incident["paused"] else "", WARN),
+        health(incident),
         f"  {stopwatch(spent or 0)}  {plain(incident['method'])}",
     )
+    if incident["health"]["note"]:
+        yield _indented(incident["health"]["note"])
     if incident["failed_nodes"]:
         yield _indented(f"lost {listed(incident['failed_nodes'], 3 if width < NARROW else 8)}")
     back = (("first", "first_query_at"), ("half", "half_queries_at"), ("all", "all_queries_at"))
@@ -136,12 +137,13 @@ def _topologies(shown: State, queries: dict[str, list[Fields]], width: int) -> R
         table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
         own = queries[row["name"]]
-        part, whole = available(own), len(own)
         behind = max(0, row["head_epoch"] - row["checkpoint_epoch"])
-        cells: list[RenderableType] = [Text(plain(row["name"])), state("topology", row["status"])]
+        cells: list[RenderableType] = [Text(plain(row["name"])), health(row)]
         if width >= NARROW:
-            cells.append(bar(part, whole, 24 if width >= WIDE else 12) if judged(row) else Text(""))
-        cells.append(Text(f"{part}/{whole}" if judged(row) else DASH))
+            length = 24 if width >= WIDE else 12
+            part, whole = row["health"]["value"], row["health"]["limit"]
+            cells.append(bar(round(part), round(whole), length) if judged(row) else Text(""))
+        cells.append(Text(available(row) if judged(row) else DASH))
         cells.append(Text(relative(worst(own)) if measured(row) else DASH))
         if width >= NARROW:
             cells.append(Text(rate(row["input_rate"]) if measured(row) else DASH))
@@ -158,7 +160,7 @@ def _down(queries: list[Fields], width: int) -> Iterator[RenderableType]:
     for row in queries[:MOST_DOWN]:
         cells: list[RenderableType] = [
             Text(f"  {plain(row['partition'])}"),
-            state("query", row["status"]),
+            health(row),
             Text(f"priority {row['priority']}"),
             Text(relative(row["relative_latency"])),
             Text(plain(row["topology"]), style="dim"),
@@ -174,18 +176,19 @@ def _nodes(shown: State, width: int, most: int) -> Iterator[RenderableType]:
     if not rows:
         yield Text("No node has registered yet", style="dim")
         return
-    counts = Counter(str(row["state"]) for row in rows)
-    present = (state("node", name, f"{counts[name]} {name}") for name in sorted(counts, key=_rank))
+    counts = Counter(str(row["health"]["word"]) for row in rows)
+    one_of = {row["health"]["word"]: row for row in sorted(rows, key=_rank)}
+    present = (health(row, f"{counts[word]} {word.lower()}") for word, row in one_of.items())
     yield Text.assemble((f"{plural(len(rows), 'node')}: ", "bold"), Text(", ").join(present))
     hosted = Counter(str(row["node"]) for row in shown.entities["partition"].values() if row["node"])
     table = _grid(6 if width >= WIDE else 5 if width >= NARROW else 4)
     # Unhealthy nodes come first: they stay visible on a low terminal.
-    for row in sorted(rows, key=lambda row: _rank(row["state"]))[:most]:
+    for row in sorted(rows, key=_rank)[:most]:
         silent = since(row["last_heartbeat"], shown.now())
         measured = row["state"] in PRESENT and row["cpu_percent"] is not None
         cells: list[RenderableType] = [
             Text(f"  {plain(row['name'])}"),
-            state("node", row["state"]),
+            health(row),
             Text(f"{plain(row['rack'])}"),
             Text(
                 "" if silent is None else f"heard {age(silent)}",
@@ -203,8 +206,8 @@ def _nodes(shown: State, width: int, most: int) -> Iterator[RenderableType]:
 _RANKS = {BAD: 0, WARN: 1, BUSY: 2, IDLE: 4, DONE: 4, GOOD: 3}
 
 
-def _rank(node_state: str) -> int:
-    return _RANKS[tone("node", node_state)] if node_state in TONES["node"] else 5
+def _rank(node: Fields) -> int:
+    return _RANKS[look(node)]
 
 
 def bar(part: int, whole: int, width: int) -> Text:

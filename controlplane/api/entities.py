@@ -82,7 +82,7 @@ class TopologyEntity(TopologySerializer):
     description = serializers.CharField()
 
     class Meta(TopologySerializer.Meta):
-        fields = (*TOPOLOGY_FIELDS, "graph", "description", "refusals")
+        fields = (*TOPOLOGY_FIELDS, "graph", "description", "health", "refusals")
         read_only_fields = fields
 
 
@@ -94,14 +94,14 @@ class QueryEntity(QuerySerializer):
     """An output partition with everything upstream of it."""
 
     class Meta(QuerySerializer.Meta):
-        fields = QUERY_FIELDS
+        fields = (*QUERY_FIELDS, "health")
 
 
 class NodeEntity(NodeDetailSerializer):
     """A host that can run partitions."""
 
     class Meta(NodeDetailSerializer.Meta):
-        fields = (*NODE_FIELDS, "refusals")
+        fields = (*NODE_FIELDS, "health", "refusals")
         read_only_fields = fields
 
 
@@ -126,7 +126,7 @@ class IncidentEntity(IncidentDetailSerializer):
     summary = SummarySerializer()
 
     class Meta(IncidentDetailSerializer.Meta):
-        fields = (*INCIDENT_FIELDS, "refusals")
+        fields = (*INCIDENT_FIELDS, "health", "refusals")
         read_only_fields = fields
 
 

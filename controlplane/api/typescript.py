@@ -29,6 +29,7 @@ from controlplane.topologies.choices import (
     Severity,
     TopologyStatus,
 )
+from domain.health import TONES
 from domain.topology.spec import Partitioning
 from host.environment import ROOT
 
@@ -55,6 +56,7 @@ ENUMERATIONS: dict[str, tuple[str, ...]] = {
     "Planner": tuple(name for name, _ in PLANNER_CHOICES),
     "ReplicationPlanner": tuple(name for name, _ in REPLICATION_PLANNER_CHOICES),
     "Partitioning": get_args(Partitioning),
+    "Tone": TONES,
     "EntityName": tuple(ENTITIES),
 }
 """Name in TypeScript to values. A field is recognised by its values, so no two may have the same."""

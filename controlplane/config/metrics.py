@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
-from django.db.models import Count, Q
 from prometheus_client.core import REGISTRY, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 
 class ControlPlaneCollector(Collector):
-    """Five queries a scrape: topologies with their queries, nodes by state, open incidents, webhooks."""
+    """A constant number of queries a scrape. Health comes from where pages have it."""
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
         return []  # nothing is read before the first scrape
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         # Models exist only once Django is set up, and this module is imported before.
-        from controlplane.incidents.choices import INCIDENT_ACTIVE
-        from controlplane.incidents.models import Incident
-        from controlplane.nodes.selectors import nodes_known
+        from controlplane.health.reading import Reading
         from controlplane.topologies.models import Topology
         from controlplane.webhooks.choices import DeliveryState
         from controlplane.webhooks.models import Delivery, Webhook
 
         available = GaugeMetricFamily(
-            "resurge_queries_available", "Queries that are available", labels=["topology"]
+            "resurge_queries_available",
+            "Queries that are available, of topologies whose queries are to give results",
+            labels=["topology"],
         )
-        total = GaugeMetricFamily("resurge_queries", "Queries defined", labels=["topology"])
+        total = GaugeMetricFamily("resurge_queries", "Queries of these topologies", labels=["topology"])
+        parked = GaugeMetricFamily("resurge_queries_parked", "Those that are parked", labels=["topology"])
+        health = GaugeMetricFamily(
+            "resurge_topology_health", "1 for the state that pages show", labels=["topology", "state"]
+        )
+        catch_up = GaugeMetricFamily(
+            "resurge_catch_up_seconds",
+            "Seconds until what is behind has caught up, as estimated; absent if nothing is behind",
+            labels=["topology"],
+        )
         rate = GaugeMetricFamily(
             "resurge_input_tuples_per_second", "Tuples read per second", labels=["topology"]
         )
@@ -41,29 +50,41 @@ class ControlPlaneCollector(Collector):
         checkpoint = GaugeMetricFamily(
             "resurge_checkpoint_epoch", "Newest complete global checkpoint", labels=["topology"]
         )
-        rows = Topology.objects.annotate(
-            total=Count("queries"), up=Count("queries", filter=Q(queries__available=True))
-        )
-        for topology in rows:
+        reading = Reading()
+        for topology in Topology.objects.defer("spec"):
             labels = [topology.name]
-            available.add_metric(labels, topology.up)
-            total.add_metric(labels, topology.total)
+            shown = reading.topologies[topology.name]
+            health.add_metric([topology.name, shown.state], 1)
+            if shown.value is not None and shown.limit is not None:
+                available.add_metric(labels, shown.value)
+                total.add_metric(labels, shown.limit)
+                parked.add_metric(labels, reading.counts(topology.name).parked)
+            if topology.catch_up is not None:
+                catch_up.add_metric(labels, topology.catch_up)
             rate.add_metric(labels, topology.input_rate)
             lag.add_metric(labels, topology.lag)
             if topology.load is not None:
                 load.add_metric(labels, topology.load)
             epoch.add_metric(labels, topology.committed_epoch)
             checkpoint.add_metric(labels, topology.checkpoint_epoch)
-        nodes = GaugeMetricFamily("resurge_nodes", "Nodes by state", labels=["state"])
-        for state, count in nodes_known().values_list("state").annotate(Count("pk")).order_by("state"):
+        nodes = GaugeMetricFamily("resurge_nodes", "Nodes by the state that pages show", labels=["state"])
+        states = Counter(node.state for node in reading.nodes().values())
+        for state, count in sorted(states.items()):
             nodes.add_metric([state], count)
+        open_now = reading.incidents()
         incidents = GaugeMetricFamily("resurge_incidents_open", "Incidents that have not ended")
-        incidents.add_metric([], Incident.objects.filter(state__in=INCIDENT_ACTIVE).count())
+        incidents.add_metric([], len(open_now))
+        standing = GaugeMetricFamily(
+            "resurge_incidents", "Open incidents by the state that pages show", labels=["state"]
+        )
+        for state, count in sorted(Counter(one.state for one in open_now.values()).items()):
+            standing.add_metric([state], count)
         waiting = GaugeMetricFamily("resurge_webhook_deliveries_pending", "Deliveries not sent yet")
         waiting.add_metric([], Delivery.objects.filter(state=DeliveryState.PENDING).count())
         failing = GaugeMetricFamily("resurge_webhooks_failing", "Webhooks that have failed since they worked")
         failing.add_metric([], Webhook.objects.exclude(failing_since=None).count())
-        return [available, total, rate, load, lag, epoch, checkpoint, nodes, incidents, waiting, failing]
+        of_topologies = [available, total, parked, health, catch_up, rate, load, lag, epoch, checkpoint]
+        return [*of_topologies, nodes, incidents, standing, waiting, failing]
 
 
 def metrics_register() -> None:

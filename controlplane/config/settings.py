@@ -29,6 +29,7 @@ INSTALLED_APPS = [
     "controlplane.checkpoints",
     "controlplane.nodes",
     "controlplane.incidents",
+    "controlplane.health",
     "controlplane.lifecycle",
     "controlplane.webhooks",
     "controlplane.verification",

@@ -28,13 +28,21 @@ COUNTER = 1
 P = ParamSpec("P")
 R = TypeVar("R")
 Subscriber = Callable[[Event], object]
+Completer = Callable[[Sequence[Change]], Sequence[Change]]
 _subscribers: list[Subscriber] = []
+_completers: list[Completer] = []
 
 
 def events_subscribe(subscriber: Subscriber) -> None:
     """Have `subscriber` called with every event, in the transaction that publishes it. Apps that stand above
     this one register here when Django starts (`AppConfig.ready`)."""
     _subscribers.append(subscriber)
+
+
+def events_complete(completer: Completer) -> None:
+    """Have `completer` called with the changes of every event before it is recorded, in its transaction; the
+    event gets what it returns. For what follows from several entities together, such as their health."""
+    _completers.append(completer)
 
 
 def event_publish(
@@ -60,6 +68,8 @@ def event_publish(
             f"event {kind} published outside a transaction: wrap the change and its event in one"
         )
     sequence = _next_sequence()
+    for completer in _completers:
+        changes = completer(changes)
     event = Event.objects.create(
         sequence=sequence,
         at=timezone.now(),

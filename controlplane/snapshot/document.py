@@ -11,6 +11,8 @@ from django.utils import timezone
 
 from controlplane.events.models import EventCounter
 from controlplane.events.representation import Change, iso
+from controlplane.health.marks import healths_shown
+from controlplane.health.reading import Reading
 from controlplane.snapshot.entities import KINDS
 
 PART = 200_000
@@ -27,9 +29,10 @@ def snapshot_parts() -> Iterator[bytes]:
     """
     with _consistent_read():
         counter = EventCounter.objects.filter(pk=1).first()
+        reading = Reading()
         before = b'{"sequence":%d,"entities":{' % (counter.value if counter else 0)
         for kind, changes in KINDS.items():
-            yield from _written(before + b'"%b":' % kind.encode(), changes())
+            yield from _written(before + b'"%b":' % kind.encode(), _healthy(kind, changes(), reading))
             before = b","
         yield b"},"
 
@@ -37,6 +40,23 @@ def snapshot_parts() -> Iterator[bytes]:
 def snapshot_end() -> bytes:
     """``"server_time"}``: when it is handed out. Nothing has changed since it was read."""
     return b'"server_time":"%b"}' % str(iso(timezone.now())).encode()
+
+
+def _healthy(kind: str, rows: Iterable[Change], reading: Reading) -> Iterable[Change]:
+    """Rows with their health, where they have one."""
+    match kind:
+        case "topology":
+            shown = healths_shown(kind, reading.topologies)
+        case "query":
+            shown = healths_shown(kind, reading.queries)
+        case "node":
+            shown = healths_shown(kind, reading.nodes())
+        case "incident":
+            rows = [*rows]
+            shown = healths_shown(kind, reading.incidents([int(row["key"]) for row in rows]))
+        case _:
+            return rows
+    return ({**row, "fields": {**(row["fields"] or {}), "health": shown[row["key"]]}} for row in rows)
 
 
 def _written(head: bytes, changes: Iterable[Change]) -> Iterator[bytes]:

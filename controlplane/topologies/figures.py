@@ -37,7 +37,7 @@ def figures_settle(topology: Topology, rows: Rows) -> None:
     if topology.status not in _NO_INPUT:
         return
     topology.input_rate = 0.0
-    topology.load = topology.overloaded_since = None
+    topology.load = topology.overloaded_since = topology.catch_up = None
     for partition in rows.partitions.values():
         partition.rows_in_rate = partition.rows_out_rate = 0.0
     if topology.status == TopologyStatus.PAUSED:
@@ -53,5 +53,14 @@ def figures_settle(topology: Topology, rows: Rows) -> None:
         rows_reset(rows, {})
 
 
-SETTLED = ("error", "input_rate", "load", "lag", "overloaded_since", "slow_since", "rack_exposure")
+SETTLED = (
+    "error",
+    "input_rate",
+    "load",
+    "lag",
+    "catch_up",
+    "overloaded_since",
+    "slow_since",
+    "rack_exposure",
+)
 """Fields of a topology that `figures_settle` changes."""

@@ -125,6 +125,12 @@ class Topology(models.Model):
         null=True, blank=True, help_text="seconds of work for each second of input; empty: not known yet"
     )
     lag = models.FloatField(default=0.0, help_text="seconds of input that wait")
+    catch_up = models.FloatField(
+        null=True,
+        blank=True,
+        help_text="seconds until what is behind has caught up, as the driver estimates it: 86,400 if it "
+        "comes no nearer; empty: nothing is behind, or no pace is known yet",
+    )
     overloaded_since = models.DateTimeField(
         null=True, blank=True, help_text="since when more has come in than was worked off"
     )

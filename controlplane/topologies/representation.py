@@ -38,14 +38,14 @@ TOPOLOGY_METRICS = (
     "head_epoch",
     "committed_epoch",
     "checkpoint_epoch",
-    *("input_rate", "load", "lag", "overloaded_since"),
+    *("input_rate", "load", "lag", "catch_up", "overloaded_since"),
 )
 
 
 TOPOLOGY_FIELDS = (
     *("name", "version", "status", "desired", "error", "method", "policy", "generation"),
     *("applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch", "input_rate"),
-    *("load", "lag", "overloaded_since", "slow_since", "rack_exposure"),
+    *("load", "lag", "catch_up", "overloaded_since", "slow_since", "rack_exposure"),
     *("deployed_at", "created_at"),
 )
 """What is shown of a topology, apart from what it permits: by the snapshot, by events and by REST. What is

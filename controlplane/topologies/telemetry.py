@@ -153,6 +153,9 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     topology.committed_epoch = status.committed
     topology.checkpoint_epoch = status.checkpoint
     topology.error = status.error
+    # Whole seconds: an estimate is no better, and each new value is an event.
+    behind = status.behind and status.catch_up is not None
+    topology.catch_up = float(round(status.catch_up or 0.0)) if behind else None
     now = timezone.now().isoformat()
     topology.slow_since = {node: topology.slow_since.get(node, now) for node in status.slow}
     _states_apply(topology, rows, status.state, status.absent, {}, behind=status.behind)

@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from rest_framework import serializers
 
 from controlplane.api.fields import RefusalsField, TextField
+from controlplane.api.health import HealthSerializer, health_added
 from controlplane.api.listing import Rows, rows_shown
 from controlplane.api.requests import ReasonSerializer
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
@@ -61,19 +62,22 @@ class IncidentSerializer(serializers.ModelSerializer):
         child=ProposalSerializer(), read_only=True, help_text="topology name to the plan that waits"
     )
 
+    health = HealthSerializer("incident")
+
     class Meta:
         model = Incident
-        fields: tuple[str, ...] = INCIDENT_FIELDS
+        fields: tuple[str, ...] = (*INCIDENT_FIELDS, "health")
         read_only_fields: tuple[str, ...] = fields
 
 
 def incidents_shown(rows: QuerySet[Incident]) -> Rows:
     """Incidents as `IncidentSerializer` shows them."""
-    found = rows_shown(rows.prefetch_related(None), IncidentSerializer, without=INCIDENT_RELATED)
+    found = rows_shown(rows.prefetch_related(None), IncidentSerializer, without=(*INCIDENT_RELATED, "health"))
     names = incident_names([incident["number"] for incident in found])
     for incident in found:
         for field, of in zip(INCIDENT_RELATED, names, strict=True):
             incident[field] = sorted(of[incident["number"]])
+    health_added("incident", found, lambda row: str(row["number"]))
     return [{field: incident[field] for field in IncidentSerializer.Meta.fields} for incident in found]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from controlplane.api.fields import RefusalsField
+from controlplane.api.health import HealthSerializer
 from controlplane.api.topologies.serializers import PartitionSerializer
 from controlplane.nodes.models import Node, NodeRequest, NodeSample
 from controlplane.nodes.permitted import node_refusals
@@ -17,6 +18,7 @@ class NodeSerializer(serializers.ModelSerializer):
 
     partitions_total = serializers.IntegerField(read_only=True)
     planned_percent = serializers.FloatField(read_only=True)
+    health = HealthSerializer("node")
 
     class Meta:
         model = Node
@@ -24,6 +26,7 @@ class NodeSerializer(serializers.ModelSerializer):
             *NODE_FIELDS,
             "partitions_total",
             "planned_percent",
+            "health",
         )
         read_only_fields: tuple[str, ...] = fields
 

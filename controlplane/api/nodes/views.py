@@ -14,7 +14,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.actions import ActionsMixin, action_schema
-from controlplane.api.listing import TupleListMixin
+from controlplane.api.health import health_added
+from controlplane.api.listing import Rows, TupleListMixin, rows_shown
 from controlplane.api.nodes.filtersets import NodeFilters, NodeRequestFilters, NodeSampleFilters
 from controlplane.api.nodes.serializers import (
     NodeDetailSerializer,
@@ -64,6 +65,11 @@ class NodeViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, views
 
     def get_serializer_class(self) -> Any:
         return NodeDetailSerializer if self.action == "retrieve" else NodeSerializer
+
+    def tuple_rows(self, rows: Any) -> Rows:
+        found = rows_shown(rows, NodeSerializer, without=("health",))
+        health_added("node", found, lambda row: str(row["name"]))
+        return found
 
     @ACTION
     @action(detail=True, methods=["post"])

@@ -9,7 +9,8 @@ from rest_framework import viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.listing import Lookups, TupleListMixin
+from controlplane.api.health import HEALTHS, health_added, healths_of
+from controlplane.api.listing import Lookups, Rows, TupleListMixin, rows_shown
 from controlplane.api.preconditions import (
     ETAG,
     IF_MATCH,
@@ -89,6 +90,11 @@ class QueryViewSet(OfTopology, TupleListMixin):
     def get_queryset(self) -> Any:
         return query_list(self.topology)
 
+    def tuple_rows(self, rows: Any) -> Rows:
+        found = rows_shown(rows, QuerySerializer, self.tuple_lookups, without=("health",))
+        health_added("query", found, lambda row: f"{row['topology']}/{row['partition']}")
+        return found
+
     @extend_schema(parameters=[ETAG])
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """All queries. The ETag is that of all priorities of the topology, whatever the filters."""
@@ -137,7 +143,8 @@ class QueryViewSet(OfTopology, TupleListMixin):
             **caller(request),
         )
         tag = priorities_tag(topology, query_priorities(topology))
-        return tagged(QuerySerializer(rows, many=True).data, tag)
+        healths = healths_of("query", [f"{topology}/{row.partition.label}" for row in rows])
+        return tagged(QuerySerializer(rows, many=True, context={HEALTHS: healths}).data, tag)
 
     def _shown(self, label: str) -> Response:
         row = self._row(label)

@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from controlplane.api.fields import RefusalsField, StrictSerializer, TextField
+from controlplane.api.health import HealthSerializer
 from controlplane.api.requests import ErrorItemSerializer, ReasonSerializer
 from controlplane.topologies.choices import (
     PLANNER_CHOICES,
@@ -83,6 +84,7 @@ class TopologySerializer(serializers.ModelSerializer):
     worst_relative_latency = serializers.FloatField(read_only=True, allow_null=True)
     slow_since = serializers.DictField(child=serializers.DateTimeField(), read_only=True)
     rack_exposure = RackExposureSerializer(read_only=True)
+    health = HealthSerializer("topology")
     refusals = RefusalsField(topology_refusals)
 
     class Meta:
@@ -93,6 +95,7 @@ class TopologySerializer(serializers.ModelSerializer):
             "queries_available",
             "worst_relative_latency",
             "updated_at",
+            "health",
             "refusals",
         )
         read_only_fields: tuple[str, ...] = fields
@@ -250,10 +253,11 @@ class QuerySerializer(serializers.ModelSerializer):
     partition = serializers.CharField(source="partition.label", read_only=True)
     topology = serializers.CharField(source="topology.name", read_only=True)
     node = serializers.CharField(source="partition.node.name", read_only=True, allow_null=True, default=None)
+    health = HealthSerializer("query")
 
     class Meta:
         model = Query
-        fields: tuple[str, ...] = ("partition", "topology", "node", *QUERY_STORED)
+        fields: tuple[str, ...] = ("partition", "topology", "node", *QUERY_STORED, "health")
 
 
 class QueryUpdateSerializer(ReasonSerializer):

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from controlplane.api.actions import ActionsMixin, action_schema
+from controlplane.api.health import HEALTHS, healths_of
 from controlplane.api.idempotency import once
 from controlplane.api.parsers import PlainJSONParser, YamlSpecificationParser
 from controlplane.api.preconditions import ETAG, IF_MATCH, IF_MATCH_REQUIRED, expected_of, tagged
@@ -91,6 +92,12 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
     def get_queryset(self) -> Any:
         rows = topology_list()
         return rows.defer("spec") if self.action == "list" else rows
+
+    def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
+        serializer = super().get_serializer(*args, **kwargs)
+        if kwargs.get("many"):
+            serializer.context[HEALTHS] = healths_of("topology", [row.name for row in args[0]])
+        return serializer
 
     def get_serializer_class(self) -> Any:
         return TopologySerializer if self.action == "list" else TopologyDetailSerializer

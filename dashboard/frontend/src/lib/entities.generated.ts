@@ -129,6 +129,8 @@ export type ReplicationPlanner =
 
 export type Partitioning = "one_to_one" | "split" | "merge" | "full";
 
+export type Tone = "good" | "busy" | "warn" | "bad" | "idle" | "done";
+
 export type EntityName =
   | "topology"
   | "partition"
@@ -244,6 +246,24 @@ export interface Graph {
   operators: OperatorNode[];
 }
 
+/** The state of something and the word for it, as everything that shows it says it. */
+export interface Health {
+  /** for programs */
+  state: string;
+  /** for people */
+  word: string;
+  /** how it looks */
+  tone: Tone;
+  /** the number that is judged */
+  value: number | null;
+  /** what it is judged by: a relative latency, or how many queries there are */
+  limit: number | null;
+  /** a sentence that says more, or empty */
+  note: string;
+  /** since when `state` is this one */
+  since: Iso | null;
+}
+
 /** A topology, how it is to be recovered, and where its run stands. */
 export interface Topology {
   name: string;
@@ -266,6 +286,11 @@ export interface Topology {
   load: number | null;
   /** seconds of input that wait */
   lag: number;
+  /**
+   * seconds until what is behind has caught up, as the driver estimates it: 86,400 if it comes no nearer;
+   * empty: nothing is behind, or no pace is known yet
+   */
+  catch_up: number | null;
   /** since when more has come in than was worked off */
   overloaded_since: Iso | null;
   slow_since: Record<string, Iso>;
@@ -274,6 +299,7 @@ export interface Topology {
   created_at: Iso;
   graph: Graph;
   description: string;
+  health: Health;
   /** action to why it is refused now; an action that is not named is permitted */
   refusals: Record<string, string>;
 }
@@ -309,6 +335,7 @@ export interface Query {
   baseline_latency: number | null;
   relative_latency: number | null;
   epoch: number;
+  health: Health;
 }
 
 /** A host that can run partitions. */
@@ -332,6 +359,7 @@ export interface Node {
   memory_bytes: number | null;
   disk_free_bytes: number | null;
   provider: string;
+  health: Health;
   /** action to why it is refused now; an action that is not named is permitted */
   refusals: Record<string, string>;
 }
@@ -384,6 +412,7 @@ export interface Incident {
   /** mean priority-weighted availability from detection until all queries are back, 0 to 1 */
   availability_area: number | null;
   summary: Summary;
+  health: Health;
   /** action to why it is refused now; an action that is not named is permitted */
   refusals: Record<string, string>;
 }

@@ -323,7 +323,7 @@ def test_the_number_of_queries_does_not_grow_with_the_topology(nodes: list[Node]
             driver_status_apply(status=driver_status(topology, "degraded", absent=absent))
         counts.append((len(applying), len(degrading)))
     assert counts[0] == counts[1]
-    assert max(counts[0]) <= 16
+    assert max(counts[0]) <= 22
 
 
 def test_problems_are_counted(running: Topology) -> None:
