@@ -24,6 +24,7 @@ from controlplane.checkpoints.services import checkpoint_apply
 from controlplane.events.tasks import INCIDENT_STEP, task_send
 from controlplane.incidents.plans import plan_mark_applied
 from controlplane.incidents.selectors import incidents_open
+from controlplane.incidents.services import story_add
 from controlplane.topologies.choices import QueryStatus
 from controlplane.topologies.models import Query
 from controlplane.topologies.telemetry import driver_status_apply, problem_record, topology_metrics_apply
@@ -41,6 +42,7 @@ from domain.messages import (
     decode_telemetry,
 )
 from domain.recovery.incident import APPLIED_STATES
+from domain.recovery.wording import baseline_accepted
 from domain.topology import partition_id
 from workers.database import TRIES, refuses
 from workers.node_cpu import node_cpu
@@ -92,7 +94,27 @@ class Availabilities:
                 caught_up=report.caught_up,
             )
             changed |= verdicts[query].available != before
+        self._tell_settled(report.topology, tracker)
         return verdicts, changed
+
+    def _tell_settled(self, topology: str, tracker: AvailabilityTracker) -> None:
+        """The story of an incident tells which latencies have become usual ones by themselves."""
+        for query, times in tracker.settled().items():
+            log.info(
+                "latency accepted as the usual one", topology=topology, query=query, times=round(times, 3)
+            )
+            if topology in self.incidents:
+                text = baseline_accepted(f"{topology} {query}", self._policy.settle, times)
+                number, key = self.incidents[topology], f"settled/{topology}/{query}/{time.time():.0f}"
+                story_add(number=number, kind="outcome", text=text, key=key[:128])
+
+    def _accept(self) -> None:
+        """What operators have accepted; a query without a recent result waits until it has one."""
+        wanted = Query.objects.filter(accept_latency=True).select_related("topology", "partition")
+        for row in wanted.defer("topology__spec"):
+            tracker = self._tracker(row.topology.name)
+            if row.available or tracker.baseline_accept(row.partition.label) is not None:
+                Query.objects.filter(pk=row.pk).update(accept_latency=False)
 
     def look(self, *, force: bool = False) -> None:
         """Read from the database which topologies have an incident and which queries have failed."""
@@ -106,6 +128,7 @@ class Availabilities:
         }
         for name, tracker in self._trackers.items():
             tracker.incident_set(name in self.incidents)
+        self._accept()
         queries = Query.objects.filter(status=QueryStatus.FAILED)
         failed = {
             (name, partition_id(operator, index))

@@ -191,4 +191,5 @@ _ACTIONS: dict[OperationKind, Callable[[WorkerSession, Operation], None]] = {
     OperationKind.INCIDENT_RESUME: _order,
     OperationKind.INCIDENT_ABORT: _order,
     OperationKind.INCIDENT_REPLAN: _order,
+    OperationKind.INCIDENT_ACCEPT: _order,
 }

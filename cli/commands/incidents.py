@@ -232,6 +232,38 @@ def replan(session: Session, number: int, order: Order) -> None:
     act(session, resource("incidents", number, "replan"), order, title=title, effects=effects)
 
 
+@incidents.command("accept")
+@number_argument
+@changes(destructive=True)
+@with_session
+def accept(session: Session, number: int, order: Order) -> None:
+    """Accept that queries are not available as before, and close the incident.
+
+    Everything must be restored already (state catching_up). What gives results has its present latency as its
+    usual one from now on.
+
+    \b
+    Example:
+      resurge incidents accept 7 --reason "two nodes less until Monday"
+    """
+
+    def effects() -> Sequence[Effect]:
+        row = session.rest.get(resource("incidents", number))
+        permitted(row, "accept")
+        down = [
+            f"{topology} {query['partition']}"
+            for topology in row["topologies"]
+            for query in session.rest.rows(
+                resource("topologies", topology, "queries"), {"available": "false"}
+            )
+        ]
+        title = f"The present latency of {plural(len(down), 'query', 'queries')} becomes the usual one"
+        return [Effect(title, down), Effect("The incident closes; it cannot be opened again.", warning=True)]
+
+    title = f"accept the latencies after incident {number}"
+    act(session, resource("incidents", number, "accept"), order, title=title, effects=effects)
+
+
 @incidents.command("abort")
 @number_argument
 @changes(destructive=True)

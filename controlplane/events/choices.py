@@ -59,6 +59,7 @@ class OperationKind(Choices):
     INCIDENT_PAUSE = "incident.pause", "Pause recovery"
     INCIDENT_RESUME = "incident.resume", "Resume recovery"
     INCIDENT_ABORT = "incident.abort", "Abort recovery"
+    INCIDENT_ACCEPT = "incident.accept", "Accept latencies"
     INCIDENT_REPLAN = "incident.replan", "Plan again"
 
 

@@ -19,6 +19,7 @@ from controlplane.incidents.selectors import incident_get
 from controlplane.incidents.services import incident_advance
 from domain.recovery.events import (
     AbortAsked,
+    AcceptAsked,
     ApproveAsked,
     Event,
     PauseAsked,
@@ -114,6 +115,8 @@ def _events(kind: OperationKind, proposals: list[str], *, actor: str, reason: st
             return [ResumeAsked(at=at, actor=actor, reason=reason)]
         case OperationKind.INCIDENT_REPLAN:
             return [ReplanAsked(at=at, actor=actor, reason=reason)]
+        case OperationKind.INCIDENT_ACCEPT:
+            return [AcceptAsked(at=at, actor=actor, reason=reason)]
         case OperationKind.INCIDENT_ABORT:
             return [AbortAsked(at=at, actor=actor, reason=reason)]
         case _:

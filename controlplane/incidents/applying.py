@@ -31,6 +31,7 @@ from controlplane.topologies.failures import (
 )
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import topology_change
+from domain.recovery.facts import MethodChosen
 from domain.recovery.incident import State
 from domain.recovery.instructions import (
     AskForCheckpoint,
@@ -139,6 +140,9 @@ class Application:
             self.incident.reason = self.incident.reason or told.text
         if told.kind in ("stimulus", "decision", "outcome"):
             self.reason = told.text[:500]
+        if isinstance(told.fact, MethodChosen):
+            # Not only with a plan: one that waits for an approval is made by this method already.
+            self._method_follow(told.fact.method)
         self.add(entry_change(entry, incident=self.incident.number))
 
     def _involve(self, involve: Involve) -> None:
@@ -214,7 +218,7 @@ class Application:
             reason=plan.reason,
             explanation=dict(plan.explanation),
         )
-        self._method_follow(row)
+        self._method_follow(row.method)
         # What moves goes on; nothing is put back to a checkpoint.
         moves = plan.kind == "move"
         if not moves:
@@ -232,12 +236,12 @@ class Application:
         )
         self.applied.publish.append(plan.topology)
 
-    def _method_follow(self, plan: RecoveryPlan) -> None:
+    def _method_follow(self, method: str) -> None:
         """The incident is named for what it needed most: waves, else a blocking plan, else moves only."""
-        if plan.method == RecoveryMethod.INCREMENTAL:
+        if method == RecoveryMethod.INCREMENTAL:
             self.incident.method = RecoveryMethod.INCREMENTAL
         elif self.incident.method == RecoveryMethod.MOVE:
-            self.incident.method = RecoveryMethod(plan.method)
+            self.incident.method = RecoveryMethod(method)
 
     def _mark_plan(self, mark: MarkPlan) -> None:
         row = RecoveryPlan.objects.filter(topology__name=mark.topology, generation=mark.generation).first()

@@ -11,6 +11,7 @@ class IncidentState(Choices):
     RESTORING = "restoring", "Restoring"
     REPLAYING = "replaying", "Replaying"
     VERIFYING = "verifying", "Verifying"
+    CATCHING_UP = "catching_up", "Restored, catching up"
     CLOSED = "closed", "Closed"
     ABORTED = "aborted", "Aborted"
 

@@ -16,7 +16,7 @@ from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.nodes.choices import NODE_PRESENT, NODE_USABLE
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.topologies.capacity import PERCENT, cpu_model_read
-from controlplane.topologies.choices import Desired, TopologyStatus
+from controlplane.topologies.choices import Desired, QueryStatus, TopologyStatus
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Partition, Query, Topology
 from controlplane.topologies.policies import policy_of
@@ -26,6 +26,7 @@ from domain.recovery.facts import facts_read
 from domain.recovery.incident import Deployment, NodeView, Request, State, TopologyCase
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.memory import Memory, PlanRecord, case_rebuild
+from domain.topology import partition_id
 
 
 def deployed_topologies() -> QuerySet[Topology]:
@@ -33,6 +34,20 @@ def deployed_topologies() -> QuerySet[Topology]:
     return Topology.objects.filter(desired=Desired.RUNNING).exclude(
         status__in=(TopologyStatus.COMPLETED, TopologyStatus.DRAFT)
     )
+
+
+def queries_awaited(incident: Incident) -> set[str]:
+    """The queries that failed and are not available, as `topology/query`; without those that are not to give
+    results, because they are parked or their topology was undeployed or has completed."""
+    failed: Mapping[str, Any] = incident.summary.get("failed_queries", {})
+    if not failed:
+        return set()
+    returned = incident.summary.get("returned", {})
+    rows = Query.objects.filter(topology__in=deployed_topologies(), topology__name__in=failed)
+    rows = rows.filter(available=False, parked=False).exclude(status=QueryStatus.PARKED)
+    columns = rows.values_list("topology__name", "partition__operator", "partition__index")
+    down = {f"{name}/{partition_id(operator, index)}" for name, operator, index in columns}
+    return down & {f"{name}/{one}" for name, labels in failed.items() for one in labels} - returned.keys()
 
 
 def machine_load(incident: Incident, *, may_plan: bool, damaged: bool = False) -> IncidentMachine:
@@ -84,6 +99,7 @@ def machine_load(incident: Incident, *, may_plan: bool, damaged: bool = False) -
         opened_at=incident.opened_at.timestamp(),
         may_plan=may_plan,
         delay=UniformDelay(delay.low, delay.high),
+        queries_awaited=len(queries_awaited(incident)),
         story=((entry.at.timestamp(), entry.kind, entry.text) for entry in entries),
     )
 

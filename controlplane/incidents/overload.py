@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from controlplane.events.services import writing
-from controlplane.incidents.choices import IncidentTrigger
+from controlplane.incidents.choices import IncidentState, IncidentTrigger
 from controlplane.incidents.loading import deployments_load, machine_load, nodes_load, plans_newest
 from controlplane.incidents.models import Incident
 from controlplane.incidents.selectors import incidents_open
@@ -50,7 +50,9 @@ def _park(name: str, after: float) -> Incident | None:
     if topology is None or topology.overload != OverloadPolicy.AUTOMATIC:
         return None
     now = timezone.now()
-    moves = _moves(topology, now, after) if incident is None else {}
+    # Where all is restored and catches up, moves may be what is missing.
+    idle = incident is None or incident.state == IncidentState.CATCHING_UP
+    moves = _moves(topology, now, after) if idle else {}
     parking = None if moves else _parking(topology, incident, now, after)
     event: Event
     if moves:

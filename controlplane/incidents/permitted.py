@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.events.choices import OperationKind
-from controlplane.incidents.choices import INCIDENT_ENDED
+from controlplane.incidents.choices import INCIDENT_ENDED, IncidentState
 from controlplane.incidents.models import Incident
 
 _KINDS = (
@@ -12,6 +12,7 @@ _KINDS = (
     OperationKind.INCIDENT_RESUME,
     OperationKind.INCIDENT_ABORT,
     OperationKind.INCIDENT_REPLAN,
+    OperationKind.INCIDENT_ACCEPT,
 )
 
 
@@ -26,6 +27,8 @@ def incident_refusal(incident: Incident, kind: OperationKind) -> str:
         return f"incident {number} is paused already"
     if kind == OperationKind.INCIDENT_RESUME and not incident.paused:
         return f"incident {number} is not paused; only a paused recovery can be resumed"
+    if kind == OperationKind.INCIDENT_ACCEPT and incident.state != IncidentState.CATCHING_UP:
+        return f"incident {number} is not catching up: what it took down is still to be restored"
     return ""
 
 

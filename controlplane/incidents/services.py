@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import groupby
 
 import structlog
 from django.db.models import Max
@@ -23,9 +24,10 @@ from controlplane.incidents.applying import Application, Applied
 from controlplane.incidents.area import availability_area
 from controlplane.incidents.choices import (
     INCIDENT_ENDED,
+    IncidentState,
     IncidentTrigger,
 )
-from controlplane.incidents.loading import deployed_topologies, machine_load
+from controlplane.incidents.loading import deployed_topologies, machine_load, queries_awaited
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.incidents.proposals import proposals_follow
 from controlplane.incidents.representation import entry_change
@@ -37,11 +39,13 @@ from controlplane.topologies.models import Query, Topology
 from domain.availability import milestones
 from domain.recovery.events import (
     AbortAsked,
+    AcceptAsked,
     DrainAsked,
     Event,
     Looked,
     NodesLost,
     PartitionsLost,
+    QueriesAwaited,
     RebalanceAsked,
     RecoveryAsked,
 )
@@ -115,13 +119,31 @@ def _step(incident: Incident, events: list[Event], *, may_plan: bool, opened: bo
     application = Application(incident, timezone.now())
     if opened:
         application.kinds.add(EventKind.INCIDENT_OPENED)
+    if any(isinstance(event, AcceptAsked) for event in events):
+        _accept_latencies(incident)
     _involve_nodes(incident, events)
     _note_failed_queries(incident, events)
     application.carry_out(instructions)
-    proposals_follow(incident, machine)
     # After the instructions: what has just failed is not available, whatever its row said before.
     application.applied.changed |= _note_returned_queries(incident, application) or opened
+    if incident.state not in INCIDENT_ENDED:
+        awaited = QueriesAwaited(at=timezone.now().timestamp(), number=len(queries_awaited(incident)))
+        application.carry_out(machine.handle_stimulus(awaited))
+    proposals_follow(incident, machine)
     return application.finish()
+
+
+def _accept_latencies(incident: Incident) -> None:
+    """What gives results again has its present latency as its usual one: detection, which measures it, is
+    told by the row."""
+    if incident.state != IncidentState.CATCHING_UP:
+        return
+    incident.summary = {**incident.summary, "accepted": True}
+    for topology, keys in groupby(sorted(queries_awaited(incident)), key=lambda key: key.partition("/")[0]):
+        labels = {key.partition("/")[2] for key in keys}
+        rows = Query.objects.filter(topology__name=topology).select_related("partition")
+        found = [row.pk for row in rows if row.partition.label in labels]
+        Query.objects.filter(pk__in=found).update(accept_latency=True)
 
 
 # ---- what the operator sees of queries -----------------------------------------------------------

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from controlplane.events.services import writing
-from controlplane.incidents.choices import IncidentTrigger
+from controlplane.incidents.choices import IncidentState, IncidentTrigger
 from controlplane.incidents.models import Incident
 from controlplane.incidents.selectors import incidents_open
 from controlplane.lifecycle.nodes import node_drain
@@ -22,11 +22,12 @@ from controlplane.topologies.models import Topology
 def drain_by_policy() -> Incident | None:
     """Drain the node that has been slow for longest, if that is long enough and a topology's policy wants it.
 
-    One at a time, and none while an incident is open: a recovery makes nodes slow for a while. None where no
+    One at a time, and none while an incident has something to restore: a recovery makes nodes slow for a
+    while. None where no
     other node is alive, since its partitions could go nowhere.
     """
     after = settings.RESURGE.slow_after
-    if not after or incidents_open().exists():
+    if not after or incidents_open().exclude(state=IncidentState.CATCHING_UP).exists():
         return None
     now = timezone.now()
     slow = _slow_since(now - timedelta(seconds=after))

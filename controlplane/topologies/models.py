@@ -223,6 +223,10 @@ class Query(models.Model):
     status = models.CharField(max_length=16, choices=QueryStatus.choices, default=QueryStatus.STARTING)
     available = models.BooleanField(default=False)
     parked = models.BooleanField(default=False, help_text="stopped to leave its room to others")
+    accept_latency = models.BooleanField(
+        default=False,
+        help_text="its present latency is to be its usual one; until detection has taken that in",
+    )
     latency = models.FloatField(null=True, blank=True, help_text="seconds")
     baseline_latency = models.FloatField(null=True, blank=True, help_text="seconds")
     relative_latency = models.FloatField(null=True, blank=True)

@@ -9,6 +9,10 @@ a window is below theta. Two things keep noise from flipping a query:
 - within an incident a query that was unavailable returns when the *mean over a full window* is below
   theta, and leaves again only if that mean exceeds theta by the `margin`.
 
+A new placement may be slower for good. So the present latency of a query that is not available becomes its
+baseline when it has been steady for `settle` seconds without a backlog (the mean over the window stays within
+a band of `steady`), or when an operator accepts it.
+
 The baseline is the median of latencies seen in peace, while the topology keeps pace with its input: what a
 backlog takes to work off is no normal latency, and until a topology has caught up for the first time its
 queries are not available. The baseline is frozen when an incident opens, so that a
@@ -29,7 +33,8 @@ class Policy:
     """theta: bound of the mean RL. window: seconds of the mean. margin: factor above theta at which an
     available query is lost again within an incident. late: mean RL above which a query of a topology that is
     behind its input is unavailable also in peace. latest: what is older than the newest measurement by more
-    shows that the clock was put back. Times in seconds."""
+    shows that the clock was put back. settle: how long the latency of an unavailable query must be steady,
+    its mean being within a factor of `steady`, to become the usual one. Times in seconds."""
 
     theta: float = 1.2
     window: float = 5.0
@@ -40,6 +45,8 @@ class Policy:
     stall_limit: float = 5.0
     latest: float = 60.0
     floor: float = 0.05
+    settle: float = 300.0
+    steady: float = 1.15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +70,10 @@ class _Track:
     behind_since: float | None = None
     disturbed: bool = False  # has failed or stalled and not been normal for a full window since
     recent_from: float | None = None
+    # Since when the mean is between `low` and `high`.
+    steady_from: float | None = None
+    low: float = 0.0
+    high: float = 0.0
 
 
 class AvailabilityTracker:
@@ -74,6 +85,7 @@ class AvailabilityTracker:
         self.incident = False
         self._stored = dict(baselines or {})
         self._tracks: dict[str, _Track] = {}
+        self._settled: dict[str, float] = {}
 
     def incident_set(self, open_: bool) -> None:
         """An incident of this topology opened or ended; opening freezes the baselines."""
@@ -90,7 +102,30 @@ class AvailabilityTracker:
         track = self._track(query)
         track.available, track.disturbed = False, True
         track.recent.clear()
-        track.recent_from = None
+        track.recent_from = track.steady_from = None
+
+    def baseline_accept(self, query: str) -> float | None:
+        """The present latency is the usual one from now on, so the query is available. Returns how many times
+        the earlier one it is; None, and nothing is changed, where no result has been measured lately."""
+        track = self._track(query)
+        before = self._baseline(query, track)
+        if not track.recent or before is None or track.stalled_since is not None:
+            return None
+        times = fmean(value for _, value in track.recent)
+        usual = max(before, self.policy.floor) * times
+        track.baseline.clear()
+        track.baseline.extend([usual] * self.policy.baseline_least)
+        self._stored[query] = usual
+        track.frozen = usual if self.incident else None
+        track.recent = deque((at, value / times) for at, value in track.recent)
+        track.available, track.disturbed, track.steady_from = True, False, None
+        return times
+
+    def settled(self) -> dict[str, float]:
+        """Queries whose present latency has become the usual one since this was asked last, and how many
+        times the earlier one it is."""
+        found, self._settled = self._settled, {}
+        return found
 
     def observe(
         self, query: str, *, at: float, latency: float, stalled: bool, caught_up: bool = True
@@ -110,7 +145,7 @@ class AvailabilityTracker:
             if self.incident or at - track.stalled_since >= self.policy.stall_limit:
                 track.available, track.disturbed = False, True
                 track.recent.clear()
-                track.recent_from = None
+                track.recent_from = track.steady_from = None
             return self.health(query)
         track.stalled_since = None
         if caught_up:
@@ -126,7 +161,21 @@ class AvailabilityTracker:
         while track.recent and track.recent[0][0] < at - self.policy.window:
             track.recent.popleft()
         track.available = self._verdict(track, at, baseline)
+        if track.available or not caught_up or baseline is None:
+            track.steady_from = None
+        elif self._steady(track, at) and (times := self.baseline_accept(query)) is not None:
+            self._settled[query] = times
         return self.health(query)
+
+    def _steady(self, track: _Track, at: float) -> bool:
+        """Whether the mean has been within the band for long enough."""
+        mean = fmean(value for _, value in track.recent)
+        low, high = min(track.low, mean), max(track.high, mean)
+        if track.steady_from is None or high > low * self.policy.steady:
+            track.steady_from, track.low, track.high = at, mean, mean
+            return False
+        track.low, track.high = low, high
+        return at - track.steady_from >= self.policy.settle
 
     def _verdict(self, track: _Track, at: float, baseline: float | None) -> bool:
         full = track.recent_from is not None and at - track.recent_from >= self.policy.window

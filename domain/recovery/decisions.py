@@ -169,17 +169,19 @@ def state_of_incident(
     caught_up: Mapping[str, int],
     requests: Collection[Request],
     losses: Counter[str],
+    queries_awaited: int = 0,
 ) -> State:
     """That of the least advanced case; without cases, the wait for spare capacity.
 
-    caught_up: topology -> generation of the plan that is known to work live.
+    caught_up: topology -> generation of the plan that is known to work live. queries_awaited: how many failed
+    queries are not available yet, and nobody has accepted that.
     """
     active = [case for case in cases if case.phase not in ENDED_PHASES]
     if active:
         return min((_state_of(case, caught_up) for case in active), key=list(State).index)
     if not cases and any(losses[request.lost_node] > 0 for request in expected(requests)):
         return State.ACQUIRING
-    return State.CLOSED
+    return State.CATCHING_UP if queries_awaited else State.CLOSED
 
 
 def _state_of(case: TopologyCase, caught_up: Mapping[str, int]) -> State:

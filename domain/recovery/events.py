@@ -178,6 +178,23 @@ class AbortAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptAsked:
+    """Do not wait for failed queries any longer: their present latency is the usual one from now on."""
+
+    at: float
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueriesAwaited:
+    """So many of the queries that failed are not available."""
+
+    at: float
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyWithdrawn:
     """The topology is no longer to run, or a newer plan was deployed."""
 
@@ -211,6 +228,8 @@ Event = (
     | ResumeAsked
     | ReplanAsked
     | AbortAsked
+    | AcceptAsked
+    | QueriesAwaited
     | TopologyWithdrawn
     | Looked
 )

@@ -205,6 +205,14 @@ class Resumed(msgspec.Struct, tag_field="fact", tag="resumed", frozen=True, forb
     reason: str
 
 
+class Accepted(msgspec.Struct, tag_field="fact", tag="accepted", frozen=True, forbid_unknown_fields=True):
+    """An operator accepted that queries are not available as before, or not at all."""
+
+    actor: str
+    reason: str
+    queries: int  # how many that were
+
+
 class Replanned(msgspec.Struct, tag_field="fact", tag="replan", frozen=True, forbid_unknown_fields=True):
     """An operator asked to plan anew: proposals and confirmations are void."""
 
@@ -236,6 +244,7 @@ Fact = (
     | Approved
     | Paused
     | Resumed
+    | Accepted
     | Replanned
 )
 

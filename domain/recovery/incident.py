@@ -34,13 +34,15 @@ class Phase(StrEnum):
 
 
 class State(StrEnum):
-    """Where an incident stands; the values are those of the database."""
+    """Where an incident stands; the values are those of the database. `catching_up`: everything is restored
+    and verified, and queries that it took down are not available yet."""
 
     OPEN = "open"
     ACQUIRING = "acquiring"
     RESTORING = "restoring"
     REPLAYING = "replaying"
     VERIFYING = "verifying"
+    CATCHING_UP = "catching_up"
     CLOSED = "closed"
     ABORTED = "aborted"
 

@@ -99,6 +99,7 @@ class IncidentMachine:
         blocking: Method | None = None,
         incremental: Method | None = None,
         story: Iterable[tuple[float, str, str]] = (),
+        queries_awaited: int = 0,
     ) -> None:
         self.number = number
         # Every deployed topology, by name, whether the incident concerns it or not.
@@ -116,6 +117,8 @@ class IncidentMachine:
         self.opened_at = opened_at
         # Whether everything observed has been fed, the newest checkpoints above all: plans need these.
         self.may_plan = may_plan
+        # How many of the queries that failed are not available yet.
+        self.queries_awaited = queries_awaited
         # How long the provider takes, for planners that look ahead.
         self.delay = delay
         self.blocking = blocking or Blocking()
@@ -516,6 +519,18 @@ class IncidentMachine:
                 instructions += self._transition(case, Phase.DROPPED, "the recovery was aborted")
         return [*instructions, *self._enter(State.ABORTED)]
 
+    def _on_accept(self, event: events.AcceptAsked) -> Instructions:
+        if self.state is not State.CATCHING_UP:
+            return []
+        fact = facts.Accepted(event.actor, event.reason, self.queries_awaited)
+        text = wording.accepted(event.actor, event.reason, self.queries_awaited)
+        self.queries_awaited = 0
+        return self._tell("outcome", text, fact)
+
+    def _on_awaited(self, event: events.QueriesAwaited) -> Instructions:
+        self.queries_awaited = event.number
+        return []
+
     def _on_look(self, event: events.Looked) -> Instructions:
         if self.memory.paused or not self.may_plan:
             return []
@@ -541,6 +556,8 @@ class IncidentMachine:
         events.ResumeAsked: _on_resumed,
         events.ReplanAsked: _on_replan,
         events.AbortAsked: _on_abort,
+        events.AcceptAsked: _on_accept,
+        events.QueriesAwaited: _on_awaited,
         events.Looked: _on_look,
     }
 
@@ -707,6 +724,7 @@ class IncidentMachine:
             caught_up=self.memory.caught_up,
             requests=self.requests.values(),
             losses=self.memory.losses,
+            queries_awaited=self.queries_awaited,
         )
         return [*instructions, *self._enter(state)]
 
@@ -932,6 +950,8 @@ class IncidentMachine:
             return []
         self.state = state
         instructions: Instructions = [EnterState(state=state)]
+        if state is State.CATCHING_UP:
+            instructions += self._tell("step", wording.catching_up(self.queries_awaited))
         if state is State.CLOSED:
             text = wording.closed(
                 recovered=[name for name, case in self.cases.items() if case.phase is Phase.VERIFIED],

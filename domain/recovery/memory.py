@@ -165,6 +165,8 @@ class Memory:
                 self.paused = True
             case facts.Resumed():
                 self.paused = False
+            case facts.Accepted():
+                pass  # the incident ends with it
             case facts.Replanned(asked=asked):
                 self.proposals.clear()
                 self.approved.clear()

@@ -188,6 +188,29 @@ def wave_caught_up(topology: str, wave: int, partitions: Collection[str], left: 
     return f"{text}; {counted(left, 'partition')} still down." if left else f"{text}."
 
 
+def catching_up(queries: int) -> str:
+    are = "query that failed is" if queries == 1 else "queries that failed are"
+    return (
+        f"Everything is restored and verified. {queries} {are} not available yet: the incident stays open "
+        "until then, or until an operator accepts that."
+    )
+
+
+def accepted(actor: str, reason: str, queries: int) -> str:
+    are = "query that failed is" if queries == 1 else "queries that failed are"
+    return (
+        f"{actor} accepted that {queries} {are} not available as before: {reason}. What gives results has "
+        "its present latency as its usual one from now on."
+    )
+
+
+def baseline_accepted(query: str, seconds: float, times: float) -> str:
+    return (
+        f"The latency of {query} has been steady for {duration(seconds)} without a backlog, at {times:.2f} "
+        "times the one before. It is the usual one from now on."
+    )
+
+
 def closed(recovered: Collection[str], took: float | None, coming: int) -> str:
     """recovered: topologies. took: seconds, if known. coming: replacements that are still expected."""
     result = f"{listed(recovered)} recovered and verified" if recovered else "nothing is left to recover"

@@ -144,6 +144,13 @@ class IncidentViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, v
 
     @ACTION
     @action(detail=True, methods=["post"])
+    def accept(self, request: Request, number: str) -> Response:
+        """Accept that queries are not available as before: the incident closes, and what gives results has
+        its present latency as its usual one from now on. Only while it is `catching_up`."""
+        return self.act(request, incident_action, kind=OperationKind.INCIDENT_ACCEPT, number=int(number))
+
+    @ACTION
+    @action(detail=True, methods=["post"])
     def replan(self, request: Request, number: str) -> Response:
         """Throw away what is not applied yet and plan anew, with the nodes there are now."""
         return self.act(request, incident_action, kind=OperationKind.INCIDENT_REPLAN, number=int(number))

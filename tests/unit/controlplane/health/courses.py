@@ -30,7 +30,7 @@ from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.services import topology_create
 from controlplane.topologies.telemetry import driver_status_apply, topology_metrics_apply, topology_stopped
 from domain.availability import QueryHealth
-from domain.messages import NodeRegistration
+from domain.messages import DriverState, NodeRegistration
 from domain.recovery.events import (
     CheckpointCompleted,
     DriverReported,
@@ -42,7 +42,7 @@ from tests.unit.controlplane.health.places import Places
 from tests.unit.controlplane.specs import BY, driver_status, epoch_report, spec_of
 
 STEPS = 12
-STATES = (
+STATES: tuple[DriverState, ...] = (
     "running",
     "running",
     "running",
@@ -128,7 +128,7 @@ class Course:
     def _report(self) -> None:
         topology = self._topology()
         self._epoch += 1
-        state = self._chance.choice(("running", "running", "degraded", "replaying"))
+        state: DriverState = self._chance.choice(("running", "running", "degraded", "replaying"))
         report = epoch_report(
             topology, epoch=self._epoch, generation=topology.applied_generation, state=state
         )
@@ -241,6 +241,8 @@ ORDERS = (
     OperationKind.INCIDENT_RESUME,
     OperationKind.INCIDENT_REPLAN,
     OperationKind.INCIDENT_ABORT,
+    OperationKind.INCIDENT_ACCEPT,
+    OperationKind.INCIDENT_ACCEPT,
 )
 
 ACTIONS: tuple[tuple[Callable[[Course], None], float], ...] = (

@@ -7,8 +7,12 @@ from datetime import datetime
 from django.utils import timezone
 
 from controlplane.incidents.models import RecoveryPlan
+from controlplane.topologies.models import Topology
+from controlplane.topologies.telemetry import topology_metrics_apply
+from domain.availability import QueryHealth
 from domain.messages import NodeRegistration
 from domain.recovery.events import CheckpointCompleted, DriverReported, Event
+from tests.unit.controlplane.specs import epoch_report
 
 
 def now() -> datetime:
@@ -38,6 +42,14 @@ def driver(generation: int, state: str, checkpoint: int = 0) -> list[Event]:
         ),
         CheckpointCompleted(at=at, topology="counts", checkpoint=checkpoint, generation=generation),
     ]
+
+
+def queries_return(latency: float = 0.8, *, available: bool = True) -> None:
+    """The driver of `counts` reports results, and detection finds every query (un)available."""
+    topology = Topology.objects.get(name="counts")
+    report = epoch_report(topology, epoch=60, latency=latency)
+    verdict = QueryHealth(latency=latency, baseline=0.8, relative=latency / 0.8, available=available)
+    topology_metrics_apply(report=report, health=dict.fromkeys(report.queries, verdict))
 
 
 def newest() -> RecoveryPlan:

@@ -10,7 +10,7 @@ from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import OperationKind
 from controlplane.events.models import AuditEntry, Event
 from controlplane.incidents import loading
-from controlplane.incidents.actions import incident_order
+from controlplane.incidents.actions import incident_action, incident_order
 from controlplane.incidents.applying import StalePlan
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.incidents.selectors import (
@@ -36,13 +36,15 @@ from controlplane.lifecycle.nodes import (
     nodes_lost,
     nodes_suspect,
 )
+from controlplane.lifecycle.topologies import topology_undeploy
 from controlplane.nodes.choices import NODE_REQUEST_OPEN
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.selectors import node_get, node_name_next
 from controlplane.topologies.models import Query, Topology
 from domain.recovery.events import Looked, PartitionsLost, PlanPublished
 from tests.unit.controlplane.following import Follower
-from tests.unit.controlplane.incidents.places import driver, newest, now, registration
+from tests.unit.controlplane.incidents.places import driver, newest, now, queries_return, registration
+from tests.unit.controlplane.specs import BY
 
 pytestmark = pytest.mark.django_db
 
@@ -86,6 +88,9 @@ def test_whole_recovery_is_told_and_followed(deployed: Topology) -> None:
     follower.check()
     assert look(incident, *driver(2, "running", 20)).checkpoint == ["counts"]
     look(incident, *driver(2, "running", 60))
+    assert incident_get(1).state == "catching_up", "its queries are not available yet"
+    queries_return()
+    look(incident)
     closed = incident_get(1)
     assert (closed.state, newest().state) == ("closed", "verified")
     assert closed.closed_at is not None
@@ -110,19 +115,76 @@ def test_the_recovery_worker_is_told_after_the_commit(
     assert ("recovery.incident_step", 1) in sent_tasks
 
 
-def test_queries_are_awaited_after_the_incident_has_closed(deployed: Topology) -> None:
-    incident = lose("node-1")
+def restored(*lost: str) -> Incident:
+    """Everything that ran on these nodes is restored and verified; no query is available yet."""
+    incident = lose(*lost)
     node_register(registration=registration("node-5"), at=now())
     for state, checkpoint in (("degraded", 10), ("replaying", 10), ("running", 10), ("running", 20)):
         look(incident, *driver(newest().generation, state, checkpoint))
-    assert incident_get(1).state == "closed"
-    assert [one.number for one in incidents_with_queries_down()] == [1]
-    Query.objects.update(available=True)
+    return incident_get(1)
+
+
+def test_an_incident_stays_open_until_its_queries_are_available(deployed: Topology) -> None:
+    incident = restored("node-1")
+    assert incident.state == "catching_up"
+    assert "3 queries that failed are not available yet" in entry_list(1).last().text
     follower = Follower()
+    assert follower.entities["incident"]["1"]["health"]["word"] == "Restored, catching up"
+    look(incident)
+    assert incident_get(1).state == "catching_up"
+    queries_return(1.6, available=False)
+    look(incident)
+    assert incident_get(1).state == "catching_up"
+    queries_return()
+    look(incident)
+    follower.check()
+    closed = incident_get(1)
+    assert (closed.state, closed.closed_at) == ("closed", closed.all_queries_at)
+    assert follower.entities["incident"]["1"]["health"]["word"] == "Recovered"
+
+
+def test_a_loss_while_it_catches_up_grows_it(deployed: Topology) -> None:
+    restored("node-1")
+    assert lose("node-5").number == 1
+    assert incident_get(1).state == "acquiring"
+
+
+def test_an_undeployed_topology_is_not_waited_for(deployed: Topology) -> None:
+    incident = restored("node-1")
+    topology_undeploy(name="counts", **BY)
+    look(incident)
+    assert incident_get(1).state == "closed"
+    assert Follower().entities["incident"]["1"]["health"]["word"] == "Closed, 0 of 3 back"
+
+
+def test_an_operator_accepts_that_queries_are_not_available(deployed: Topology) -> None:
+    incident = lose("node-1")
+    with pytest.raises(Conflict, match="is still to be restored"):
+        incident_action(kind=OperationKind.INCIDENT_ACCEPT, number=1, **BY)
+    node_register(registration=registration("node-5"), at=now())
+    for state, checkpoint in (("degraded", 10), ("replaying", 10), ("running", 10), ("running", 20)):
+        look(incident, *driver(newest().generation, state, checkpoint))
+    queries_return(1.6, available=False)
+    follower = Follower()
+    incident_action(kind=OperationKind.INCIDENT_ACCEPT, number=1, **BY)
+    entry = AuditEntry.objects.order_by("-pk")[0]
+    assert (entry.action, entry.actor, entry.reason) == ("incident.accept", "ada", "test")
+    incident_order(kind=OperationKind.INCIDENT_ACCEPT, number=1, actor="ada", reason="two nodes less")
+    follower.check()
+    assert incident_get(1).state == "closed"
+    health = follower.entities["incident"]["1"]["health"]
+    assert (health["word"], health["note"]) == (
+        "Closed, 0 of 3 back",
+        "3 queries were not available again, which an operator has accepted",
+    )
+    assert Query.objects.filter(accept_latency=True).count() == 3
+    assert "ada accepted that 3 queries" in " ".join(one.text for one in entry_list(1))
+    # Detection takes the latencies as the usual ones; that is noted after the incident has closed.
+    assert [one.number for one in incidents_with_queries_down()] == [1]
+    queries_return(1.6)
     incident_queries_note(number=1)
     follower.check()
-    assert incident_get(1).all_queries_at is not None
-    assert "failed queries are available again" in entry_list(1).last().text
+    assert follower.entities["incident"]["1"]["health"]["word"] == "Recovered"
     assert not incidents_with_queries_down()
 
 
@@ -172,6 +234,9 @@ def test_returned_node_closes_the_incident(deployed: Topology) -> None:
     node_register(
         registration=registration("node-1", session="b2"), at=now(), returned=True, evidence="a new session"
     )
+    look(incident)
+    assert incident_get(1).state == "catching_up"
+    queries_return()
     look(incident)
     assert incident_get(1).state == "closed"
     assert newest().generation == 1

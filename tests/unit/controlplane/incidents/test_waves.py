@@ -31,7 +31,7 @@ from domain.recovery.events import (
 )
 from tests.browser.coordinating import Alone
 from tests.unit.controlplane.following import Follower
-from tests.unit.controlplane.incidents.places import newest, now, registration
+from tests.unit.controlplane.incidents.places import newest, now, queries_return, registration
 from workers.operations import operation_run
 from workers.reconciliation import observations, plan_of
 from workers.zookeeper import TopologyFacts
@@ -115,6 +115,8 @@ def test_waves_from_loss_to_close(measured: Topology) -> None:
     look(*seen("running", checkpoint=20))
     assert incident_get(1).state == "verifying"
     look(*seen("running", checkpoint=60))
+    queries_return()
+    look()
     assert incident_get(1).state == "closed"
     follower.check()
 

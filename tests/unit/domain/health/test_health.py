@@ -110,7 +110,7 @@ def test_random_sequences_of_facts() -> None:
             compare(topology, rows, incident, returned)
 
 
-def compare(topology: str, rows: list[list[object]], incident: str, returned: int) -> None:
+def compare(topology: str, rows: list[list[str | float | None]], incident: str, returned: int) -> None:
     opened = incident not in ("closed", "aborted")
     queries = [
         query_health(
