@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from domain.value_words import plain_message
 from domain.values import (
     Address,
     BigCount,
@@ -389,4 +390,4 @@ def _decoded(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     except RecursionError:
         raise UnreadableValueError("it is nested too deeply") from None
     except ValueError as error:  # msgspec's own errors, and those of bytes that are no UTF-8
-        raise UnreadableValueError(str(error)) from error
+        raise UnreadableValueError(plain_message(str(error))) from error

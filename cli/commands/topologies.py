@@ -48,6 +48,7 @@ TOPOLOGIES = (
 TOPOLOGY = (
     Column("name", field("name")),
     Column("status", health),
+    Column("more", lambda row: row["health"]["note"] or None),
     Column("error", field("error")),
     Column("queries available", _available),
     Column("worst relative latency", _worst),
@@ -232,7 +233,7 @@ def recover(session: Session, name: str, order: Order) -> None:
 @changes()
 @with_session
 def rebalance(session: Session, name: str, order: Order) -> None:
-    """Even out the nodes: move partitions that run, with their state.
+    """Rebalance partitions: move partitions that run, with their state.
 
     It fails if no move would make epochs shorter.
 
@@ -250,7 +251,7 @@ def rebalance(session: Session, name: str, order: Order) -> None:
         ]
 
     path = resource("topologies", name, "rebalance")
-    act(session, path, order, title=f"even out the nodes of {name}", effects=effects, destructive=False)
+    act(session, path, order, title=f"rebalance the partitions of {name}", effects=effects, destructive=False)
 
 
 def _evenness(session: Session, name: str) -> list[Effect]:

@@ -45,7 +45,7 @@ class OperationKind(Choices):
     TOPOLOGY_UNDEPLOY = "topology.undeploy", "Undeploy"
     TOPOLOGY_CHECKPOINT = "topology.checkpoint", "Checkpoint"
     TOPOLOGY_RECOVER = "topology.recover", "Recover"
-    TOPOLOGY_REBALANCE = "topology.rebalance", "Even out the nodes"
+    TOPOLOGY_REBALANCE = "topology.rebalance", "Rebalance partitions"
     TOPOLOGY_RESTORE = "topology.restore", "Restore"
     TOPOLOGY_PARK = "topology.park", "Park queries"
     TOPOLOGY_UNPARK = "topology.unpark", "Unpark queries"

@@ -42,7 +42,7 @@ class Blocking:
         if placement.unplaced:
             return Waiting(
                 f"{len(placement.unplaced)} of {len(case.failed)} failed partitions do not fit on the "
-                f"{len(usable)} nodes alive without planning one above "
+                f"{len(usable)} nodes that can take partitions without planning one above "
                 f"{situation.max_utilisation:.0%} of its capacity.",
                 short=not situation.expected,
             )

@@ -288,7 +288,7 @@ def _all_wait(
 
 def _no_room(proposal: RecoveryPlanProposal, nodes: int) -> str:
     """Why nothing can be done: what is free, against the least that is needed."""
-    alive = f"{wording.counted(nodes, 'node')} alive {'has' if nodes == 1 else 'have'}"
+    alive = f"{wording.counted(nodes, 'node')} that can take partitions {'has' if nodes == 1 else 'have'}"
     free = f"{cores(proposal.capacity)} free" if proposal.capacity > 0 else "nothing free"
     if not proposal.explanations:
         return f"Partitions that no query needs cannot be restored yet: none fits, the {alive} {free}."

@@ -108,14 +108,14 @@ def drain_asked(node: str, actor: str, reason: str, affected: Mapping[str, Colle
 
 def rebalance_asked(topology: str, actor: str, reason: str, what: str) -> str:
     """actor: empty where the policy asks."""
-    asked = f"{actor} asked to even out the nodes of {topology}"
+    asked = f"{actor} asked to rebalance the partitions of {topology}"
     return f"{asked if actor else f'Partitions of {topology} can be placed better'}: {reason}. {what}"
 
 
 def rebalance_refused(topology: str, actor: str) -> str:
     return (
-        f"{actor} asked to even out the nodes of {topology}, but its recovery is under way: ask again when "
-        "it has ended."
+        f"{actor} asked to rebalance the partitions of {topology}, but its recovery is under way: ask again "
+        "when it has ended."
     )
 
 

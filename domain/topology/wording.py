@@ -7,17 +7,9 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Any
 
-_KINDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "str": "a text",
-    "bool": "true or false",
-    "object": "a mapping",
-    "array": "a list",
-    "null": "nothing",
-}
+from domain.value_words import BOUNDS, KINDS
+
 _EXPECTED = re.compile(r"^Expected `([^`]+)`(?: (<=|>=|<|>) (\S+))?")
-_BOUNDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"}
 NAME_LENGTH, TOPOLOGY_NAME_LENGTH = 64, 63
 """The most characters of an operator's and a topology's name."""
 
@@ -29,8 +21,8 @@ def value_problem(message: str, value: Any) -> str:
         return f"{message[:1].lower()}{message[1:]}"
     kinds, sign, bound = found.groups()
     if sign:
-        return f"must be {_BOUNDS[sign]} {float(bound):g}, not {value!r:.60}"
-    allowed = [_KINDS.get(kind, kind) for kind in kinds.split(" | ") if kind != "null"]
+        return f"must be {BOUNDS[sign]} {float(bound):g}, not {value!r:.60}"
+    allowed = [KINDS.get(kind, kind) for kind in kinds.split(" | ") if kind != "null"]
     return f"must be {' or '.join(allowed)}, not {value!r:.60}"
 
 

@@ -17,6 +17,7 @@ from typing import IO, Annotated, Any, Literal, TypeVar
 import msgspec
 import structlog
 
+from domain.value_words import plain_message
 from host.process_secrets import environment_for
 from host.processes import kill_session
 from workers.providers.base import (
@@ -154,9 +155,8 @@ class ScriptNodeProvider:
         try:
             return answer.decode(said or b"{}")
         except (ValueError, RecursionError) as error:
-            raise ProviderError(
-                f"{what} gave no answer that can be read ({error}): {_tail(said) or 'it wrote nothing'}"
-            ) from error
+            why, wrote = plain_message(str(error)), _tail(said) or "it wrote nothing"
+            raise ProviderError(f"{what} gave no answer that can be read ({why}): {wrote}") from error
 
     def _run(self, action: Action, asked: Mapping[str, Any], output: IO[bytes], errors: IO[bytes]) -> str:
         """What went wrong; empty after an exit with 0."""

@@ -49,7 +49,7 @@ def test_a_change_that_interrupts_nothing_is_explained_and_not_asked_about(
 ) -> None:
     with Terminal("topologies", "rebalance", "trending", "--no-wait", variables=variables) as terminal:
         terminal.until("Reason:")
-        assert "Even out the nodes of trending" in terminal.screen
+        assert "Rebalance the partitions of trending" in terminal.screen
         assert "No query goes back to a checkpoint" in terminal.words
         assert "nodes are alive, " in terminal.words
         terminal.type("two new nodes\n")

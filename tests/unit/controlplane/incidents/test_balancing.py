@@ -53,7 +53,9 @@ def test_an_operator_asks(uneven: Topology) -> None:
     uneven.refresh_from_db()
     assert uneven.status == "running", "nothing is put back, so it is not recovering"
     assert set(uneven.partitions.values_list("state", flat=True)) == {"running"}
-    assert incident.entries.filter(text__startswith="ada asked to even out the nodes of counts").exists()
+    assert incident.entries.filter(
+        text__startswith="ada asked to rebalance the partitions of counts"
+    ).exists()
 
 
 def test_there_is_nothing_to_gain(deployed: Topology) -> None:

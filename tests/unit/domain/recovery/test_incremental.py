@@ -37,8 +37,8 @@ def test_two_nodes_lost_together_return_wave_by_wave() -> None:
     assert not only(said, CreatePlan), "node-1 has no room"
     assert len(only(said, AskForNode)) == 2
     assert (
-        "5 failed queries cannot be restored yet: the 1 node alive has nothing free, and even A[1] of t0, "
-        "which needs least, takes 0.4 cores." in story(said)
+        "5 failed queries cannot be restored yet: the 1 node that can take partitions has nothing free, "
+        "and even A[1] of t0, which needs least, takes 0.4 cores." in story(said)
     )
 
     first = plan_of(arrive(subject, "node-4"))
