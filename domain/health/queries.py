@@ -109,14 +109,12 @@ def _recovering(query: QueryFacts, limits: Limits) -> Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Of the queries of a topology, or of several: how many there are and how many are available, parked,
-    failed and starting."""
+    """Of the queries of a topology, or of several: how many there are and how many are available and
+    parked."""
 
     total: int
     available: int
     parked: int = 0
-    failed: int = 0
-    starting: int = 0
 
     @property
     def missing(self) -> int:
@@ -130,6 +128,4 @@ def queries_count(healths: Iterable[Health]) -> Counts:
         total=len(states),
         available=states.count("available"),
         parked=states.count("parked"),
-        failed=states.count("failed"),
-        starting=states.count("starting"),
     )

@@ -18,7 +18,6 @@ _PLAIN: dict[str, tuple[str, Tone]] = {
     "stopping": ("Stopping", "busy"),
     "stopped": ("Stopped", "idle"),
 }
-STATES = (*_PLAIN, "catching_up")
 
 
 def topology_health(*, status: str, queries: Counts, catch_up: float | None = None) -> Health:

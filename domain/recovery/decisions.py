@@ -174,7 +174,7 @@ def state_of_incident(
     """That of the least advanced case; without cases, the wait for spare capacity.
 
     caught_up: topology -> generation of the plan that is known to work live. queries_awaited: how many failed
-    queries are not available yet, and nobody has accepted that.
+    queries are not available yet and are waited for.
     """
     active = [case for case in cases if case.phase not in ENDED_PHASES]
     if active:
