@@ -23,6 +23,7 @@ OPERATION_KINDS = (
     "incident.resume",
     "incident.abort",
     "incident.replan",
+    "incident.accept",
 )
 WEBHOOK_KINDS = (
     "topology.created",

@@ -37,7 +37,7 @@ TONES: dict[str, dict[str, str]] = {
     },
     "incident": {
         "open": BAD, "acquiring": BUSY, "restoring": BUSY, "replaying": BUSY, "verifying": BUSY,
-        "closed": DONE, "aborted": IDLE,
+        "catching_up": BUSY, "closed": DONE, "aborted": IDLE,
     },
     "wave": {
         "proposed": WARN, "planned": IDLE, "published": BUSY, "replaying": BUSY, "catching up": BUSY,

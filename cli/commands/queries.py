@@ -38,7 +38,7 @@ QUERIES = (
     Column("QUERY", field("partition")),
     Column("PRIORITY", lambda row: count(row["priority"]), right=True),
     Column("STATUS", health),
-    Column("RELATIVE", lambda row: relative(row["relative_latency"]), right=True),
+    Column("RELATIVE", lambda row: relative(row["health"]["value"]), right=True),
     Column("LATENCY", lambda row: duration(row["latency"]), right=True, least_width=70),
     Column("EPOCH", lambda row: count(row["epoch"]), right=True, least_width=90),
     Column("NODE", field("node"), least_width=80),

@@ -42,7 +42,7 @@ def summary(shown: State) -> Iterator[str]:
     for query in shown.queries_down():
         yield plain(
             f"query {query['topology']} {query['partition']}: {query['health']['word']}, "
-            f"priority {query['priority']}, latency {relative(query['relative_latency'])}"
+            f"priority {query['priority']}, latency {relative(query['health']['value'])}"
         )
     counts = Counter(str(row["health"]["word"]).lower() for row in shown.nodes())
     yield plain(f"nodes: {', '.join(f'{counts[name]} {name}' for name in sorted(counts)) or 'none'}")

@@ -95,5 +95,5 @@ class State:
 def worst(queries: Iterable[Fields]) -> float | None:
     """The worst relative latency among those that have one."""
     return max(
-        (row["relative_latency"] for row in queries if row["relative_latency"] is not None), default=None
+        (row["health"]["value"] for row in queries if row["health"]["value"] is not None), default=None
     )

@@ -162,7 +162,7 @@ def _down(queries: list[Fields], width: int) -> Iterator[RenderableType]:
             Text(f"  {plain(row['partition'])}"),
             health(row),
             Text(f"priority {row['priority']}"),
-            Text(relative(row["relative_latency"])),
+            Text(relative(row["health"]["value"])),
             Text(plain(row["topology"]), style="dim"),
         ]
         table.add_row(*cells[: len(table.columns)])

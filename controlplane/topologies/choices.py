@@ -121,6 +121,10 @@ class QueryStatus(Choices):
     PARKED = "parked", "Parked"
 
 
+QUERY_MEASURED = frozenset({QueryStatus.AVAILABLE, QueryStatus.RECOVERING})
+"""Latencies of these are of now."""
+
+
 class Severity(Choices):
     WARNING = "warning", "Warning"
     ERROR = "error", "Error"

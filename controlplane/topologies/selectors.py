@@ -8,6 +8,7 @@ from django.db.models import CharField, Count, Max, Q, QuerySet, TextField, Valu
 from django.db.models.functions import Cast, Concat
 
 from controlplane.errors import Missing
+from controlplane.topologies.choices import QUERY_MEASURED
 from controlplane.topologies.models import (
     AvailabilitySample,
     Partition,
@@ -47,7 +48,8 @@ def topology_list() -> QuerySet[Topology]:
     return Topology.objects.annotate(
         queries_total=Count("queries", distinct=True),
         queries_available=Count("queries", filter=Q(queries__available=True), distinct=True),
-        worst_relative_latency=Max("queries__relative_latency"),
+        # Of those that give results: what a failed one had before it failed is no latency of now.
+        worst_relative_latency=Max("queries__relative_latency", filter=Q(queries__status__in=QUERY_MEASURED)),
     ).order_by("name")
 
 

@@ -11,11 +11,14 @@ from cli.commands.topologies import TOPOLOGIES
 from cli.durations import Duration
 from cli.live.lines import summary
 from cli.live.state import State
+from tests.unit.cli.healths import health_of
 
 
 def row_of(status: str) -> dict[str, Any]:
+    judged = {"value": 15, "limit": 15} if status in ("running", "failed") else {}
     return {
-        "name": "counts", "status": status, "queries_available": 15, "queries_total": 15,
+        "name": "counts", "status": status, "health": health_of(status, **judged),
+        "queries_available": 15, "queries_total": 15,
         "worst_relative_latency": 1.02, "input_rate": 300.0, "head_epoch": 9, "checkpoint_epoch": 5,
     }  # fmt: skip
 
@@ -43,10 +46,12 @@ def shown_of(status: str, *, incidents: dict[str, Any]) -> State:
         "priority": 1,
         "status": "starting",
         "available": False,
+        "health": health_of("starting" if status == "running" else "idle"),
     }
+    states = {"node-1": "alive", "node-2": "lost" if incidents else "replaced", "node-3": "gone"}
     nodes = {
-        name: {"name": name, "state": state, "rack": "r", "last_heartbeat": None}
-        for name, state in {"node-1": "alive", "node-2": "lost", "node-3": "left"}.items()
+        name: {"name": name, "health": health_of(state), "rack": "r", "last_heartbeat": None}
+        for name, state in states.items()
     }
     shown = State()
     shown.load(
@@ -65,16 +70,15 @@ def shown_of(status: str, *, incidents: dict[str, Any]) -> State:
 
 
 def test_the_live_view_says_nothing_of_queries_of_a_topology_that_is_stopped() -> None:
-    assert list(summary(shown_of("stopped", incidents={}))) == ["topology counts: stopped", "nodes: 1 alive"]
+    assert list(summary(shown_of("stopped", incidents={}))) == ["topology counts: Stopped", "nodes: 1 alive"]
     assert [row["partition"] for row in shown_of("running", incidents={}).queries_down()] == ["O1[0]"]
 
 
 def test_a_lost_node_is_shown_while_an_incident_recovers_from_its_loss() -> None:
-    incident = {"number": 3, "state": "replaying", "failed_nodes": ["node-2"]}
+    incident = {"number": 3, "health": health_of("replaying"), "failed_nodes": ["node-2"]}
     named = [row["name"] for row in shown_of("running", incidents={"3": incident}).nodes()]
     assert named == ["node-1", "node-2"]
-    over = {**incident, "state": "closed"}
-    assert [row["name"] for row in shown_of("running", incidents={"3": over}).nodes()] == ["node-1"]
+    assert [row["name"] for row in shown_of("running", incidents={}).nodes()] == ["node-1"]
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90.0), ("0.5", 0.5), ("15m", 900.0), ("1h", 3600.0)])

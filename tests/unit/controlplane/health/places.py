@@ -98,6 +98,14 @@ def _differences(what: str, one: dict[str, Rows], other: dict[str, Rows]) -> Ite
             if left != right:
                 yield f"{what}: {kind} {key}: {left} != {right}"
     for row in one["topology"].values():
+        judged = [q["health"]["value"] for q in other["query"].values() if q["topology"] == row["name"]]
+        worst = max((value for value in judged if value is not None), default=None)
+        if (
+            worst is not None
+            and "queries_available" in row
+            and worst != round(row["worst_relative_latency"], 4)
+        ):
+            yield f"{what}: {row['name']}: worst {row['worst_relative_latency']} beside {judged}"
         if "queries_available" in row and row["health"]["value"] not in (None, row["queries_available"]):
             yield f"{what}: {row['name']}: {row['queries_available']} beside {row['health']}"
 
