@@ -23,7 +23,6 @@ from controlplane.topologies.representation import POLICY_FIELDS
 from controlplane.whatif.request import DEFAULT_ALGORITHMS, MOST_ALGORITHMS
 from dashboard.assets import asset_version
 from dashboard.middleware import HEADER, POLICY
-from domain.availability import Policy
 from domain.simulation.comparison import ALGORITHMS
 
 _TOPOLOGY = re.compile(r"topologies/([A-Za-z0-9_-]+)/")
@@ -39,7 +38,6 @@ def boot_data(request: HttpRequest) -> dict[str, Any]:
         "admin": role_of(user) is not None,
         "faultInjection": installation.fault_injection,
         "theta": installation.theta,
-        "thetaLost": installation.theta * Policy().margin,
         "heartbeatInterval": installation.heartbeat_interval,
         "sessionTimeout": installation.session_timeout,
         "checkpointInterval": installation.checkpoint_interval,

@@ -179,8 +179,9 @@ def deployed(topology: Topology, at: datetime) -> None:
 
 def recovery_play(now: datetime, *, number: int, lost: Collection[str], rack: str, until: str) -> Recovery:
     """until: "replaying" (the third wave is on its way, some partitions are in no plan), "proposed" (the
-    second wave waits for an approval) or "closed"."""
-    length = {"replaying": 52.0, "proposed": 31.0, "closed": 95.0}[until]
+    second wave waits for an approval), "catching_up" (all is restored; the queries of the last wave are not
+    available) or "closed"."""
+    length = {"replaying": 52.0, "proposed": 31.0, "catching_up": 95.0, "closed": 95.0}[until]
     play = Recovery(now - timedelta(seconds=length), number)
     if until == "proposed":
         with clock(play.moment(-600)):
@@ -214,7 +215,10 @@ def recovery_play(now: datetime, *, number: int, lost: Collection[str], rack: st
         play.join(second, name, rack)
     play.look(61.4, "degraded")
     play.carry_out(published=61.7, applied=67)
-    play.caught_up(76, back_at=79)
+    play.caught_up(76, back_at=None if until == "catching_up" else 79)
+    if until == "catching_up":
+        play.note_replaying(play.graph.failed_queries(play.plan.restore))
+        Topology.objects.filter(name=NAME).update(catch_up=41.0, status="recovering")
     play.look(88, "running", checkpoint=CHECKPOINT + 40)
     return play
 

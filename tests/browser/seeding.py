@@ -1,9 +1,10 @@
 """Rows as a running system leaves them, for looking at the dashboard without one.
 
 `seed(scenario)` fills an empty database: "empty" (nothing), "healthy" (two topologies on eight nodes),
-"large" (two topologies of 1,000 partitions each), "moved" (a node is drained), and three moments of an
+"large" (two topologies of 1,000 partitions each), "moved" (a node is drained), and four moments of an
 incident that the coordinator's own code recovers in waves (`recovering.py`): "broken" (the third wave
-replays), "proposed" (the second one waits for an approval), "recovered" (it is over). What changes from
+replays), "proposed" (the second one waits for an approval), "catching_up" (all is restored, and some queries
+are not available yet), "recovered" (it is over). What changes from
 second to second then is in `pulse.py`.
 """
 
@@ -30,12 +31,17 @@ from tests.browser.chronicle import audit_write, checkpoints_write, experiment_w
 from tests.browser.large import large_write
 from tests.browser.recovering import deployed, drain_play, recovery_play, samples_write
 
-Scenario = Literal["empty", "healthy", "broken", "proposed", "recovered", "large", "moved"]
+Scenario = Literal["empty", "healthy", "broken", "proposed", "catching_up", "recovered", "large", "moved"]
 PIPELINES = Path(__file__).resolve().parents[2] / "spark_jobs" / "pipelines"
 NODES = 8
 THROTTLED = 5
 """The number of a node that its quota stops in more than half of the periods."""
-UNTIL: dict[Scenario, str] = {"broken": "replaying", "proposed": "proposed", "recovered": "closed"}
+UNTIL: dict[Scenario, str] = {
+    "broken": "replaying",
+    "proposed": "proposed",
+    "catching_up": "catching_up",
+    "recovered": "closed",
+}
 
 
 def seed(scenario: Scenario) -> None:

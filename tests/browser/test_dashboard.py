@@ -120,12 +120,12 @@ def test_a_topology_is_paused_and_undeployed_with_a_reason(spare: Server, page: 
 def test_nodes_are_evened_out_and_drained_without_an_interruption(spare: Server, page: Any) -> None:
     enter(page, spare, "/topologies/hashtags/")
     sent = requests_of(page, "POST")
-    page.click("main button:text-is('Even out nodes')")
+    page.click("main button:text-is('Rebalance partitions')")
     dialog = page.locator("dialog[open]")
     assert "8 nodes are alive" in dialog.inner_text()
     assert "no query stops" in dialog.inner_text()
     confirm(page, "two nodes are new")
-    page.wait_for_selector(".notice:has-text('Even out the nodes of hashtags')")
+    page.wait_for_selector(".notice:has-text('Rebalance the partitions of hashtags')")
     assert [request.url.split("/")[-2] for request in sent] == ["rebalance"]
     page.goto(f"{spare.url}/nodes/")
     page.click("main tr:has(button:text-is('node-5')) button:has-text('Drain')")
@@ -135,8 +135,8 @@ def test_nodes_are_evened_out_and_drained_without_an_interruption(spare: Server,
     page.keyboard.press("Escape")
     page.goto(f"{spare.url}/topologies/mentions/")
     page.keyboard.press("Control+k")
-    page.keyboard.type("even out")
-    page.wait_for_selector("dialog[open] li:has-text('Even out the nodes of trending')")
+    page.keyboard.type("rebalance")
+    page.wait_for_selector("dialog[open] li:has-text('Rebalance the partitions of trending')")
     assert page.locator("dialog[open] li:has-text('nodes of mentions')").count() == 0
 
 

@@ -102,7 +102,7 @@ def _ask(page: Any, node: str, button: str) -> None:
 
 
 def _even_out(page: Any) -> None:
-    page.click("main button:text-is('Even out nodes')")
+    page.click("main button:text-is('Rebalance partitions')")
 
 
 def _unfold(page: Any) -> None:

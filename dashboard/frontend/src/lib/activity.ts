@@ -5,8 +5,11 @@ import type { Edit } from "./edits";
 import { humanise, plural } from "./format";
 import { paths } from "./router.svelte";
 import { checkpointsOf, problemsOf } from "./select";
-import { incidentKind, status, type Status } from "./status";
+import { look } from "./health";
+import { status, type Status } from "./status";
 import { store } from "./store.svelte";
+
+const OPENED: Status = { tone: "bad", shape: "cross", label: "Opened", rank: 0 };
 
 export interface Activity {
   key: string;
@@ -48,8 +51,8 @@ export function activityOf(topology: string, edits: readonly (AuditEntry | Edit)
   for (const [key, row] of incident) {
     if (!row.topologies.includes(topology)) continue;
     const href = paths.incident(row.number);
-    items.push({ key: `opened/${key}`, at: row.opened_at, text: `Incident ${row.number} opened`, detail: row.failed_nodes.join(", "), look: status("incident", "open"), href });
-    if (row.closed_at) items.push({ key: `closed/${key}`, at: row.closed_at, text: `Incident ${row.number} ${status(incidentKind(row), row.state).label.toLowerCase()}`, detail: "", look: status("incident", row.state), href });
+    items.push({ key: `opened/${key}`, at: row.opened_at, text: `Incident ${row.number} opened`, detail: row.failed_nodes.join(", "), look: OPENED, href });
+    if (row.closed_at) items.push({ key: `closed/${key}`, at: row.closed_at, text: `Incident ${row.number} ${row.health.word.toLowerCase()}`, detail: row.health.note, look: look(row), href });
   }
   for (const row of checkpointsOf(topology)) {
     if (row.state === "failed") items.push({ key: `checkpoint/${row.epoch}`, at: row.ended_at ?? row.started_at, text: `Checkpoint ${row.epoch} failed`, detail: row.cause, look: status("checkpoint", "failed") });

@@ -9,7 +9,6 @@ export interface Boot {
   faultInjection: boolean;
   theta: number;
   /** Relative latency above which a query that is available is lost again during an incident. */
-  thetaLost: number;
   heartbeatInterval: number;
   sessionTimeout: number;
   checkpointInterval: number;
@@ -28,7 +27,7 @@ export interface Boot {
 }
 
 const FALLBACK: Boot = {
-  user: "", role: null, admin: false, faultInjection: false, theta: 1.2, thetaLost: 1.5, heartbeatInterval: 1, sessionTimeout: 4,
+  user: "", role: null, admin: false, faultInjection: false, theta: 1.2, heartbeatInterval: 1, sessionTimeout: 4,
   checkpointInterval: 10, maxUtilisation: 0.8, replacementDelay: [0, 0], planners: [], algorithms: [], defaultAlgorithms: [], mostAlgorithms: 8,
   policyDefaults: { method: "auto", planner: "best_density", rollback: "ancestors", approval: "automatic", rebalancing: "automatic", overload: "automatic", slow_nodes: "automatic", correlation_threshold: 2, correlation_window: 10, replication_planner: "structure_aware", replication_budget: null },
   version: "", assets: "/static/dashboard/", layoutWorker: "/static/dashboard/layout.js", csrfToken: "",

@@ -8,7 +8,7 @@ import { activateNode, drainNode, failNodes, forgetNode } from "./nodeActions";
 import { places } from "./places";
 import { refusal } from "./refusals";
 import { paths, router } from "./router.svelte";
-import { incidentIsOpen, incidentKind, status } from "./status";
+import { isOpen } from "./health";
 import { store } from "./store.svelte";
 import { theme } from "./theme.svelte";
 import { deployTopology, pauseTopology, rebalanceTopology, recoverTopology, resumeTopology, takeCheckpoint } from "./topologyActions";
@@ -29,7 +29,7 @@ const permitted = <T extends { refusals: Record<string, string> }>(row: T, actio
 const topologyCommands = (row: Topology): Command[] => [
   ...permitted(row, "checkpoint", `Take a checkpoint of ${row.name}`, takeCheckpoint),
   ...permitted(row, "recover", `Recover ${row.name} now`, recoverTopology),
-  ...permitted(row, "rebalance", `Even out the nodes of ${row.name}`, rebalanceTopology),
+  ...permitted(row, "rebalance", `Rebalance the partitions of ${row.name}`, rebalanceTopology),
   ...permitted(row, "pause", `Pause ${row.name}`, pauseTopology),
   ...permitted(row, "resume", `Resume ${row.name}`, resumeTopology),
   ...permitted(row, "deploy", `Deploy ${row.name}`, deployTopology),
@@ -58,17 +58,17 @@ export function commands(help: () => void): Command[] {
   const topologies = sorted(topology.values(), (row) => row.name);
   const nodes = sorted(node.values(), (row) => row.name);
   return [
-    ...[...incident.values()].filter((row) => incidentIsOpen(row.state)).map((row) =>
-      go("Incident", `Incident ${row.number}`, paths.incident(row.number), status(incidentKind(row), row.state).label)),
+    ...[...incident.values()].filter(isOpen).map((row) =>
+      go("Incident", `Incident ${row.number}`, paths.incident(row.number), row.health.word)),
     ...places().map((place) => ({ ...go("Page", place.name, place.href, `g ${place.key}`), words: place.words })),
     go("Page", "API tokens", paths.settings({ tab: "tokens" })),
     go("Page", "Recovery policies", paths.settings({ tab: "policies" })),
-    ...topologies.map((row) => go("Topology", row.name, paths.topology(row.name), status("topology", row.status).label)),
+    ...topologies.map((row) => go("Topology", row.name, paths.topology(row.name), row.health.word)),
     ...sorted(query.values(), (row) => `${row.topology}/${row.partition}`).map((row) =>
-      go("Query", `${row.topology} ${row.partition}`, paths.topology(row.topology, { operator: row.partition.replace(/\[\d+\]$/, "") }), status("query", row.status).label)),
-    ...nodes.map((row) => go("Node", row.name, paths.nodes({ q: row.name }), status("node", row.state).label)),
-    ...[...incident.values()].filter((row) => !incidentIsOpen(row.state)).reverse().map((row) =>
-      go("Incident", `Incident ${row.number}`, paths.incident(row.number), status(incidentKind(row), row.state).label)),
+      go("Query", `${row.topology} ${row.partition}`, paths.topology(row.topology, { operator: row.partition.replace(/\[\d+\]$/, "") }), row.health.word)),
+    ...nodes.map((row) => go("Node", row.name, paths.nodes({ q: row.name }), row.health.word)),
+    ...[...incident.values()].filter((row) => !isOpen(row)).reverse().map((row) =>
+      go("Incident", `Incident ${row.number}`, paths.incident(row.number), row.health.word)),
     { group: "Do", label: store.paused ? "Resume updates" : "Pause updates", note: "p", run: () => store.setPaused(!store.paused) },
     { group: "Do", label: router.kiosk ? "Leave kiosk mode" : "Kiosk mode, for a wall display", note: "k", run: () => router.set({ kiosk: router.kiosk ? null : "1" }) },
     { group: "Do", label: "Theme: light", run: () => theme.set("light") },

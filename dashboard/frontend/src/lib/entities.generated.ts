@@ -41,6 +41,7 @@ export type IncidentState =
   | "restoring"
   | "replaying"
   | "verifying"
+  | "catching_up"
   | "closed"
   | "aborted";
 
@@ -75,6 +76,7 @@ export type OperationKind =
   | "incident.pause"
   | "incident.resume"
   | "incident.abort"
+  | "incident.accept"
   | "incident.replan";
 
 export type OperationState = "pending" | "running" | "succeeded" | "failed";

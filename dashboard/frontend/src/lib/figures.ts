@@ -1,17 +1,16 @@
 // What can be said of a topology and its parts in the state it is in: figures of one that does not run are not shown.
 
-import type { Partition, Query, Topology, TopologyStatus } from "./entities.generated";
+import type { Partition, Topology, TopologyStatus } from "./entities.generated";
 
-type Standing = Pick<Topology, "status">;
+type Standing = Pick<Topology, "status" | "health">;
 
-const MEASURED: ReadonlySet<TopologyStatus> = new Set(["deploying", "running", "degraded", "recovering", "stopping"]);
 const AT_REST: ReadonlySet<TopologyStatus> = new Set(["draft", "stopped", "completed"]);
 
 /** Whether rates, latencies and epochs behind are measured now. */
-export const measured = (topology: Standing): boolean => MEASURED.has(topology.status);
+export const measured = (topology: Standing): boolean => judged(topology) && topology.health.state !== "failed";
 
 /** Whether its queries count as available or not; those of a paused topology give no results, and none has failed. */
-export const judged = (topology: Standing): boolean => measured(topology) || topology.status === "failed";
+export const judged = (topology: Standing): boolean => topology.health.limit !== null;
 
 /** In the place of a figure that is not measured: why it is not. */
 export function unmeasured(topology: Standing): string {
@@ -22,7 +21,6 @@ export function unmeasured(topology: Standing): string {
 /** A partition with the state that is shown. */
 export type ShownPartition = Omit<Partition, "state"> & { state: PartitionStatus };
 export type PartitionStatus = Partition["state"] | "paused" | "idle";
-export type QueryStatus = Query["status"] | "paused" | "idle" | "completed";
 
 /** The state of a partition as it is shown: one of a topology that does not run neither runs nor starts. */
 export function partitionStatus(topology: Standing, partition: Pick<Partition, "state">): PartitionStatus {
@@ -33,9 +31,3 @@ export function partitionStatus(topology: Standing, partition: Pick<Partition, "
 /** The same for all of one topology; of one that runs they are as they come. */
 export const shownPartitions = (topology: Standing | undefined, partitions: readonly Partition[]): readonly ShownPartition[] =>
   topology === undefined || measured(topology) ? partitions : partitions.map((partition) => ({ ...partition, state: partitionStatus(topology, partition) }));
-
-export function queryStatus(topology: Standing, query: Pick<Query, "status">): QueryStatus {
-  if (topology.status === "completed") return "completed";
-  if (AT_REST.has(topology.status)) return "idle";
-  return topology.status === "paused" && query.status === "available" ? "paused" : query.status;
-}

@@ -3,6 +3,7 @@
 import { actions, type Consequence } from "./actions.svelte";
 import type { Incident } from "./entities.generated";
 import { cores, coresNumber, count, percent, plural } from "./format";
+import { isDown } from "./health";
 import { store } from "./store.svelte";
 import { origins, type Wave } from "./waves";
 
@@ -76,6 +77,17 @@ export function replan(incident: Incident): void {
     path: path(incident, "replan"),
     explain: "Discards plans that are not applied yet, ends a wait for replacements, and plans again with the current nodes and priorities.",
     consequences: [...thrownAway(incident), ...downNow(incident, "are planned again")],
+  });
+}
+
+export function acceptLatencies(incident: Incident): void {
+  const down = [...store.entities.query.values()].filter((row) => incident.topologies.includes(row.topology) && isDown(row)).map((row) => (incident.topologies.length > 1 ? `${row.topology} ${row.partition}` : row.partition));
+  actions.ask({
+    title: `Accept the latencies after incident ${incident.number}`,
+    verb: "Accept",
+    path: path(incident, "accept"),
+    explain: "Everything is restored. What gives results has its present latency as its usual one from now on, and the incident closes; it cannot be opened again.",
+    consequences: [{ title: `${plural(down.length, "query is", "queries are")} not available as before`, items: down, tone: "warn" }],
   });
 }
 

@@ -1,7 +1,7 @@
 // Which incidents are open.
 
 import type { Incident } from "./entities.generated";
-import { incidentIsOpen } from "./status";
+import { isOpen } from "./health";
 import { store } from "./store.svelte";
 
 /** How an incident came about, where no loss was detected. */
@@ -11,6 +11,6 @@ export function triggerWords(trigger: Incident["trigger"]): string {
 
 export function openIncidents(topology?: string): Incident[] {
   return [...store.entities.incident.values()]
-    .filter((incident) => incidentIsOpen(incident.state) && (topology === undefined || incident.topologies.includes(topology)))
+    .filter((incident) => isOpen(incident) && (topology === undefined || incident.topologies.includes(topology)))
     .sort((a, b) => b.number - a.number);
 }

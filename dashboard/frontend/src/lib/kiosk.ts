@@ -2,13 +2,13 @@
 
 import { byName } from "./format";
 import { paths, router } from "./router.svelte";
-import { incidentIsOpen } from "./status";
+import { isOpen } from "./health";
 import { store } from "./store.svelte";
 
 const LIVE = new Set(["deploying", "running", "degraded", "recovering", "paused"]);
 
 export function stops(): string[] {
-  const open = [...store.entities.incident.values()].filter((one) => incidentIsOpen(one.state)).map((one) => paths.incident(one.number));
+  const open = [...store.entities.incident.values()].filter(isOpen).map((one) => paths.incident(one.number));
   const live = [...store.entities.topology.values()].filter((one) => LIVE.has(one.status)).map((one) => one.name).sort(byName);
   return [paths.fleet(), ...open, ...live.map((name) => paths.topology(name))];
 }

@@ -58,7 +58,7 @@ export const FIELDS: Field[] = [
     ],
   },
   {
-    name: "rebalancing", label: "Even out nodes", help: "When running partitions move to nodes with more capacity",
+    name: "rebalancing", label: "Rebalance partitions", help: "When running partitions move to nodes with more capacity",
     choices: [
       { value: "automatic", label: "Automatic", help: "When everything runs and there is much to gain, or when a recovery does not catch up." },
       { value: "manual", label: "Manual", help: "Only with the button on the topology's page, over REST or on the command line." },

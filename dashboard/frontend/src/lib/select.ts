@@ -2,9 +2,7 @@
 
 import type { Checkpoint, Entry, Incident, Partition, Plan, Problem, Query, Sample } from "./entities.generated";
 import { byName, seconds } from "./format";
-import { historic } from "./gone";
-import { openIncidents } from "./incidents";
-import { incidentIsOpen } from "./status";
+import { isOpen, isPast } from "./health";
 import { store } from "./store.svelte";
 
 const of = <T extends { topology: string | null }>(rows: ReadonlyMap<string, T>, topology: string): T[] =>
@@ -40,12 +38,12 @@ export function samplesOf(topology: string, from = -Infinity, to = Infinity): Sa
 
 export function incidentsNewestFirst(): Incident[] {
   return [...store.entities.incident.values()].sort(
-    (a, b) => Number(incidentIsOpen(b.state)) - Number(incidentIsOpen(a.state)) || b.number - a.number,
+    (a, b) => Number(isOpen(b)) - Number(isOpen(a)) || b.number - a.number,
   );
 }
 
 /** The names of nodes that are history. */
-export const historicNodes = (): Set<string> => historic(store.entities.node.values(), openIncidents(), store.entities.partition.values());
+export const historicNodes = (): Set<string> => new Set([...store.entities.node.values()].filter(isPast).map((node) => node.name));
 
 /** How many seconds ago, by the server's clock. */
 export function ago(time: string | null | undefined): number | null {

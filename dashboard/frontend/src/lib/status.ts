@@ -1,9 +1,9 @@
 // One vocabulary for every status: a tone (colour), a shape (for those who do not see the colour) and a word.
 
 import type {
-  CheckpointState, Incident, IncidentState, NodeState, OperationState, PlanState, Severity, TopologyStatus,
+  CheckpointState, Incident, IncidentState, OperationState, PlanState, Severity,
 } from "./entities.generated";
-import type { PartitionStatus, QueryStatus } from "./figures";
+import type { PartitionStatus } from "./figures";
 import { humanise } from "./format";
 
 export type Tone = "good" | "busy" | "warn" | "bad" | "idle";
@@ -24,13 +24,11 @@ const bad = (label?: string): Partial<Status> => ({ tone: "bad", shape: "cross",
 const idle = (label?: string): Partial<Status> => ({ tone: "idle", shape: "ring", rank: 8, label });
 const done = (label?: string): Partial<Status> => ({ tone: "idle", shape: "check", rank: 7, label });
 
-/** Every status the server tells, and those of this page: `proposed` and `caught_up` plans, parts of a checkpoint,
- * and incidents that only move partitions, which recover nothing. */
+/** Every status the server tells, and those of this page: `proposed` and `caught_up` plans, and parts of a checkpoint.
+ * Topologies, queries, nodes and incidents have a `health` with the server's word (`health.ts`); of incidents there are
+ * the stages here that they go through. */
 interface Statuses {
-  topology: TopologyStatus;
   partition: PartitionStatus;
-  query: QueryStatus;
-  node: NodeStatus;
   incident: IncidentState;
   moves: IncidentState;
   plan: PlanStatus;
@@ -41,28 +39,18 @@ interface Statuses {
 }
 
 export type PlanStatus = PlanState | "proposed" | "catching_up" | "caught_up";
-export type NodeStatus = NodeState | "replaced";
 export type PartState = "stored" | "failed" | "missing";
 export type StatusKind = keyof Statuses;
 
 const INCIDENT: Record<IncidentState, Partial<Status>> = {
-  open: bad("Opened"), acquiring: busy("Acquiring nodes"), restoring: busy(), replaying: busy(), verifying: busy(),
-  closed: done("Recovered"), aborted: { ...idle(), shape: "square" },
+  open: bad("Opened"), acquiring: busy("Acquiring nodes"), restoring: busy(), replaying: busy(), verifying: busy(), catching_up: busy("Catching up"),
+  closed: done("Closed"), aborted: { ...idle(), shape: "square" },
 };
 
 const VOCABULARY: { [K in StatusKind]: Record<Statuses[K], Partial<Status>> } = {
-  topology: {
-    draft: idle(), deploying: busy(), running: good(), degraded: warn(), recovering: busy(), paused: idle(),
-    completed: done(), failed: bad(), stopping: busy(), stopped: { ...idle(), shape: "square" },
-  },
   partition: { starting: busy(), running: good(), stalled: warn(), failed: bad(), restoring: busy(), replaying: busy(), paused: idle(), idle: idle("Not running") },
-  query: { starting: busy(), available: good(), failed: bad(), recovering: busy(), parked: idle(), paused: idle(), idle: idle("Not running"), completed: done() },
-  node: {
-    requested: idle(), joining: busy(), alive: good(), suspect: warn(), lost: bad(), draining: warn(),
-    left: { ...idle(), shape: "square" }, replaced: { ...idle("Lost, replaced"), shape: "square", rank: 9 },
-  },
   incident: INCIDENT,
-  moves: { ...INCIDENT, restoring: busy("Moving"), replaying: busy("Catching up"), closed: done("Moved") },
+  moves: { ...INCIDENT, restoring: busy("Moving"), replaying: busy("Catching up") },
   plan: { proposed: warn("Waits for approval"), planned: idle(), published: busy(), applied: busy("Replaying"), catching_up: busy(), caught_up: good(), verified: done(), superseded: { ...idle(), shape: "square" } },
   checkpoint: { started: busy("In progress"), completed: good(), failed: bad(), undone: { ...idle(), shape: "square" } },
   part: { stored: good(), failed: bad("Not stored"), missing: warn("No answer") },
@@ -77,10 +65,9 @@ export function status(kind: StatusKind, value: string | null | undefined): Stat
   return { tone: found?.tone ?? "idle", shape: found?.shape ?? "ring", label: found?.label ?? humanise(value), rank: found?.rank ?? 5 };
 }
 
-const STAGES = ["open", "acquiring", "restoring", "replaying", "verifying", "closed"] as const satisfies readonly IncidentState[];
+const STAGES = ["open", "acquiring", "restoring", "replaying", "verifying", "catching_up", "closed"] as const satisfies readonly IncidentState[];
 type Shown = Pick<Incident, "method" | "state">;
 export const incidentKind = (incident: Shown): "incident" | "moves" => (incident.method === "move" ? "moves" : "incident");
 /** The states it goes through. One that only moves partitions asks for no node. */
 export const stagesOf = (incident: Shown): readonly IncidentState[] =>
-  STAGES.filter((stage) => stage !== "acquiring" || incident.method !== "move" || incident.state === stage);
-export const incidentIsOpen = (state: IncidentState): boolean => state !== "closed" && state !== "aborted";
+  STAGES.filter((stage) => (stage !== "acquiring" && stage !== "catching_up") || incident.method !== "move" || incident.state === stage);

@@ -39,8 +39,8 @@ export function recoverTopology(topology: Topology): void {
 export function rebalanceTopology(topology: Topology): void {
   const incident = openIncidents(topology.name)[0];
   actions.ask({
-    title: `Even out the nodes of ${topology.name}`,
-    verb: "Even out",
+    title: `Rebalance the partitions of ${topology.name}`,
+    verb: "Rebalance",
     path: `topologies/${encodeURIComponent(topology.name)}/rebalance/`,
     explain: "Running partitions move to other nodes if that shortens epochs, or if fewer queries then depend on one rack. They take their state with them: no query stops or goes back to a checkpoint.",
     consequences: [
