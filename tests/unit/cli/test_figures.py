@@ -15,7 +15,7 @@ from tests.unit.cli.healths import health_of
 
 
 def row_of(status: str) -> dict[str, Any]:
-    judged = {"value": 15, "limit": 15} if status in ("running", "failed") else {}
+    judged: dict[str, Any] = {"value": 15, "limit": 15} if status in ("running", "failed") else {}
     return {
         "name": "counts", "status": status, "health": health_of(status, **judged),
         "queries_available": 15, "queries_total": 15,

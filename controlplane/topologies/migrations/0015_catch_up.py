@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('topologies', '0013_replication_planners'),
+        ('topologies', '0014_installation'),
     ]
 
     operations = [
