@@ -16,32 +16,27 @@ from typing import Any
 
 import pytest
 
+from harness.roles import ROLES, command_line, role_of
 from harness.stack import Stack
 from host.process_secrets import EXECUTOR, NEEDED, SECRETS
 from spark_jobs.sinks.committed import committed_read
 from tests.data import shared_data
 from tests.integration import local_attacker
+from tests.integration.surface import processes, secrets_of
 
 pytestmark = pytest.mark.integration
 
-ROLES = {
-    "deploy.SparkSubmit": "driver-jvm",
-    "QuorumPeerMain": "zookeeper",
-    "redis-server": "redis",
-    "deploy.master.Master": "spark-master",
-    "deploy.worker.Worker": "spark-worker",
-    "CoarseGrainedExecutorBackend": "executor",
-    "spark_jobs.executor.preloaded": "operators",
-    "spark_jobs.driver": "driver",
-    "spark_jobs.agent": "node",
-    "dashboard.asgi": "web",
-    "manage.py launcher": "launcher",
-    "-Q detection": "detection",
-    "-Q recovery": "recovery",
-    "-Q webhooks": "webhooks",
-    "celery_app beat": "beat",
+SPOKEN = {
+    "web": {"http"},
+    "redis": {"redis"},
+    "zookeeper": {"zookeeper"},
+    "spark-master": {"http", "spark"},
+    "spark-worker": {"http", "spark"},
+    "executor": {"spark"},
+    "driver-jvm": {"spark", "py4j"},
+    "node": {"nothing"},
 }
-"""Part of a command line, the first that fits, and which kind of process has it."""
+"""Protocols of the ports of each kind of process; the others listen nowhere."""
 HANDED_OVER = re.compile(r"event=.state handed over. partitions=(\d+)")
 QUERIES = 15
 RATE = 1_000
@@ -127,8 +122,13 @@ def test_a_clean_run(stack: Stack) -> None:
 def test_another_user_of_the_host_gets_nothing(stack: Stack) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    found = local_attacker.findings(stack)
-    assert found == [], local_attacker.told(found)
+    outcome = local_attacker.attack(stack)
+    assert outcome.found == [], local_attacker.told(outcome.found)
+    assert outcome.unreached == {}, local_attacker.told(outcome.unreached)
+    assert outcome.spoken == SPOKEN
+    # Two attempts on each file; sockets of the supervisor and of each executor.
+    assert outcome.reached["file"] > 100
+    assert outcome.reached["socket"] >= 1 + len(alive(stack))
 
 
 def test_each_process_has_the_secrets_it_needs(stack: Stack) -> None:
@@ -136,14 +136,14 @@ def test_each_process_has_the_secrets_it_needs(stack: Stack) -> None:
     seen = set()
     given = SECRETS & (stack.installation.variables.keys() | {EXECUTOR})
     values = [stack.installation.variables[name] for name in given - {EXECUTOR}]
-    for pid in local_attacker.processes(stack):
-        command = local_attacker.command_line(pid)
-        role = next((role for mark, role in ROLES.items() if mark in command), "")
+    for pid in processes(stack):
+        command = command_line(pid)
+        role = role_of(pid)
         assert role or "supervisord" in command, command
         assert not [value for value in values if value in command], command
         if role:
             seen.add(role)
-            assert local_attacker.secrets_of(pid, SECRETS) == NEEDED[role] & given, role
+            assert secrets_of(pid, SECRETS) == NEEDED[role] & given, role
     assert seen == set(ROLES.values())
 
 

@@ -1,0 +1,91 @@
+"""The attacker of tests/integration takes neither silence nor a closed connection for a refusal."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.integration import local_attacker, port_attacks, protocols
+from tests.integration.port_attacks import ATTACKS
+from tests.integration.protocols import Port, UnreachedError, protocol_of
+
+
+@contextmanager
+def server(serve: Callable[[socket.socket], None]) -> Iterator[Port]:
+    """Calls `serve` with each connection, in a thread of its own, and then closes it."""
+
+    def one(connection: socket.socket) -> None:
+        with closing(connection), suppress(OSError):
+            serve(connection)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=one, args=(listening.accept()[0],), daemon=True).start()
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        threading.Thread(target=accept, daemon=True).start()
+        yield Port("redis", "redis-server", *listening.getsockname())
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def test_an_answer_that_comes_after_all_questions_is_waited_for() -> None:
+    everything_asked = threading.Barrier(len(protocols.QUESTIONS))
+
+    def late(connection: socket.socket) -> None:
+        said = connection.recv(4096)
+        everything_asked.wait()
+        if said == protocols.QUESTIONS["redis"]:
+            connection.sendall(b"-NOAUTH Authentication required.\r\n")
+        connection.recv(4096)
+
+    with server(late) as port:
+        assert protocol_of(port) == "redis"
+
+
+def test_silence_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (protocols, port_attacks):
+        monkeypatch.setattr(module, "PATIENCE", 0.3)
+
+    def silent(connection: socket.socket) -> None:
+        while connection.recv(4096):
+            pass
+
+    with server(silent) as port:
+        with pytest.raises(UnreachedError, match="answers in none of http, redis"):
+            protocol_of(port)
+        for attacks in ATTACKS.values():
+            with pytest.raises(UnreachedError):
+                list(attacks(port, "node-1"))
+
+
+def test_a_closed_connection_is_no_refusal() -> None:
+    with server(lambda connection: None) as port:
+        with pytest.raises(UnreachedError, match="answers in none of http, redis"):
+            protocol_of(port)
+        for name in ("http", "redis", "spark", "py4j"):
+            with pytest.raises(UnreachedError):
+                list(ATTACKS[name](port, "node-1"))
+
+
+def test_a_port_where_nothing_listens_is_unreached() -> None:
+    with server(lambda connection: None) as port:
+        pass
+    with pytest.raises(UnreachedError, match="no connection"):
+        protocol_of(port)
+
+
+def test_files_that_are_not_there_are_unreached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = local_attacker.Outcome()
+    local_attacker._open(outcome, "nowhere", "read", os.O_RDONLY)
+    with open("here", "w"):
+        local_attacker._open(outcome, "here", "read", os.O_RDONLY)
+    assert list(outcome.unreached) == ["nowhere"]
+    assert outcome.found == ["here can be read"]
