@@ -11,7 +11,8 @@ import argparse
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from rich.table import Table
 from benchmarks.runner import Report, Session, at_least, run
 from benchmarks.schedules import Schedule, Step, schedule_draw, victims_draw
 from benchmarks.stack import (
+    ENDED,
     BenchmarkStack,
     StackError,
     input_file,
@@ -27,6 +29,8 @@ from benchmarks.stack import (
     running_stack,
     stopping_in_order,
 )
+from harness.freezing import freeze
+from harness.roles import ON_NODES
 
 NODES = 5
 # A low rate, so that the verification after each schedule does not take long.
@@ -36,21 +40,27 @@ RECOVERY_TIMEOUT = 300.0
 ASKED_FOR = 30
 
 
-def carry_out(stack: BenchmarkStack, schedule: Schedule) -> list[str]:
-    """Carry out the steps of the schedule; returns a description of each."""
-    done: list[str] = []
+@dataclass(slots=True)
+class Done:
+    """What the steps came to: a description of each, and a row for each that froze processes."""
+
+    steps: list[str] = field(default_factory=list)
+    freezes: list[dict[str, Any]] = field(default_factory=list)
+
+
+def carry_out(stack: BenchmarkStack, schedule: Schedule) -> Done:
+    done = Done()
     for number, step in enumerate(schedule.steps):
         time.sleep(step.after)
-        done.append(f"{step}{_act(stack, schedule, number, step)}")
+        done.steps.append(f"{step}{_act(stack, schedule, number, step, done)}")
     return done
 
 
-def _act(stack: BenchmarkStack, schedule: Schedule, number: int, step: Step) -> str:
+def _act(stack: BenchmarkStack, schedule: Schedule, number: int, step: Step, done: Done) -> str:
     """Carry out one step; returns what was decided only now, such as which nodes, for the report."""
     match step.kind:
         case "kill":
-            alive = [name for name in stack.nodes("alive") if stack.node_runs(name)]
-            victims = victims_draw(schedule.seed, number, alive, step.count)
+            victims = victims_draw(schedule.seed, number, _alive(stack), step.count)
             if victims:
                 stack.kill_nodes(*victims)
             return f" ({', '.join(victims) or 'none was alive'})"
@@ -64,7 +74,50 @@ def _act(stack: BenchmarkStack, schedule: Schedule, number: int, step: Step) -> 
             stack.patiently(
                 lambda: stack.policy_set(method=step.method, rollback=step.rollback, approval="automatic")
             )
+        case "freeze":
+            done.freezes.append(_freeze(stack, schedule, number, step))
+            row = done.freezes[-1]
+            return f" ({row['node'] or 'control plane'}: {row['stopped']} stopped, {row['ended']} ended)"
     return ""
+
+
+def _alive(stack: BenchmarkStack) -> list[str]:
+    return [name for name in stack.nodes("alive") if stack.node_runs(name)]
+
+
+def _freeze(stack: BenchmarkStack, schedule: Schedule, number: int, step: Step) -> dict[str, Any]:
+    """Stop processes for some seconds. `recovering`: whether an incident was open when they stopped;
+    `stopped`: how many were in state T at first, `ended`: how many of them had been killed in the end."""
+    if step.target != "detection":
+        stack.expect(lambda: _is_recovering(stack), "an open incident", timeout=60)
+    node = ""
+    if step.target in ON_NODES:
+        with_one = [name for name in _alive(stack) if stack.processes_of(step.target, name)]
+        node = "".join(victims_draw(schedule.seed, number, with_one, 1))
+        if not node:
+            raise StackError(f"no node has a process of the kind {step.target}")
+    recovering = _is_recovering(stack)
+    frozen = freeze(stack.processes_of(step.target, node))
+    try:
+        stopped = frozen.stopped
+        time.sleep(step.seconds)
+        still, ended = frozen.stopped, frozen.ended
+    finally:
+        frozen.go_on()
+    if stopped == 0 or still + ended < stopped:
+        raise StackError(f"{step}: {stopped} processes stopped, of which {still} still were, {ended} ended")
+    return {
+        "kind": step.target,
+        "seconds": step.seconds,
+        "node": node,
+        "stopped": stopped,
+        "ended": ended,
+        "recovering": recovering,
+    }
+
+
+def _is_recovering(stack: BenchmarkStack) -> bool:
+    return any(row["state"] not in ENDED for row in stack.incidents())
 
 
 def schedule_run(stack: BenchmarkStack, schedule: Schedule) -> dict[str, Any]:
@@ -80,7 +133,8 @@ def schedule_run(stack: BenchmarkStack, schedule: Schedule) -> dict[str, Any]:
     plans = [plan for incident in new for plan in stack.plans(incident["number"])]
     verdict = stack.verify()
     return {
-        "done": done,
+        "done": done.steps,
+        "freezes": done.freezes,
         "seconds": round(recovered, 1),
         "incidents": [incident["number"] for incident in new],
         "states": sorted({incident["state"] for incident in new}),
@@ -95,27 +149,33 @@ def schedule_run(stack: BenchmarkStack, schedule: Schedule) -> dict[str, Any]:
 def measure(session: Session) -> Report:
     options = session.options
     count = min(options.count, 3) if session.quick else options.count
-    waiting = deque(range(options.first, options.first + count))
+    numbers = range(options.first, options.first + count)
+    drawn = [schedule_draw(f"{options.seed}/{number}", nodes=NODES) for number in numbers]
+    return _report(schedules_run(session, drawn), seed=options.seed, first=options.first)
+
+
+def schedules_run(session: Session, schedules: Sequence[Schedule]) -> list[dict[str, Any]]:
+    """Run them one after the other, with a progress bar; a row for each."""
+    waiting = deque(schedules)
     rows: list[dict[str, Any]] = []
     try:
-        with stopping_in_order(), session.progress("schedules", count) as step:
+        with stopping_in_order(), session.progress("schedules", len(schedules)) as step:
             while waiting:
                 _on_one_stack(session, waiting, rows, step)
     except KeyboardInterrupt:
         # An interrupted schedule has no result; those that have ended count.
         rows = [row for row in rows if row["verified"] or row["problem"]]
         session.note(f"interrupted after {len(rows)} schedules")
-    return _report(rows, seed=options.seed, first=options.first)
+    return rows
 
 
 def _on_one_stack(
-    session: Session, waiting: deque[int], rows: list[dict[str, Any]], step: Callable[[], None]
+    session: Session, waiting: deque[Schedule], rows: list[dict[str, Any]], step: Callable[[], None]
 ) -> None:
     """Run schedules on one stack until none is left or one fails. The schedules after a failed one need a new
     stack."""
-    options = session.options
     done_before = len(rows)
-    logs = options.logs / f"kill-schedule-{options.seed}-{waiting[0]}"
+    logs = session.options.logs / waiting[0].seed.replace("/", "-")
     variables = {
         "RESURGE_REPLACEMENT_DELAY": DELAY,
         "RESURGE_CHECKPOINT_INTERVAL": "5",
@@ -127,8 +187,8 @@ def _on_one_stack(
             stack.deploy_spec(pipeline_spec(rate=RATE, epoch_interval=1.0), input=input_file())
             stack.healthy()
             while waiting:
-                schedule = schedule_draw(f"{options.seed}/{waiting.popleft()}", nodes=NODES)
-                row: dict[str, Any] = {"seed": schedule.seed, "verified": False, "problem": ""}
+                schedule = waiting.popleft()
+                row: dict[str, Any] = {"seed": schedule.seed, "verified": False, "problem": "", "freezes": []}
                 rows.append({**row, "done": [str(one) for one in schedule.steps]})
                 rows[-1].update(schedule_run(stack, schedule))
                 step()
@@ -148,6 +208,20 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _report(rows: list[dict[str, Any]], *, seed: int, first: int) -> Report:
+    clean = sum(row["verified"] for row in rows)
+    kills = sum(done.split(" ", 1)[1].startswith("kill ") for row in rows for done in row["done"])
+    return Report(
+        parameters={"nodes": NODES, "rate": RATE, "delay": DELAY, "seed": seed, "first": first},
+        results={"schedules": rows, "kills": kills},
+        criteria=[
+            at_least("schedules verified clean / schedules", clean / max(1, len(rows)), 1.0),
+            at_least("schedules", len(rows), ASKED_FOR),
+        ],
+        tables=[schedules_table(rows)],
+    )
+
+
+def schedules_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(title=f"{len(rows)} schedules, {NODES} nodes, {RATE} tweets/s", title_justify="left")
     for column in ("seed", "what", "seconds", "incidents", "waves", "verify"):
         table.add_column(column, justify="left" if column in ("seed", "what") else "right")
@@ -160,17 +234,7 @@ def _report(rows: list[dict[str, Any]], *, seed: int, first: int) -> Report:
             str(row.get("waves", "-")),
             "clean" if row["verified"] else f"FAILED: {row['problem'][:80]}",
         )
-    clean = sum(row["verified"] for row in rows)
-    kills = sum(done.split(" ", 1)[1].startswith("kill ") for row in rows for done in row["done"])
-    return Report(
-        parameters={"nodes": NODES, "rate": RATE, "delay": DELAY, "seed": seed, "first": first},
-        results={"schedules": rows, "kills": kills},
-        criteria=[
-            at_least("schedules verified clean / schedules", clean / max(1, len(rows)), 1.0),
-            at_least("schedules", len(rows), ASKED_FOR),
-        ],
-        tables=[table],
-    )
+    return table
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-StepKind = Literal["kill", "driver", "worker", "restart", "policy"]
+StepKind = Literal["kill", "driver", "worker", "restart", "policy", "freeze"]
 
 METHODS = ("incremental", "blocking", "auto")
 ROLLBACKS = ("ancestors", "global")
@@ -24,7 +24,8 @@ GAPS = ((0.0, 0.5), (1.0, 5.0), (5.0, 10.0), (10.0, 16.0))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """Wait `after` seconds, then: kill `count` nodes at once, kill the driver, kill the Celery worker
-    `target`, stop and start the server `target`, or set the policy to `method` and `rollback`."""
+    `target`, stop and start the server `target`, set the policy to `method` and `rollback`, or stop the
+    processes of the kind `target` for `seconds` without ending them."""
 
     kind: StepKind
     after: float
@@ -32,6 +33,7 @@ class Step:
     target: str = ""
     method: str = ""
     rollback: str = ""
+    seconds: float = 0.0
 
     def __str__(self) -> str:
         what = {
@@ -40,6 +42,7 @@ class Step:
             "worker": f"kill {self.target}",
             "restart": f"restart {self.target}",
             "policy": f"policy {self.method}/{self.rollback}",
+            "freeze": f"freeze {self.target} for {self.seconds:g}s",
         }[self.kind]
         return f"+{self.after:.1f}s {what}"
 
@@ -64,6 +67,15 @@ def schedule_draw(seed: str, *, nodes: int) -> Schedule:
     for _ in range(rng.choice((0, 0, 1, 1, 2))):
         steps.insert(rng.randint(1, len(steps)), _trouble(rng))
     return Schedule(seed, tuple(steps))
+
+
+def freeze_draw(seed: str, *, kind: str, seconds: float) -> Schedule:
+    """One or two nodes die, and while they are recovered processes of one kind freeze. Where detection itself
+    freezes, it does so when the nodes die."""
+    rng = random.Random(seed)
+    kill = Step(kind="kill", after=_gap(rng, first=True), count=rng.randint(1, 2))
+    after = 0.0 if kind == "detection" else round(rng.uniform(0.0, 2.0), 2)
+    return Schedule(seed, (kill, Step(kind="freeze", after=after, target=kind, seconds=seconds)))
 
 
 def victims_draw(seed: str, number: int, alive: Sequence[str], count: int) -> list[str]:

@@ -28,9 +28,11 @@ from coordination.paths import Paths
 from coordination.session import USER
 from domain.topology import load_yaml
 from harness.eventually import eventually
+from harness.freezing import freeze
+from harness.roles import OF_DRIVERS, ON_NODES, role_of
 from host.detached import DetachedProcess, DetachedProcesses
 from host.environment import ROOT
-from host.processes import kill_session, processes_with_environment, send, session_members
+from host.processes import kill_session, processes_with_environment, session_members
 from supervision.access import Access, manage
 from supervision.installation import INSTANCE, Installation
 from supervision.rest import Rest, RestError
@@ -261,15 +263,24 @@ class Stack:
     def freeze_nodes(self, *names: str) -> Callable[[], None]:
         """Stop everything on these nodes without ending it, as when a rack's switch dies: nothing answers,
         and no connection is closed. Returns what lets them go on."""
-        records = [self.node_process(name) for name in names]
+        sessions = [self.node_process(name).pid for name in names]
+        return freeze(member.pid for session in sessions for member in session_members(session)).go_on
 
-        def tell(number: signal.Signals) -> None:
-            for record in records:
-                for member in session_members(record.pid):
-                    send(member.pid, number)
+    def processes_of(self, role: str, node: str = "") -> list[int]:
+        """Those of one kind (`harness.roles`), of one node for the kinds that each node has."""
+        if role in ON_NODES:
+            found = [member.pid for member in session_members(self.node_process(node).pid)]
+        elif role in OF_DRIVERS:
+            found = [member.pid for member in session_members(self.driver_process().pid)]
+        else:
+            found = [self._supervisor.pid(role)]
+        return [pid for pid in found if role_of(pid) == role]
 
-        tell(signal.SIGSTOP)
-        return lambda: tell(signal.SIGCONT)
+    def sessions(self) -> list[int]:
+        """Leaders of all sessions: of the supervisor, drivers and nodes. Every process is in one of them."""
+        records = [record for kind in (self._drivers, self._nodes) for record in kind.all() if record.alive]
+        daemon = self._supervisor.daemon_pid()
+        return [*([daemon] if daemon else []), *(record.pid for record in records)]
 
     def kill_driver(self, topology: str = "hashtags") -> None:
         """SIGKILL a driver with its JVM and wait until the launcher has started the next one."""

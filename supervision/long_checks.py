@@ -3,6 +3,8 @@
 schedules    thousands of random schedules of incidents, alone and with the exact engine model
 crashes      power cuts on a file system that loses what was not forced to disk, where loop devices can be had
 kills        kill schedules on real processes: nodes, driver, workers and servers, verified row by row
+freezes      every kind of process stops for 5, 30 and 120 s while nodes are recovered, verified row by row
+power        50 power cuts under a whole installation on such a file system, verified row by row
 memory       whether memory stays flat over 3,600 epochs
 audit        whether vulnerabilities are known of the locked requirements
 health       10,000 random courses in which no two places that show health contradict each other
@@ -23,11 +25,16 @@ from collections.abc import Callable
 
 from supervision.checks import INSTALLATIONS, SKIPPED, WAITING, command_run, report, run_tests, say
 
-PARTS = ("audit", "schedules", "crashes", "kills", "memory", "health", "replication", "repetitions")
+PARTS = (
+    *("audit", "schedules", "crashes", "kills", "freezes", "power", "memory", "health", "replication"),
+    "repetitions",
+)
 SCHEDULES = 3_000
 CRASH_SCHEDULES = 13
 KILL_SCHEDULES = 30
 COURSES = 10_000
+FREEZES = (5.0, 30.0, 120.0)
+POWER_CUTS = 50
 REPETITIONS = 20
 
 
@@ -48,6 +55,10 @@ def main() -> int:
         "--kill-schedules", type=int, default=KILL_SCHEDULES, help=f"default {KILL_SCHEDULES}"
     )
     parser.add_argument("--courses", type=int, default=COURSES, help=f"of health (default {COURSES})")
+    parser.add_argument(
+        "--freezes", nargs="+", type=float, default=FREEZES, metavar="SECONDS", help="default 5 30 120"
+    )
+    parser.add_argument("--power-cuts", type=int, default=POWER_CUTS, help=f"default {POWER_CUTS}")
     parser.add_argument("--repetitions", type=int, default=REPETITIONS, help=f"default {REPETITIONS}")
     parser.add_argument("--tests", nargs="+", metavar="TEST", help="repeat these instead of all")
     parser.add_argument("--first", type=int, default=0, help="seed of the first random schedule (default 0)")
@@ -106,6 +117,14 @@ def _kills(options: argparse.Namespace) -> list[list[str]]:
     return [["benchmarks.kill_schedules", "--count", str(options.kill_schedules)]]
 
 
+def _freezes(options: argparse.Namespace) -> list[list[str]]:
+    return [["benchmarks.freezes", "--seconds", *(f"{one:g}" for one in options.freezes)]]
+
+
+def _power(options: argparse.Namespace) -> list[list[str]]:
+    return [["benchmarks.power_cuts", "--count", str(options.power_cuts)]]
+
+
 def _memory(_: argparse.Namespace) -> list[list[str]]:
     return [["benchmarks.memory"]]
 
@@ -124,6 +143,8 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], list[list[str]]]] = {
     "schedules": _schedules,
     "crashes": _crashes,
     "kills": _kills,
+    "freezes": _freezes,
+    "power": _power,
     "memory": _memory,
     "health": _health,
     "replication": _replication,

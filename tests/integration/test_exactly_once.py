@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from harness.freezing import freeze
 from harness.roles import ROLES, command_line, role_of
 from harness.stack import Stack
 from host.process_secrets import EXECUTOR, NEEDED, SECRETS
@@ -44,6 +45,8 @@ EPOCH = 2.0
 """Seconds. The pipeline's own epochs of one second would cost these tests twice the processor time."""
 SINK = {"kind": "parquet", "compact_s": 5 * EPOCH}
 """Files of five epochs become one, under all failures."""
+FROZEN = 5.0
+"""Seconds; sessions of the test stack last four."""
 SPARK_NOTICES = 60.0
 """Seconds after which Spark gives up an executor that does not answer."""
 
@@ -227,6 +230,23 @@ def test_a_node_dies_in_the_middle_of_a_checkpoint(stack: Stack) -> None:
         pause=0.002,
     )
     lose(stack, used(stack)[-1])
+    healthy(stack)
+    exact(stack)
+
+
+def test_the_driver_and_an_executor_freeze_during_a_recovery(stack: Stack) -> None:
+    """Longer than ZooKeeper's sessions last. `benchmarks.freezes` does so with every kind of process."""
+    before = incidents(stack)
+    lost, survivor = used(stack)[:2]
+    stack.kill_nodes(lost)
+    stack.wait_for(lambda: incidents(stack) == before + 1, "an incident", timeout=30, pause=0.05)
+    frozen = freeze([*stack.processes_of("driver"), *stack.processes_of("executor", survivor)])
+    try:
+        assert frozen.stopped == 2
+        time.sleep(FROZEN)
+        assert frozen.stopped + frozen.ended == 2
+    finally:
+        frozen.go_on()
     healthy(stack)
     exact(stack)
 

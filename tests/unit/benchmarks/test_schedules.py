@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.recovery.correlated import all_but_the_sources
-from benchmarks.schedules import SERVERS, WORKERS, schedule_draw, victims_draw
+from benchmarks.schedules import SERVERS, WORKERS, freeze_draw, schedule_draw, victims_draw
 from benchmarks.stack import verdict_of
 
 NODES = 5
@@ -25,6 +25,17 @@ def test_schedules_hold_one_to_four_kills_and_everything_occurs() -> None:
     assert {step.kind for step in steps} == {"kill", "driver", "worker", "restart", "policy"}
     assert {step.target for step in steps if step.target} == {*SERVERS, *WORKERS}
     assert {step.count for step in steps if step.kind == "kill"} == set(range(1, NODES + 1))
+
+
+def test_processes_freeze_after_some_nodes_have_died() -> None:
+    drawn = [freeze_draw(f"7/{number}", kind="executor", seconds=30.0) for number in range(100)]
+    assert drawn[3] == freeze_draw("7/3", kind="executor", seconds=30.0)
+    assert {schedule.steps[0].count for schedule in drawn} == {1, 2}
+    for schedule in drawn:
+        kill, freeze = schedule.steps
+        assert (kill.kind, freeze.kind, freeze.target, freeze.seconds) == ("kill", "freeze", "executor", 30.0)
+        assert 0 <= freeze.after <= 2
+    assert freeze_draw("7/3", kind="detection", seconds=5.0).steps[1].after == 0
 
 
 def test_victims_are_alive_and_drawn_from_the_seed() -> None:
