@@ -252,14 +252,33 @@ def running_stack(
 ) -> Iterator[BenchmarkStack]:
     """A stack in a temporary home, which is removed at the end, also after an error; then its logs are copied
     to `keep_logs`. capacity: CPU percent of a node. Raises `StackError` for all errors of the stack."""
-    with tempfile.TemporaryDirectory(prefix="resurge-benchmark-", ignore_cleanup_errors=True) as name:
-        stack = BenchmarkStack(Path(name), nodes=nodes, slots=slots, capacity=capacity, variables=variables)
-        stack.keep = keep_logs
-        try:
-            with stack:
-                yield stack
-        except (AssertionError, RestError, CommandFailedError, NotReadyError, OSError) as error:
-            raise StackError(f"{type(error).__name__}: {error}") from error
+    with (
+        tempfile.TemporaryDirectory(prefix="resurge-benchmark-", ignore_cleanup_errors=True) as name,
+        stack_on(
+            Path(name), nodes=nodes, slots=slots, capacity=capacity, variables=variables, keep_logs=keep_logs
+        ) as stack,
+    ):
+        yield stack
+
+
+@contextmanager
+def stack_on(
+    directory: Path,
+    *,
+    nodes: int,
+    variables: Mapping[str, str],
+    slots: int = 2,
+    capacity: int = 100,
+    keep_logs: Path | None = None,
+) -> Iterator[BenchmarkStack]:
+    """The same in a directory that there is, and stays."""
+    stack = BenchmarkStack(directory, nodes=nodes, slots=slots, capacity=capacity, variables=variables)
+    stack.keep = keep_logs
+    try:
+        with stack:
+            yield stack
+    except (AssertionError, RestError, CommandFailedError, NotReadyError, OSError) as error:
+        raise StackError(f"{type(error).__name__}: {error}") from error
 
 
 @contextmanager

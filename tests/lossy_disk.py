@@ -1,70 +1,23 @@
-"""A file system that loses what was not forced to disk: ext4 on a loop device, shut down in the middle."""
+"""`harness.lossy_disk` for tests: a machine without loop devices skips them, and says why."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
-import struct
-import subprocess
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-SHUTDOWN = 0x8004587D
-"""EXT4_IOC_SHUTDOWN, of the file system that a directory is in."""
-FLUSHING_THE_JOURNAL = 1
-"""Names reach the disk, contents that were not forced do not: the worst that a crash may leave."""
-MEGABYTES = 64
-
-
-class LossyDisk:
-    """`root` is a directory on it."""
-
-    def __init__(self, image: Path, root: Path) -> None:
-        self.image, self.root = image, root
-
-    def crash(self) -> None:
-        """The power goes. Calls that are under way, and all later ones until `restart`, fail."""
-        descriptor = os.open(self.root, os.O_RDONLY)
-        try:
-            fcntl.ioctl(descriptor, SHUTDOWN, struct.pack("I", FLUSHING_THE_JOURNAL))
-        finally:
-            os.close(descriptor)
-
-    def restart(self) -> None:
-        """The file system as it is found afterwards, on another disk: files that this process has still open
-        keep the old one."""
-        _run("umount", "--lazy", str(self.root))
-        before, self.image = self.image, self.image.with_name(f"{self.image.name}+")
-        shutil.copyfile(before, self.image)
-        before.unlink()
-        self.mount()
-
-    def mount(self) -> None:
-        _run("mount", "-o", "loop", str(self.image), str(self.root))
+from harness import lossy_disk as harness_disk
+from harness.lossy_disk import LossyDisk, NoLossyDiskError
 
 
 @contextmanager
 def lossy_disk(directory: Path) -> Iterator[LossyDisk]:
-    """Skips the test, and says why, where this machine has none."""
-    disk = LossyDisk(directory / "disk.img", directory / "disk")
-    disk.root.mkdir()
-    with disk.image.open("wb") as image:
-        image.truncate(MEGABYTES << 20)
-    try:
-        _run("mkfs.ext4", "-q", "-F", str(disk.image))
-        disk.mount()
-    except (OSError, subprocess.CalledProcessError) as error:
-        told = getattr(error, "stderr", b"") or str(error).encode()
-        pytest.skip(f"no loop device, so nothing is known of a host that crashes: {told.decode().strip()}")
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            disk = stack.enter_context(harness_disk.lossy_disk(directory))
+        except NoLossyDiskError as error:
+            pytest.skip(str(error))
         yield disk
-    finally:
-        _run("umount", "--lazy", str(disk.root))
-
-
-def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True)

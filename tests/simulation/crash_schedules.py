@@ -20,12 +20,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from harness.lossy_disk import LossyDisk
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
 from spark_jobs.executor.restore import restore_partition
 from spark_jobs.sinks.committed import committed_files, committed_read
 from spark_jobs.state.store import StateStore
 from supervision.checks import SKIPPED
-from tests.lossy_disk import LossyDisk, lossy_disk
+from tests.lossy_disk import lossy_disk
 from tests.simulation.engine_world import DriverKilledError, World, drive
 from tests.simulation.test_engine import new_world
 
