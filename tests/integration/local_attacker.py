@@ -16,7 +16,9 @@ import json
 import multiprocessing
 import os
 import socket
+import stat
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,27 +72,42 @@ def attack(stack: Stack) -> Outcome:
     """Needs root, since the child changes its user."""
     pids = processes(stack)
     parent = stack.home.parent
-    above = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for name, mode in ((OPEN, 0o644), (CLOSED, 0o600)):
-            (parent / name).write_text(name)
-            (parent / name).chmod(mode)
+    with open_to_all(parent) as above:
         surface = Surface(
             ports=list(listening(pids)),
             sockets=[relative(path, parent) for path in unix_sockets(pids)],
             above=above,
-            files=["home", *(str(path.relative_to(parent)) for path in stack.home.rglob("*"))],
+            files=files_of(stack.home),
             web=stack.installation.settings.port,
             node=min(stack.nodes("alive")),
         )
-        outcome = _unprivileged(surface)
+        outcome = unprivileged(surface)
         gone = _gone(surface, parent, processes(stack))
         outcome.unreached = {name: why for name, why in outcome.unreached.items() if name not in gone}
         return outcome
+
+
+@contextlib.contextmanager
+def open_to_all(parent: Path) -> Iterator[int]:
+    """The directory above the home, as users find it who keep their home in one that all can enter; temporary
+    directories are closed, and would refuse everything. With the files that show what the attacker may."""
+    mode = stat.S_IMODE(parent.stat().st_mode)
+    above = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        parent.chmod(0o755)
+        for name, permitted in ((OPEN, 0o644), (CLOSED, 0o600)):
+            (parent / name).write_text(name)
+            (parent / name).chmod(permitted)
+        yield above
     finally:
         for name in (OPEN, CLOSED):
             (parent / name).unlink(missing_ok=True)
+        parent.chmod(mode)
         os.close(above)
+
+
+def files_of(home: Path) -> list[str]:
+    return ["home", *(str(path.relative_to(home.parent)) for path in home.rglob("*"))]
 
 
 def _gone(surface: Surface, parent: Path, pids: list[int]) -> set[str]:
@@ -104,7 +121,7 @@ def _gone(surface: Surface, parent: Path, pids: list[int]) -> set[str]:
     }
 
 
-def _unprivileged(surface: Surface) -> Outcome:
+def unprivileged(surface: Surface) -> Outcome:
     forking = multiprocessing.get_context("fork")
     here, there = forking.Pipe(duplex=False)
     child = forking.Process(target=_child, args=(surface, there))
