@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from host.durable import force_names
 from host.environment import database_parse
 
 UMASK = 0o077
@@ -30,13 +31,17 @@ def umask_set() -> None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, complete or not at all."""
+    """Write a file that only its owner can read, complete or not at all. It survives the loss of power: such
+    files hold secrets without which other data cannot be read."""
     partial = path.with_name(f".{path.name}.partial")
     partial.unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(content)
+        stream.flush()
+        os.fdatasync(descriptor)
     partial.replace(path)
+    force_names(path.parent, root=path.parent.parent)
 
 
 def home_protect(home: Path, *, files: bool = True) -> None:

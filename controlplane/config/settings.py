@@ -85,11 +85,12 @@ TEMPLATES = [
 def _database() -> dict[str, Any]:
     database: dict[str, Any] = dict(environment.database_parse(RESURGE.database_url))
     if database["ENGINE"].endswith("sqlite3"):
-        # Writers queue at BEGIN instead of failing at their first write; readers never wait.
+        # Writers queue at BEGIN instead of failing at their first write; readers never wait. With NORMAL the
+        # loss of power takes commits back that ZooKeeper and the epoch log already build upon.
         database["OPTIONS"] = {
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
         }
         if database["NAME"] != ":memory:":
             Path(database["NAME"]).parent.mkdir(parents=True, exist_ok=True)

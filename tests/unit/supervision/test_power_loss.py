@@ -1,0 +1,42 @@
+"""What a start leaves outlives the loss of power: without its secrets nothing else can be read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from controlplane.config.settings import DATABASES
+from host.private import write_private
+from tests.lossy_disk import lossy_disk
+
+
+def test_files_with_secrets_survive(tmp_path: Path) -> None:
+    with lossy_disk(tmp_path) as disk:
+        (disk.root / "home" / "run").mkdir(parents=True)
+        write_private(disk.root / "home" / "run" / "environment", b"RESURGE_SPARK_SECRET=x\n")
+        disk.crash()
+        disk.remount()
+        assert (disk.root / "home" / "run" / "environment").read_bytes() == b"RESURGE_SPARK_SECRET=x\n"
+
+
+def test_what_was_committed_to_the_embedded_database_survives(tmp_path: Path) -> None:
+    options = DATABASES["default"].get("OPTIONS", {})
+    if "init_command" not in options:
+        pytest.skip("another database forces its files itself")
+    with lossy_disk(tmp_path) as disk:
+        path = disk.root / "resurge.sqlite3"
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+            database.executescript(options["init_command"])
+            database.execute("CREATE TABLE plans (generation)")
+            database.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            os.sync()
+            for generation in range(5):
+                database.execute("INSERT INTO plans VALUES (?)", (generation,))
+            disk.crash()
+        disk.remount()
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            assert database.execute("SELECT count(*) FROM plans").fetchone() == (5,)
