@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import Any
 
 from rich.table import Table
@@ -28,6 +29,7 @@ from benchmarks.runner import Report, Session, at_least, run
 from benchmarks.schedules import victims_draw
 from benchmarks.stack import TOPOLOGY, BenchmarkStack, StackError, pipeline_spec, stack_on, stopping_in_order
 from controlplane.verification.verifying import topology_verify
+from harness.eventually import eventually
 from harness.lossy_disk import LossyDisk, NoLossyDiskError, lossy_disk
 from host.processes import kill_session, send
 from spark_jobs.driver.epoch_log import epoch_log_directory
@@ -155,8 +157,17 @@ def power_off(stack: BenchmarkStack, disk: LossyDisk) -> int:
             raise StackError(f"processes left after the power was cut: {left}")
         ended += sum(send(pid, signal.SIGKILL) for pid in left)
         time.sleep(0.05)
-    disk.remount()
+    # The kernel closes the files of killed processes a moment later.
+    eventually(lambda: _remounted(disk), "a file system that no process uses")
     return ended
+
+
+def _remounted(disk: LossyDisk) -> bool:
+    try:
+        disk.remount()
+    except CalledProcessError:
+        return False
+    return True
 
 
 def _canary_lost(path: Path) -> bool:
