@@ -57,7 +57,7 @@ def measure(session: Session) -> Report:
                 _on_one_stack(session, Path(name), disk, rows, count)
         except NoLossyDiskError as error:
             session.note(f"skipped: {error}")
-            return Report(results={"skipped": str(error)})
+            return Report(results={"skipped": str(error)}, skipped=str(error))
         except StackError as error:
             rows[-1]["problem"] = str(error)
             session.note(f"{rows[-1]}\nthe logs of its stack are kept in {options.logs}")

@@ -33,6 +33,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from benchmarks.compact import compact
+from supervision.checks import SKIPPED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,12 +65,14 @@ def at_most(name: str, value: float, bound: float) -> Criterion:
 
 @dataclass(slots=True)
 class Report:
-    """What a benchmark found. `results` is plain data; `tables` are for the screen only."""
+    """What a benchmark found. `results` is plain data; `tables` are for the screen only. skipped: why nothing
+    could be measured on this machine, empty if it was."""
 
     parameters: dict[str, Any] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
     criteria: list[Criterion] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+    skipped: str = ""
 
 
 class Session:
@@ -147,8 +150,8 @@ def run(
     arguments: Callable[[argparse.ArgumentParser], None] | None = None,
     argv: Sequence[str] | None = None,
 ) -> int:
-    """Measure, print the tables, write the requested files. 0 if all criteria hold. `arguments` adds
-    options."""
+    """Measure, print the tables, write the requested files. 0 if all criteria hold, `SKIPPED` if nothing could
+    be measured. `arguments` adds options."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=about)
     parser.add_argument("--quick", action="store_true", help="a smaller run, for a first impression")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report here")
@@ -179,6 +182,8 @@ def run(
     if draw is not None and options.plot is not None:
         save(draw(report.results), options.plot)
         console.print(f"plot: {options.plot}")
+    if report.skipped:
+        return SKIPPED
     return 0 if all(criterion.holds for criterion in report.criteria) else 1
 
 

@@ -17,6 +17,7 @@ from benchmarks.runner import (
     ratio_of_medians,
     run,
 )
+from supervision.checks import SKIPPED
 
 
 def _measure(session: Session) -> Report:
@@ -42,6 +43,10 @@ def test_report_and_exit_code(tmp_path: Path) -> None:
     assert document["results"] == {"value": 1.0}
     assert {"processor", "cores", "memory_gib", "python", "packages"} <= set(document["machine"])
     assert run(name="x", about=None, measure=_measure, argv=[]) == 1
+
+
+def test_what_could_not_be_measured_is_neither_right_nor_wrong() -> None:
+    assert run(name="x", about=None, measure=lambda _: Report(skipped="no loop devices"), argv=[]) == SKIPPED
 
 
 def test_a_plot_is_the_same_every_time(tmp_path: Path) -> None:
