@@ -150,8 +150,8 @@ def run(
     arguments: Callable[[argparse.ArgumentParser], None] | None = None,
     argv: Sequence[str] | None = None,
 ) -> int:
-    """Measure, print the tables, write the requested files. 0 if all criteria hold, `SKIPPED` if nothing could
-    be measured. `arguments` adds options."""
+    """Measure, print the tables, write the requested files. 0 if all criteria hold, `SKIPPED` if nothing
+    could be measured. `arguments` adds options."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=about)
     parser.add_argument("--quick", action="store_true", help="a smaller run, for a first impression")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report here")
