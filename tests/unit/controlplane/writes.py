@@ -117,6 +117,9 @@ WRITES: dict[tuple[str, str], Write] = {
     ),
     ("POST", "incidents/{number}/abort/"): Write("changes"),
     ("POST", "incidents/{number}/replan/"): Write("changes"),
+    ("POST", "incidents/{number}/accept/"): Write(
+        "changes", prepare=lambda: Incident.objects.update(state="catching_up")
+    ),
     ("POST", "tokens/"): Write("creates", {"lifetime_hours": 1}, role="viewer"),
     ("DELETE", "tokens/{token_key}/"): Write("deletes", query="reason=because+of+the+tests", role="viewer"),
     ("POST", "webhooks/"): Write("creates", {"name": "other", **WEBHOOK}, role="administrator"),

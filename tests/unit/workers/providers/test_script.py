@@ -97,7 +97,7 @@ def test_failing_and_releasing(make: Make, tmp_path: Path) -> None:
         ("echo done", "gave no answer that can be read .*: done"),
         ("true", "gave no answer that can be read .*: it wrote nothing"),
         ('echo \'{"state": "soon"}\'', "Invalid enum value 'soon'"),
-        ('echo \'{"state": "pending", "again_in": 0}\'', "Expected `float` >= 1"),
+        ('echo \'{"state": "pending", "again_in": 0}\'', "again_in must be at least 1"),
         ("echo '[1]'", "it must be a mapping, not a list"),
         ("kill -9 $$", "exited with -9"),
     ],
