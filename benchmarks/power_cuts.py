@@ -58,7 +58,12 @@ def measure(session: Session) -> Report:
         except NoLossyDiskError as error:
             session.note(f"skipped: {error}")
             return Report(results={"skipped": str(error)}, skipped=str(error))
+        except KeyboardInterrupt:
+            rows = [row for row in rows if row["verified"]]
+            session.note(f"interrupted after {len(rows)} power cuts")
         except StackError as error:
+            if not rows:
+                raise  # nothing ran at all
             rows[-1]["problem"] = str(error)
             session.note(f"{rows[-1]}\nthe logs of its stack are kept in {options.logs}")
     return _report(rows, seed=options.seed, count=count)

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from host.durable import write_whole
 from host.processes import end_session, is_running, kill_session, start_time
 
 log = structlog.get_logger()
@@ -83,10 +84,9 @@ class DetachedProcesses:
         record = DetachedProcess(
             name=name, pid=child.pid, started=started, launched_at=time.time(), details=details or {}
         )
-        self._directory.mkdir(parents=True, exist_ok=True)
-        partial = self._path(name).with_suffix(".partial")
-        partial.write_bytes(msgspec.json.encode(record))
-        partial.replace(self._path(name))
+        # On disk before it counts: after a loss of power a node without its record is never started again.
+        content = msgspec.json.encode(record)
+        write_whole(self._path(name), content, root=self._directory.parent)
         return record
 
     def get(self, name: str) -> DetachedProcess | None:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from controlplane.config.settings import DATABASES
+from host.detached import DetachedProcesses
 from host.private import write_private
+from host.processes import kill_session
 from tests.lossy_disk import lossy_disk
 
 
@@ -21,6 +23,18 @@ def test_files_with_secrets_survive(tmp_path: Path) -> None:
         disk.crash()
         disk.remount()
         assert (disk.root / "home" / "run" / "environment").read_bytes() == b"RESURGE_SPARK_SECRET=x\n"
+
+
+def test_the_records_of_nodes_and_drivers_survive(tmp_path: Path) -> None:
+    """A node that is wanted and has none would never be started again."""
+    with lossy_disk(tmp_path) as disk:
+        processes = DetachedProcesses(disk.root / "run" / "nodes")
+        output = tmp_path / "node-5.log"
+        record = processes.start("node-5", ["sleep", "60"], environment={}, directory=tmp_path, output=output)
+        disk.crash()
+        kill_session(record.pid)
+        disk.remount()
+        assert processes.get("node-5") == record
 
 
 def test_what_was_committed_to_the_embedded_database_survives(tmp_path: Path) -> None:
