@@ -8,12 +8,14 @@ INPUT=<file> reads real tweets. A failed schedule prints its seed; `--seed` and 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.table import Table
@@ -37,6 +39,9 @@ NODES = 5
 RATE = 300
 DELAY = "uniform:1:6"
 RECOVERY_TIMEOUT = 300.0
+MAX_UTILISATION = 0.8
+ROOM = 0.35
+"""Of what all partitions take together: so much of it one node has room for."""
 ASKED_FOR = 30
 
 
@@ -179,13 +184,15 @@ def _on_one_stack(
     variables = {
         "RESURGE_REPLACEMENT_DELAY": DELAY,
         "RESURGE_CHECKPOINT_INTERVAL": "5",
-        # About the load of one node, so that survivors have no room for all and several waves are needed.
-        "RESURGE_MAX_UTILISATION": "0.01",
+        # Capacities limit planning only, see `_tighten`.
+        "RESURGE_CPU_CAPS": "0",
+        "RESURGE_MAX_UTILISATION": f"{MAX_UTILISATION:g}",
     }
     try:
         with running_stack(nodes=NODES, variables=variables, keep_logs=logs) as stack:
             stack.deploy_spec(pipeline_spec(rate=RATE, epoch_interval=1.0), input=input_file())
             stack.healthy()
+            _tighten(stack)
             while waiting:
                 schedule = waiting.popleft()
                 row: dict[str, Any] = {"seed": schedule.seed, "verified": False, "problem": "", "freezes": []}
@@ -200,6 +207,20 @@ def _on_one_stack(
             raise  # nothing ran at all
         rows[-1]["problem"] = str(error)
         session.note(f"{_line(rows[-1])}\n{error}\nthe logs of its stack are kept in {logs}")
+
+
+def _tighten(stack: BenchmarkStack) -> None:
+    """Survivors get no room for all, so that several waves are needed. Measured, because machines differ."""
+    stack.expect(lambda: _is_measured(stack), "measured costs", timeout=120)
+    partitions = 100 * sum(row["cpu"] for row in stack.partitions().values())
+    everywhere = [row["predicted_percent"] - row["planned_percent"] for row in stack.nodes("alive").values()]
+    stack.capacities_set(math.ceil((fmean(everywhere) + ROOM * partitions) / MAX_UTILISATION))
+
+
+def _is_measured(stack: BenchmarkStack) -> bool:
+    return all(row["cpu"] > 0 for row in stack.partitions().values()) and all(
+        row["predicted_percent"] is not None for row in stack.nodes("alive").values()
+    )
 
 
 def _line(row: Mapping[str, Any]) -> str:
