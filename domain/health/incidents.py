@@ -47,6 +47,7 @@ def incident_health(incident: IncidentFacts) -> Health:
         if incident.paused:
             word += ", paused"
             tone = "warn"
+            note = "; ".join(one for one in (note, "no further wave is planned") if one)
     judged = incident.failed > 0
     return Health(
         state=state,

@@ -107,7 +107,7 @@ def test_an_incident_long_ago_has_its_curve(recovered: Server, page: Any) -> Non
     assert "so far" not in text
     strip = page.locator(".strip").inner_text()
     assert "15/15" in strip.replace("\n", "")
-    for label in ("First back", "Half back", "All back", "Verified after"):
+    for label in ("First back", "Half back", "All back", "Closed after"):
         assert label in strip
     assert waves_shown(page)[-1] == ("4", "Verified")
     for name in ("Pause", "Replan", "Abort"):
@@ -175,10 +175,10 @@ def test_a_recovery_is_paused_resumed_planned_anew_and_aborted(proposed: Server,
     enter(page, proposed, INCIDENT)
     request = act(page, "Pause", "the new rack is being cabled")
     assert request.url.endswith("/api/v1/incidents/2/pause/")
-    page.wait_for_selector("text=paused: no further wave is planned")
+    page.wait_for_selector("text=no further wave is planned")
     assert page.locator("main button:text-is('Pause')").count() == 0
     act(page, "Resume", "cabled")
-    page.wait_for_selector("text=paused: no further wave is planned", state="detached")
+    page.wait_for_selector("text=no further wave is planned", state="detached")
     page.wait_for_selector("section.proposal")
     before = page.locator("section[aria-label=Story] li").count()
     page.click(".banner button:text-is('Replan')")

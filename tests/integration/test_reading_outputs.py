@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from domain.topology.spec import ParquetSinkSpec
 from host.environment import ROOT
 from spark_jobs.sinks.parquet_sink import ParquetSink
+from tests.java import java_end
 
 pytestmark = pytest.mark.integration
 
@@ -60,6 +61,7 @@ def test_the_examples_of_the_document(root: Path, monkeypatch: pytest.MonkeyPatc
     assert sorted(names["rows"]["key"]) == expected
     logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs when the interpreter has closed its output
     with SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate() as spark:
-        names["spark"] = spark
+        names["spark"], gateway = spark, spark.sparkContext._gateway
         run(code["Spark"], names)
         assert sorted(row["key"] for row in names["rows"].collect()) == expected
+    java_end(gateway)

@@ -25,6 +25,7 @@ from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.sinks.parquet import partition_path
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.state.tables import StateTables
+from tests.java import java_end
 
 MODULES: Final = ["tests.integration"]
 NODE: Final = "node-1"
@@ -144,8 +145,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield Bench(root, cluster)
     finally:
         cluster.stop()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(30)
+        java_end(gateway)
         os.environ.clear()
         os.environ |= before
 

@@ -53,6 +53,8 @@ class Run:
     latest: int = 10
     latest_generation: int = 1
     in_force: Plan | None = None
+    # Whether sources have much state as well.
+    heavy: bool = False
     generations_seen: list[int] = field(default_factory=list)
 
 
@@ -102,8 +104,8 @@ class Rows:
             generation=run.generation,
             assignment=dict(self.newest(name).assignment),
             costs=dict(run.costs),
-            # Sources keep next to nothing.
-            state={p: 10**6 * bool(run.graph.upstream(p)) for p in run.graph.partitions},
+            # In some topologies sources keep next to nothing, and may move while others replay.
+            state={p: 10**6 * bool(run.graph.upstream(p) or run.heavy) for p in run.graph.partitions},
             latest=run.latest,
             priorities=dict(run.priorities),
             policy=run.policy,

@@ -61,6 +61,7 @@ class World(Orders):
                 costs={p: rng.uniform(0.1, costs) for p in graph.partitions if costs and rng.random() < 0.9},
                 in_force=plan,
                 generations_seen=[1],
+                heavy=seed % 3 > 0,
             )
 
     # ---- things that happen ----------------------------------------------------------------------

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from domain.capacity import Pace
+from domain.execution.catching_up import LEAST, NEVER
 from domain.execution.epoch_machine import MINUTE, MOST_WAITS, STUCK
 from domain.execution.job_sizes import KEPT, LOOK_EVERY
 from domain.recovery import overload
@@ -122,10 +123,13 @@ class ScarceWorld(World):
         return self.work(name) * (1.0 + min(self.waiting[name], MOST_WAITS) / MINUTE)
 
     def report(self, name: str) -> DriverReported:
+        since = self.now - self.adopted_at[name]
+        # A replay that gets no time comes no nearer, and the driver sees that after some seconds.
+        catch_up = NEVER if self.work(name) >= 1.0 and since >= LEAST else None
         if self.answering(name):
-            return replace(super().report(name), load=self.load_of(name))
-        stuck = self.work(name) >= 1.0 and self.now - self.adopted_at[name] > STUCK_AFTER
-        return replace(super().report(name), load=STUCK if stuck else 0.0)
+            return replace(super().report(name), load=self.load_of(name), catch_up=catch_up)
+        stuck = self.work(name) >= 1.0 and since > STUCK_AFTER
+        return replace(super().report(name), load=STUCK if stuck else 0.0, catch_up=catch_up)
 
     def do_step(self, rng: random.Random) -> None:
         super().do_step(rng)

@@ -361,7 +361,7 @@ FAULTS = (
         "back.add(query)",
         "pass",
         "scarce",
-        found_by=6,
+        found_by=150,
     ),
     Fault(
         "no node more is asked for while queries are parked",

@@ -8,12 +8,13 @@ import pytest
 
 from tests.simulation.scarce_world import run_scarce
 
-FIRST, SCHEDULES = 0, 150
+SEEDS = (*range(150), 427, 676, 849)
+"""Few schedules park a query that has to return to another node: in 877 of them the last three do."""
 
 
 def test_incidents_end_and_nothing_stays_parked() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(FIRST, FIRST + SCHEDULES):
+    for seed in SEEDS:
         counts.update(run_scarce(seed).counts)
     for what in ("changes of what is parked", "costs raised", "move plans", "later waves"):
         assert counts[what] > 0, counts

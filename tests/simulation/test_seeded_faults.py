@@ -21,8 +21,7 @@ from tests.simulation.incident_schedules import run_schedule
 from tests.simulation.scarce_world import run_scarce
 from tests.simulation.seeded_faults import FAULTS, Fault, Where
 from tests.simulation.test_exact import ENDS, LIMIT, MOVES, RUNS, WORLDS, Chaos
-from tests.simulation.test_scarce import FIRST as FIRST_SCARCE
-from tests.simulation.test_scarce import SCHEDULES as SCARCE
+from tests.simulation.test_scarce import SEEDS as SCARCE
 
 SCHEDULES: dict[Where, int] = {
     "runs": RUNS,
@@ -31,7 +30,7 @@ SCHEDULES: dict[Where, int] = {
     "incidents": WORLDS,
     "engine": test_engine.SCHEDULES,
     "marks": test_engine_marks.REPEATED,
-    "scarce": SCARCE,
+    "scarce": len(SCARCE),
 }
 KINDS: dict[Where, str] = {
     "runs": "a run of a topology",
@@ -69,7 +68,7 @@ def run(where: Where, seed: int) -> None:
     elif where == "incidents":
         run_schedule(seed, kind=ExactWorld)
     elif where == "scarce":
-        run_scarce(FIRST_SCARCE + seed)
+        run_scarce(SCARCE[seed])
     elif where == "marks":
         with tempfile.TemporaryDirectory() as name:
             world = test_engine_marks.new_world(Path(name), seed // 2)

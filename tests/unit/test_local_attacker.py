@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -83,11 +84,18 @@ def test_a_port_where_nothing_listens_is_unreached() -> None:
         protocol_of(port)
 
 
+@pytest.fixture
+def above() -> Iterator[Path]:
+    """A directory with a short name: addresses of sockets have at most 107 bytes."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize(("mode", "found"), [(0o700, False), (0o755, True)])
-def test_what_is_open_is_found_and_what_is_closed_is_reached(tmp_path: Path, mode: int, found: bool) -> None:
+def test_what_is_open_is_found_and_what_is_closed_is_reached(above: Path, mode: int, found: bool) -> None:
     """Whatever protects the directories above, which for temporary ones is everything."""
-    home = tmp_path / "home"
+    home = above / "home"
     home.mkdir(mode=0o700)
     (home / "db.sqlite3").write_text("sessions")
     (home / "db.sqlite3").chmod(0o644)
@@ -96,17 +104,17 @@ def test_what_is_open_is_found_and_what_is_closed_is_reached(tmp_path: Path, mod
         listening.listen()
         (home / "control.sock").chmod(0o777)
         home.chmod(mode)
-        with local_attacker.open_to_all(tmp_path) as above:
+        with local_attacker.open_to_all(above) as opened:
             files, sockets = local_attacker.files_of(home), ["home/control.sock"]
-            outcome = local_attacker.unprivileged(Surface([], sockets, above, files, 0, ""))
+            outcome = local_attacker.unprivileged(Surface([], sockets, opened, files, 0, ""))
     assert ("home/db.sqlite3 can be read" in outcome.found) == found
     assert ("home/control.sock can be connected to" in outcome.found) == found
     assert (outcome.found != []) == found
     assert outcome.unreached == {}
     # Reading the home; reading and writing two files, planting one; connecting to the socket.
     assert outcome.reached == ({"file": 2} if found else {"file": 6, "socket": 1})
-    assert list(tmp_path.iterdir()) == [home]
-    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+    assert list(above.iterdir()) == [home]
+    assert stat.S_IMODE(above.stat().st_mode) == 0o700
 
 
 def test_files_that_are_not_there_are_unreached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from controlplane.lifecycle.nodes import node_register, nodes_lost
 from controlplane.lifecycle.topologies import topology_deploy, topology_undeploy
 from controlplane.nodes.models import Node
 from controlplane.topologies.installation import installation_id
-from controlplane.topologies.models import FormerTopology, Partition, Problem, Topology
+from controlplane.topologies.models import FormerTopology, Partition, Problem, Query, Topology
 from controlplane.topologies.services import topology_create, topology_delete
 from controlplane.topologies.telemetry import topology_stopped
 from coordination.paths import ROOT, Paths
@@ -231,6 +231,9 @@ def test_incident_step_goes_as_far_as_it_can(coordination: WorkerSession, deploy
     reconciliation.incident_step(coordination, 1)
     assert control(coordination).checkpoint_request == 1
     _complete(coordination, 50, generation)
+    reconciliation.incident_step(coordination, 1)
+    assert Incident.objects.get().state == "catching_up"
+    Query.objects.update(available=True)
     reconciliation.incident_step(coordination, 1)
     assert Incident.objects.get().state == "closed"
 

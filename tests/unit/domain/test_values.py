@@ -93,7 +93,7 @@ def test_what_is_written_is_read(value: msgspec.Struct) -> None:
 )
 def test_a_value_out_of_bounds_names_its_field(value: msgspec.Struct, field: str, bad: Any) -> None:
     data = json.dumps({**msgspec.to_builtins(value), field: bad}).encode()
-    with pytest.raises(UnreadableValueError, match=rf"\$\.{field}"):
+    with pytest.raises(UnreadableValueError, match=rf"\b{field}\b"):
         decode(data, type(value))
 
 

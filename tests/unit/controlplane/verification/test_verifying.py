@@ -14,7 +14,7 @@ from controlplane.verification.problems import VerificationError
 from controlplane.verification.verifying import Verification, topology_verify
 from domain.topology import load_yaml
 from domain.topology.spec import ParquetSinkSpec
-from spark_jobs.sinks.committed import committed_read
+from spark_jobs.sinks.committed import committed_read, deployment_directory
 from spark_jobs.sinks.parquet import partition_path
 from spark_jobs.sinks.parquet_sink import ParquetSink
 from spark_jobs.sources.sample import sample_write
@@ -75,8 +75,10 @@ class TestHashtags:
         later = next(n for n, one in enumerate(entries) if one["t"] == "commit" and one["epoch"] > 27)
         log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:later]))
         outputs = home / "outputs"
-        operators = sorted(path.name for path in (outputs / "hashtags").iterdir() if path.is_dir())
+        present = deployment_directory(outputs / "hashtags", DEPLOYED)
+        operators = sorted(path.name for path in present.iterdir() if path.is_dir())
         sink = ParquetSink(outputs, "hashtags", ParquetSinkSpec(compact_s=5.0), operators=operators)
+        sink.prepare(deployed=DEPLOYED)
         sink.commit(epoch=30)
         sink.put_in_order(30)
         sink.close()
