@@ -112,9 +112,12 @@ def incidents(stack: Stack) -> int:
 
 
 def lose(stack: Stack, *names: str) -> None:
-    """Kill nodes and wait until they are detected as lost; before, the installation still looks healthy."""
+    """Kill nodes and wait until they are recorded as lost, which opens the incident; before, also while they
+    are suspected, the installation still looks healthy."""
     stack.kill_nodes(*names)
-    stack.wait_for(lambda: not set(names) & set(alive(stack)), f"the loss of {', '.join(names)}", timeout=30)
+    stack.wait_for(
+        lambda: set(names) <= stack.nodes("lost").keys(), f"the loss of {', '.join(names)}", timeout=30
+    )
 
 
 def test_a_clean_run(stack: Stack) -> None:
@@ -236,7 +239,7 @@ def test_a_node_dies_in_the_middle_of_a_checkpoint(stack: Stack) -> None:
 
 def recovering_from(stack: Stack, node: str) -> bool:
     ended = ("closed", "aborted")
-    return node not in stack.nodes("alive") and any(row["state"] not in ended for row in stack.incidents())
+    return node in stack.nodes("lost") and any(row["state"] not in ended for row in stack.incidents())
 
 
 def test_the_driver_and_an_executor_freeze_during_a_recovery(stack: Stack) -> None:
