@@ -136,7 +136,8 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     nearer.
     `slow`: nodes whose tasks take a multiple of the time of others' for the same work.
     `catch_up`: seconds until those behind have caught up, at the pace of their last half minute; 86,400 if
-    they come no nearer, None while it is not known."""
+    they come no nearer, None while it is not known. `not_gaining`: seconds for which that has been known, and
+    was more than four minutes."""
 
     topology: str
     pid: Count
@@ -154,6 +155,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     load: Measure = 0.0
     slow: list[str] = []
     catch_up: Measure | None = None
+    not_gaining: Measure = 0.0
     error: str = ""
     at: Moment
 

@@ -29,6 +29,11 @@ def requests_due(*, at: datetime) -> QuerySet[NodeRequest]:
     )
 
 
+def requests_started(*, before: datetime) -> QuerySet[NodeRequest]:
+    """Requests whose node was started before that moment and has not registered."""
+    return NodeRequest.objects.filter(state=NodeRequestState.STARTED, started_at__lt=before).order_by("id")
+
+
 @writing
 def first_nodes_request(
     *, names_and_racks: Iterable[tuple[str, str]], slots: int, capacity: int, at: datetime

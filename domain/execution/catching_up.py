@@ -8,6 +8,8 @@ WINDOW, LEAST = 30.0, 5.0
 """Seconds of which the pace is a mean, at most and at least."""
 NEVER = 86_400.0
 """Seconds that stand for all that is longer, and for those that come no nearer."""
+SOON = 240.0
+"""Seconds in which those behind arrive soon enough; what takes longer gains too little."""
 
 
 class CatchingUp:
@@ -16,16 +18,29 @@ class CatchingUp:
 
     def __init__(self) -> None:
         self._noted: deque[tuple[float, int]] = deque()
+        self._late_since: float | None = None
 
     def begin(self) -> None:
         """Others run than before, or elsewhere."""
         self._noted.clear()
+        self._late_since = None
 
     def note(self, lacking: int, at: float) -> None:
         """They lack so many epochs now, all of them together."""
         self._noted.append((at, lacking))
         while len(self._noted) > 2 and self._noted[1][0] <= at - WINDOW:
             self._noted.popleft()
+        left = self.seconds(at)
+        if left is not None:
+            if left <= SOON:
+                self._late_since = None
+            elif self._late_since is None:
+                self._late_since = at
+
+    def not_gaining(self, at: float) -> float:
+        """Seconds for which they have come nearer too slowly to arrive soon. A single slow job does not count
+        after the next one, nor do executors that are slow because they have just started."""
+        return 0.0 if self._late_since is None else max(0.0, at - self._late_since)
 
     def seconds(self, at: float) -> float | None:
         """Until they have caught up at this pace; None while it is not known, or no longer."""

@@ -685,6 +685,7 @@ class EpochMachine:
             load=self._load(),
             slow=sorted(self.slowness.nodes),
             catch_up=self._catching_up.seconds(self._news.at),
+            not_gaining=self._catching_up.not_gaining(self._news.at),
             error=self.faults.first,
         )
 

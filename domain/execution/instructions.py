@@ -283,7 +283,7 @@ class Note:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
     """The state of the driver, and which partitions are absent or behind; refused, restorable, load, slow,
-    catch_up: see `domain.messages.DriverStatus`."""
+    catch_up, not_gaining: see `domain.messages.DriverStatus`."""
 
     state: DriverState
     generation: int
@@ -295,6 +295,7 @@ class Publish:
     load: float
     slow: list[str]
     catch_up: float | None
+    not_gaining: float
     error: str
 
 

@@ -64,7 +64,7 @@ class DriverReported:
     """The driver's present status; repeated and late reports do no harm. `absent` partitions do not run,
     those `behind` run and have not caught up with the ones furthest ahead. refused: generation of a plan that
     it cannot apply, else 0; restorable: the checkpoints that it can go back to, 0 being the empty state.
-    load, catch_up: see `domain.messages.DriverStatus`."""
+    load, catch_up, not_gaining: see `domain.messages.DriverStatus`."""
 
     at: float
     topology: str
@@ -79,6 +79,7 @@ class DriverReported:
     restorable: frozenset[int] = frozenset()
     load: float = 0.0
     catch_up: float | None = None
+    not_gaining: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,7 +67,7 @@ class Spread(msgspec.Struct, tag_field="fact", tag="spread", frozen=True, forbid
 
     topology: str
     failed: Failed
-    nodes: tuple[str, ...]  # that joined since and have nothing to run
+    nodes: tuple[str, ...]  # for whose sake: they joined since, or were filled by different waves
 
 
 class Rebalancing(

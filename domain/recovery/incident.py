@@ -152,6 +152,8 @@ class TopologyCase:
     load: float = 0.0
     # Seconds until those behind have caught up, as it has just estimated; None if it has not.
     catch_up: float | None = None
+    # Seconds for which they have come nearer too slowly, as it has just reported.
+    not_gaining: float = 0.0
     # An operator asked for a plan although nothing is down.
     forced: bool = False
     # The checkpoint the operator asked for, until a plan is known to be applied.

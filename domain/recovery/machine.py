@@ -350,7 +350,8 @@ class IncidentMachine:
             )
             instructions += self._transition(case, Phase.REPLAYING, why)
         case.absent, case.behind = event.absent, event.behind
-        case.load, case.catch_up, case.head = event.load, event.catch_up, event.head
+        case.load, case.head = event.load, event.head
+        case.catch_up, case.not_gaining = event.catch_up, event.not_gaining
         instructions += self._catch_up(case, event)
         everything = not (event.absent or event.behind or case.failed or case.moves or case.forced)
         if case.phase is Phase.REPLAYING and everything and event.state in CAUGHT_UP_STATES:
@@ -796,6 +797,7 @@ class IncidentMachine:
             deployments=self.deployments,
             situation=self._situation,
             now=self.now,
+            parked=self.memory.parked_by_policy.get(case.name, frozenset()),
             parked_before=self.memory.overloads[case.name] > 0,
         )
         if relief is None:

@@ -31,18 +31,20 @@ partition has buffered for those behind stays on its old node. Below the second,
 since nodes that are new to the work are slow for a while."""
 LITTLE_TIME, LONG = 0.9, 60.0
 """Load from which a replay does not end soon: for a wave that has not caught up after so many seconds."""
-ARRIVING = 240.0
-"""Seconds in which a replay may still arrive at its present pace. What is parked goes back to its checkpoint,
-and no epoch runs while state moves, so either would cost more than waiting."""
 MUCH_STATE, AT_LAST = 60.0, 300.0
 """Seconds of input since the checkpoint from which state takes so long to move that queries are better late;
 and seconds after the plan from which it moves all the same."""
 LIGHT = 64 * 1024
 """Bytes of state up to which a partition moves while others replay: it moves within a job, and what it
 buffered for those behind is sent from where it was."""
-PARK_AFTER, UNKNOWN = 20.0, 60.0
-"""Seconds after which queries are parked: executors that have just started are slow. The second, while it is
-not known how fast a replay is: one has just begun, perhaps because an executor got ready."""
+LIGHT_AFTER, PARK_AFTER = 10.0, 45.0
+"""Seconds for which a replay comes nearer too slowly before partitions with little state move, and before
+queries are parked. What is parked goes back to its checkpoint, and no epoch runs while state moves, so both
+cost more than to wait for a replay that arrives soon. Executors that have just started are slow for half a
+minute."""
+UNKNOWN = 60.0
+"""Seconds after a plan was applied from which a replay counts as too slow if its pace is not known: none of
+its jobs has ended in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +64,17 @@ def relief_for(
     deployments: Mapping[str, Deployment],
     situation: Callable[[], Situation],
     now: float,
+    parked: Collection[str],
     parked_before: bool,
 ) -> Relief | None:
     """What eases the wave of a topology, if that is needed and its policy permits it.
 
-    Partitions with little state move as soon as nodes have room for them: where most nodes were lost, what
-    all queries need, as sources, was restored on the few that were left, and later nodes got the rest.
-    Otherwise queries are parked first, since that takes effect at once: no epoch runs while state changes
-    its node, and what has stopped returns by itself to nodes that have room. parked_before: it was done in
-    this incident, and was not enough, so moves come first."""
+    Nothing is done while the replay arrives soon. Otherwise partitions with little state move first: where
+    most nodes were lost, what all queries need, as sources, was restored on the few that were left, and later
+    nodes got the rest. Then queries are parked, since that takes effect at once: no epoch runs while state
+    changes its node, and what has stopped returns by itself to nodes that have room. parked: queries that are
+    parked by policy now, so the room where they were is theirs. parked_before: it was done in this incident,
+    and was not enough, so moves come first."""
     deployment = deployments.get(case.name)
     if case.phase is not Phase.REPLAYING or not case.behind or deployment is None or case.applied_at is None:
         return None
@@ -79,19 +83,19 @@ def relief_for(
     waited = now - case.applied_at
     if waited < IDLE_LIMIT:
         return None
-    moves = _light_moves(case, deployments, situation())
-    if moves:
-        return Relief(waited=waited, moves=moves, light=True)
-    if case.catch_up is not None and case.catch_up <= ARRIVING:
+    not_gaining = case.not_gaining if case.catch_up is not None else waited - UNKNOWN
+    if not_gaining <= 0.0:
         return None
     seen = situation()
+    moves = _light_moves(case, deployments, seen) if not_gaining >= LIGHT_AFTER and not parked else {}
+    if moves:
+        return Relief(waited=waited, moves=moves, light=True)
     full = case.load >= _time_left(waited) and deployment.policy.overload == "automatic"
     parks = _parks(case, seen) if full else frozenset[str]()
     moves = _late_moves(case, waited, deployments, seen) if not parks or parked_before else {}
     if moves:
         return Relief(waited=waited, moves=moves) if waited >= _moves_after(case, seen) else None
-    after = UNKNOWN if case.catch_up is None else PARK_AFTER
-    return Relief(waited=waited, moves={}, parks=parks) if parks and waited >= after else None
+    return Relief(waited=waited, moves={}, parks=parks) if parks and not_gaining >= PARK_AFTER else None
 
 
 def _light_moves(

@@ -1,9 +1,11 @@
-"""A wave that has not begun goes to all nodes that have joined since, not only to those that were first.
+"""What has not begun goes to all nodes that have joined since, and what several waves have put on new nodes
+is placed together.
 
 Replacements come one by one, and each is filled as it comes. With little CPU a node needs half a minute until
-its executor can work, in which others join that would then have nothing to do. What has not begun has no
-state where it is planned, so it may be planned again at no cost. That is also true of what the same plan has
-put back elsewhere if it waits for such partitions.
+its executor can work, in which others join that would then have nothing to do, or get waves of their own:
+then one of them has all partitions of a stage, for which the others wait in every epoch. What has not begun
+has no state where it is planned, so it may be planned again at no cost. That is also true of what the same
+plan has put back elsewhere if it waits for such partitions.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ def not_begun(
     now: float,
 ) -> tuple[frozenset[str], frozenset[str]]:
     """The partitions of a topology that are to be restored on nodes which joined in this incident and run
-    nothing of it yet, those that wait for them, and the nodes that joined since; two empty sets where nothing
-    is to be planned again. Each node that joins is a reason once."""
+    nothing of it yet, those that wait for them, and the nodes for whose sake they are planned again: those
+    that joined since, or those that several waves have filled. Two empty sets where nothing is to be planned
+    again. Each node that joins is a reason once."""
     nothing = frozenset[str](), frozenset[str]()
     deployment = deployments.get(case.name)
     if deployment is None or case.phase is not Phase.REPLAYING or case.method != INCREMENTAL:
@@ -54,8 +57,11 @@ def not_begun(
         waiting |= _kept_waiting(case, deployment, waiting)
     if len(waiting) < 2:
         return nothing
-    joined = memory.arrived.intersection(spare_nodes(case, situation())) - memory.spread.get(case.name, set())
-    return (frozenset(waiting), frozenset(joined)) if joined else nothing
+    filled = {deployment.assignment[p] for p in waiting} & memory.arrived
+    several = filled if len(filled) > 1 and waiting - case.restore else set[str]()
+    joined = memory.arrived.intersection(spare_nodes(case, situation()))
+    new = (joined | several) - memory.spread.get(case.name, set())
+    return (frozenset(waiting), frozenset(new)) if new else nothing
 
 
 def _kept_waiting(case: TopologyCase, deployment: Deployment, absent: Collection[str]) -> set[str]:

@@ -152,8 +152,8 @@ def room_elsewhere(topology: str, back: Collection[str]) -> str:
 def spread(topology: str, partitions: Collection[str], joined: Collection[str]) -> str:
     have = "has" if len(joined) == 1 else "have"
     return (
-        f"{listed(joined)} {have} joined before {listed(partitions)} of {topology} could begin on other new "
-        "nodes: these are planned again with all of them."
+        f"{listed(joined)} {have} joined before {listed(partitions)} of {topology} could begin on new nodes: "
+        "these are planned again with all of them."
     )
 
 

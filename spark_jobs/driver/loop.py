@@ -385,6 +385,7 @@ class EpochLoop:
             load=instruction.load,
             slow=instruction.slow,
             catch_up=instruction.catch_up,
+            not_gaining=instruction.not_gaining,
             error=instruction.error,
         )
 

@@ -47,6 +47,7 @@ class Status:
         load: float,
         slow: list[str],
         catch_up: float | None,
+        not_gaining: float,
         error: str,
     ) -> DriverState:
         """Be in a state; publishes it if that, what is absent, behind or slow, or a refused plan is news."""
@@ -73,6 +74,7 @@ class Status:
             load=round(load, 3),
             slow=slow,
             catch_up=None if catch_up is None else round(catch_up, 1),
+            not_gaining=round(not_gaining, 1),
             error=error,
             at=now,
         )

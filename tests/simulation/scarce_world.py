@@ -126,10 +126,12 @@ class ScarceWorld(World):
         since = self.now - self.adopted_at[name]
         # A replay that gets no time comes no nearer, and the driver sees that after some seconds.
         catch_up = NEVER if self.work(name) >= 1.0 and since >= LEAST else None
+        not_gaining = 0.0 if catch_up is None else since - LEAST
+        report = replace(super().report(name), catch_up=catch_up, not_gaining=not_gaining)
         if self.answering(name):
-            return replace(super().report(name), load=self.load_of(name), catch_up=catch_up)
+            return replace(report, load=self.load_of(name))
         stuck = self.work(name) >= 1.0 and since > STUCK_AFTER
-        return replace(super().report(name), load=STUCK if stuck else 0.0, catch_up=catch_up)
+        return replace(report, load=STUCK if stuck else 0.0)
 
     def do_step(self, rng: random.Random) -> None:
         super().do_step(rng)

@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +27,7 @@ from controlplane.nodes.requests import (
     request_failed,
     request_started,
     requests_due,
+    requests_started,
     requests_unanswered,
 )
 from controlplane.nodes.selectors import node_name_next
@@ -40,6 +41,8 @@ LIST_AGAIN = 5.0
 """Seconds until a provider that could not list its nodes is asked again."""
 MOST_NODES = 10_000
 """That an installation starts with."""
+UNLISTED = timedelta(minutes=2)
+"""After a node was started: a provider may take a while until it lists it."""
 SIDE_BY_SIDE = 8
 """Calls of a provider that run at the same time."""
 
@@ -162,7 +165,8 @@ def requests_serve(*, provider: NodeProvider) -> bool:
 def nodes_compare(*, provider: NodeProvider, known: Iterable[RunningNode]) -> None:
     """Bring the requests up to date with what the provider has, and release what nothing needs: a node that
     died, of which nothing may go on working since it never comes back under its name, and one that was
-    started for a request that is over, unless it has registered and serves as a spare."""
+    started for a request that is over, unless it has registered and serves as a spare. A node that was
+    started and is not listed is given up."""
     by_name = {node.description.name: node for node in known}
     requests = {row.node_name: row for row in NodeRequest.objects.filter(node_name__in=by_name)}
     present = set(
@@ -181,6 +185,12 @@ def nodes_compare(*, provider: NodeProvider, known: Iterable[RunningNode]) -> No
         elif state == NodeRequestState.FAILED and name not in present:
             log.warning("node released: its request is over", node=name)
             _release(provider, name)
+    for request in requests_started(before=timezone.now() - UNLISTED):
+        if request.node_name not in by_name:
+            error = (
+                f"{request.node_name} was started and has not registered, and the provider does not list it"
+            )
+            request_give_up(request=request, error=error)
 
 
 @writing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from domain.execution.catching_up import LEAST, NEVER, WINDOW, CatchingUp
+from domain.execution.catching_up import LEAST, NEVER, SOON, WINDOW, CatchingUp
 
 
 def noted(*lacking: tuple[int, float]) -> CatchingUp:
@@ -45,3 +45,20 @@ def test_it_begins_anew() -> None:
     catching_up = noted((90, 0.0), (60, 10.0))
     catching_up.begin()
     assert catching_up.seconds(10.0) is None
+
+
+def test_it_gains_too_little_while_every_look_says_so() -> None:
+    catching_up = noted((100, 0.0), (100, 10.0), (101, 20.0))
+    assert catching_up.not_gaining(30.0) == pytest.approx(20.0)
+    catching_up.note(60, 25.0)
+    assert (catching_up.seconds(25.0) or 0.0) <= SOON
+    assert catching_up.not_gaining(30.0) == 0.0
+    catching_up.note(160, 35.0)
+    assert catching_up.not_gaining(40.0) == pytest.approx(5.0)
+
+
+def test_what_is_unknown_is_not_too_slow_and_a_plan_begins_anew() -> None:
+    assert noted((100, 0.0), (100, LEAST / 2)).not_gaining(60.0) == 0.0
+    catching_up = noted((100, 0.0), (100, 10.0))
+    catching_up.begin()
+    assert catching_up.not_gaining(20.0) == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from domain.execution.catching_up import NEVER
 from domain.recovery.events import (
     ApproveAsked,
     CheckpointCompleted,
@@ -21,6 +22,7 @@ from domain.recovery.relief import (
     FULL,
     IDLE_LIMIT,
     MUCH_STATE,
+    PARK_AFTER,
     PATIENCE,
     TIME_LEFT,
     UNKNOWN,
@@ -135,7 +137,7 @@ def late(
 ) -> list[Instruction]:
     report = DriverReported(
         at=at, topology="t0", generation=4, state="replaying", head=head, committed=30, checkpoint=0,
-        behind=frozenset(behind), load=load,
+        behind=frozenset(behind), load=load, catch_up=NEVER, not_gaining=at - 20.0,
     )  # fmt: skip
     return subject.handle_stimulus(report, Looked(at=at))
 
@@ -175,8 +177,8 @@ def test_a_wave_beside_a_present_that_has_just_no_time_left_is_eased_later() -> 
 def test_where_queries_may_be_parked_that_comes_first() -> None:
     """It takes effect at once, and what has stopped returns to the idle node."""
     subject = slow(machine())
-    assert not only(late(subject, 19.0 + UNKNOWN, "A[2]", load=FULL), CreatePlan)
-    said = late(subject, 20.0 + UNKNOWN, "A[2]", load=FULL)
+    assert not only(late(subject, 19.0 + PARK_AFTER, "A[2]", load=FULL), CreatePlan)
+    said = late(subject, 20.0 + PARK_AFTER, "A[2]", load=FULL)
     parked = only(said, MarkParked)
     assert parked
     assert parked[0].queries
@@ -202,7 +204,8 @@ def test_a_wave_whose_executor_is_still_being_started_is_not_slow() -> None:
     report(subject, "degraded", absent=wave)
     assert not only(subject.handle_stimulus(Looked(at=20.0 + IDLE_LIMIT)), CreatePlan)
     report(subject, "replaying", behind=wave)
-    assert plan_of(subject.handle_stimulus(Looked(at=20.0 + IDLE_LIMIT))).kind == "move"
+    assert not only(subject.handle_stimulus(Looked(at=20.0 + UNKNOWN)), CreatePlan), "its pace is unknown"
+    assert plan_of(subject.handle_stimulus(Looked(at=21.0 + UNKNOWN))).kind == "move"
 
 
 def test_moves_are_proposed_to_an_operator_who_confirms_plans() -> None:

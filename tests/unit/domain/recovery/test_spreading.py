@@ -123,6 +123,37 @@ def test_a_node_is_a_reason_once() -> None:
     assert Memory.recall(spreads(said)).spread == {"t0": {"node-5"}}
 
 
+def two_waves() -> tuple[IncidentMachine, CreatePlan, set[str]]:
+    """node-4 and node-5 were each filled by a wave as they joined. The second wave, and all that waits."""
+    subject = machine()
+    subject.nodes["node-1"].capacity = 10.0
+    lose(subject, "node-2", "node-3")
+    first = plan_of(arrive(subject, "node-4"))
+    applied(subject, first.generation, *first.restore)
+    second = plan_of(arrive(subject, "node-5", at=12.0))
+    assert {second.assignment[p] for p in second.restore} == {"node-5"}
+    return subject, second, {*first.restore, *second.restore}
+
+
+def test_what_several_waves_have_filled_is_placed_together() -> None:
+    subject, second, absent = two_waves()
+    assert not spreads(applied(subject, second.generation, *absent, at=13.0))
+    said = applied(subject, second.generation, *absent, at=13.0 + STARTING)
+    (spread,) = spreads(said)
+    assert (set(spread.nodes), set(spread.failed.partitions)) == ({"node-4", "node-5"}, absent)
+    third = plan_of(said)
+    assert set(third.restore) == absent
+    assert not spreads(applied(subject, third.generation, *absent, at=22.0))
+    assert not spreads(applied(subject, third.generation, *absent, at=22.0 + STARTING))
+    subject.validate_state()
+
+
+def test_a_wave_beside_one_that_has_begun_stays() -> None:
+    subject, second, _ = two_waves()
+    applied(subject, second.generation, *second.restore, at=13.0)
+    assert not spreads(applied(subject, second.generation, *second.restore, at=13.0 + STARTING))
+
+
 def test_what_has_begun_stays() -> None:
     subject = small()
     first = plan_of(arrive(subject, "node-4"))

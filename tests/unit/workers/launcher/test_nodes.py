@@ -19,7 +19,7 @@ from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.requests import BACK_OFF_LAST, request_back_off
 from controlplane.nodes.states import request_move
 from tests.unit.controlplane.incidents.places import now, registration
-from workers.launcher.nodes import Nodes, nodes_compare, request_give_up, requests_serve
+from workers.launcher.nodes import UNLISTED, Nodes, nodes_compare, request_give_up, requests_serve
 from workers.providers.base import (
     NodeDescription,
     NodeWanted,
@@ -300,6 +300,30 @@ def test_a_node_that_dies_before_it_registers_fails_its_request(
     row.refresh_from_db()
     assert (row.state, state("node-5")) == (NodeRequestState.FAILED, NodeState.LEFT)
     assert "ended before it registered" in row.error
+
+
+@pytest.mark.parametrize("registers", [False, True])
+def test_a_node_that_was_started_and_is_not_listed_is_given_up(
+    provider: MemoryProvider, incident: Incident, registers: bool
+) -> None:
+    row = request("node-5", incident=incident)
+    requests_serve(provider=provider)
+    del provider.alive["node-5"]
+    compare(provider)
+    row.refresh_from_db()
+    assert row.state == NodeRequestState.STARTED, "a provider may be slow to list it"
+    if registers:
+        node_register(registration=registration("node-5"), at=now())
+    NodeRequest.objects.filter(pk=row.pk).update(started_at=timezone.now() - UNLISTED - timedelta(seconds=1))
+    compare(provider)
+    row.refresh_from_db()
+    if registers:
+        assert row.state == NodeRequestState.JOINED
+        return
+    assert (row.state, state("node-5")) == (NodeRequestState.FAILED, NodeState.LEFT)
+    assert "the provider does not list it" in row.error
+    (told,) = entry_list(1)
+    assert row.error in told.text
 
 
 def test_a_restarted_launcher_acquires_no_node_twice(
