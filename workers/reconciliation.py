@@ -105,6 +105,7 @@ def observations(facts: dict[str, TopologyFacts]) -> list[Event]:
                     restorable=frozenset(fact.driver.restorable),
                     load=fact.driver.load,
                     catch_up=fact.driver.catch_up,
+                    not_gaining=fact.driver.not_gaining,
                 )
             )
     # Checkpoints come last: a driver that has just caught up may be verified by one that is complete.
