@@ -9,6 +9,7 @@ import click
 from cli import completion
 from cli.acting import act
 from cli.asking import Effect, confirmed, permitted
+from cli.estimates import over_words, waits_for
 from cli.filters import limit_option, span_options, state_option
 from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, Row, field, show, show_rows, table_of
@@ -22,6 +23,7 @@ INCIDENTS = (
     Column("NUMBER", lambda row: str(row["number"]), right=True),
     Column("STATE", health),
     Column("OPENED", lambda row: age(since(row["opened_at"])), right=True),
+    Column("OVER IN", lambda row: over_words(row), least_width=60),
     Column("METHOD", field("method"), least_width=60),
     Column("FAILED NODES", lambda row: listed(row["failed_nodes"], 4)),
     Column("TOPOLOGIES", lambda row: listed(row["topologies"], 3), least_width=90),
@@ -32,6 +34,7 @@ INCIDENT = (
     Column("incident", lambda row: str(row["number"])),
     Column("state", health),
     Column("more", lambda row: row["health"]["note"] or None),
+    Column("over in", lambda row: over_words(row) or None),
     Column("method", field("method")),
     Column("trigger", lambda row: " ".join(part for part in (row["trigger"], row["reason"]) if part)),
     Column("detected", lambda row: clock(row["detected_at"])),
@@ -60,6 +63,14 @@ PROPOSALS = (
     Column("QUERIES", lambda row: listed(row["queries"])),
     Column("PARTITIONS", lambda row: count(len(row["restore"])), right=True),
     Column("WHY", field("reason"), least_width=80),
+)
+PREDICTIONS = (
+    Column("PREDICTED AT", lambda row: clock(row["made_at"])),
+    Column("WHAT", lambda row: f"plan {row['subject']}" if row["kind"] == "wave" else "incident"),
+    Column("WAITED FOR", lambda row: waits_for(row["stage"])),
+    Column("EXPECTED", lambda row: clock(row["expected_at"])),
+    Column("RANGE, 80 %", lambda row: f"{clock(row['low_at'])} to {clock(row['high_at'])}", least_width=80),
+    Column("OVER", lambda row: clock(row["over_at"])),
 )
 STORY = (
     Column("AT", lambda row: clock(row["at"])),
@@ -114,7 +125,12 @@ def show_(session: Session, number: int) -> None:
         return
     console = session.console
     plans = session.rest.rows(resource("incidents", number, "plans"))
-    parts = ((plans, WAVES), (list(incident["proposals"].values()), PROPOSALS), (incident["entries"], STORY))
+    parts = (
+        (plans, WAVES),
+        (list(incident["proposals"].values()), PROPOSALS),
+        (incident["forecast"].get("course", []), PREDICTIONS),
+        (incident["entries"], STORY),
+    )
     for rows, columns in parts:
         if rows:
             console.print()

@@ -12,6 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from cli.estimates import over_words
 from cli.figures import available, judged, measured
 from cli.live.state import Fields, State, worst
 from cli.status import BAD, BUSY, DONE, GOOD, IDLE, SIGNS, WARN, health, look, state
@@ -80,6 +81,8 @@ def _incident(shown: State, incident: Fields, width: int) -> Iterator[Renderable
     )
     if incident["health"]["note"]:
         yield _indented(incident["health"]["note"])
+    if over := over_words(incident, shown.now()):
+        yield _indented(f"over in {over}" if incident["forecast"].get("over") else over)
     if incident["failed_nodes"]:
         yield _indented(f"lost {listed(incident['failed_nodes'], 3 if width < NARROW else 8)}")
     back = (("first", "first_query_at"), ("half", "half_queries_at"), ("all", "all_queries_at"))

@@ -27,6 +27,7 @@ from controlplane.api.topologies.serializers import (
 )
 from controlplane.checkpoints.representation import CHECKPOINT_FIELDS
 from controlplane.events.representation import OPERATION_FIELDS, EntityKind
+from controlplane.incidents.choices import PredictionKind, PredictionStage
 from controlplane.incidents.representation import ENTRY_FIELDS, INCIDENT_FIELDS
 from controlplane.nodes.representation import NODE_FIELDS
 from controlplane.topologies.representation import (
@@ -120,10 +121,47 @@ class SummarySerializer(serializers.Serializer):
     )
 
 
+class OverSerializer(serializers.Serializer):
+    """When something is expected to be over."""
+
+    stage = serializers.ChoiceField(PredictionStage.choices, help_text="what it waits for")
+    expected_at = serializers.DateTimeField()
+    low_at = serializers.DateTimeField(help_text="with high_at: the range that holds in 80 of 100 cases")
+    high_at = serializers.DateTimeField()
+
+
+class OverOfQueriesSerializer(OverSerializer):
+    queries = serializers.ListField(child=serializers.CharField(), help_text="as `topology/query`")
+
+
+class OverOfWaveSerializer(OverSerializer):
+    wave = serializers.CharField(help_text="as `topology/generation`")
+
+
+class PredictedSerializer(OverSerializer):
+    """One that was made when the incident or a wave began a stage."""
+
+    kind = serializers.ChoiceField(PredictionKind.choices)
+    subject = serializers.CharField(help_text="`topology/generation` of a wave, else empty")
+    made_at = serializers.DateTimeField()
+    over_at = serializers.DateTimeField(allow_null=True, help_text="when it really was")
+
+
+class ForecastSerializer(serializers.Serializer):
+    """When an incident will be over."""
+
+    held = serializers.CharField(required=False, help_text="why nothing can be expected, or empty")
+    over = OverSerializer(required=False, allow_null=True)
+    waves = OverOfWaveSerializer(many=True, required=False)
+    queries = OverOfQueriesSerializer(many=True, required=False)
+    course = PredictedSerializer(many=True, required=False)
+
+
 class IncidentEntity(IncidentDetailSerializer):
     """One failure of one or several nodes, from detection to verified recovery."""
 
     summary = SummarySerializer()
+    forecast = ForecastSerializer()
 
     class Meta(IncidentDetailSerializer.Meta):
         fields = (*INCIDENT_FIELDS, "health", "refusals")

@@ -13,7 +13,15 @@ from controlplane.api.entities import ENTITIES, NumberedEventEntity
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.choices import Choices
 from controlplane.events.choices import Channel, EventKind, OperationKind, OperationState
-from controlplane.incidents.choices import EntryKind, IncidentState, IncidentTrigger, PlanKind, PlanState
+from controlplane.incidents.choices import (
+    EntryKind,
+    IncidentState,
+    IncidentTrigger,
+    PlanKind,
+    PlanState,
+    PredictionKind,
+    PredictionStage,
+)
 from controlplane.nodes.choices import NodeRequestState, NodeState
 from controlplane.topologies.choices import (
     PLANNER_CHOICES,
@@ -49,7 +57,17 @@ _CHOICES: tuple[type[Choices], ...] = (
         QueryStatus,
     ),
     *(Severity, NodeState, NodeRequestState, IncidentState, IncidentTrigger, EntryKind, RecoveryMethod),
-    *(PlanKind, PlanState, CheckpointState, OperationKind, OperationState, EventKind, Channel),
+    *(
+        PlanKind,
+        PlanState,
+        PredictionKind,
+        PredictionStage,
+        CheckpointState,
+        OperationKind,
+        OperationState,
+        EventKind,
+        Channel,
+    ),
 )
 ENUMERATIONS: dict[str, tuple[str, ...]] = {
     **{choices.__name__: tuple(choices.values) for choices in _CHOICES},

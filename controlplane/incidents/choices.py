@@ -53,3 +53,20 @@ class PlanState(Choices):
 
 PLAN_CURRENT = frozenset({PlanState.PLANNED, PlanState.PUBLISHED, PlanState.APPLIED})
 """May still change; a later generation supersedes it."""
+
+
+class PredictionKind(Choices):
+    """What is predicted to be over."""
+
+    INCIDENT = "incident", "Incident"
+    WAVE = "wave", "Wave"
+    QUERY = "query", "Query"
+
+
+class PredictionStage(Choices):
+    """What it waited for when that was predicted (`domain.forecast.outlook`)."""
+
+    NODES = "nodes", "Nodes"
+    START = "start", "Start"
+    REPLAY = "replay", "Replay"
+    SETTLE = "settle", "Steady latency"

@@ -10,6 +10,8 @@ from controlplane.incidents.choices import (
     IncidentTrigger,
     PlanKind,
     PlanState,
+    PredictionKind,
+    PredictionStage,
 )
 from controlplane.topologies.choices import RecoveryMethod
 
@@ -53,12 +55,39 @@ class Incident(models.Model):
     )
     wanted_nodes = models.PositiveIntegerField(default=0, help_text="replacements asked for")
     summary = models.JSONField(default=dict, blank=True)
+    forecast = models.JSONField(
+        default=dict, blank=True, help_text="when it will be over, and what was predicted before"
+    )
 
     class Meta:
         ordering = ("-number",)
 
     def __str__(self) -> str:
         return f"#{self.number}"
+
+
+class IncidentPrediction(models.Model):
+    """When an incident, one of its waves or of its queries was expected to be over, as it was predicted when
+    it began a stage (`domain.forecast`); and when it was."""
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="predictions")
+    kind = models.CharField(max_length=16, choices=PredictionKind.choices)
+    subject = models.CharField(
+        max_length=300, blank=True, default="", help_text="topology/generation or topology/query"
+    )
+    stage = models.CharField(max_length=16, choices=PredictionStage.choices)
+    made_at = models.DateTimeField()
+    raw = models.FloatField(help_text="seconds, before earlier incidents were taken into account")
+    expected_at = models.DateTimeField()
+    low_at = models.DateTimeField()
+    high_at = models.DateTimeField()
+    over_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("incident", "id")
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject} ({self.stage})"
 
 
 class IncidentEntry(models.Model):

@@ -17,7 +17,7 @@ INCIDENT_RELATED = ("failed_nodes", "topologies")
 INCIDENT_FIELDS = (
     *("number", "state", "method", "trigger", "reason", "detected_at", "opened_at", "closed_at"),
     *("first_query_at", "half_queries_at", "all_queries_at", *INCIDENT_RELATED, "checkpoints"),
-    *("wanted_nodes", "paused", "proposals", "availability_area", "summary"),
+    *("wanted_nodes", "paused", "proposals", "availability_area", "summary", "forecast"),
 )
 """What is shown of an incident, apart from what it permits: by the snapshot, by events and by REST."""
 

@@ -27,6 +27,7 @@ from controlplane.incidents.choices import (
     IncidentState,
     IncidentTrigger,
 )
+from controlplane.incidents.forecasting import forecast_follow
 from controlplane.incidents.loading import deployed_topologies, machine_load, queries_awaited
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.incidents.proposals import proposals_follow
@@ -130,6 +131,9 @@ def _step(incident: Incident, events: list[Event], *, may_plan: bool, opened: bo
         awaited = QueriesAwaited(at=timezone.now().timestamp(), number=len(queries_awaited(incident)))
         application.carry_out(machine.handle_stimulus(awaited))
     proposals_follow(incident, machine)
+    if may_plan or incident.state in INCIDENT_ENDED:
+        # Before everything observed is known, plans are not made either.
+        application.applied.changed |= forecast_follow(incident, machine, at=application.at)
     return application.finish()
 
 

@@ -109,7 +109,7 @@ def _nodes() -> Iterator[Change]:
 
 
 def _incidents() -> Iterator[Change]:
-    read = {"checkpoints": RAW, "proposals": PARTS, "summary": RAW}
+    read = {"checkpoints": RAW, "proposals": PARTS, "summary": RAW, "forecast": RAW}
     names = [name for name in INCIDENT_FIELDS if name not in read and name not in INCIDENT_RELATED]
     rows = [*tuple_rows(Incident.objects.order_by("-number")[:INCIDENTS], *names, json=read)]
     shown = [row.number for row in rows]

@@ -58,6 +58,9 @@ class IncidentSerializer(serializers.ModelSerializer):
     topologies = NamesField(read_only=True)
     checkpoints = serializers.DictField(child=serializers.IntegerField(), read_only=True)
     summary = serializers.DictField(read_only=True)
+    forecast = serializers.DictField(
+        read_only=True, help_text="when it will be over, with a range of 80 %, and what was predicted before"
+    )
     proposals = serializers.DictField(
         child=ProposalSerializer(), read_only=True, help_text="topology name to the plan that waits"
     )

@@ -55,6 +55,10 @@ export type PlanKind = "deploy" | "recover" | "restore" | "move";
 
 export type PlanState = "planned" | "published" | "applied" | "verified" | "superseded";
 
+export type PredictionKind = "incident" | "wave" | "query";
+
+export type PredictionStage = "nodes" | "start" | "replay" | "settle";
+
 export type CheckpointState = "started" | "completed" | "failed" | "undone";
 
 export type OperationKind =
@@ -388,6 +392,64 @@ export interface Summary {
   returned?: Record<string, string>;
 }
 
+/** When something is expected to be over. */
+export interface Over {
+  /** what it waits for */
+  stage: PredictionStage;
+  expected_at: Iso;
+  /** with high_at: the range that holds in 80 of 100 cases */
+  low_at: Iso;
+  high_at: Iso;
+}
+
+export interface OverOfWave {
+  /** what it waits for */
+  stage: PredictionStage;
+  expected_at: Iso;
+  /** with high_at: the range that holds in 80 of 100 cases */
+  low_at: Iso;
+  high_at: Iso;
+  /** as `topology/generation` */
+  wave: string;
+}
+
+export interface OverOfQueries {
+  /** what it waits for */
+  stage: PredictionStage;
+  expected_at: Iso;
+  /** with high_at: the range that holds in 80 of 100 cases */
+  low_at: Iso;
+  high_at: Iso;
+  /** as `topology/query` */
+  queries: string[];
+}
+
+/** One that was made when the incident or a wave began a stage. */
+export interface Predicted {
+  /** what it waits for */
+  stage: PredictionStage;
+  expected_at: Iso;
+  /** with high_at: the range that holds in 80 of 100 cases */
+  low_at: Iso;
+  high_at: Iso;
+  kind: PredictionKind;
+  /** `topology/generation` of a wave, else empty */
+  subject: string;
+  made_at: Iso;
+  /** when it really was */
+  over_at: Iso | null;
+}
+
+/** When an incident will be over. */
+export interface Forecast {
+  /** why nothing can be expected, or empty */
+  held?: string;
+  over?: Over | null;
+  waves?: OverOfWave[];
+  queries?: OverOfQueries[];
+  course?: Predicted[];
+}
+
 /** One failure of one or several nodes, from detection to verified recovery. */
 export interface Incident {
   number: number;
@@ -414,6 +476,7 @@ export interface Incident {
   /** mean priority-weighted availability from detection until all queries are back, 0 to 1 */
   availability_area: number | null;
   summary: Summary;
+  forecast: Forecast;
   health: Health;
   /** action to why it is refused now; an action that is not named is permitted */
   refusals: Record<string, string>;
