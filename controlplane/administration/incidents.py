@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from controlplane.accounts.roles import VIEWER, has_role
 from controlplane.administration.pages import SystemOwnedAdmin
 from controlplane.events.selectors import audit_of
-from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.incidents.models import Incident, IncidentEntry, IncidentPrediction, RecoveryPlan
 
 
 class EntryInline(admin.TabularInline):
@@ -48,6 +48,24 @@ class IncidentEntryAdmin(SystemOwnedAdmin):
     list_filter = ("kind",)
     list_select_related = ("incident",)
     search_fields = ("text", "=incident__number")
+
+
+@admin.register(IncidentPrediction)
+class IncidentPredictionAdmin(SystemOwnedAdmin):
+    list_display = (
+        "incident",
+        "kind",
+        "subject",
+        "stage",
+        "made_at",
+        "expected_at",
+        "low_at",
+        "high_at",
+        "over_at",
+    )
+    list_filter = ("kind", "stage")
+    list_select_related = ("incident",)
+    search_fields = ("subject", "=incident__number")
 
 
 @admin.register(RecoveryPlan)

@@ -115,8 +115,8 @@ def outlook_of(
     """What is to be expected at the moment `at`.
 
     arrivals: nodes that were asked for, in order, and what room each brings (see `expected_arrivals`).
-    together: nothing is restored before the last node is there. held: why no plan is made (a person is
-    awaited); nobody can say for how long, so what no plan restores has no estimate then.
+    together: nothing is restored before the last node is there. held: why no plan is made (an operator is
+    awaited): for how long is not known, so what no plan restores has no estimate then.
     """
     by_plan = {(plan.topology, plan.generation): plan for plan in plans}
     waits = _waits(queries, arrivals, together=together)

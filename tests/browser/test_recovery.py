@@ -81,6 +81,36 @@ def test_an_incident_of_moves_is_no_recovery(moved: Server, page: Any) -> None:
     assert complaints == []
 
 
+def test_when_it_will_be_over(broken: Server, page: Any) -> None:
+    enter(page, broken, INCIDENT)
+    banner = page.locator(".banner").inner_text()
+    assert "Over in about" in banner
+    assert "(80 %)" in banner
+    assert "waits for nodes" in banner
+    card = page.locator("section[aria-label='When it will be over']")
+    text = card.inner_text()
+    forecast = read(page, broken, "incidents/2/")["forecast"]
+    assert card.locator("tbody tr").count() == len(forecast["course"]) > 3
+    for group in forecast["queries"]:
+        assert f"{len(group['queries'])} quer" in text
+    visit(page, Stop("topology", "/topologies/hashtags/"))
+    down = sum(len(group["queries"]) for group in forecast["queries"])
+    assert page.locator("tbody .back").count() == down
+
+
+def test_predictions_stand_beside_what_came(recovered: Server, page: Any) -> None:
+    enter(page, recovered, INCIDENT)
+    text = page.locator("section[aria-label='When it will be over']").inner_text()
+    assert "Predicted and real" in text
+    assert "Over " not in page.locator(".banner").inner_text()
+    course = read(page, recovered, "incidents/2/")["forecast"]["course"]
+    known = [one for one in course if one["over_at"] is not None]
+    held = [one for one in known if one["low_at"] <= one["over_at"] <= one["high_at"]]
+    rows = page.locator("section[aria-label='When it will be over'] tbody tr")
+    shown = [row.locator("td").last.inner_text() for row in rows.all()]
+    assert (shown.count("yes"), len(shown)) == (len(held), len(course))
+
+
 def test_what_is_still_down_stands_in_the_order_of_priority(broken: Server, page: Any) -> None:
     enter(page, broken, INCIDENT)
     down = page.locator("section[aria-label='Still down'] li")
@@ -152,6 +182,32 @@ def test_a_proposal_is_approved(proposed: Server, page: Any) -> None:
     assert sent[0].headers["idempotency-key"]
     assert audited(page, proposed, "incident.approve")[0] == ("operator", "these are what we sell")
     page.wait_for_selector("section[aria-label=Story] :text('operator confirmed proposal')")
+
+
+@pytest.mark.parametrize("path", ["/", "/topologies/hashtags/"])
+def test_what_is_awaited_is_answered_on_other_pages(proposed: Server, page: Any, path: str) -> None:
+    enter(page, proposed, path, user="operator")
+    waiting = read(page, proposed, "incidents/2/")["proposals"]["hashtags"]
+    assert "No estimate: a plan waits for approval" in page.locator(".banner").inner_text()
+    page.click(".banner button:text-is('Approve')")
+    told = page.locator("dialog[open]").inner_text()
+    assert "Approve wave 2 of hashtags" in told
+    for query in waiting["queries"]:
+        assert query in told
+    sent = requests_of(page, "POST")
+    confirm(page, "these are what we sell")
+    page.wait_for_selector(".notice:has-text('Succeeded')")
+    page.wait_for_selector(".banner button:text-is('Approve')", state="detached")
+    assert [request.post_data_json["proposal"] for request in sent] == [waiting["proposal"]]
+
+
+def test_a_paused_recovery_is_resumed_on_the_fleet_page(proposed: Server, page: Any) -> None:
+    enter(page, proposed, INCIDENT)
+    act(page, "Pause", "the new rack is being cabled")
+    visit(page, Stop("fleet", "/"))
+    request = act(page, "Resume", "cabled")
+    assert request.url.endswith("/api/v1/incidents/2/resume/")
+    page.wait_for_selector(".banner button:text-is('Resume')", state="detached")
 
 
 def test_an_overtaken_approval_is_refused_in_the_servers_words(

@@ -15,7 +15,7 @@ from controlplane.accounts.services import token_create
 from controlplane.checkpoints.services import checkpoint_apply
 from controlplane.events.choices import OperationKind
 from controlplane.events.operations import operation_request
-from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.incidents.models import Incident, IncidentEntry, IncidentPrediction, RecoveryPlan
 from controlplane.nodes.models import Node, NodeRequest, NodeSample
 from controlplane.topologies.installation import installation_id
 from controlplane.topologies.models import AvailabilitySample, FormerTopology, Problem, Topology
@@ -48,6 +48,10 @@ def everything(topology: Topology) -> Topology:
     now = timezone.now()
     incident = Incident.objects.create(number=1, detected_at=now, opened_at=now)
     IncidentEntry.objects.create(incident=incident, at=now, kind="step", text="x")
+    IncidentPrediction.objects.create(
+        incident=incident, kind="incident", stage="nodes", raw=1.0,
+        made_at=now, expected_at=now, low_at=now, high_at=now,
+    )  # fmt: skip
     RecoveryPlan.objects.create(topology=topology, generation=1, kind="deploy")
     NodeRequest.objects.create(key="k", node_name="n", requested_at=now, due_at=now)
     NodeSample.objects.create(node=Node.objects.earliest("pk"), at=now, cpu_percent=1.0)

@@ -79,7 +79,7 @@ def test_nodes_are_awaited_in_the_order_of_priority() -> None:
     assert set(both.values()) == {50.0 + 6.0 + 33.0 + 5.0}
 
 
-def test_nobody_can_say_how_long_a_person_takes() -> None:
+def test_how_long_an_operator_takes_is_not_known() -> None:
     found = look(
         query("A"), query("B", None), plans=(plan(),), arrivals=(Arrival(9.0, 1.0),), held="approval"
     )
