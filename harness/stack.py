@@ -54,7 +54,8 @@ QUICK = {
 
 
 class Stack:
-    """`variables` are RESURGE_* settings of this stack, on top of `QUICK`. `home` is below `directory`."""
+    """`variables` are RESURGE_* settings of this stack, on top of `QUICK`. `home` is below `directory`.
+    `pipeline`, `input` and `rate` are those of `make up`; by default it deploys nothing."""
 
     def __init__(
         self,
@@ -65,10 +66,19 @@ class Stack:
         capacity: int = 100,
         variables: Mapping[str, str] | None = None,
         quiet: bool = True,
+        pipeline: str = "",
+        input: str | Path = "",  # noqa: A002  (the option of `make up`)
+        rate: str = "",
     ) -> None:
         self.home = directory / "home"
         self._options = StartOptions(
-            pipeline="", nodes=nodes, slots=slots, capacity=capacity, wait_queries=False
+            pipeline=pipeline,
+            input=str(input),
+            rate=rate,
+            nodes=nodes,
+            slots=slots,
+            capacity=capacity,
+            wait_queries=False,
         )
         self._variables = {**QUICK, "RESURGE_PORT": str(free_port()), **(variables or {})}
         self._progress = Progress(quiet=quiet)

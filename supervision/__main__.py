@@ -1,4 +1,4 @@
-"""`python -m supervision up|down|status|logs`: what `make up` and its siblings call."""
+"""`python -m supervision up|down|reset|status|logs`: what `make up` and its siblings call."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from supervision.logs import logs_show
 from supervision.ports import PortTakenError
 from supervision.profiles import Choice, InvalidProfile, Profile, profile_choose
 from supervision.readiness import NotReadyError
+from supervision.reset import NotResetError, reset, reset_warning
+from supervision.rest import RestError
 from supervision.screen import Progress, access_box
 from supervision.start import MAIN_JOB, Started, StartOptions, start
 from supervision.status import status_show
@@ -35,8 +37,9 @@ class Interrupted(BaseException):
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m supervision", description=__doc__)
-    parser.add_argument("command", choices=("up", "down", "status", "logs"))
+    parser.add_argument("command", choices=("up", "down", "reset", "status", "logs"))
     parser.add_argument("--detach", action="store_true", help="up: return when everything runs")
+    parser.add_argument("--yes", action="store_true", help="reset: do not ask")
     parser.add_argument("--follow", action="store_true", help="logs: follow new lines")
     parser.add_argument("names", nargs="*", help="logs: processes to show, all by default")
     options = parser.parse_args()
@@ -46,6 +49,8 @@ def main() -> int:
             return _up(home, detach=options.detach or os.environ.get("DETACH", "") not in ("", "0"))
         case "down":
             return _down(home)
+        case "reset":
+            return _reset(home, confirmed=options.yes or os.environ.get("YES", "") not in ("", "0"))
         case "status":
             return status_show(home)
         case _:
@@ -87,7 +92,14 @@ def _up(home: Path, *, detach: bool) -> int:
     except PortTakenError as error:
         sys.stderr.write(f"\nnot started: {error}\n")
         return 1
-    except (NotReadyError, CommandFailedError, InvalidEnvironment, MissingProgramError, OSError) as error:
+    except (
+        NotReadyError,
+        CommandFailedError,
+        RestError,
+        InvalidEnvironment,
+        MissingProgramError,
+        OSError,
+    ) as error:
         _ignore_signals()
         sys.stderr.write(f"\nnot started: {error}\n(logs are in {home / 'log'})\n")
         stop(home, progress)
@@ -116,6 +128,29 @@ def _down(home: Path) -> int:
         progress.say("stopped; no process is left")
     else:
         progress.show(f"nothing was running in {home}")
+    return 0
+
+
+def _reset(home: Path, *, confirmed: bool) -> int:
+    progress = Progress()
+    progress.show(reset_warning(home))
+    if not confirmed:
+        if not sys.stdin.isatty():
+            sys.stderr.write("nothing is changed: without a terminal, confirm with `make reset YES=1`\n")
+            return 2
+        sys.stdout.write("Type `reset` to go on: ")
+        sys.stdout.flush()
+        if sys.stdin.readline().strip() != "reset":
+            sys.stderr.write("nothing is changed\n")
+            return 1
+    try:
+        kept = reset(home, progress)
+    except (NotResetError, OSError) as error:
+        sys.stderr.write(f"not reset: {error}\n")
+        return 1
+    if kept is not None:
+        progress.say(f"outputs are kept in {kept}")
+    progress.say("the next `make up` starts from nothing")
     return 0
 
 

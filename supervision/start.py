@@ -15,6 +15,7 @@ from host.environment import ROOT
 from host.private import database_files, file_protect, home_protect
 from supervision.access import Access, CommandFailedError, access_ensure, access_keep, manage, token_works
 from supervision.installation import Installation, compose
+from supervision.main_job import ENDED, Source, Step, deployed_keep, deployed_read, step_of
 from supervision.ports import require_free
 from supervision.profiles import ROOMY, Profile, profile_keep
 from supervision.program import Program
@@ -29,7 +30,6 @@ from supervision.zookeeper import tree_close
 
 READY_TIMEOUT = 120.0
 QUERIES_TIMEOUT = 240.0
-AT_REST = ("draft", "stopped", "completed", "failed")
 MAIN_JOB = "hashtags"
 
 
@@ -51,8 +51,8 @@ class StartOptions:
     wait_queries: bool = True
 
     @property
-    def names_a_source(self) -> bool:
-        return bool(self.input or self.rate or self.limit)
+    def source(self) -> Source:
+        return Source(pipeline=self.pipeline, input=self.input, rate=self.rate, limit=self.limit)
 
     @property
     def deployed_rate(self) -> str:
@@ -164,11 +164,19 @@ def _deploy(started: Started, options: StartOptions, sample: Future[Path], progr
     installation = started.installation
     rest = Rest(started.access.url, started.access.token)
     name = Path(options.pipeline).stem
-    anew = options.names_a_source or options.profile_changes
-    if anew:
-        _undeploy(installation, name, rest)
+    status = _status(name, rest)
     source = str(sample.result())
-    if anew or _status(name, rest) in ("absent", *AT_REST):
+    step = step_of(
+        status=status,
+        wanted=options.source,
+        last=deployed_read(installation.home),
+        profile_changes=options.profile_changes,
+    )
+    if step in (Step.DEPLOY, Step.DEPLOY_ANEW):
+        deployed_keep(installation.home, options.source, settled=False)
+        if step is Step.DEPLOY_ANEW:
+            progress.say(f"{name} is deployed anew: another input, rate, limit or profile is asked for")
+            _undeploy(installation, name, status, rest)
         progress.say(f"waiting for {options.nodes} nodes")
         said = manage(
             installation,
@@ -177,26 +185,43 @@ def _deploy(started: Started, options: StartOptions, sample: Future[Path], progr
             *(["--rate", options.deployed_rate] if options.deployed_rate else []),
             *(["--limit", options.limit] if options.limit else []),
         )
+        deployed_keep(installation.home, options.source, settled=True)
         progress.say(said.strip() or f"{options.pipeline} deployed")
     profile_keep(installation.home, options.profile, settled=True)
+    if step is Step.LEAVE or status == "paused":
+        started.notes.append(
+            f"Note      {name} is {status}, as it was before the start (new start: make reset)"
+        )
+        return
+    if step is Step.GO_ON:
+        progress.say(f"{name} goes on from its newest checkpoint")
     if options.wait_queries:
         _wait_for_queries(started, name, rest, progress)
 
 
 def _status(name: str, rest: Rest) -> str:
-    """Status of a topology, `absent` when there is none of that name."""
+    """Status of a topology, `absent` when there is none of that name. Raises `RestError`."""
     try:
         return str(rest.get(f"topologies/{name}/")["status"])
     except RestError as error:
-        return "absent" if error.status == 404 else "unknown"
+        if error.status == 404:
+            return "absent"
+        raise
 
 
-def _undeploy(installation: Installation, name: str, rest: Rest) -> None:
-    """A source or another profile was named: an earlier topology of this name is ended first."""
-    if _status(name, rest) in ("absent", *AT_REST):
+def _undeploy(installation: Installation, name: str, status: str, rest: Rest) -> None:
+    """End what runs under this name."""
+    if status in ENDED:
         return
     manage(installation, "undeploy", name, "--reason", "make up with another source or profile")
-    wait_until(lambda: _status(name, rest) in AT_REST, what=f"end of {name}", timeout=60)
+
+    def ended() -> bool:
+        try:
+            return _status(name, rest) in ENDED
+        except RestError:
+            return False
+
+    wait_until(ended, what=f"end of {name}", timeout=60)
 
 
 def _wait_for_queries(started: Started, name: str, rest: Rest, progress: Progress) -> None:

@@ -139,14 +139,14 @@ def test_options_are_those_of_the_profile_unless_given(
     options = _options_from_environment(profile_choose(tmp_path, "scarce"))
     assert (options.nodes, options.slots, options.capacity) == (SCARCE.nodes, SCARCE.slots, SCARCE.capacity)
     assert options.deployed_rate == str(SCARCE.rate)
-    assert not options.names_a_source, "a running main job is left alone"
+    assert not options.source.named, "a running main job is left alone"
     monkeypatch.setenv("NODES", "6")
     monkeypatch.setenv("CAPACITY", "55")
     monkeypatch.setenv("RATE", "700")
     options = _options_from_environment(profile_choose(tmp_path, "scarce"))
     assert (options.nodes, options.slots, options.capacity) == (6, SCARCE.slots, 55)
     assert options.deployed_rate == "700"
-    assert options.names_a_source
+    assert options.source.named
 
 
 def test_the_rate_is_that_of_the_main_job_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
