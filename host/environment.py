@@ -90,6 +90,10 @@ class Rate:
     def per_second(self) -> float:
         return self.count / self.period
 
+    def __str__(self) -> str:
+        period = next(name for name, seconds in _PERIODS.items() if seconds == self.period)
+        return f"{self.count}/{period}"
+
 
 @dataclass(frozen=True, slots=True)
 class Keep:

@@ -288,6 +288,6 @@ def _text(value: Any) -> str:
 _SECRET = frozenset({"secret_key", "zookeeper_secret", "spark_secret"})
 _AS_TEXT: dict[type, Callable[[Any], str]] = {
     bool: lambda value: "on" if value else "off",
-    float: lambda value: f"{value:g}",
+    float: lambda value: f"{value:.12g}",
     tuple: lambda value: ", ".join(map(str, value)) or "none",
 }

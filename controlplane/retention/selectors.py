@@ -5,11 +5,12 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from django.apps import apps
@@ -19,6 +20,7 @@ from django.db.models import Count, Min
 
 from controlplane.retention.kinds import KINDS, Kind
 from controlplane.retention.logs import log_files
+from controlplane.retention.outputs import output_files
 from host.environment import Keep
 
 REMEMBERED = 30.0
@@ -27,9 +29,9 @@ REMEMBERED = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """`age`: the bound in seconds. `size`: the bound in rows, of logs in megabytes. `rows`: rows, or files of
-    logs. `bytes`: of the table with its indexes, which kinds of one table share; None where the database does
-    not say."""
+    """`age`: the bound in seconds. `size`: the bound in rows, of files in megabytes. 0: no such bound.
+    `rows`: rows, or files. `bytes`: of the table with its indexes, which kinds of one table share; None where
+    the database does not say."""
 
     name: str
     title: str
@@ -43,7 +45,12 @@ class Kept:
 
     @property
     def bound(self) -> str:
-        return f"{Keep(self.age, self.size)}".replace("/", ", ") + f" {self.unit}"
+        age = f"{Keep(self.age, 0)}".partition("/")[0] if self.age else "any age"
+        return f"{age}, " + (f"{self.size:,} {self.unit}" if self.size else "any size")
+
+    @property
+    def held(self) -> str:
+        return f"{self.rows:,} {'files' if self.unit == 'MB' else 'rows'}"
 
 
 _lock = threading.Lock()
@@ -61,7 +68,22 @@ def retention_state() -> list[Kept]:
 
 def retention_read() -> list[Kept]:
     sizes = tables_bytes({kind.model for kind in KINDS})
-    return [*(_rows(kind, sizes.get(kind.model)) for kind in KINDS), _logs()]
+    return [*(_rows(kind, sizes.get(kind.model)) for kind in KINDS), _logs(), *_outputs()]
+
+
+def _outputs() -> Iterator[Kept]:
+    for one in output_files(Path(settings.RESURGE.outputs)):
+        yield Kept(
+            name=f"outputs.{one.topology}",
+            title=f"Outputs of {one.topology} on this host",
+            variable="sink of the topology",
+            unit="MB",
+            age=one.keep_s,
+            size=one.keep_mb,
+            rows=one.files,
+            bytes=one.bytes,
+            oldest=datetime.fromtimestamp(one.oldest, tz=UTC) if one.oldest is not None else None,
+        )
 
 
 def _rows(kind: Kind, size: int | None) -> Kept:

@@ -16,15 +16,17 @@ UNITS = ("rows", "MB")
 
 
 class KeptSerializer(serializers.Serializer):
-    """One kind of rows, or the logs: its bounds and what it holds now."""
+    """One kind of rows, the logs, or the outputs of a topology: its bounds and what it holds now."""
 
     name = serializers.CharField()
     title = serializers.CharField()
-    variable = serializers.CharField(help_text="environment variable with the bounds")
+    variable = serializers.CharField(help_text="what sets the bounds: an environment variable, or the sink")
     unit = serializers.ChoiceField(UNITS, help_text="of `size`")
-    age = serializers.FloatField(help_text="bound, in seconds")
-    size = serializers.IntegerField(help_text="bound, in `unit`")
-    rows = serializers.IntegerField(help_text="those that may go once they are out of bounds; of logs: files")
+    age = serializers.FloatField(help_text="bound, in seconds; 0 for none")
+    size = serializers.IntegerField(help_text="bound, in `unit`; 0 for none")
+    rows = serializers.IntegerField(
+        help_text="those that may go once they are out of bounds; where `unit` is MB: files"
+    )
     bytes = serializers.IntegerField(
         allow_null=True,
         help_text="of the table with its indexes, which kinds of one table share; null where the database "

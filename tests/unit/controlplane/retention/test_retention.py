@@ -29,6 +29,7 @@ from controlplane.events.services import event_publish
 from controlplane.nodes.models import Node, NodeSample
 from controlplane.retention.kinds import CHECKPOINTS_SHOWN, KINDS, Kind
 from controlplane.retention.logs import log_files, logs_trim
+from controlplane.retention.selectors import retention_read
 from controlplane.retention.services import kind_trim, retention_enforce
 from controlplane.topologies.models import AvailabilitySample, Problem, Topology
 from controlplane.webhooks.models import Delivery
@@ -254,13 +255,31 @@ def test_what_is_kept_is_shown(viewer: APIClient, nothing: Topology) -> None:
     at = timezone.now().replace(microsecond=0)
     MAKE["audit"](at)
     rows = {row["name"]: row for row in viewer.get("/api/v1/retention/").json()}
-    assert set(rows) == {*MAKE, "logs"}
+    assert set(rows) == {*MAKE, "logs", f"outputs.{nothing.name}"}
     assert rows["audit"]["bytes"] > 0
     assert {**rows["audit"], "bytes": 0} == {
         "name": "audit", "title": "Audit trail", "variable": "RESURGE_KEEP_AUDIT", "unit": "rows",
         "age": DEFAULTS.keep_audit.age, "size": DEFAULTS.keep_audit.size, "rows": 1, "bytes": 0,
         "oldest": at.isoformat().replace("+00:00", "Z"),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("compact_s", [0.0, 300.0])
+def test_outputs_are_shown_beside_the_bounds_of_their_sink(
+    nothing: Topology, tmp_path: Path, settings: Any, compact_s: float
+) -> None:
+    """A sink that does not compact removes nothing."""
+    settings.RESURGE = replace(settings.RESURGE, outputs=str(tmp_path))
+    nothing.spec = {**nothing.spec, "sink": {"kind": "parquet", "compact_s": compact_s, "keep_gb": 2.5}}
+    nothing.save()
+    files = tmp_path / nothing.name / "deployed=1" / "O1"
+    files.mkdir(parents=True)
+    (files / "a.parquet").write_bytes(b"x" * 700)
+    (files / "b.parquet").write_bytes(b"x" * 300)
+    (kept,) = [one for one in retention_read() if one.name == f"outputs.{nothing.name}"]
+    assert (kept.rows, kept.bytes, kept.held) == (2, 1000, "2 files")
+    assert kept.bound == ("30d, 2,500 MB" if compact_s else "any age, any size")
+    assert kept.oldest is not None
 
 
 def test_the_installation_page_has_bounds_and_problems(nothing: Topology) -> None:
@@ -271,5 +290,5 @@ def test_the_installation_page_has_bounds_and_problems(nothing: Topology) -> Non
     client.force_login(user_of("viewer"))
     page = client.get("/admin/installation/").content.decode()
     assert "A value cannot be used: &lt;b&gt;" in page
-    assert "730d, 1000000 rows" in page
+    assert "730d, 1,000,000 rows" in page
     assert "RESURGE_KEEP_LOGS" in page
