@@ -50,7 +50,8 @@ class Kept:
 
     @property
     def held(self) -> str:
-        return f"{self.rows:,} {'files' if self.unit == 'MB' else 'rows'}"
+        one = "file" if self.unit == "MB" else "row"
+        return f"{self.rows:,} {one}" if self.rows == 1 else f"{self.rows:,} {one}s"
 
 
 _lock = threading.Lock()
