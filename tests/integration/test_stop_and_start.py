@@ -52,7 +52,9 @@ def test_the_same_command_goes_on_where_the_installation_was_stopped(tmp_path: P
     tweets = tmp_path / "tweets.parquet"
     sample_write(tweets)
     variables = {"RESURGE_REPLACEMENT_DELAY": "uniform:5:6"}
-    with Stack(tmp_path, pipeline="hashtags", input=tweets, rate="1000", variables=variables) as stack:
+    with Stack(
+        tmp_path, nodes=3, pipeline="hashtags", input=tweets, rate="1000", variables=variables
+    ) as stack:
         well(stack, after=0)
         checkpointed(stack)
         deployed = stack.topology()["deployed_at"]
