@@ -39,6 +39,10 @@ class Paths:
         return f"{Paths.TOPOLOGIES}/{name}/plan"
 
     @staticmethod
+    def replicas(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/replicas"
+
+    @staticmethod
     def driver(name: str) -> str:
         return f"{Paths.TOPOLOGIES}/{name}/driver"
 

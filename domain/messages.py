@@ -101,7 +101,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     puts nothing back: `restore` then names what it moves. `buffering`: outputs for partitions that do not
     follow are kept until the next global checkpoint (adaptive buffering). `deployed`: generation of the plan
     that deployed the topology (this one, if that is its kind); 0 from versions that did not say so.
-    `installation`: which database it is of; empty from versions that did not say so."""
+    `installation`: which database it is of; empty from versions that did not say so. `acting`: the takeovers
+    that it knows of, partition -> node; others stay in force under it."""
 
     generation: Generation
     kind: PlanKind
@@ -116,11 +117,21 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     deployed: Generation = 0
     reason: str = ""
     installation: str = ""
+    acting: dict[str, str] = {}
 
     @property
     def put_back(self) -> list[str]:
         """Partitions that start again from the checkpoint; with `rollback`, and to restore, all do."""
         return [] if self.kind == "move" else self.restore
+
+
+class ShadowStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the replica of a partition: its node, and how many epochs it lacks; `present`: whether the node can
+    be reached."""
+
+    node: str
+    lacks: Count = 0
+    present: bool = True
 
 
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="driver"):
@@ -137,7 +148,9 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     `slow`: nodes whose tasks take a multiple of the time of others' for the same work.
     `catch_up`: seconds until those behind have caught up, at the pace of their last half minute; 86,400 if
     they come no nearer, None while it is not known. `not_gaining`: seconds for which that has been known, and
-    was more than four minutes."""
+    was more than four minutes.
+    `acting`: partitions that a replica has taken over since the plan applied -> its node. `shadows`: the
+    other replicas, by partition."""
 
     topology: str
     pid: Count
@@ -157,6 +170,8 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     catch_up: Measure | None = None
     not_gaining: Measure = 0.0
     error: str = ""
+    acting: dict[str, str] = {}
+    shadows: dict[str, ShadowStatus] = {}
     at: Moment
 
 
@@ -176,6 +191,15 @@ class ExecutorsSeen(msgspec.Struct, frozen=True, kw_only=True):
     pid: Count
     present: list[str] = []
     gone: dict[str, ExecutorGone] = {}
+
+
+class Replicas(msgspec.Struct, frozen=True, kw_only=True):
+    """`topologies/<t>/replicas`: the replication plan in force. `assignment`: partition -> node that runs its
+    replica, which may take over when the partition's node is lost. It is no recovery plan, and obeyed only in
+    the deployment that it names; `deployed`: as in `Plan`."""
+
+    deployed: Generation = 0
+    assignment: dict[str, str] = {}
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True):
@@ -354,7 +378,7 @@ def encode(value: msgspec.Struct | PartitionCosts) -> bytes:
 _values: dict[Any, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind)
     for kind in (
-        NodeRegistration, NodeStats, DeployedSpec, Plan, DriverStatus, ExecutorsSeen, Control,
+        NodeRegistration, NodeStats, DeployedSpec, Plan, Replicas, DriverStatus, ExecutorsSeen, Control,
         LatestCheckpoint, CheckpointAck, Snapshot, PartitionCosts,
     )
 }  # fmt: skip

@@ -10,9 +10,12 @@ dictionaries.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from domain.execution.adoption import PlanAdoption, deployed_since, refusal
 from domain.execution.catching_up import CatchingUp
@@ -41,6 +44,7 @@ from domain.execution.instructions import (
     PointTo,
     Publish,
     ReadAcknowledgements,
+    RecordHomes,
     RecordPlan,
     RecordPosition,
     ReplayEnded,
@@ -60,9 +64,11 @@ from domain.execution.lanes import Lane
 from domain.execution.progress import Position, ProgressTracker
 from domain.execution.reach import blocked_partitions
 from domain.execution.replay import Replay, Running, reached
+from domain.execution.shadows import under
 from domain.execution.slowness import Slowness
 from domain.messages import DriverState, Plan
 from domain.topology import Topology
+from domain.topology.shadows import is_shadow, partition_of
 
 REPORT_INTERVAL = 1.0
 # Replay from buffers is cheap: a job may replay this many times `catch_up_epochs`.
@@ -98,8 +104,9 @@ class Recorded:
 
 
 class EpochMachine:
-    """`tracker` knows how far each partition is and what to run next. plan: the one in force. reachable:
-    whether any of its nodes is. realtime: epochs fall due by the clock."""
+    """`tracker` knows how far each partition is and what to run next. plan: the one in force, with what
+    shadows took over since. reachable: whether any of its nodes is. realtime: epochs fall due by the
+    clock."""
 
     def __init__(
         self, topology: Topology, recorded: Recorded, checkpoints: Checkpoints, *, realtime: bool, at: float
@@ -115,6 +122,8 @@ class EpochMachine:
         self.replay = Replay()
         self.slowness = Slowness()
         self.faults = Faults()
+        # Those of shadows, which hold up nothing else.
+        self.shadow_faults = Faults()
         self.plan: Plan | None = None
         self.reachable = False
         self.head, self.final = recorded.head, recorded.final
@@ -140,6 +149,8 @@ class EpochMachine:
         self._running: Running | None = None
         # The plan whose moves are under way.
         self._moving: Plan | None = None
+        # The plan in force, as it was made.
+        self._made: Plan | None = None
         self._worked = False
         self._handlers: dict[type, Callable[[Any], list[Instruction]]] = {
             TurnBegun: self._turn,
@@ -175,7 +186,15 @@ class EpochMachine:
         """Whether the replay under way has to end before anything else: tasks are to be pinned anew, state is
         to be handed over or put back, or buffers are to be dropped that it may read."""
         plan = self._as_recorded() if self.refused else self._due(news)
-        return self.replay.void or self._drop_buffers or news.misplaced or plan is not None
+        replicas = self.plan is not None and self._replicas_differ(news)
+        return self.replay.void or self._drop_buffers or news.misplaced or plan is not None or replicas
+
+    def _replicas_differ(self, news: TurnBegun) -> bool:
+        return self.tracker.shadows.differs(self._replicas(news), self.tracker.homes)
+
+    def _replicas(self, news: TurnBegun) -> Mapping[str, str]:
+        """A shadow whose operators are not deterministic would come to be in another state."""
+        return news.replicas if self.topology.deterministic else {}
 
     def _end_replay(self) -> list[Instruction]:
         """What is not deterministic is not ended without need: all partitions would have to start again."""
@@ -219,9 +238,29 @@ class EpochMachine:
                 self._moving = plan
                 return [self._hand_over(plan, moves)]
             done = self._adopt(plan, news)
-        return (
-            [*done, PlaceTasks(self.plan)] if self.plan is not None else [*done, *self._plan_epochs(news.at)]
-        )
+        if self.plan is None:
+            return [*done, *self._plan_epochs(news.at)]
+        return [*done, *self._place_shadows(news), self._place_tasks()]
+
+    def _place_shadows(self, news: TurnBegun) -> list[Instruction]:
+        """Have the replicas that there are to be. No checkpoint fails for it: none of them leaves a
+        snapshot."""
+        tracker = self.tracker
+        if not tracker.shadows.place(self._replicas(news), tracker.homes, tracker.checkpoint):
+            return []
+        self.recorded = tracker.position
+        fields = {"partitions": sorted(map(partition_of, tracker.shadows.homes))[:10]}
+        return [RecordPosition(self.recorded), LookAgain(trusted=True), Note("replicas placed", fields)]
+
+    def _place_tasks(self) -> PlaceTasks:
+        return PlaceTasks(self.placed, self.tracker.shadows.graph)
+
+    @property
+    def placed(self) -> Plan:
+        """The plan in force with the shadows, each where it is."""
+        assert self.plan is not None  # noqa: S101 - asked for under a plan
+        homes = self.tracker.shadows.homes
+        return replace(self.plan, assignment={**self.plan.assignment, **homes}) if homes else self.plan
 
     def _hand_over(self, plan: Plan, moves: dict[str, str]) -> HandOver:
         """No epoch runs meanwhile, so the state that arrives is the newest there is."""
@@ -242,11 +281,17 @@ class EpochMachine:
         done = self._adopt(plan, self._news, event.partitions)
         if event.partitions:
             done.append(Note("state handed over", {"partitions": len(event.partitions)}))
-        return [*done, PlaceTasks(plan)]
+        return [*done, *self._place_shadows(self._news), self._place_tasks()]
 
     def _due(self, news: TurnBegun) -> Plan | None:
         answering = self.plan is not None and self.tracker.answering()
         hurried = self._realtime and not self.final and answering
+        if news.plan is not None and self.tracker.acting:
+            # What acts on nodes that the plan does not know of has not to wait for these.
+            acting, absent = self.tracker.acting, self.tracker.absent if self.plan is not None else ()
+            acting = {partition: node for partition, node in acting.items() if partition not in absent}
+            plan, ready = under(news.plan, acting), {*news.ready, *acting.values()}
+            news = dataclasses.replace(news, plan=plan, ready=ready)
         return self._adoption.due(
             news, self.plan, absent=self.tracker.absent, hurried=hurried, next_due=self._next_due
         )
@@ -261,7 +306,8 @@ class EpochMachine:
         """carried: partitions whose state is on the nodes of the plan already."""
         known = plan.generation <= self.generation
         self._adoption.adopted()
-        self.plan = plan
+        same = news.plan is not None and news.plan.generation == plan.generation
+        self.plan, self._made = plan, news.plan if same else plan
         self.tracker.adopt(plan, refresh=not known, carried=carried)
         done: list[Instruction] = []
         if not known:
@@ -276,6 +322,7 @@ class EpochMachine:
         elif news.latest_generation >= plan.generation:
             self.tracker.stop_buffering()
         self.faults.clear()
+        self.shadow_faults.clear()
         fields = {"generation": plan.generation, "plan_kind": plan.kind, "rollback": plan.rollback}
         return [
             *done,
@@ -287,18 +334,52 @@ class EpochMachine:
 
     def _placed(self, event: TasksPlaced) -> list[Instruction]:
         self.reachable = event.reachable
+        done = self._absent(event)
+        moved = self._take_over() if self.replay.running is None else []
+        return [*done, *moved] if moved else [*done, *self._plan_epochs(event.at)]
+
+    def _absent(self, event: TasksPlaced) -> list[Instruction]:
+        """Note which partitions and shadows cannot run."""
         done: list[Instruction] = []
-        changed = event.absent is not None and self.tracker.set_absent(event.absent)
+        if event.absent is None:
+            return done
+        shadows = {name for name in event.absent if is_shadow(name)}
+        gone = event.absent - shadows
+        self.tracker.shadows.absent = shadows
+        changed = self.tracker.set_absent(gone)
         if changed:
             self.sizes.unfamiliar()
             self.slowness.clear()
             self._catching_up.begin()
-        if changed and event.absent:
+        if changed and gone:
             cause = "nodes were lost before every partition acknowledged"
             done += self.checkpoints.fail(cause, event.at)
-            fields = {"count": len(event.absent), "partitions": sorted(event.absent)[:10]}
+            fields = {"count": len(gone), "partitions": sorted(gone)[:10]}
             done.append(Note("partitions absent", fields, warning=True))
-        return [*done, *self._plan_epochs(event.at)]
+        return done
+
+    def _take_over(self) -> list[Instruction]:
+        """Partitions whose nodes are lost go on where their shadows are, which the replication plan has
+        allowed beforehand. It is on disk before anything depends on it."""
+        tracker = self.tracker
+        assert self.plan is not None  # noqa: S101 - tasks were placed by it
+        taken = tracker.take_over()
+        made = self._made if self._made is not None else self.plan
+        given = tracker.give_back(made, self._news.ready)
+        if not (taken or given):
+            return []
+        self.plan = replace(
+            self.plan,
+            assignment={**self.plan.assignment, **taken, **{p: tracker.homes[p] for p in given}},
+        )
+        self.recorded = tracker.position
+        fields = {"partitions": sorted(taken)[:10], "given_back": sorted(given)[:10]}
+        return [
+            RecordHomes(self.recorded, dict(tracker.homes)),
+            LookAgain(trusted=True),
+            Note("replicas take over", fields, warning=True),
+            self._place_tasks(),
+        ]
 
     def _plan_epochs(self, at: float) -> list[Instruction]:
         return self._work(at) if self._news.paused else [PlanEpochs(self.tracker.front())]
@@ -334,7 +415,7 @@ class EpochMachine:
         """What the next job of the present runs, and the start of a replay if one is to begin beside it."""
         if self.replay.running is not None:
             return self._beside_replay(at), []
-        held, apart = self.faults.held(at), self._apart()
+        held, apart = self._held(at), self._apart()
         join = self.sizes.at_once if self._replay_first() else self.sizes.join
         lane = self._present(held | apart, limit=self.sizes.at_once, join=join)
         replay = self._next_replay(lane, held, at)
@@ -345,7 +426,8 @@ class EpochMachine:
             return lane, []
         if self._drop_buffers:  # with nothing beside it that reads or writes some
             return lane or replay, []
-        job = self._job(replay, checkpoint=0, spare=not apart and not self._replay_first())
+        waited_for = apart or (self._replay_first() and not self.tracker.of_shadows(replay))
+        job = self._job(replay, checkpoint=0, spare=not waited_for)
         self.replay.begin(job, at)
         return self._beside_replay(at), [StartReplay(job)]
 
@@ -355,13 +437,19 @@ class EpochMachine:
         if apart:
             self._hurry.begin(at)  # what waits for a slow node comes no nearer, and is not waited for
         self._hurry.look(self.tracker.missing(), at)
-        if self._replay_first():
+        advancing = self.replay.advancing()
+        if self._replay_first() and not all(map(is_shadow, advancing)):
             limit = min(limit, int(self.replay.credit))
-        held = self.faults.held(at) | self.replay.advancing() | apart
+        held = self._held(at) | advancing | apart
         return self._present(held, limit=limit, join=0) if limit > 0 else None
 
+    def _held(self, at: float) -> set[str]:
+        """Partitions and shadows to leave alone now."""
+        return self.faults.held(at) | self.shadow_faults.held(at)
+
     def _present(self, held: set[str] | frozenset[str], *, limit: int, join: int) -> Lane | None:
-        return self.tracker.present(head=self.head, held=held, limit=limit, join=join)
+        slow = self.tracker.shadows.on(self.slowness.nodes)
+        return self.tracker.present(head=self.head, held=held | slow, limit=limit, join=join)
 
     def _apart(self) -> frozenset[str]:
         """Partitions on slow nodes, if there are queries that need none of them: the present runs without
@@ -379,7 +467,7 @@ class EpochMachine:
         """What those behind run next; nothing where some of them run in `lane`, of the present."""
         if at < self.replay.not_before or self.faults.replay_held(at):
             return None
-        front, progress = self.tracker.front(), self.tracker.progress
+        front, progress = self.tracker.front(), self.tracker.told()
         if lane is not None and any(progress[partition] < front for partition in lane.starts):
             return None
         return self.tracker.replay(held=held, epochs=self.sizes.replay, beside=self.sizes.most)
@@ -426,9 +514,10 @@ class EpochMachine:
         # Forks and restores start at the newest checkpoint or later, and need the epochs since.
         keep = min(tracker.committed, tracker.checkpoint)
         restore = {p: k for p, k in tracker.restore.items() if p in running or checkpoint}
+        restore |= {s: k for s, k in tracker.shadows.restore.items() if s in running}
         return RunJob(
             lane=lane,
-            progress=dict(tracker.progress),
+            progress=tracker.told(),
             restore=restore,
             checkpoint=checkpoint,
             trim_below=keep if trim else 0,
@@ -499,8 +588,13 @@ class EpochMachine:
             results.update(report.partitions)
             done += self.faults.forks(report.forks, at)
             tracker.coverage.forget(report.unbuffered)
-        tracker.take(job.lane, reached(results, job.progress), told=job.progress, head=self.head)
+        advanced = reached(results, job.progress)
+        tracker.take(job.lane, advanced, told=job.progress, head=self.head, restored=job.restore)
+        shadows = {p: one for p, one in results.items() if is_shadow(p)}
+        results = {p: one for p, one in results.items() if p not in shadows}
         done += self.faults.take(results, at)
+        done += map(_of_replica, self.shadow_faults.take(shadows, at))
+        begun_anew = tracker.shadows.lost(shadows, tracker.checkpoint)
         # A partition at the end of its input would never find out by itself.
         missing = {p for p, r in results.items() if r.missing}.union(*(r.lost for r in event.reports))
         if missing:
@@ -513,7 +607,7 @@ class EpochMachine:
         position = tracker.position
         if position != self.recorded:
             self.recorded = position
-            done.append(RecordPosition(position, durable=bool(missing)))
+            done.append(RecordPosition(position, durable=bool(missing or begun_anew)))
         return done
 
     def _learn(self, running: Running, event: JobEnded, front: int) -> None:
@@ -589,7 +683,8 @@ class EpochMachine:
         ]
         behind = [partition for partition, reached in self.tracker.progress.items() if reached < epoch]
         # Some may have reached the epoch and been unable to leave their snapshot.
-        failed = {p: r.error for report in event.reports for p, r in report.partitions.items() if r.error}
+        reports = [item for report in event.reports for item in report.partitions.items()]
+        failed = {p: r.error for p, r in reports if r.error and not is_shadow(p)}
         if behind:
             done += self.checkpoints.fail(f"{', '.join(sorted(behind)[:5])} did not reach epoch {epoch}", at)
         elif failed:
@@ -687,6 +782,8 @@ class EpochMachine:
             catch_up=self._catching_up.seconds(self._news.at),
             not_gaining=self._catching_up.not_gaining(self._news.at),
             error=self.faults.first,
+            acting=dict(self.tracker.acting),
+            shadows=self.tracker.shadows.status(self.tracker.progress) if planned else {},
         )
 
     def _load(self) -> float:
@@ -717,6 +814,13 @@ class EpochMachine:
             absent=self.tracker.absent,
             failing=set(self.faults.errors),
         )
+
+
+def _of_replica(told: TellProblem | Note) -> TellProblem | Note:
+    """What is wrong with a shadow, in the words of operators."""
+    if isinstance(told, TellProblem):
+        return dataclasses.replace(told, where=f"replica of {partition_of(told.where)}")
+    return told
 
 
 def _asks_to_point(done: list[Instruction]) -> bool:

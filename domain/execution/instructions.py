@@ -9,7 +9,8 @@ from typing import Any
 from domain.execution.job import TaskReport
 from domain.execution.lanes import Lane
 from domain.execution.progress import Position
-from domain.messages import CheckpointAck, CheckpointReport, DriverState, LatestCheckpoint, Plan
+from domain.messages import CheckpointAck, CheckpointReport, DriverState, LatestCheckpoint, Plan, ShadowStatus
+from domain.topology import Topology
 
 # ---- events: what has become true; `at` is the time in Unix seconds ---------------------------------
 
@@ -21,7 +22,8 @@ class TurnBegun:
     plan: the newest plan. ready: those of its nodes that can work without delay. request: the newest
     request for a checkpoint. latest_generation: the plan under which the newest complete checkpoint was
     taken. pin_seconds: about how long it takes to pin tasks to other nodes. misplaced: executors of the plan
-    in force have come or gone, so `PlaceTasks` is going to pin tasks to others.
+    in force have come or gone, so `PlaceTasks` is going to pin tasks to others. replicas: partition -> node
+    that may have a shadow of it.
     """
 
     at: float
@@ -33,12 +35,13 @@ class TurnBegun:
     latest_generation: int = 0
     pin_seconds: float = 0.0
     misplaced: bool = False
+    replicas: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksPlaced:
-    """Tasks are pinned to those nodes of the plan that can be reached. absent: the partitions without one,
-    None if they are as before. reachable: whether there is any node at all."""
+    """Tasks are pinned to those nodes of the plan that can be reached. absent: the partitions and shadows
+    without one, None if they are as before. reachable: whether there is any node at all."""
 
     at: float
     absent: set[str] | None
@@ -171,6 +174,14 @@ class RecordPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordHomes:
+    """Force to disk where every partition is now, under the plan applied last: shadows have taken over."""
+
+    position: Position
+    homes: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class RecordPosition:
     """Write the position to the epoch log; `durable`: it is on disk before the next instruction."""
 
@@ -194,9 +205,11 @@ class LookAgain:
 
 @dataclass(frozen=True, slots=True)
 class PlaceTasks:
-    """Pin tasks to the nodes of the plan. Answered by `TasksPlaced` or `JobFailed`."""
+    """Pin tasks to the nodes of the plan, which names shadows, too. graph: the topology with these.
+    Answered by `TasksPlaced` or `JobFailed`."""
 
     plan: Plan
+    graph: Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +295,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
-    """The state of the driver, and which partitions are absent or behind; refused, restorable, load, slow,
-    catch_up, not_gaining: see `domain.messages.DriverStatus`."""
+    """The state of the driver, and which partitions are absent or behind; the other fields are those of
+    `domain.messages.DriverStatus`."""
 
     state: DriverState
     generation: int
@@ -297,6 +310,8 @@ class Publish:
     catch_up: float | None
     not_gaining: float
     error: str
+    acting: dict[str, str]
+    shadows: dict[str, ShadowStatus]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,6 +372,7 @@ Instruction = (
     StartInput
     | HandOver
     | RecordPlan
+    | RecordHomes
     | RecordPosition
     | PointTo
     | LookAgain

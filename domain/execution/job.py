@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from domain.topology import Topology, TopologySpec, partition_id
+from domain.topology.shadows import shadowed
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,7 +17,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     `nodes[i]` is the node of slot i; `levels` gives the stage in which each partition runs. A stream inside a
     level stays on its node (chained one_to_one partitions). `deployed`: as in `Plan`. `force`: outputs are
-    forced to disk before a task ends."""
+    forced to disk before a task ends. `shadowed`: operators of which some partitions have a shadow."""
 
     spec: TopologySpec
     generation: int
@@ -29,6 +30,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: str
     readers: dict[str, dict[str, Any]]
     operator_modules: list[str] = []
+    shadowed: list[str] = []
 
     @property
     def level_count(self) -> int:
@@ -164,7 +166,7 @@ _reports = msgspec.json.Decoder(TaskReport)
 def decode_layout(data: bytes) -> tuple[Layout, Topology]:
     """Cached for the life of a Python worker: the same bytes come with every job of a plan."""
     layout = _layouts.decode(data)
-    return layout, Topology(layout.spec)
+    return layout, shadowed(Topology(layout.spec), frozenset(layout.shadowed))
 
 
 @lru_cache(maxsize=4)

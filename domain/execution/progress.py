@@ -9,29 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from domain.execution.lanes import Coverage, Lane, present_lane, replay_lane
 from domain.execution.reach import links_of, reaches
+from domain.execution.shadows import Shadows
 from domain.messages import Plan
 from domain.topology import Topology
+from domain.topology.shadows import shadow_of
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """What must survive the driver: `committed` is the least epoch any partition applied, `ahead` are those
     that applied more, `restore` those whose checkpoint has yet to be installed on their node. `checkpoint` is
-    the newest complete one since the topology was put back as a whole: later ones belong to another past."""
+    the newest complete one since the topology was put back as a whole: later ones belong to another past.
+    `shadows` says on which node the shadow of a partition is and how far, `acting` on which nodes shadows
+    have taken over that the plan applied last does not know of."""
 
     committed: int = 0
     ahead: dict[str, int] = field(default_factory=dict)
     restore: dict[str, int] = field(default_factory=dict)
     checkpoint: int = 0
+    shadows: dict[str, tuple[str, int]] = field(default_factory=dict)
+    acting: dict[str, str] = field(default_factory=dict)
 
 
 class ProgressTracker:
     """`progress`: last epoch each partition applied. `restore`: partition -> checkpoint to install before it
     runs. `absent`: partitions that do not run, because their node is lost or no plan places them.
-    `buffering`: outputs for partitions that do not follow are kept. `homes`: the assignment applied last."""
+    `buffering`: outputs for partitions that do not follow are kept. `homes`: the assignment applied last,
+    with what shadows took over since. `shadows`: those of partitions. `acting`: as in `Position`."""
 
     def __init__(
         self, topology: Topology, position: Position, homes: Mapping[str, str] | None = None
@@ -43,6 +51,13 @@ class ProgressTracker:
         self.restore: dict[str, int] = dict(position.restore)
         self.checkpoint = position.checkpoint
         self.homes = dict(homes or {})
+        self.acting = dict(position.acting)
+        self.shadows = Shadows(
+            topology,
+            homes={shadow_of(p): node for p, (node, _) in position.shadows.items()},
+            progress={shadow_of(p): epoch for p, (_, epoch) in position.shadows.items()},
+        )
+        self.shadows.keep_behind(self.progress)
         self.absent: set[str] = set(topology.partitions)
         self.coverage = Coverage()
         self.buffering = False
@@ -61,7 +76,13 @@ class ProgressTracker:
     def position(self) -> Position:
         committed = self.committed
         ahead = {partition: epoch for partition, epoch in self.progress.items() if epoch > committed}
-        return Position(committed, ahead, dict(self.restore), self.checkpoint)
+        return Position(
+            committed, ahead, dict(self.restore), self.checkpoint, self.shadows.recorded(), dict(self.acting)
+        )
+
+    def told(self) -> dict[str, int]:
+        """The progress of all partitions and shadows, as tasks are told."""
+        return {**self.progress, **self.shadows.progress}
 
     def front(self) -> int:
         """The epoch of the partitions furthest ahead that can go on; if none can, of those that were."""
@@ -126,6 +147,9 @@ class ProgressTracker:
         moved = {p for p, node in plan.assignment.items() if self.homes.get(p) != node}
         moved.difference_update(carried)
         self.homes = dict(plan.assignment)
+        self.acting = {p: node for p, node in self.acting.items() if self.homes.get(p) == node}
+        for partition in plan.acting:
+            self.acting.pop(partition, None)
         if plan.rollback or plan.kind == "restore":
             self.checkpoint = self.origin(plan)
             self.put_back(self.topology.partitions, self.checkpoint)
@@ -140,6 +164,7 @@ class ProgressTracker:
         """These start again from cp(P_k); what they had buffered is void."""
         for partition in partitions:
             self.progress[partition] = self.restore[partition] = checkpoint
+        self.shadows.put_back(map(shadow_of, partitions), checkpoint)
         self._reached = None
         self.coverage.forget(partitions)
         if len(partitions) == len(self.progress):
@@ -163,6 +188,36 @@ class ProgressTracker:
         self.absent, self._reached = gone, None
         return True
 
+    def take_over(self) -> dict[str, str]:
+        """Shadows take the places of partitions that do not run: partition -> node. A shadow that is behind
+        its partition still is nearer than the checkpoint; the partition then applies epochs again."""
+        taken = self.shadows.ready(self.absent)
+        for partition, node in taken.items():
+            self.progress[partition] = self.shadows.progress[shadow_of(partition)]
+            self.restore.pop(partition, None)
+            self.homes[partition] = self.acting[partition] = node
+        self.shadows.drop(taken)
+        self.coverage.forget(taken)
+        self._reached = None
+        return taken
+
+    def give_back(self, plan: Plan, ready: Collection[str]) -> list[str]:
+        """Shadows that took over and whose nodes are lost as well give their partitions back to the nodes of
+        the plan, where these start from the checkpoint. ready: nodes that can work."""
+        found = [
+            partition
+            for partition, node in self.acting.items()
+            if partition in self.absent
+            and plan.assignment.get(partition, node) != node
+            and plan.assignment[partition] in ready
+        ]
+        for partition in found:
+            del self.acting[partition]
+            self.homes[partition] = plan.assignment[partition]
+        if found:
+            self.put_back(found, self.checkpoint)
+        return found
+
     def answering(self) -> bool:
         """Whether any query is among those furthest ahead."""
         reach = self._reach()
@@ -172,6 +227,7 @@ class ProgressTracker:
     def completed(self, checkpoint: int) -> None:
         """A global checkpoint is complete: what was buffered is not needed any more (section 4.2.2)."""
         self.checkpoint = checkpoint
+        self.shadows.completed(checkpoint)
         self.stop_buffering()
 
     def dropped(self) -> None:
@@ -189,13 +245,13 @@ class ProgressTracker:
     # ---- jobs ------------------------------------------------------------------------------------
 
     def present(self, *, head: int, held: Collection[str], limit: int, join: int) -> Lane | None:
-        """What those furthest ahead run next. `held`: partitions to leave alone for now, because they failed
-        just before or are being replayed."""
-        absent = self.absent.union(held)
+        """What those furthest ahead run next, with their shadows. `held`: partitions to leave alone for now,
+        because they failed just before or are being replayed."""
+        shadows = self.shadows
         return present_lane(
-            self.topology,
-            self.progress,
-            absent=absent,
+            shadows.graph,
+            self._all(),
+            absent=self.absent.union(held, shadows.idle(self.progress, self.absent.union(held))),
             coverage=self.coverage,
             head=head,
             limit=limit,
@@ -203,8 +259,10 @@ class ProgressTracker:
         )
 
     def replay(self, *, held: Collection[str], epochs: int, beside: int = 0) -> Lane | None:
-        """What those next behind them run next; `held` as for `present`, beside as for `replay_lane`."""
-        return replay_lane(
+        """What those next behind them run next; `held` as for `present`, beside as for `replay_lane`. Shadows
+        come after all partitions, since no query waits for them."""
+        shadows = self.shadows
+        lane = replay_lane(
             self.topology,
             self.progress,
             absent=self.absent.union(held),
@@ -213,6 +271,25 @@ class ProgressTracker:
             homes=self.homes,
             beside=beside,
         )
+        if lane is not None or not shadows.homes:
+            return lane
+        return replay_lane(
+            shadows.graph,
+            self._all(),
+            absent=self.absent.union(held, shadows.idle(self.progress, self.absent.union(held))),
+            coverage=self.coverage,
+            epochs=epochs,
+            homes={**self.homes, **shadows.homes},
+            beside=beside,
+        )
+
+    def of_shadows(self, lane: Lane) -> bool:
+        """Whether only shadows advance in this lane; what else runs in it does so for them."""
+        return all(lane.last <= self.progress.get(name, lane.last) for name in lane.starts)
+
+    def _all(self) -> dict[str, int]:
+        """The progress of everything that has a name in the view with shadows."""
+        return {**dict.fromkeys(self.shadows.missing, 0), **self.told()}
 
     def contradicts(self, lane: Lane | None) -> bool:
         """Whether this lane would compute again, in a fork, what need not come out as it did before. Then all
@@ -237,13 +314,22 @@ class ProgressTracker:
         )
 
     def take(
-        self, lane: Lane | None, reached: Mapping[str, int], *, told: Mapping[str, int], head: int
+        self,
+        lane: Lane | None,
+        reached: Mapping[str, int],
+        *,
+        told: Mapping[str, int],
+        head: int,
+        restored: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """A job has ended. `reached`: last epoch applied by each partition that advanced without error. told:
-        the progress of all partitions that its tasks were told."""
+        """A job has ended. `reached`: last epoch applied by each partition, and shadow, that advanced without
+        error. told: the progress of all of them that its tasks were told; restored: the checkpoints."""
         for partition, epoch in reached.items():
-            self.progress[partition] = max(self.progress[partition], epoch)
-            self.restore.pop(partition, None)
+            if partition in self.progress:
+                self.progress[partition] = max(self.progress[partition], epoch)
+                self.restore.pop(partition, None)
+        shadows = {name: epoch for name, epoch in reached.items() if name not in self.progress}
+        self.shadows.take(shadows, restored, self.progress)
         self._reached = None
         if self.buffering and lane is not None:
             self._buffered(lane, told)

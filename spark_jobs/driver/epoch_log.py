@@ -13,9 +13,9 @@ are replayed over the same slices. One JSON object per line, forced to disk befo
 Each ends with its checksum (`"crc"`), which those of versions before this one do not.
 
 The last two also say, where it is not nothing, which partitions are `ahead` of that epoch, what is still to
-`restore` from which checkpoint, and the newest `checkpoint`. A line torn by a crash at the end of the file is
-cut off when the log is opened.
-"""
+`restore` from which checkpoint, the newest `checkpoint`, on which node the `shadows` of partitions are and
+how far, and on which nodes some are `acting` for partitions. A line torn by a crash at the end of the file
+is cut off when the log is opened."""
 
 from __future__ import annotations
 
@@ -213,6 +213,10 @@ def _fields(position: Position) -> dict[str, Any]:
         fields["restore"] = position.restore
     if position.checkpoint:
         fields["checkpoint"] = position.checkpoint
+    if position.shadows:
+        fields["shadows"] = position.shadows
+    if position.acting:
+        fields["acting"] = position.acting
     return fields
 
 
@@ -224,4 +228,6 @@ def _position(entry: dict[str, Any]) -> Position:
         msgspec.convert(entry.get("ahead", {}), dict[str, int]),
         msgspec.convert(entry.get("restore", {}), dict[str, int]),
         msgspec.convert(entry.get("checkpoint", 0), int),
+        msgspec.convert(entry.get("shadows", {}), dict[str, tuple[str, int]]),
+        msgspec.convert(entry.get("acting", {}), dict[str, str]),
     )

@@ -18,6 +18,7 @@ import structlog
 from domain.execution.job import LateRow, TaskReport
 from domain.messages import ProblemReport
 from domain.topology import Topology, split_partition
+from domain.topology.shadows import is_shadow
 from spark_jobs.sources.idleness import idle_after
 from spark_jobs.sources.lateness import lateness_us
 
@@ -49,6 +50,8 @@ class LateRows:
         partitions report again."""
         for task in reports:
             for partition, report in task.partitions.items():
+                if is_shadow(partition):
+                    continue
                 if report.late > self._counted.get(partition, self._told.get(partition, 0)):
                     self._counted[partition] = report.late
                 if report.late_rows:

@@ -35,6 +35,7 @@ from domain.execution.instructions import (
     PointTo,
     Publish,
     ReadAcknowledgements,
+    RecordHomes,
     RecordPlan,
     RecordPosition,
     ReplayEnded,
@@ -132,6 +133,7 @@ class EpochLoop:
             StartInput: self._start_input,
             HandOver: self._hand_over,
             RecordPlan: self._record_plan,
+            RecordHomes: self._record_homes,
             RecordPosition: self._record_position,
             PointTo: self._point_to,
             LookAgain: self._look_again,
@@ -195,7 +197,7 @@ class EpochLoop:
         return self._carriers[type(instruction)](instruction)
 
     def _news(self) -> TurnBegun:
-        coordination, plan = self.coordination, self.machine.plan
+        coordination, machine = self.coordination, self.machine
         return TurnBegun(
             at=self.clock(),
             plan=coordination.plan,
@@ -205,7 +207,8 @@ class EpochLoop:
             request=coordination.control.checkpoint_request,
             latest_generation=coordination.latest.generation if coordination.latest else 0,
             pin_seconds=self.placement.pin_seconds,
-            misplaced=plan is not None and self.placement.outdated(plan),
+            misplaced=machine.plan is not None and self.placement.outdated(machine.placed),
+            replicas=coordination.replicas_of(self.placement.deployed),
         )
 
     # -- the epoch log and the input -------------------------------------------------------------------
@@ -228,6 +231,9 @@ class EpochLoop:
     def _record_plan(self, instruction: RecordPlan) -> None:
         self.log.deployed = self.placement.deployed
         self.log.applied(instruction.generation, instruction.position, instruction.homes)
+
+    def _record_homes(self, instruction: RecordHomes) -> None:
+        self.log.applied(self.log.generation, instruction.position, instruction.homes)
 
     def _record_position(self, instruction: RecordPosition) -> None:
         self.log.commit(instruction.position, self.clock(), durable=instruction.durable)
@@ -261,7 +267,7 @@ class EpochLoop:
         if self.cluster.replaying:  # executors have changed since the turn began: in the next one
             return TasksPlaced(at=self.clock(), absent=None, reachable=self.placement.layout is not None)
         try:
-            absent = self.placement.follow(instruction.plan, self.planner.options)
+            absent = self.placement.follow(instruction.plan, self.planner.options, instruction.graph)
         except Exception as error:  # a node went away meanwhile: look again
             return self._failed(error, placing=True)
         return TasksPlaced(at=self.clock(), absent=absent, reachable=self.placement.layout is not None)
@@ -387,6 +393,8 @@ class EpochLoop:
             catch_up=instruction.catch_up,
             not_gaining=instruction.not_gaining,
             error=instruction.error,
+            acting=instruction.acting,
+            shadows=instruction.shadows,
         )
 
     def _report(self, instruction: Measured) -> None:

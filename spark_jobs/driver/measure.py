@@ -10,6 +10,7 @@ from domain.execution.lanes import Lane
 from domain.execution.reach import blocked_partitions
 from domain.messages import DriverState, EpochReport, NodeWork, PartitionMetrics, QueryMetrics
 from domain.topology import Topology
+from domain.topology.shadows import is_shadow
 from spark_jobs.driver.epoch_log import EpochLog
 
 # Recovery plans with these costs. A window costs many times more in the epochs that close it than in those
@@ -53,6 +54,8 @@ class Measure:
         self._learn_costs(present, reports, before)
         for task in reports:
             for name, result in task.partitions.items():
+                if is_shadow(name):
+                    continue
                 results[name] = result
                 partitions[name] = PartitionMetrics(
                     epoch=progress[name],
@@ -128,6 +131,8 @@ class Measure:
         if present is None:
             return
         for name, result in (item for task in reports for item in task.partitions.items()):
+            if is_shadow(name):
+                continue
             if present.starts.get(name) == before[name] and result.epoch == present.last:
                 seconds = (present.last - before[name]) * self.topology.spec.epoch_interval
                 _smooth(self._costs, name, result.cpu_seconds / seconds)

@@ -12,6 +12,7 @@ from domain.execution.instructions import HandOver
 from domain.execution.job import Handover, Layout, placed_levels
 from domain.messages import Plan
 from domain.topology import Topology
+from domain.topology.shadows import is_shadow, partition_of
 from spark_jobs.driver.cluster import Cluster, Executor
 from spark_jobs.driver.topology_channel import TopologyChannel
 
@@ -140,16 +141,18 @@ class TaskPlacement:
     def _addresses(self, nodes: Iterable[str]) -> list[str]:
         return [self._coordination.addresses[name] for name in nodes]
 
-    def follow(self, plan: Plan, readers: Mapping[str, dict[str, Any]]) -> set[str] | None:
-        """Pin again if executors of the plan's nodes got ready or went; returns the partitions that are
-        absent then, or None if nothing has changed. `readers`: options of the source operators."""
+    def follow(self, plan: Plan, readers: Mapping[str, dict[str, Any]], graph: Topology) -> set[str] | None:
+        """Pin again if executors of the plan's nodes got ready or went; returns the partitions and shadows
+        that are absent then, or None if nothing has changed. `readers`: options of the source operators;
+        graph: the topology with the shadows that the plan names."""
         executors = self._wanted(plan)
         if executors == self._executors:
             return None
         self._executors = executors
-        self.layout, _ = self._pin(plan, readers)
+        self.layout, _ = self._pin(plan, readers, graph=graph)
         placed = self.layout.slots if self.layout is not None else {}
-        return {partition for partition in self.topology.partitions if partition not in placed}
+        named = {*self.topology.partitions, *plan.assignment}
+        return {partition for partition in named if partition not in placed}
 
     def _present_of(self, names: Iterable[str]) -> frozenset[Executor]:
         """Executors of these nodes that are ready and not gone since: every query waits for the others."""
@@ -158,7 +161,12 @@ class TaskPlacement:
         return frozenset(one for one in self._present(ready) if one.host in hosts)
 
     def _pin(
-        self, plan: Plan, readers: Mapping[str, dict[str, Any]], *, also: Iterable[str] = ()
+        self,
+        plan: Plan,
+        readers: Mapping[str, dict[str, Any]],
+        *,
+        also: Iterable[str] = (),
+        graph: Topology | None = None,
     ) -> tuple[Layout | None, dict[str, int]]:
         """Pin tasks to those nodes of a plan, and to those of `also`, that are ready. Returns where
         partitions are then, None if no node can be reached, and the slot of each node."""
@@ -182,10 +190,13 @@ class TaskPlacement:
             force=self._force,
             nodes=nodes,
             slots={p: slot[node] for p, node in plan.assignment.items() if node in slot},
-            levels=placed_levels(self.topology, plan.assignment),
+            levels=placed_levels(graph or self.topology, plan.assignment),
             outputs=self._outputs,
             checkpoints=self._checkpoint_url,
             readers=dict(readers),
             operator_modules=self._modules,
+            shadowed=sorted(
+                {p.partition("[")[0] for p in map(partition_of, filter(is_shadow, plan.assignment))}
+            ),
         )
         return layout, slot

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
-from domain.messages import DriverState, DriverStatus, ProblemReport, Telemetry
+from domain.messages import DriverState, DriverStatus, ProblemReport, ShadowStatus, Telemetry
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.topology_channel import TopologyChannel
 
@@ -49,9 +49,12 @@ class Status:
         catch_up: float | None,
         not_gaining: float,
         error: str,
+        acting: dict[str, str],
+        shadows: dict[str, ShadowStatus],
     ) -> DriverState:
-        """Be in a state; publishes it if that, what is absent, behind or slow, or a refused plan is news."""
-        said = (state, generation, absent, behind, refused, slow)
+        """Be in a state; publishes it if that, what is absent, behind or slow, a refused plan or a takeover
+        is news."""
+        said = (state, generation, absent, behind, refused, slow, acting)
         changed, now = said != self._said, self._clock()
         entered, self.state = state != self.state, state
         if not changed and now - self._published_at < STATUS_INTERVAL:
@@ -76,6 +79,8 @@ class Status:
             catch_up=None if catch_up is None else round(catch_up, 1),
             not_gaining=round(not_gaining, 1),
             error=error,
+            acting=acting,
+            shadows=shadows,
             at=now,
         )
         self._coordination.publish(status)

@@ -24,6 +24,7 @@ from domain.messages import (
     NodeRegistration,
     PartitionCosts,
     Plan,
+    Replicas,
 )
 from spark_jobs.driver.only_driver import AnotherDriverError
 
@@ -46,6 +47,7 @@ class TopologyChannel:
         self.spec: DeployedSpec | None = None
         self.plan: Plan | None = None
         self.control = Control()
+        self.replicas = Replicas()
         self.latest: LatestCheckpoint | None = None
         self.addresses: dict[str, str] = {}
         """Of every node that was ever registered, by name."""
@@ -117,19 +119,24 @@ class TopologyChannel:
             (Paths.spec(self.topology), DeployedSpec),
             (Paths.plan(self.topology), Plan),
             (Paths.control(self.topology), Control),
+            (Paths.replicas(self.topology), Replicas),
             (Paths.latest_checkpoint(self.topology), LatestCheckpoint),
         ]
         found: list[Any] = [
             None if one is None else one.value for one in self._session.get_many(kinds, watch=True)
         ]
-        spec, plan, control, latest = found
+        spec, plan, control, replicas, latest = found
         self.spec = spec or self.spec
         if plan is not None and (self.plan is None or plan.generation > self.plan.generation):
             self.plan = plan
-        self.control = control or self.control
+        self.control, self.replicas = control or self.control, replicas or self.replicas
         if latest is None and self.latest is not None:
             self.complete(self.latest)  # ZooKeeper lost its data; the checkpoint is still in storage
         self.latest = latest or self.latest
+
+    def replicas_of(self, deployed: int) -> dict[str, str]:
+        """Where replicas are to run in this deployment, by partition."""
+        return self.replicas.assignment if self.replicas.deployed == deployed else {}
 
     # -- nodes ---------------------------------------------------------------------------------------------
 

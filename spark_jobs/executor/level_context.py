@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from domain.execution.job import Job, LaneWork, decode_job, decode_layout
 from domain.execution.partition import Batch
+from domain.topology.shadows import is_shadow, partition_of
 from spark_jobs.executor.exchange import decode_table, encode_table, route
 from spark_jobs.executor.storage import NodeStorage, PartitionStorage
 from spark_jobs.operators.base import Operator
@@ -46,8 +47,8 @@ class LevelContext:
         }
 
     def storage(self, partition: str) -> PartitionStorage:
-        """Of a partition on this node."""
-        return NodeStorage(self.home, self.layout, partition, self.job.attempt, self.outputs)
+        """Of a partition, or its shadow, on this node."""
+        return NodeStorage(self.home, self.layout, partition_of(partition), self.job.attempt, self.outputs)
 
     def deliver(self, message: Message) -> None:
         _, targets, source, epoch, payload = message
@@ -60,7 +61,9 @@ class LevelContext:
         progress = self.job.progress
         for targets, rows in route(self.topology, partition, table, self.operators):
             following = [t for t in targets if epoch > lane.starts.get(t, epoch)]
-            waiting = [t for t in targets if t not in lane.starts and epoch > progress[t]]
+            waiting = [
+                t for t in targets if t not in lane.starts and not is_shadow(t) and epoch > progress[t]
+            ]
             waiting = waiting if self.job.buffering else []
             if not following and not waiting:
                 continue

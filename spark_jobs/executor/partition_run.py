@@ -17,6 +17,7 @@ from domain.execution.partition import (
     inputs_in_order,
 )
 from domain.topology import split_partition
+from domain.topology.shadows import is_shadow, partition_of
 from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.executor.restore import RestoreError
 from spark_jobs.operators.base import EpochContext
@@ -36,7 +37,9 @@ class PartitionRun:
         self.layout: Layout = level.layout
         self.job = level.job
         self.partition = partition
-        self.name, _ = split_partition(partition)
+        self.name, _ = split_partition(partition_of(partition))
+        # It gives no rows, to the sink or to others, and takes no part in checkpoints.
+        self.shadow = is_shadow(partition)
         self.operator = level.topology.by_name[self.name]
         self.storage = level.storage(partition)
         self.store = self.storage.store
@@ -85,7 +88,7 @@ class PartitionRun:
         """Acknowledge the checkpoint the job asks for, if the state is that far, and trim what is older than
         the job says. A report only of what went wrong."""
         try:
-            if acknowledge and self.job.checkpoint == self.applied:
+            if acknowledge and not self.shadow and self.job.checkpoint == self.applied:
                 self._restore()
                 self.manifest = self.store.manifest(self.applied)
                 self._carry_out(self.runtime.handle(SnapshotRequest(self.job.checkpoint)))
@@ -108,7 +111,7 @@ class PartitionRun:
     def _run(self) -> None:
         self._restore()
         self.manifest = self.store.manifest(self.runtime.progress)
-        if self.job.checkpoint and self.advances:
+        if self.job.checkpoint and self.advances and not self.shadow:
             self._carry_out(self.runtime.handle(SnapshotRequest(self.job.checkpoint)))
         if self.runtime.inputs:
             arrived = self.level.arrived.get(self.partition, ())
@@ -121,7 +124,8 @@ class PartitionRun:
     def _restore(self) -> None:
         if self.partition in self.job.restore:
             self.storage.restore(self.job.restore[self.partition])
-            self.level.buffers.clear(self.partition)
+            if not self.shadow:
+                self.level.buffers.clear(self.partition)
 
     def _carry_out(self, instructions: list[Any]) -> None:
         for instruction in instructions:
@@ -139,7 +143,7 @@ class PartitionRun:
         if is_new:
             self.rows_out += output.num_rows if output is not None else 0
             self.late, self.event_time = left_out(state), greatest_event_time(state)
-            if self.operator.output:
+            if self.operator.output and not self.shadow:
                 self.storage.write(plan.epoch, output)
             self.manifest = self.store.commit(
                 state,
@@ -147,7 +151,8 @@ class PartitionRun:
                 generation=self.layout.generation,
             )
         assert self.lane is not None  # noqa: S101 - only a lane has epochs
-        self.level.emit(self.lane, self.partition, plan.epoch, output)
+        if not self.shadow:
+            self.level.emit(self.lane, self.partition, plan.epoch, output)
         self._carry_out(self.runtime.handle(Processed(plan.epoch)))
 
     def _state(self, *, is_new: bool) -> StateTables:

@@ -151,6 +151,8 @@ class World:
     acks: dict[int, dict[str, CheckpointAck]] = field(default_factory=dict)
     # Whether files are forced to disk: a host can crash.
     force: bool = False
+    # Where replicas are to be.
+    replicas: dict[str, str] = field(default_factory=dict)
 
     def join(self) -> str:
         self.count += 1
@@ -212,6 +214,9 @@ class PlayedCoordination:
     @property
     def addresses(self) -> dict[str, str]:
         return self.world.nodes | self.world.frozen
+
+    def replicas_of(self, deployed: int) -> dict[str, str]:
+        return dict(self.world.replicas)
 
     def gone_addresses(self) -> frozenset[str]:
         return frozenset(self.world.frozen.values())

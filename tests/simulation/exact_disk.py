@@ -74,8 +74,16 @@ class MemoryStore:
     """`spark_jobs.state.store.StateStore` of one partition without files."""
 
     def __init__(
-        self, partition: str, kept: Kept, attempt: int, history: History, step: Callable[[], None]
+        self,
+        partition: str,
+        kept: Kept,
+        attempt: int,
+        history: History,
+        step: Callable[[], None],
+        *,
+        shadow: bool = False,
     ) -> None:
+        self.shadow = shadow
         self.partition, self.attempt, self.history, self.step = partition, attempt, history, step
         self._kept = kept.states.setdefault(partition, {})
         # What a source partition read in each epoch.
@@ -97,7 +105,9 @@ class MemoryStore:
         self.step()
         self.install(epoch, state.digest)
         done = state.applied or self.reads.get(epoch)
-        if done is not None:
+        if done is not None and self.shadow:
+            self.history.shadow(self.partition, epoch, done)
+        elif done is not None:
             self.history.record(self.partition, epoch, done)
         return MemoryManifest(epoch, state.digest)
 
@@ -248,10 +258,11 @@ class MemoryStorage:
         attempt: int,
         generation: int,
         step: Callable[[], None],
+        shadow: bool = False,
     ) -> None:
         self.outside, self.kept, self.partition = outside, kept, partition
-        self.generation, self.step = generation, step
-        self.store = MemoryStore(partition, kept, attempt, outside.history, step)
+        self.generation, self.step, self.shadow = generation, step, shadow
+        self.store = MemoryStore(partition, kept, attempt, outside.history, step, shadow=shadow)
 
     def restore(self, checkpoint: int) -> None:
         self.step()
@@ -266,6 +277,10 @@ class MemoryStorage:
     def whole(self, checkpoint: int) -> bool:
         return checkpoint == 0 or self.partition in self.outside.stored.get(checkpoint, {})
 
+    def _by_no_shadow(self, what: str) -> None:
+        if self.shadow:
+            raise ContradictionError(f"a shadow of {self.partition} {what}")
+
     def read(self, plan: EpochPlan) -> Sent:
         start, end = plan.slices[split_partition(self.partition)[0]]
         output = slice_read(self.partition, start["tuple"], end["tuple"])
@@ -273,10 +288,12 @@ class MemoryStorage:
         return Sent(self.partition, output)
 
     def write(self, epoch: int, table: Sent) -> None:
+        self._by_no_shadow("wrote to the sink")
         self.step()
         self.outside.history.write(self.partition, epoch, table.digest)
 
     def snapshot(self, manifest: MemoryManifest) -> None:
+        self._by_no_shadow("left a snapshot")
         self.step()
         self.kept.snapshots.append(
             Snapshot(manifest.epoch, self.generation, self.store.attempt, self.partition, manifest.digest)

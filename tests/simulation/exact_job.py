@@ -13,6 +13,7 @@ from domain.execution.lanes import Lane, Serving
 from domain.execution.partition import Batch
 from domain.messages import Plan
 from domain.topology import split_partition
+from domain.topology.shadows import is_shadow, partition_of
 from spark_jobs.executor.partition_run import PartitionRun
 from tests.simulation.exact_disk import Kept, MemoryStorage
 from tests.simulation.exact_symbols import Sent, SymbolicOperator
@@ -30,7 +31,7 @@ class MemoryJob:
 
     def __init__(self, run: ExactRun, told: RunJob, plan: Plan) -> None:
         self.outer, self.plan = run, plan
-        self.topology, self.rng = run.topology, run.rng
+        self.topology, self.rng = run.machine.tracker.shadows.graph, run.rng
         plans = run.outside.log.plans
         self.lane = told.lane
         wanted = range(told.lane.first, told.lane.last + 1) if told.lane is not None else ()
@@ -110,7 +111,8 @@ class MemoryJob:
 
     def _apply(self, lane: Lane, partition: str) -> None:
         random = None if self.topology.deterministic else self.rng
-        self.operators[split_partition(partition)[0]] = SymbolicOperator(partition, random)
+        name = partition_of(partition)
+        self.operators[split_partition(name)[0]] = SymbolicOperator(name, random)
         run = PartitionRun(self, lane, partition)  # type: ignore[arg-type]  # they have what it reads
         report = run.execute()
         run.runtime.validate_state()
@@ -154,7 +156,8 @@ class MemoryJob:
         return MemoryStorage(
             self.outer.outside,
             kept,
-            partition,
+            partition_of(partition),
+            shadow=is_shadow(partition),
             attempt=self.job.attempt,
             generation=self.plan.generation,
             step=lambda: self._step(self.plan.assignment[partition]),
@@ -167,7 +170,12 @@ class MemoryJob:
         for target in self.topology.downstream(partition):
             if epoch > lane.starts.get(target, epoch):
                 self.arrived.setdefault(target, []).append(Batch(partition, epoch, output))
-            elif self.job.buffering and target not in lane.starts and epoch > progress[target]:
+            elif (
+                self.job.buffering
+                and target not in lane.starts
+                and not is_shadow(target)
+                and epoch > progress[target]
+            ):
                 self._buffer(partition, target)[epoch] = output
 
     def _serve(self, kept: Kept, partition: str, served: Collection[Serving]) -> bool:

@@ -35,6 +35,7 @@ from domain.execution.instructions import (
     PointTo,
     Publish,
     ReadAcknowledgements,
+    RecordHomes,
     RecordPlan,
     RecordPosition,
     ReplayEnded,
@@ -49,6 +50,7 @@ from domain.execution.job import TaskReport
 from domain.execution.progress import ProgressTracker
 from domain.messages import DriverState, LatestCheckpoint, Plan
 from domain.topology import Topology
+from domain.topology.shadows import is_shadow
 from tests.simulation.exact_disk import Disk, Kept, Outside
 from tests.simulation.exact_handover import hand_over
 from tests.simulation.exact_job import MemoryJob
@@ -95,6 +97,9 @@ class ExactRun:
         # Turns in which partitions of a slow node ran apart from the present.
         self.apart = 0
         self.handed_over = 0
+        # Where shadows are to be; how often one took over.
+        self.replicas: dict[str, str] = {}
+        self.taken_over = 0
         self.now = 1000.0
         self.interval = rng.choice([1.0, 3.0])
         self._present = 0
@@ -103,6 +108,7 @@ class ExactRun:
         self._carriers: Mapping[type, Callable[[Any], Event | None]] = {
             HandOver: self._hand_over,
             RecordPlan: self._record_plan,
+            RecordHomes: self._record_homes,
             RecordPosition: self._record_position,
             PointTo: self._point_to,
             PlaceTasks: self._place_tasks,
@@ -200,12 +206,14 @@ class ExactRun:
             ready=self._ready() & set(self.plan.assignment.values()),
             latest_generation=self.outside.latest.generation,
             misplaced=self.machine.plan is not None
-            and self._absent(self.machine.plan) != self.tracker.absent,
+            and self._absent(self.machine.placed) != self.tracker.absent | self.tracker.shadows.absent,
+            replicas=dict(self.replicas),
         )
 
     def _absent(self, plan: Plan) -> set[str]:
         ready = self._ready()
-        return {p for p in self.topology.partitions if plan.assignment.get(p) not in ready}
+        named = {*self.topology.partitions, *plan.assignment}
+        return {p for p in named if plan.assignment.get(p) not in ready}
 
     def _warm_up(self) -> None:
         """Executors need some turns until they can work. No dice are thrown, so that the schedules of known
@@ -225,6 +233,11 @@ class ExactRun:
         assert generation not in self.applied, f"plan {generation} was applied twice"
         self.applied.append(generation)
         self.outside.log.applied(generation, instruction.position, instruction.homes)
+
+    def _record_homes(self, instruction: RecordHomes) -> None:
+        log = self.outside.log
+        self.taken_over += sum(log.homes[p] != node for p, node in instruction.homes.items())
+        log.applied(log.generation, instruction.position, instruction.homes)
 
     def _record_position(self, instruction: RecordPosition) -> None:
         self.outside.log.commit(instruction.position, durable=instruction.durable)
@@ -254,7 +267,9 @@ class ExactRun:
         if self.replay is not None:
             return TasksPlaced(at=self.now, absent=None, reachable=True)
         return TasksPlaced(
-            at=self._pass(0.1), absent=absent, reachable=len(absent) < len(self.topology.partitions)
+            at=self._pass(0.1),
+            absent=absent,
+            reachable=bool(self._ready().intersection(instruction.plan.assignment.values())),
         )
 
     def _plan_epochs(self, instruction: PlanEpochs) -> EpochsPlanned:
@@ -268,7 +283,7 @@ class ExactRun:
         assert self.machine.plan is not None
         self._validate_log(instruction)
         self._validate_apart(instruction)
-        job = MemoryJob(self, instruction, self.machine.plan)
+        job = MemoryJob(self, instruction, self.machine.placed)
         reports, disturbed = self._beside(job)
         self._validate_missing(reports)
         self.replayed += job.replayed
@@ -297,7 +312,7 @@ class ExactRun:
         assert self.machine.plan is not None
         assert self.replay is None, "two replays at once"
         self._validate_log(instruction.job)
-        self.replay = MemoryReplay(MemoryJob(self, instruction.job, self.machine.plan), self.rng)
+        self.replay = MemoryReplay(MemoryJob(self, instruction.job, self.machine.placed), self.rng)
 
     def _cancel_replay(self, instruction: CancelReplay) -> None:
         assert self.replay is not None
@@ -389,6 +404,8 @@ class ExactRun:
         on_disk = self.outside.log.forced
         assert job.trim_below <= on_disk.checkpoint, "state is trimmed that the log on disk may ask for"
         for partition, reached in job.progress.items():
+            if is_shadow(partition):
+                continue
             believed = on_disk.ahead.get(partition, on_disk.committed)
             assert believed <= reached, f"the log on disk has {partition} at {believed}, not at {reached}"
 
@@ -409,7 +426,7 @@ class ExactRun:
         assert self.machine.plan is not None
         for report in reports:
             for partition, one in report.partitions.items():
-                node = self.machine.plan.assignment.get(partition)
+                node = self.machine.placed.assignment.get(partition)
                 assert not one.missing or node in self.emptied, f"{partition} on {node}: {one.error}"
 
     def _validate_checkpoint(self, latest: LatestCheckpoint) -> None:

@@ -99,6 +99,8 @@ class History:
         self.topology = topology
         self.applied: dict[tuple[str, int], Applied] = {}
         self.outputs: dict[tuple[str, int], Digest] = {}
+        # Epochs that shadows have applied.
+        self.shadowed = 0
         self._inputs = {p: sorted(topology.upstream(p)) for p in topology.partitions}
         self._clean = [dict.fromkeys(topology.partitions, Applied(0, (), 0, 0))]
 
@@ -122,6 +124,12 @@ class History:
     def record(self, partition: str, epoch: int, done: Applied) -> None:
         """Note that the state after an epoch was committed, for the first time or again."""
         self.applied[partition, epoch] = done
+
+    def shadow(self, partition: str, epoch: int, done: Applied) -> None:
+        """A shadow has applied an epoch: it must be in the state in which its partition is."""
+        if done != self.expected(partition, epoch):
+            raise ContradictionError(f"the shadow of {partition} applied something else in epoch {epoch}")
+        self.shadowed += 1
 
     def write(self, query: str, epoch: int, output: Digest) -> None:
         """Note that the output of a query was written."""

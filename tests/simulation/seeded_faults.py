@@ -19,6 +19,7 @@ from domain.execution.epoch_machine import EpochMachine
 from domain.execution.lanes import Coverage
 from domain.execution.partition import PartitionRuntime
 from domain.execution.progress import ProgressTracker
+from domain.execution.shadows import Shadows
 from domain.planning.placement import Placer
 from domain.recovery import machine
 from domain.recovery.incremental import Incremental
@@ -29,7 +30,7 @@ from spark_jobs.driver.task_runs import TaskRuns
 from spark_jobs.executor import handover
 from spark_jobs.executor.partition_run import PartitionRun
 
-Where = Literal["runs", "moves", "ends", "incidents", "engine", "marks", "scarce"]
+Where = Literal["runs", "moves", "replicas", "ends", "incidents", "engine", "marks", "scarce"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def rewritten(function: Callable[..., Any], right: str, wrong: str) -> Callable[
 
 
 SINK_FIRST = """\
-        if self.operator.output:
+        if self.operator.output and not self.shadow:
             self.storage.write(plan.epoch, output)
         self.manifest = self.store.commit("""
 STATE_FIRST = """\
@@ -80,7 +81,7 @@ STATE_FIRST = """\
         except LookupError:
             exists = False
         self.store.commit(state, epoch=plan.epoch, generation=self.layout.generation)
-        if self.operator.output and not exists:
+        if self.operator.output and not self.shadow and not exists:
             self.storage.write(plan.epoch, output)
         self.manifest = self.store.commit("""
 
@@ -381,5 +382,77 @@ FAULTS = (
         "scarce",
         besides=COSTS_STAY,
         found_by=15,
+    ),
+    Fault(
+        "a shadow takes over as if it were as far as its partition",
+        ProgressTracker,
+        "take_over",
+        "self.progress[partition] = self.shadows.progress[shadow_of(partition)]",
+        "pass",
+        "replicas",
+    ),
+    Fault(
+        "a shadow counts as an epoch further than it is",
+        Shadows,
+        "take",
+        "max(self.progress[shadow], epoch)",
+        "max(self.progress[shadow], epoch + 1)",
+        "replicas",
+    ),
+    Fault(
+        "a shadow that takes over may be further than its partition",
+        Shadows,
+        "keep_behind",
+        "min(epoch, progress[partition_of(shadow)])",
+        "epoch",
+        "replicas",
+    ),
+    Fault(
+        "a takeover is not in the log when others depend on it",
+        EpochMachine,
+        "_take_over",
+        "RecordHomes(self.recorded, dict(tracker.homes)),",
+        "",
+        "replicas",
+    ),
+    Fault(
+        "a shadow keeps its place although states before a newer checkpoint are trimmed",
+        Shadows,
+        "completed",
+        "epoch < checkpoint",
+        "False",
+        "replicas",
+    ),
+    Fault(
+        "a shadow that began anew takes what an earlier job found",
+        Shadows,
+        "take",
+        "shadow not in self.homes or self.restore.get(shadow) not in (None, restored.get(shadow))",
+        "shadow not in self.homes",
+        "replicas",
+    ),
+    Fault(
+        "a shadow acts before it has its state",
+        Shadows,
+        "ready",
+        "and shadow not in self.restore",
+        "",
+        "replicas",
+    ),
+    Fault(
+        "operators that are not deterministic have shadows",
+        EpochMachine,
+        "_replicas",
+        "news.replicas if self.topology.deterministic else {}",
+        "news.replicas",
+        "replicas",
+    ),
+    Fault(
+        "a shadow writes to the sink",
+        PartitionRun,
+        "_process",
+        "if self.operator.output and not self.shadow:",
+        "if self.operator.output:",
+        "replicas",
     ),
 )

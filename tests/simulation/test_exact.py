@@ -55,6 +55,7 @@ def topology(deterministic: bool = True, catch_up_epochs: int = 8) -> Topology:
 # Schedules of each kind that the tests run by default.
 RUNS = 300
 MOVES = 60
+REPLICAS = 200
 ENDS = 60
 WORLDS = 60
 # Epochs of a bounded input.
@@ -62,12 +63,20 @@ LIMIT = 8
 
 
 class Chaos:
-    """Random kills, plans and restarts of one run; `moves`: and plans that move what runs."""
+    """Random kills, plans and restarts of one run; `moves`: and plans that move what runs; `replicas`: and
+    shadows on any nodes, which are lost alone, with their partitions, and one after the other."""
 
     def __init__(
-        self, seed: int, *, deterministic: bool = True, limit: int | None = None, moves: bool = False
+        self,
+        seed: int,
+        *,
+        deterministic: bool = True,
+        limit: int | None = None,
+        moves: bool = False,
+        replicas: bool = False,
     ) -> None:
         self.rng = random.Random(seed)
+        self.replicas = random.Random(f"replicas-{seed}") if replicas else None
         self.moves = random.Random(f"moves-{seed}") if moves else None
         self.graph = topology(deterministic, self.rng.choice([1, 2, 4, 8]))
         self.disks = {f"n{i}": Disk() for i in range(4)}
@@ -82,6 +91,11 @@ class Chaos:
     def interrupt(self) -> None:
         if self.calm:
             return
+        if self.replicas is not None and self.replicas.random() < 0.0007 and len(self.disks) > 1:
+            replicated = {self.run.tracker.homes.get(p, "") for p in self.run.replicas} & self.disks.keys()
+            if replicated:
+                del self.disks[self.replicas.choice(sorted(replicated))]
+                return
         dice = self.rng.random()
         if dice < 0.001 and len(self.disks) > 1:
             del self.disks[self.rng.choice(sorted(self.disks))]
@@ -99,7 +113,9 @@ class Chaos:
 
     def coordinate(self) -> None:
         """A plan for some of the failed partitions on random nodes; for all of them at the end."""
-        plan = self.run.plan
+        if self.replicas is not None:
+            self.replicate(self.replicas)
+        plan = self.known_acting()
         down = [p for p in self.graph.partitions if plan.assignment.get(p) not in self.disks]
         if self.moves is not None and not self.calm and self.moves.random() < 0.2:
             self.move(plan, self.moves)
@@ -124,7 +140,24 @@ class Chaos:
             checkpoint=self.run.latest[0],
             restore=[*chosen, *unapplied],
             buffering=self.rng.random() < 0.7,
+            acting=plan.acting,
         )
+
+    def replicate(self, dice: random.Random) -> None:
+        """Other replicas now and then; and two nodes die at once."""
+        if dice.random() < 0.15 or (self.calm and not self.run.replicas):
+            chosen = dice.sample(self.graph.partitions, dice.randint(0, len(self.graph.partitions)))
+            self.run.replicas = {p: dice.choice(sorted(self.disks)) for p in chosen}
+        if not self.calm and dice.random() < 0.04:
+            for node in dice.sample(sorted(self.disks), min(2, len(self.disks) - 1)):
+                del self.disks[node]
+
+    def known_acting(self) -> Plan:
+        """The newest plan as the next one begins with it: that one may know which shadows act."""
+        plan, acting = self.run.plan, dict(self.run.tracker.acting)
+        if self.replicas is None or not acting or (not self.calm and self.replicas.random() < 0.5):
+            return plan
+        return structs.replace(plan, assignment={**plan.assignment, **acting}, acting=acting)
 
     def move(self, plan: Plan, dice: random.Random) -> None:
         """A plan that moves some partitions, whatever became of the one before."""
@@ -141,6 +174,7 @@ class Chaos:
             checkpoint=self.run.latest[0],
             restore=plan.put_back if unapplied else moved,
             buffering=unapplied and plan.buffering,
+            acting=plan.acting,
         )
 
     def go(self) -> None:
@@ -179,6 +213,15 @@ class Chaos:
 @given(st.integers(0, 2**32), st.booleans())
 def test_every_query_has_every_epoch_once(seed: int, deterministic: bool) -> None:
     Chaos(seed, deterministic=deterministic).go()
+
+
+@settings(max_examples=REPLICAS, deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.booleans())
+def test_shadows_take_over_while_everything_else_happens(seed: int, moves: bool, deterministic: bool) -> None:
+    """None does where operators are not deterministic, because none is there."""
+    chaos = Chaos(seed, deterministic=deterministic, moves=moves, replicas=True)
+    chaos.go()
+    assert deterministic or not chaos.run.outside.history.shadowed
 
 
 @settings(max_examples=MOVES, deadline=None)

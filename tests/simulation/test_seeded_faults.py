@@ -20,12 +20,13 @@ from tests.simulation.exact_world import ExactWorld
 from tests.simulation.incident_schedules import run_schedule
 from tests.simulation.scarce_world import run_scarce
 from tests.simulation.seeded_faults import FAULTS, Fault, Where
-from tests.simulation.test_exact import ENDS, LIMIT, MOVES, RUNS, WORLDS, Chaos
+from tests.simulation.test_exact import ENDS, LIMIT, MOVES, REPLICAS, RUNS, WORLDS, Chaos
 from tests.simulation.test_scarce import SEEDS as SCARCE
 
 SCHEDULES: dict[Where, int] = {
     "runs": RUNS,
     "moves": MOVES,
+    "replicas": REPLICAS,
     "ends": ENDS,
     "incidents": WORLDS,
     "engine": test_engine.SCHEDULES,
@@ -35,6 +36,7 @@ SCHEDULES: dict[Where, int] = {
 KINDS: dict[Where, str] = {
     "runs": "a run of a topology",
     "moves": "a run with moves",
+    "replicas": "a run with replicas",
     "ends": "a run of a bounded input",
     "incidents": "with the coordinator",
     "engine": "the engine",
@@ -63,6 +65,8 @@ def run(where: Where, seed: int) -> None:
         Chaos(seed // 2, deterministic=seed % 2 == 0).go()
     elif where == "moves":
         Chaos(seed // 2, deterministic=seed % 2 == 0, moves=True).go()
+    elif where == "replicas":
+        Chaos(seed // 2, deterministic=seed % 8 > 0, moves=seed % 2 == 0, replicas=True).go()
     elif where == "ends":
         Chaos(seed // 2, deterministic=seed % 2 == 0, limit=LIMIT).go_to_the_end()
     elif where == "incidents":

@@ -80,7 +80,7 @@ def plan(generation: int, nodes: str = "abc") -> Plan:
 
 def follow(placement: TaskPlacement, told: Plan) -> set[str] | None:
     placement.prepare()
-    return placement.follow(told, {})
+    return placement.follow(told, {}, placement.topology)
 
 
 def test_another_plan_on_the_same_nodes_needs_no_other_tokens() -> None:
