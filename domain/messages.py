@@ -126,12 +126,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShadowStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the replica of a partition: its node, and how many epochs it lacks; `present`: whether the node can
-    be reached."""
+    """Of the replica of a partition: its node, and how many epochs it lacks; `ready`: whether it could take
+    over, because it has state on a node that can be reached."""
 
     node: str
     lacks: Count = 0
-    present: bool = True
+    ready: bool = False
 
 
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="driver"):

@@ -228,8 +228,16 @@ class EpochMachine:
         return sorted(one for one in known if one >= self.head or one + 1 >= self._oldest)
 
     def _follow(self, news: TurnBegun) -> list[Instruction]:
-        """Go over to the newest plan when that can be done, and place tasks by the one in force."""
-        plan = self._as_recorded() if self.refused else self._due(news)
+        """Go over to the newest plan when that can be done, and place tasks by the one in force. A plan puts
+        back what has failed: where there are shadows, they take over before."""
+        newer = news.plan is not None and news.plan.generation > self.generation
+        replicated = newer and bool(self.tracker.shadows.homes)
+        if replicated and self.plan is not None and news.misplaced:
+            plan = None
+        elif replicated and self.plan is None and news.ready:
+            plan = self._as_recorded()
+        else:
+            plan = self._as_recorded() if self.refused else self._due(news)
         done: list[Instruction] = []
         if plan is not None:
             known = plan.generation <= self.generation
@@ -290,7 +298,9 @@ class EpochMachine:
             # What acts on nodes that the plan does not know of has not to wait for these.
             acting, absent = self.tracker.acting, self.tracker.absent if self.plan is not None else ()
             acting = {partition: node for partition, node in acting.items() if partition not in absent}
-            plan, ready = under(news.plan, acting), {*news.ready, *acting.values()}
+            # Of what took over since it was applied, a plan knows nothing, whatever it says of earlier times.
+            known = replace(news.plan, acting={}) if news.plan.generation <= self.generation else news.plan
+            plan, ready = under(known, acting), {*news.ready, *acting.values()}
             news = dataclasses.replace(news, plan=plan, ready=ready)
         return self._adoption.due(
             news, self.plan, absent=self.tracker.absent, hurried=hurried, next_due=self._next_due

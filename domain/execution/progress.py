@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from domain.execution.lanes import Coverage, Lane, present_lane, replay_lane
 from domain.execution.reach import links_of, reaches
-from domain.execution.shadows import Shadows
+from domain.execution.shadows import Shadows, unknown_to
 from domain.messages import Plan
 from domain.topology import Topology
 from domain.topology.shadows import shadow_of
@@ -147,9 +147,7 @@ class ProgressTracker:
         moved = {p for p, node in plan.assignment.items() if self.homes.get(p) != node}
         moved.difference_update(carried)
         self.homes = dict(plan.assignment)
-        self.acting = {p: node for p, node in self.acting.items() if self.homes.get(p) == node}
-        for partition in plan.acting:
-            self.acting.pop(partition, None)
+        self.acting = {p: n for p, n in unknown_to(plan, self.acting).items() if self.homes.get(p) == n}
         if plan.rollback or plan.kind == "restore":
             self.checkpoint = self.origin(plan)
             self.put_back(self.topology.partitions, self.checkpoint)

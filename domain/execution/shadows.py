@@ -57,7 +57,7 @@ class Shadows:
             partition_of(shadow): ShadowStatus(
                 node=node,
                 lacks=progress[partition_of(shadow)] - self.progress[shadow],
-                present=shadow not in self.absent,
+                ready=shadow not in self.absent and shadow not in self.restore,
             )
             for shadow, node in self.homes.items()
         }

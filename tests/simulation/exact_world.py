@@ -32,7 +32,10 @@ from tests.simulation.incident_world import World
 
 class ExactWorld(World):
     """`exact` holds one run per topology; `disks` those of the nodes alive, `shelf` those of the dead. away:
-    topologies whose drivers cannot read ZooKeeper."""
+    topologies whose drivers cannot read ZooKeeper. replicated: whether there are replicas, of which the
+    coordinator knows nothing."""
+
+    replicated = False
 
     def __init__(self, *positional: Any, **named: Any) -> None:
         super().__init__(*positional, **named)
@@ -53,6 +56,7 @@ class ExactWorld(World):
                 rng=self.dice,
                 interrupt=self.interrupt,
             )
+        self.replica_dice = random.Random(f"replicas-{named.get('seed', 0)}") if self.replicated else None
         self.follow_nodes()
         for exact in self.exact.values():
             for _ in range(12):  # up to a first checkpoint, undisturbed
@@ -111,12 +115,21 @@ class ExactWorld(World):
             exact = self.exact[name]
             if run.in_force.generation > exact.plan.generation and not self.without_zookeeper(name):
                 exact.plan = wire_plan(run.in_force, self.deployed(name, run.in_force.generation))
+            self.replicate(exact)
             before = exact.refused
             exact.turn(present=rng.choice([0, 1, 1, 2]))
             if exact.refused > before:
                 self.count("plans refused by drivers")
             self.inbox.append(self.report(name))
         self.follow_runs()
+
+    def replicate(self, exact: ExactRun) -> None:
+        """Other replicas now and then, on any nodes."""
+        dice = self.replica_dice
+        if dice is not None and self.disks and (not exact.replicas or dice.random() < 0.05):
+            partitions = exact.topology.partitions
+            chosen = dice.sample(partitions, dice.randint(0, len(partitions)))
+            exact.replicas = {p: dice.choice(sorted(self.disks)) for p in chosen}
 
     def without_zookeeper(self, name: str) -> bool:
         """Such a driver goes on under the plan that it has."""
@@ -212,8 +225,19 @@ class ExactWorld(World):
             self.count("topologies verified")
         runs = self.exact.values()
         self.counts["epochs verified"] = sum(len(exact.outside.history.outputs) for exact in runs)
+        self.counts["partitions taken over"] = sum(exact.taken_over for exact in runs)
         self.counts["partitions handed over"] = sum(exact.handed_over for exact in runs)
         self.counts["epochs replayed in forks"] = sum(exact.replayed for exact in runs)
+
+
+class ReplicatedWorld(ExactWorld):
+    """With replicas. A partition for which one acts is where the coordinator does not know."""
+
+    replicated = True
+
+    def absent(self, name: str) -> set[str]:
+        acting = self.exact[name].tracker.acting
+        return {p for p in super().absent(name) if not self.nodes.get(acting.get(p, ""), False)}
 
 
 def wire_plan(plan: Plan, deployed: int) -> coordination.Plan:

@@ -390,6 +390,7 @@ FAULTS = (
         "self.progress[partition] = self.shadows.progress[shadow_of(partition)]",
         "pass",
         "replicas",
+        found_by=29,
     ),
     Fault(
         "a shadow counts as an epoch further than it is",
@@ -398,6 +399,7 @@ FAULTS = (
         "max(self.progress[shadow], epoch)",
         "max(self.progress[shadow], epoch + 1)",
         "replicas",
+        found_by=2,
     ),
     Fault(
         "a shadow that takes over may be further than its partition",
@@ -406,6 +408,7 @@ FAULTS = (
         "min(epoch, progress[partition_of(shadow)])",
         "epoch",
         "replicas",
+        found_by=53,
     ),
     Fault(
         "a takeover is not in the log when others depend on it",
@@ -414,6 +417,7 @@ FAULTS = (
         "RecordHomes(self.recorded, dict(tracker.homes)),",
         "",
         "replicas",
+        found_by=7,
     ),
     Fault(
         "a shadow keeps its place although states before a newer checkpoint are trimmed",
@@ -422,6 +426,7 @@ FAULTS = (
         "epoch < checkpoint",
         "False",
         "replicas",
+        found_by=2,
     ),
     Fault(
         "a shadow that began anew takes what an earlier job found",
@@ -430,6 +435,7 @@ FAULTS = (
         "shadow not in self.homes or self.restore.get(shadow) not in (None, restored.get(shadow))",
         "shadow not in self.homes",
         "replicas",
+        found_by=2,
     ),
     Fault(
         "a shadow acts before it has its state",
@@ -438,6 +444,7 @@ FAULTS = (
         "and shadow not in self.restore",
         "",
         "replicas",
+        found_by=12,
     ),
     Fault(
         "operators that are not deterministic have shadows",
@@ -454,5 +461,6 @@ FAULTS = (
         "if self.operator.output and not self.shadow:",
         "if self.operator.output:",
         "replicas",
+        found_by=1,
     ),
 )

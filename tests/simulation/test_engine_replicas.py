@@ -63,7 +63,7 @@ def test_a_shadow_acts_without_a_plan(
         told = world.reported[-1] if world.reported else None
         if told is None:
             return
-        shadows = [one for one in told.shadows.values() if one.present]
+        shadows = [one for one in told.shadows.values() if one.ready]
         if len(shadows) == len(plan.assignment) and lost in world.nodes and not told.acting:
             if told.committed and frozen:
                 world.freeze(lost)

@@ -1,0 +1,102 @@
+"""Replicas on real processes: what they protect goes on without a plan, and every row is the oracle's.
+
+The control plane does not place replicas yet; the tests write where they are to be, as it will.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from coordination.paths import Paths
+from domain.messages import DriverStatus, Replicas, decode, encode
+from harness.stack import Stack
+from spark_jobs.sinks.committed import committed_read
+from tests.data import shared_data
+from tests.integration.test_exactly_once import (
+    EPOCH,
+    FROZEN,
+    RATE,
+    SINK,
+    advanced,
+    alive,
+    exact,
+    healthy,
+    used,
+)
+
+pytestmark = pytest.mark.integration
+
+SESSION = 4.0
+"""Seconds that a session of the test stack lasts."""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    tweets = shared_data("tweets.parquet")
+    with Stack(tmp_path_factory.mktemp("replicas")) as made:
+        made.deploy("hashtags", input=tweets, rate=RATE, epoch_interval=EPOCH, sink=SINK)
+        healthy(made)
+        advanced(made, 10)
+        yield made
+
+
+def status(stack: Stack) -> DriverStatus:
+    with stack.zookeeper() as client:
+        return decode(client.get(Paths.driver("hashtags"))[0], DriverStatus)
+
+
+def replicate(stack: Stack, node: str) -> set[str]:
+    """Give each partition on this node a replica on another one, and wait until all have caught up."""
+    plan = stack.plan()
+    other = next(name for name in alive(stack) if name != node)
+    mine = {partition for partition, home in plan["assignment"].items() if home == node}
+    wanted = Replicas(deployed=plan["deployed"], assignment=dict.fromkeys(mine, other))
+    with stack.zookeeper() as client:
+        path = Paths.replicas("hashtags")
+        client.ensure_path(path)
+        client.set(path, encode(wanted))
+
+    def caught_up() -> bool:
+        shadows = status(stack).shadows
+        return shadows.keys() == mine and all(one.ready and one.lacks <= 1 for one in shadows.values())
+
+    stack.wait_for(caught_up, "replicas that have caught up", timeout=120)
+    return mine
+
+
+def committed(stack: Stack) -> int:
+    found = committed_read(stack.home / "outputs" / "hashtags")
+    assert found is not None
+    return found.epoch
+
+
+def test_what_is_replicated_goes_on_at_once(stack: Stack) -> None:
+    """All partitions of a node that gets SIGKILL have a replica: all queries give output within the session
+    timeout and two epochs, and nothing is put back."""
+    node = used(stack)[0]
+    mine = replicate(stack, node)
+    killed = stack.kill_nodes(node)
+    stack.wait_for(lambda: status(stack).acting.keys() >= mine, "a takeover", timeout=60, pause=0.05)
+    # Of epochs before this moment some may have been computed before the loss.
+    head = status(stack).head
+    stack.wait_for(lambda: committed(stack) > head, "an epoch without the node", timeout=60, pause=0.05)
+    took = time.time() - killed
+    print(f"output of all queries {took:.2f} s after SIGKILL, {len(mine)} partitions taken over")
+    assert took < SESSION + 2 * EPOCH
+    healthy(stack)
+    exact(stack)
+
+
+def test_a_former_primary_that_wakes_up_changes_nothing(stack: Stack) -> None:
+    node = used(stack)[0]
+    replicate(stack, node)
+    go_on = stack.freeze_nodes(node)
+    stack.wait_for(lambda: status(stack).acting, "a takeover", timeout=60)
+    time.sleep(FROZEN)  # the session of the node has ended by then, whatever ended first
+    go_on()
+    advanced(stack, 5)
+    healthy(stack)
+    exact(stack)
