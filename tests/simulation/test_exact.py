@@ -16,7 +16,7 @@ from domain.topology import Topology
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from tests.simulation.exact_disk import Disk
 from tests.simulation.exact_run import DriverKilledError, ExactRun
-from tests.simulation.exact_world import ExactWorld
+from tests.simulation.exact_world import ExactWorld, ReplicatedWorld
 from tests.simulation.incident_schedules import WITH_PARKING, check, check_ended, run_schedule, world_of
 
 
@@ -224,6 +224,11 @@ def test_shadows_take_over_while_everything_else_happens(seed: int, moves: bool,
     assert deterministic or not chaos.run.outside.history.shadowed
 
 
+def test_a_later_takeover_on_the_same_node_is_not_one_that_a_plan_knew_of() -> None:
+    """After it the driver was started anew, and its plan and its homes were at odds."""
+    Chaos(100348, replicas=True).go()
+
+
 @settings(max_examples=MOVES, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_state_moves_while_everything_else_happens(seed: int, deterministic: bool) -> None:
@@ -395,3 +400,10 @@ def test_a_plan_whose_checkpoint_is_gone_is_made_again(seed: int) -> None:
 def test_coordinator_and_data_plane_together(seed: int) -> None:
     """Real coordinator, planners, tracker and runtimes; simulated nodes, network and ZooKeeper."""
     run_schedule(seed, kind=ExactWorld)
+
+
+@settings(max_examples=WORLDS // 3, deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_coordinator_that_knows_nothing_of_replicas(seed: int) -> None:
+    """Its incidents end, and all is exact, although shadows act for what it takes for failed."""
+    run_schedule(seed, kind=ReplicatedWorld)
