@@ -142,7 +142,7 @@ class EpochMachine:
         self._barred = 0 if topology.deterministic else recorded.head
         # Files of a driver that died may be there.
         self._drop_buffers = True
-        self._trim = False
+        self._trim = self._told_none = False
         self._jobs = self._failures = 0
         self._reported_at = 0.0
         self._news = TurnBegun(at=at, plan=None)
@@ -254,6 +254,11 @@ class EpochMachine:
         """Have the replicas that there are to be. No checkpoint fails for it: none of them leaves a
         snapshot."""
         tracker = self.tracker
+        if news.replicas and not self.topology.deterministic and not self._told_none:
+            self._told_none = True
+            names = ", ".join(one.name for one in self.topology.operators if not one.repeatable)
+            what = f"none is run, because {names} may give other rows for the same input"
+            return [TellProblem("replicas", what, "Take the replicas away, or replace these operators.")]
         if not tracker.shadows.place(self._replicas(news), tracker.homes, tracker.checkpoint):
             return []
         self.recorded = tracker.position

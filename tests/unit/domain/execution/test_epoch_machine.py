@@ -25,6 +25,7 @@ from domain.execution.instructions import (
     PointTo,
     Publish,
     ReadAcknowledgements,
+    RecordHomes,
     RecordPlan,
     RecordPosition,
     ReplayEnded,
@@ -128,6 +129,27 @@ def test_a_plan_is_on_disk_before_anything_runs_under_it() -> None:
     told = kinds(Shell(chain(), Recorded()).turn())
     assert told.index(RecordPlan) < told.index(PlaceTasks) < told.index(PlanEpochs) < told.index(RunJob)
     assert told.index(RunJob) < told.index(RecordPosition) < told.index(Publish)
+
+
+def test_replicas_are_refused_with_the_reason_where_operators_are_not_deterministic() -> None:
+    shell = Shell(chain(deterministic=False), Recorded())
+    told = [*shell.turn(replicas={"A[0]": "n2"}), *shell.turn(replicas={"A[0]": "n2"})]
+    [problem] = [one for one in told if isinstance(one, TellProblem)]
+    assert problem.where == "replicas"
+    assert "S may give other rows" in problem.what
+    assert not shell.machine.tracker.shadows.homes
+
+
+def test_a_takeover_is_on_disk_before_anything_depends_on_it() -> None:
+    shell = Shell(chain(), Recorded(), ())
+    replicas = {"A[0]": "n2"}
+    shell.turn(replicas=replicas)
+    shell.turn(replicas=replicas)
+    shell.absent = {"A[0]"}
+    told = kinds(shell.turn(replicas=replicas))
+    assert told.index(RecordHomes) < told.index(RunJob)
+    assert shell.machine.tracker.acting == replicas
+    assert shell.machine.placed.assignment == {"S[0]": "n1", "A[0]": "n2"}
 
 
 def test_an_older_checkpoint_is_pointed_to_before_the_plan_that_goes_back_to_it_is_recorded() -> None:
