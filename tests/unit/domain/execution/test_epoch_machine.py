@@ -82,6 +82,8 @@ class Shell:
     def carry_out(self, instructions: list[Instruction], at: float) -> None:
         for instruction in instructions:
             self.told.append(instruction)
+            if isinstance(instruction, RecordHomes):
+                self.absent = set()  # what was there runs elsewhere now
             answer = self.answer(instruction, at)
             if answer is not None:
                 self.carry_out(self.machine.handle(answer), at)
