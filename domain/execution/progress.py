@@ -194,6 +194,7 @@ class ProgressTracker:
             self.progress[partition] = self.shadows.progress[shadow_of(partition)]
             self.restore.pop(partition, None)
             self.homes[partition] = self.acting[partition] = node
+        self.absent.difference_update(taken)
         self.shadows.drop(taken)
         self.coverage.forget(taken)
         self._reached = None
