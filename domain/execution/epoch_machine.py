@@ -68,7 +68,7 @@ from domain.execution.shadows import under
 from domain.execution.slowness import Slowness
 from domain.messages import DriverState, Plan
 from domain.topology import Topology
-from domain.topology.shadows import is_shadow, partition_of
+from domain.topology.shadows import is_shadow, partition_of, shadow_of
 
 REPORT_INTERVAL = 1.0
 # Replay from buffers is cheap: a job may replay this many times `catch_up_epochs`.
@@ -244,7 +244,7 @@ class EpochMachine:
             moves = {} if known else self.tracker.moves(plan, placed=self.plan is not None)
             if moves:
                 self._moving = plan
-                return [self._hand_over(plan, moves)]
+                return self._hand_over(plan, moves)
             done = self._adopt(plan, news)
         if self.plan is None:
             return [*done, *self._plan_epochs(news.at)]
@@ -275,16 +275,25 @@ class EpochMachine:
         homes = self.tracker.shadows.homes
         return replace(self.plan, assignment={**self.plan.assignment, **homes}) if homes else self.plan
 
-    def _hand_over(self, plan: Plan, moves: dict[str, str]) -> HandOver:
-        """No epoch runs meanwhile, so the state that arrives is the newest there is."""
+    def _hand_over(self, plan: Plan, moves: dict[str, str]) -> list[Instruction]:
+        """No epoch runs meanwhile, so the state that arrives is the newest there is. Where a partition has
+        its shadow on its new node, the state comes to the place of that one: it ends, and the log says so
+        before."""
         self._jobs += 1
-        return HandOver(
+        shadows, done = self.tracker.shadows, list[Instruction]()
+        replaced = [p for p in moves if shadows.homes.get(shadow_of(p)) == plan.assignment.get(p)]
+        if replaced:
+            shadows.drop(replaced)
+            self.recorded = self.tracker.position
+            done.append(RecordPosition(self.recorded, durable=True))
+        hand_over = HandOver(
             plan=plan,
             sources=moves,
             epochs={partition: self.tracker.progress[partition] for partition in moves},
             since=self.tracker.checkpoint,
             attempt=self._attempt(),
         )
+        return [*done, hand_over]
 
     def _handed_over(self, event: HandedOver) -> list[Instruction]:
         """What could not be handed over starts from the checkpoint on its new node."""

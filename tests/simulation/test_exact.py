@@ -224,6 +224,11 @@ def test_shadows_take_over_while_everything_else_happens(seed: int, moves: bool,
     assert deterministic or not chaos.run.outside.history.shadowed
 
 
+def test_a_shadow_ends_before_state_is_handed_over_to_its_place() -> None:
+    """The driver was killed during the handover; the next one took the shadow for as far as it had been."""
+    Chaos(401413, moves=True, replicas=True).go()
+
+
 def test_a_later_takeover_on_the_same_node_is_not_one_that_a_plan_knew_of() -> None:
     """After it the driver was started anew, and its plan and its homes were at odds."""
     Chaos(100348, replicas=True).go()
