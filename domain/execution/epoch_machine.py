@@ -137,7 +137,7 @@ class EpochMachine:
         self._life = recorded.life
         self._next_due = float("inf")
         self._hurry = Hurry()
-        self._catching_up = CatchingUp()
+        self._catching_up = CatchingUp(topology.spec.epoch_interval)
         # Snapshots under numbers up to this one may be of another history.
         self._barred = 0 if topology.deterministic else recorded.head
         # Files of a driver that died may be there.
@@ -653,6 +653,7 @@ class EpochMachine:
     # ---- replay ----------------------------------------------------------------------------------
 
     def _replay_ended(self, event: ReplayEnded) -> list[Instruction]:
+        advanced = frozenset(name for name in self.replay.advancing() if not is_shadow(name))
         running = self.replay.end()
         self.replay.failures = 0
         if self.replay.void:
@@ -669,7 +670,8 @@ class EpochMachine:
         if self.slowness.nodes and not running.job.spare:
             self.slowness.observe(event.reports)
         done = self._take(running.job, event)
-        self._catching_up.note(self.tracker.lacking(self.head), event.at)
+        if advanced:
+            self._catching_up.note(advanced, self.tracker.lacks(self.head), event.at)
         return [*done, _took(running, event, self.tracker.missing())]
 
     def _replay_failed(self, event: ReplayFailed) -> list[Instruction]:

@@ -106,11 +106,11 @@ class ProgressTracker:
         front = max(reach.values(), default=0)
         return sum(front - epoch for epoch in reach.values())
 
-    def lacking(self, head: int) -> int:
-        """The same, with the epochs that have fallen due and that none has worked off yet."""
+    def lacks(self, head: int) -> dict[str, int]:
+        """The same by partition, with the epochs that have fallen due and that none has worked off yet."""
         reach = self._reach()
         front = max(reach.values(), default=0)
-        return sum(head - epoch for epoch in reach.values() if epoch < front)
+        return {partition: head - epoch for partition, epoch in reach.items() if epoch < front}
 
     # ---- what happens ----------------------------------------------------------------------------
 
