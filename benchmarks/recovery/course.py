@@ -152,9 +152,9 @@ def course_of(
             fields, (owner, _, query) = change["fields"], change["key"].partition("/")
             if change["entity"] != "query" or fields is None or owner != topology:
                 continue
-            # Where nothing but numbers changed, there is nothing else.
+            # Where nothing but numbers changed, there is nothing else; and an event may tell of health alone.
             up[query] = bool(fields.get("available", up.get(query, True)))
-            if fields["latency"] is not None:
+            if fields.get("latency") is not None:
                 seen = Observation(at, float(fields["latency"]), up[query])
                 observations.setdefault(query, []).append(seen)
     return Course(

@@ -101,6 +101,16 @@ def test_the_curve_weighs_priorities(course: Course) -> None:
     assert area(course.availability(), 0, 24) == pytest.approx(expected)
 
 
+def test_an_event_that_tells_of_health_alone_observes_no_latency() -> None:
+    health = report(2.0, A=(1.0, True))
+    health["changes"][0]["fields"] = {"health": {"state": "recovering"}}
+    found = course_of(
+        [report(1.0, A=(1.0, True)), health], [], topology="t", failed_at=FAILED_AT, failed=["A[0]"],
+        priorities={"A[0]": 1}, baselines={"A[0]": 1.0},
+    )  # fmt: skip
+    assert [one.at for one in found.observations["A[0]"]] == [pytest.approx(1.0)]
+
+
 def test_relative_latency_is_a_mean_over_queries(course: Course) -> None:
     assert course.relative(course.failed, 11) == pytest.approx((11 + 1) / 2)
     assert course.relative(course.untouched, 4.5) == pytest.approx(1.2)
