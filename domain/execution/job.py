@@ -58,6 +58,10 @@ class LaneWork(msgspec.Struct, frozen=True, kw_only=True):
     last: int
     starts: dict[str, int]
     serves: dict[str, dict[str, list[tuple[int, int, list[str]]]]] = {}
+    ends: dict[str, int] = {}
+
+    def end(self, partition: str) -> int:
+        return self.ends.get(partition, self.last)
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

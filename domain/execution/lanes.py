@@ -34,17 +34,37 @@ class Lane:
     """Run epochs `first..last` (both included).
 
     starts: partition -> epoch of the state it starts from. Epochs up to its progress are a fork: outputs
-    without effects. serves: node -> partition -> which of its buffered outputs are sent from there.
+    without effects. ends: partition -> its last epoch, of those for which it is before `last`. serves: node
+    -> partition -> which of its buffered outputs are sent from there.
     """
 
     first: int
     last: int
     starts: dict[str, int]
     serves: dict[str, dict[str, list[Serving]]] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
 
     @property
     def epochs(self) -> int:
-        return self.last - self.first + 1
+        """That a partition runs, at most."""
+        return max((self.end(partition) - start for partition, start in self.starts.items()), default=0)
+
+    def end(self, partition: str) -> int:
+        return self.ends.get(partition, self.last)
+
+    def beside(self, other: Lane) -> Lane | None:
+        """Both in one job; None if a partition runs in both."""
+        if not self.starts.keys().isdisjoint(other.starts):
+            return None
+        last = max(self.last, other.last)
+        serves: dict[str, dict[str, list[Serving]]] = {}
+        for lane in (self, other):
+            for node, sources in lane.serves.items():
+                for partition, mine in sources.items():
+                    serves.setdefault(node, {}).setdefault(partition, []).extend(mine)
+        ends = {p: lane.end(p) for lane in (self, other) for p in lane.starts if lane.end(p) < last}
+        starts = {**self.starts, **other.starts}
+        return Lane(min(self.first, other.first), last, starts, serves, ends)
 
 
 @dataclass(slots=True)
@@ -196,33 +216,40 @@ def replay_lane(
 ) -> Lane | None:
     """What brings the partitions next to those furthest ahead up to `epochs` nearer; None if none are behind.
 
-    What has least left to do is finished first, and earlier waves are the more valuable ones. Those that lack
-    at most `beside` epochs more, and are on other nodes by `homes`, come along and are with them from then
-    on: they take the time of nodes that would wait.
+    What has least left to do is finished first, and earlier waves are the more valuable ones. Others that are
+    on other nodes by `homes` come along: they take the time of nodes that would wait. Those that lack at most
+    `beside` epochs more are with them from then on, others come as many epochs nearer as they do.
     """
     reach = reaches(topology, progress, absent)
     standing = sorted(set(reach.values()), reverse=True)
     if len(standing) < 2 or epochs < 1:
         return None
     front, level, *further = standing
-    levels = [level, *_elsewhere(reach, level, further, homes or {}, beside)]
-    lane = lane_between(topology, progress, reach, coverage, levels=levels, last=min(front, level + epochs))
+    elsewhere = _elsewhere(reach, level, further, homes or {})
+    near = [other for other in elsewhere if level - other <= beside]
+
+    def between(levels: list[int], last: int) -> Lane:
+        return lane_between(topology, progress, reach, coverage, levels=levels, last=min(front, last))
+
+    lane = between([level, *near], level + epochs)
+    for other in elsewhere:
+        if other not in near:
+            lane = lane.beside(between([other], other + epochs)) or lane
     return lane if lane.starts else None
 
 
 def _elsewhere(
-    reach: Mapping[str, int], level: int, further: Collection[int], homes: Mapping[str, str], beside: int
+    reach: Mapping[str, int], level: int, further: Collection[int], homes: Mapping[str, str]
 ) -> list[int]:
     """Those of the levels `further` behind whose partitions share no node with others that replay."""
-    near = [other for other in further if level - other <= beside]
-    if not near:
+    if not homes or not further:
         return []
-    nodes: dict[int, set[str]] = {one: set() for one in (level, *near)}
+    nodes: dict[int, set[str]] = {one: set() for one in (level, *further)}
     for partition, epoch in reach.items():
         if epoch in nodes and partition in homes:
             nodes[epoch].add(homes[partition])
     taken, found = nodes[level], []
-    for other in near:
+    for other in further:
         if taken.isdisjoint(nodes[other]):
             taken |= nodes[other]
             found.append(other)

@@ -284,7 +284,7 @@ class ProgressTracker:
 
     def of_shadows(self, lane: Lane) -> bool:
         """Whether only shadows advance in this lane; what else runs in it does so for them."""
-        return all(lane.last <= self.progress.get(name, lane.last) for name in lane.starts)
+        return all(lane.end(name) <= self.progress.get(name, lane.last) for name in lane.starts)
 
     def _all(self) -> dict[str, int]:
         """The progress of everything that has a name in the view with shadows."""
@@ -336,23 +336,23 @@ class ProgressTracker:
             self.caught_up = True
 
     def _buffered(self, lane: Lane, told: Mapping[str, int]) -> None:
-        """The outputs for targets that do not run in this lane are in buffers now."""
+        """The outputs for targets that do not run in this lane, or not so far, are in buffers now."""
         links = links_of(self.topology)
         for operator, partitions in links.partitions.items():
             for link in links.outputs[operator]:
                 names = links.partitions[link.other]
-                waiting = [index for index, name in enumerate(names) if name not in lane.starts]
+                waiting = [i for i, name in enumerate(names) if name not in lane.starts or name in lane.ends]
                 if not waiting:
                     continue
                 for index, source in enumerate(partitions):
                     start = lane.starts.get(source)
                     if start is None:
                         continue
-                    last = min(lane.last, self.progress[source])
+                    last = min(lane.end(source), self.progress[source])
                     for other in waiting if link.ranges is None else link.ranges[index]:
                         target = names[other]
-                        if target not in lane.starts:
-                            first = max(start, told[target]) + 1
+                        if target not in lane.starts or target in lane.ends:
+                            first = max(start, told[target], lane.ends.get(target, 0)) + 1
                             self.coverage.add((source, target), first, last, self.homes.get(source, ""))
 
     def _reach(self) -> dict[str, int]:

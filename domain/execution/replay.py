@@ -53,7 +53,7 @@ class Replay:
         if self.running is None or self.running.job.lane is None:
             return frozenset()
         lane, progress = self.running.job.lane, self.running.job.progress
-        return frozenset(partition for partition in lane.starts if lane.last > progress[partition])
+        return frozenset(partition for partition in lane.starts if lane.end(partition) > progress[partition])
 
     def begin(self, job: RunJob, at: float) -> None:
         self.running, self.void, self.told = Running(job, at), False, False

@@ -319,7 +319,9 @@ class EpochLoop:
     def _job(self, told: RunJob) -> Job:
         lane = told.lane
         return Job(
-            lane=LaneWork(last=lane.last, starts=lane.starts, serves=lane.serves) if lane else None,
+            lane=LaneWork(last=lane.last, starts=lane.starts, serves=lane.serves, ends=lane.ends)
+            if lane
+            else None,
             epochs=[self.log.plans[epoch] for epoch in range(lane.first, lane.last + 1)] if lane else [],
             progress=dict(told.progress),
             restore=dict(told.restore),

@@ -60,9 +60,11 @@ class LevelContext:
         """One epoch's output: to those in the lane who need it; to a buffer for those who will."""
         progress = self.job.progress
         for targets, rows in route(self.topology, partition, table, self.operators):
-            following = [t for t in targets if epoch > lane.starts.get(t, epoch)]
+            following = [t for t in targets if lane.starts.get(t, epoch) < epoch <= lane.end(t)]
             waiting = [
-                t for t in targets if t not in lane.starts and not is_shadow(t) and epoch > progress[t]
+                t
+                for t in targets
+                if not is_shadow(t) and epoch > progress[t] and (t not in lane.starts or epoch > lane.end(t))
             ]
             waiting = waiting if self.job.buffering else []
             if not following and not waiting:

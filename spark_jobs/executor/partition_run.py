@@ -45,13 +45,14 @@ class PartitionRun:
         self.store = self.storage.store
         self.applied = self.job.progress[partition]
         start = lane.starts[partition] if lane is not None else self.applied
-        self.advances = lane is not None and lane.last > self.applied
+        self.advances = lane is not None and lane.end(partition) > self.applied
         self.runtime: PartitionRuntime[pa.Table | None] = PartitionRuntime(
             partition, level.topology.upstream(partition), start
         )
         self.epochs: dict[int, EpochPlan] = {}
         if lane is not None:
-            self.epochs = {plan.epoch: plan for plan in self.job.epochs if start < plan.epoch <= lane.last}
+            last = lane.end(partition)
+            self.epochs = {plan.epoch: plan for plan in self.job.epochs if start < plan.epoch <= last}
         self.manifest: Manifest | None = None
         self.fork: StateTables | None = None
         self.rows_in = 0

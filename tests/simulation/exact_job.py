@@ -103,7 +103,7 @@ class MemoryJob:
             if self._kept(partition) is None:
                 return  # Spark ran the task elsewhere; it found itself misplaced
             if partition in lane.starts:
-                if lane.last > self.job.progress[partition]:
+                if lane.end(partition) > self.job.progress[partition]:
                     # The report of a task that runs again does not count any more.
                     self._reports.pop(partition, None)
                 with suppress(TaskDiedError):
@@ -168,11 +168,11 @@ class MemoryJob:
         if epoch <= progress[partition]:
             self.replayed += 1
         for target in self.topology.downstream(partition):
-            if epoch > lane.starts.get(target, epoch):
+            if lane.starts.get(target, epoch) < epoch <= lane.end(target):
                 self.arrived.setdefault(target, []).append(Batch(partition, epoch, output))
             elif (
                 self.job.buffering
-                and target not in lane.starts
+                and (target not in lane.starts or epoch > lane.end(target))
                 and not is_shadow(target)
                 and epoch > progress[target]
             ):

@@ -415,7 +415,7 @@ class ExactRun:
             return
         lane, replayed = job.lane, self.replay.job.lane
         assert replayed is not None
-        advancing = {p for p in replayed.starts if replayed.last > self.replay.job.job.progress[p]}
+        advancing = {p for p in replayed.starts if replayed.end(p) > self.replay.job.job.progress[p]}
         running = lane.starts.keys() if lane is not None else set()
         assert not advancing & running, f"{sorted(advancing & running)} run in two jobs at once"
         assert not job.trim_below, "states go that a replay may read"

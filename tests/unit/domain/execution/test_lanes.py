@@ -66,13 +66,13 @@ def run(lane: Lane, progress: dict[str, int], coverage: Coverage) -> dict[str, i
             continue
         at = lane.starts[partition]
         assert at <= progress[partition], "a partition starts from a state that it has not reached"
-        while at < lane.last and all(
+        while at < lane.end(partition) and all(
             at + 1 in delivered.get((source, partition), set()) for source in TOPOLOGY.upstream(partition)
         ):
             at += 1
             for target in TOPOLOGY.downstream(partition):
                 delivered.setdefault((partition, target), set()).add(at)
-        assert at == lane.last, f"{partition} lacks an input of epoch {at + 1}"
+        assert at == lane.end(partition), f"{partition} lacks an input of epoch {at + 1}"
         after[partition] = max(after[partition], at)
     return after
 
@@ -85,6 +85,8 @@ def run(lane: Lane, progress: dict[str, int], coverage: Coverage) -> dict[str, i
     st.integers(1, 4),
     st.integers(1, 6),
     st.integers(0, 3),
+    st.dictionaries(st.sampled_from(TOPOLOGY.partitions), st.sampled_from("xyz")),
+    st.integers(0, 3),
 )
 def test_everything_that_can_advance_reaches_the_head(
     behind: dict[str, int],
@@ -93,6 +95,8 @@ def test_everything_that_can_advance_reaches_the_head(
     limit: int,
     replay: int,
     join: int,
+    homes: dict[str, str],
+    beside: int,
 ) -> None:
     """Whatever the progress of each partition: restored ones stand anywhere behind those they feed."""
     progress = {partition: behind.get(partition, 6) for partition in TOPOLOGY.partitions}
@@ -104,7 +108,15 @@ def test_everything_that_can_advance_reaches_the_head(
         ahead = present_lane(
             TOPOLOGY, progress, absent=absent, coverage=coverage, head=12, limit=limit, join=join
         )
-        later = replay_lane(TOPOLOGY, progress, absent=absent, coverage=coverage, epochs=replay)
+        later = replay_lane(
+            TOPOLOGY,
+            progress,
+            absent=absent,
+            coverage=coverage,
+            epochs=replay,
+            homes=homes,
+            beside=beside,
+        )
         reached = {progress[partition] for partition in ahead.starts} if ahead is not None else set()
         together = len(reached) > 1
         lanes = [lane for lane in (ahead, None if together else later) if lane is not None]
@@ -176,24 +188,42 @@ def test_who_has_least_left_goes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("beside", "homes", "together"),
+    ("beside", "homes", "end"),
     [
-        (4, {"A[0]": "x", "B[0]": "y", "C[0]": "y"}, True),
-        (3, {"A[0]": "x", "B[0]": "y", "C[0]": "y"}, False),
-        (4, {"A[0]": "x", "B[0]": "y", "C[0]": "x"}, False),
+        (4, {"A[0]": "x", "B[0]": "y", "C[0]": "y"}, 7),
+        (3, {"A[0]": "x", "B[0]": "y", "C[0]": "y"}, 3),
+        (4, {"A[0]": "x", "B[0]": "y", "C[0]": "x"}, None),
+        (4, {}, None),
     ],
+    ids=["with the others from then on", "as many epochs nearer", "on the same node", "nowhere"],
 )
 def test_those_further_behind_come_along_on_nodes_of_their_own(
-    beside: int, homes: dict[str, str], together: bool
+    beside: int, homes: dict[str, str], end: int | None
 ) -> None:
     progress = standing(A=5, B=1, C=1)
-    lane = replay_lane(
-        TOPOLOGY, progress, absent=(), coverage=coverage_of(AC=(1, 5)), epochs=2, homes=homes, beside=beside
-    )
+    coverage = coverage_of(AC=(1, 5), RB=(1, 10))
+    lane = replay_lane(TOPOLOGY, progress, absent=(), coverage=coverage, epochs=2, homes=homes, beside=beside)
     assert lane is not None
-    assert (lane.first, lane.last) == (2 if together else 6, 7)
-    assert ("B[0]" in lane.starts) is together
-    assert lane.starts["A[0]"] == 5
+    assert (lane.first, lane.last, lane.starts["A[0]"], lane.end("A[0]")) == (
+        6 if end is None else 2,
+        7,
+        5,
+        7,
+    )
+    assert ("B[0]" in lane.starts) is (end is not None)
+    assert end is None or lane.end("B[0]") == end
+    assert lane.epochs == (6 if end == 7 else 2)
+    run(lane, progress, coverage)
+
+
+def test_what_would_run_twice_in_one_job_waits() -> None:
+    """R is needed for A's level in this job, as it is, and in a fork for B: one after the other."""
+    lane = Lane(6, 7, {"A[0]": 5, "R[0]": 5})
+    assert lane.beside(Lane(2, 3, {"B[0]": 1, "R[0]": 1})) is None
+    both = lane.beside(Lane(2, 3, {"B[0]": 1}, {"n1": {"R[0]": [(2, 3, ["B[0]"])]}}))
+    assert both == Lane(
+        2, 7, {"A[0]": 5, "R[0]": 5, "B[0]": 1}, {"n1": {"R[0]": [(2, 3, ["B[0]"])]}}, {"B[0]": 3}
+    )
 
 
 def test_where_all_are_together_nothing_is_replayed() -> None:
