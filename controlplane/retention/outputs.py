@@ -31,8 +31,8 @@ class OutputFiles:
 def output_files(root: Path) -> list[OutputFiles]:
     """Of all topologies, by name."""
     found = []
-    for name, spec in Topology.objects.order_by("name").values_list("name", "spec"):
-        sink = msgspec.convert(spec.get("sink") or {"kind": "parquet"}, ParquetSinkSpec)
+    for name, given in Topology.objects.order_by("name").values_list("name", "spec__sink"):
+        sink = msgspec.convert(given or {"kind": "parquet"}, ParquetSinkSpec)
         bounded = sink.compact_s > 0
         files = list(_files(root / name))
         found.append(

@@ -214,7 +214,7 @@ FAULTS = (
         "the durable commit of a start without the state is dropped",
         EpochMachine,
         "_take",
-        "durable=bool(missing)",
+        "durable=bool(missing or begun_anew)",
         "durable=False",
         found_by=8,
     ),

@@ -115,9 +115,10 @@ def test_the_number_of_queries_does_not_grow(administrator: APIClient, topology:
 
 
 def test_nothing_parses_specifications(administrator: APIClient, topology: Topology) -> None:
-    """Parsing takes milliseconds, a thousand times in a list; as text, JSON is shown as it is stored."""
+    """Parsing takes milliseconds, a thousand times in a list; as text, JSON is shown as it is stored, and one
+    key of it is taken out by the database."""
     populate(topology, 1, 1)
-    column = re.compile(r'"topologies_topology"\."spec"(?! AS text)')
+    column = re.compile(r'(?<!JSON_TYPE\()(?<!JSON_EXTRACT\()"topologies_topology"\."spec"(?! AS text)')
     reading = {
         path: [sql for sql in queries_of(administrator, path) if column.search(sql)] for path in READABLE
     }
