@@ -12,6 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from host.durable import write_whole
+
 ENDED = ("stopped", "completed", "failed")
 NEVER_RAN = ("absent", "draft")
 
@@ -69,11 +71,8 @@ def deployed_read(home: Path) -> Deployed | None:
 
 
 def deployed_keep(home: Path, source: Source, *, settled: bool) -> None:
-    path = _path(home)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(msgspec.json.encode(Deployed(source=source, settled=settled)))
-    partial.replace(path)
+    """Forced to disk: a start that found it empty would deploy the main job anew."""
+    write_whole(_path(home), msgspec.json.encode(Deployed(source=source, settled=settled)), root=home)
 
 
 def _path(home: Path) -> Path:
