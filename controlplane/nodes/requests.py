@@ -29,7 +29,7 @@ def requests_due(*, at: datetime) -> QuerySet[NodeRequest]:
     )
 
 
-def requests_started(*, before: datetime) -> QuerySet[NodeRequest]:
+def requests_unregistered(*, before: datetime) -> QuerySet[NodeRequest]:
     """Requests whose node was started before that moment and has not registered."""
     return NodeRequest.objects.filter(state=NodeRequestState.STARTED, started_at__lt=before).order_by("id")
 

@@ -27,8 +27,8 @@ from controlplane.nodes.requests import (
     request_failed,
     request_started,
     requests_due,
-    requests_started,
     requests_unanswered,
+    requests_unregistered,
 )
 from controlplane.nodes.selectors import node_name_next
 from domain.values import Capacity, Rack, Slots
@@ -185,7 +185,7 @@ def nodes_compare(*, provider: NodeProvider, known: Iterable[RunningNode]) -> No
         elif state == NodeRequestState.FAILED and name not in present:
             log.warning("node released: its request is over", node=name)
             _release(provider, name)
-    for request in requests_started(before=timezone.now() - UNLISTED):
+    for request in requests_unregistered(before=timezone.now() - UNLISTED):
         if request.node_name not in by_name:
             error = (
                 f"{request.node_name} was started and has not registered, and the provider does not list it"
