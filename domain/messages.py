@@ -147,8 +147,8 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     nearer.
     `slow`: nodes whose tasks take a multiple of the time of others' for the same work.
     `catch_up`: seconds until those behind have caught up, at the pace of their last half minute; 86,400 if
-    they come no nearer, None while it is not known. `not_gaining`: seconds for which it has been known that
-    those which replay now need more than ten minutes.
+    they come no nearer, None while it is not known. `not_gaining`: seconds for which those that replay now
+    have been known to need more than ten minutes, or, after the first minute, have had no known pace.
     `acting`: partitions that a replica has taken over since the plan applied -> its node. `shadows`: the
     other replicas, by partition."""
 

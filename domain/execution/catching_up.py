@@ -12,6 +12,8 @@ NEVER = 86_400.0
 SOON = 600.0
 """Seconds in which those that replay arrive soon enough; what takes longer gains too little. What is stopped
 instead has to replay all of it later, and a replay gets faster while its jobs grow."""
+UNKNOWN = 60.0
+"""Seconds without a known pace from which a replay gains too little: none of its jobs has ended in time."""
 
 
 class CatchingUp:
@@ -27,20 +29,22 @@ class CatchingUp:
         self._interval = interval
         self._noted: deque[tuple[float, int]] = deque()
         self._late_since: float | None = None
+        # When a job ended last, or others began.
+        self._heard: float | None = None
         self._group = frozenset[str]()
         self._waiting = 0.0
 
-    def begin(self) -> None:
+    def begin(self, at: float) -> None:
         """Others run than before, or elsewhere."""
         self._noted.clear()
-        self._late_since = None
+        self._late_since, self._heard = None, at
 
     def note(self, group: frozenset[str], lacks: Mapping[str, int], at: float) -> None:
         """A job has ended that brought these partitions nearer. lacks: the epochs that each partition lacks
         which is behind."""
         if not group <= self._group:
-            self.begin()
-        self._group = group
+            self.begin(at)
+        self._group, self._heard = group, at
         others = [epochs for partition, epochs in lacks.items() if partition not in group]
         self._waiting = sum(others) / len(others) if others else 0.0
         self._noted.append((at, sum(lacks.get(partition, 0) for partition in group)))
@@ -56,7 +60,11 @@ class CatchingUp:
     def not_gaining(self, at: float) -> float:
         """Seconds for which those that replay have come nearer too slowly to arrive soon. A single slow job
         does not count after the next one, nor do executors that are slow because they have just started."""
-        return 0.0 if self._late_since is None else max(0.0, at - self._late_since)
+        if self._late_since is not None:
+            return max(0.0, at - self._late_since)
+        if self._heard is None or self._group_seconds(at) is not None:
+            return 0.0
+        return max(0.0, at - self._heard - UNKNOWN)
 
     def seconds(self, at: float) -> float | None:
         """Until all have caught up at this pace, those that wait after those that replay; None while it is

@@ -337,7 +337,7 @@ class EpochMachine:
         if not known:
             self.generation, self.recorded = plan.generation, self.tracker.position
             self._hurry.begin(news.at)
-            self._catching_up.begin()
+            self._catching_up.begin(news.at)
             self.slowness.forget(self.tracker.homes.values())
             done += self.checkpoints.gone_back(
                 checkpoint=self.tracker.checkpoint, generation=plan.generation, at=news.at
@@ -374,7 +374,7 @@ class EpochMachine:
         if changed:
             self.sizes.unfamiliar()
             self.slowness.clear()
-            self._catching_up.begin()
+            self._catching_up.begin(event.at)
         if changed and gone:
             cause = "nodes were lost before every partition acknowledged"
             done += self.checkpoints.fail(cause, event.at)

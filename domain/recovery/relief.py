@@ -42,9 +42,6 @@ LIGHT_AFTER, PARK_AFTER = 10.0, 45.0
 queries are parked. What is parked goes back to its checkpoint, and no epoch runs while state moves, so both
 cost more than to wait for a replay that arrives soon. Executors that have just started are slow for half a
 minute."""
-UNKNOWN = 60.0
-"""Seconds after a plan was applied from which a replay counts as too slow if its pace is not known: none of
-its jobs has ended in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +80,10 @@ def relief_for(
     waited = now - case.applied_at
     if waited < IDLE_LIMIT:
         return None
-    not_gaining = case.not_gaining if case.catch_up is not None else waited - UNKNOWN
-    if not_gaining <= 0.0:
+    if case.not_gaining <= 0.0:
         return None
     seen = situation()
-    moves = _light_moves(case, deployments, seen) if not_gaining >= LIGHT_AFTER and not parked else {}
+    moves = _light_moves(case, deployments, seen) if case.not_gaining >= LIGHT_AFTER and not parked else {}
     if moves:
         return Relief(waited=waited, moves=moves, light=True)
     full = case.load >= _time_left(waited) and deployment.policy.overload == "automatic"
@@ -95,7 +91,7 @@ def relief_for(
     moves = _late_moves(case, waited, deployments, seen) if not parks or parked_before else {}
     if moves:
         return Relief(waited=waited, moves=moves) if waited >= _moves_after(case, seen) else None
-    return Relief(waited=waited, moves={}, parks=parks) if parks and not_gaining >= PARK_AFTER else None
+    return Relief(waited=waited, moves={}, parks=parks) if parks and case.not_gaining >= PARK_AFTER else None
 
 
 def _light_moves(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from domain.execution.catching_up import LEAST, NEVER, SOON, WINDOW, CatchingUp
+from domain.execution.catching_up import LEAST, NEVER, SOON, UNKNOWN, WINDOW, CatchingUp
 
 GROUP = frozenset({"A[0]", "A[1]"})
 
@@ -51,7 +51,7 @@ def test_an_old_pace_says_nothing() -> None:
 
 def test_it_begins_anew() -> None:
     catching_up = noted((90, 0.0), (60, 10.0))
-    catching_up.begin()
+    catching_up.begin(10.0)
     assert catching_up.seconds(10.0) is None
 
 
@@ -68,7 +68,7 @@ def test_it_gains_too_little_while_every_look_says_so() -> None:
 def test_what_is_unknown_is_not_too_slow_and_a_plan_begins_anew() -> None:
     assert noted((100, 0.0), (100, LEAST / 2)).not_gaining(60.0) == 0.0
     catching_up = noted((100, 0.0), (100, 10.0))
-    catching_up.begin()
+    catching_up.begin(10.0)
     assert catching_up.not_gaining(20.0) == 0.0
 
 
@@ -98,3 +98,15 @@ def test_one_that_has_caught_up_is_still_of_its_group() -> None:
     catching_up.note(frozenset({"A", "B"}), {"A": 10, "B": 50}, 0.0)
     catching_up.note(frozenset({"B"}), {"B": 40}, 10.0)
     assert catching_up.seconds(10.0) == pytest.approx(20.0)
+
+
+def test_a_pace_that_stays_unknown_is_too_slow_in_the_end() -> None:
+    """Counted from the last job, or from when others began: not from the plan, which may be long ago."""
+    catching_up = noted((40, 0.0), (20, 10.0), (0, 20.0))
+    catching_up.note(frozenset({"B"}), {"B": 300}, 200.0)
+    assert catching_up.not_gaining(200.0 + UNKNOWN) == 0.0
+    assert catching_up.not_gaining(201.0 + UNKNOWN) == pytest.approx(1.0)
+    catching_up.begin(300.0)
+    assert catching_up.not_gaining(299.0 + UNKNOWN) == 0.0
+    assert catching_up.not_gaining(305.0 + UNKNOWN) == pytest.approx(5.0)
+    assert CatchingUp(1.0).not_gaining(1_000.0) == 0.0

@@ -25,7 +25,6 @@ from domain.recovery.relief import (
     PARK_AFTER,
     PATIENCE,
     TIME_LEFT,
-    UNKNOWN,
 )
 from tests.unit.domain.recovery.chains import machine, only_proposal, plan_of, report
 from tests.unit.domain.recovery.test_machine import lose, only, story
@@ -204,8 +203,8 @@ def test_a_wave_whose_executor_is_still_being_started_is_not_slow() -> None:
     report(subject, "degraded", absent=wave)
     assert not only(subject.handle_stimulus(Looked(at=20.0 + IDLE_LIMIT)), CreatePlan)
     report(subject, "replaying", behind=wave)
-    assert not only(subject.handle_stimulus(Looked(at=20.0 + UNKNOWN)), CreatePlan), "its pace is unknown"
-    assert plan_of(subject.handle_stimulus(Looked(at=21.0 + UNKNOWN))).kind == "move"
+    assert not only(subject.handle_stimulus(Looked(at=30.0)), CreatePlan), "its pace is unknown"
+    assert plan_of(late(subject, 31.0, *wave)).kind == "move"
 
 
 def test_moves_are_proposed_to_an_operator_who_confirms_plans() -> None:
