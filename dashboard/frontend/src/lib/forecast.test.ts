@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Incident, Over } from "./entities.generated";
-import { courseOf, leftWords, overOfQuery, rangeWords } from "./forecast";
+import { about, courseOf, leftWords, overOfQuery, rangeWords } from "./forecast";
 
 const at = (second: number): string => new Date(second * 1000).toISOString();
 const over = (expected: number, low: number, high: number): Over => ({ stage: "replay", expected_at: at(expected), low_at: at(low), high_at: at(high) });
@@ -10,6 +10,9 @@ describe("forecast", () => {
     const one = over(140, 125, 170);
     expect([100, 138.2, 150, 180].map((now) => leftWords(one, now))).toEqual(["in about 40 s", "in about 2 s", "at any moment", "later than expected"]);
     expect([100, 130, 180].map((now) => rangeWords(one, now))).toEqual(["25 s to 1 min 10 s", "within 40 s", ""]);
+  });
+  it("is no more exact than what it says", () => {
+    expect([0.2, 7.4, 12, 58, 158, 157, 299, 700].map(about)).toEqual(["1 s", "7 s", "10 s", "1 min 0 s", "2 min 40 s", "2 min 40 s", "5 min 0 s", "11 min 30 s"]);
   });
   it("finds the group of a query", () => {
     const incident = { forecast: { queries: [{ ...over(1, 0, 2), queries: ["t/A[0]", "t/B[0]"] }] } } as unknown as Incident;

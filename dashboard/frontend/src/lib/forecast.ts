@@ -13,8 +13,12 @@ const WAITS: Record<PredictionStage, string> = {
 /** What it waits for. */
 export const waitsFor = (stage: PredictionStage): string => WAITS[stage];
 
-/** An estimate is no more exact than seconds. */
-export const about = (left: number): string => (left < 9.5 ? `${Math.max(1, Math.round(left))} s` : duration(left));
+/** In steps that grow with it: seconds below 10 s, 5 s below a minute, then 10 s, and 30 s from 5 min. */
+export function about(left: number): string {
+  if (left < 9.5) return `${Math.max(1, Math.round(left))} s`;
+  const step = left < 60 ? 5 : left < 300 ? 10 : 30;
+  return duration(Math.round(left / step) * step);
+}
 
 /** `in about 40 s`, or that it takes longer than was expected. */
 export function leftWords(over: Over, now: number): string {
