@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from domain.execution.elsewhere import elsewhere_of
 from domain.execution.reach import links_of, reaches
 from domain.topology import Topology
 
@@ -216,41 +217,25 @@ def replay_lane(
 ) -> Lane | None:
     """What brings the partitions next to those furthest ahead up to `epochs` nearer; None if none are behind.
 
-    What has least left to do is finished first, and earlier waves are the more valuable ones. Others that are
-    on other nodes by `homes` come along: they take the time of nodes that would wait. Those that lack at most
-    `beside` epochs more are with them from then on, others come as many epochs nearer as they do.
+    What has least left to do is finished first, and earlier waves are the more valuable ones. Those further
+    behind that are on other nodes by `homes` come along: they take the time of nodes that would wait. Where
+    they lack at most `beside` epochs more, they are with the first ones from then on; others come as many
+    epochs nearer as the first ones do.
     """
     reach = reaches(topology, progress, absent)
     standing = sorted(set(reach.values()), reverse=True)
     if len(standing) < 2 or epochs < 1:
         return None
     front, level, *further = standing
-    elsewhere = _elsewhere(reach, level, further, homes or {})
+    elsewhere = elsewhere_of(topology, reach, level, further, homes or {})
     near = [other for other in elsewhere if level - other <= beside]
 
     def between(levels: list[int], last: int) -> Lane:
-        return lane_between(topology, progress, reach, coverage, levels=levels, last=min(front, last))
+        some = {p: one for p, one in reach.items() if one == level or p in elsewhere.get(one, ())}
+        return lane_between(topology, progress, some, coverage, levels=levels, last=min(front, last))
 
     lane = between([level, *near], level + epochs)
     for other in elsewhere:
         if other not in near:
             lane = lane.beside(between([other], other + epochs)) or lane
     return lane if lane.starts else None
-
-
-def _elsewhere(
-    reach: Mapping[str, int], level: int, further: Collection[int], homes: Mapping[str, str]
-) -> list[int]:
-    """Those of the levels `further` behind whose partitions share no node with others that replay."""
-    if not homes or not further:
-        return []
-    nodes: dict[int, set[str]] = {one: set() for one in (level, *further)}
-    for partition, epoch in reach.items():
-        if epoch in nodes and partition in homes:
-            nodes[epoch].add(homes[partition])
-    taken, found = nodes[level], []
-    for other in further:
-        if taken.isdisjoint(nodes[other]):
-            taken |= nodes[other]
-            found.append(other)
-    return found

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 
+from domain.planning import partition_levels
 from domain.recovery.blocking import spare_nodes
 from domain.recovery.incident import Deployment, Phase, TopologyCase
 from domain.recovery.memory import Memory
@@ -25,6 +26,9 @@ ready by then, and what would go to a node that joined later would return later.
 STARTED = 20.0
 """Seconds after a plan was applied from which its executors are nearly ready: with a fifth of a core they
 take 30 to 40 s, and those of a node that joins now would take as long from then on."""
+SHORTER = 0.7
+"""Most that the stages of what is placed again may take, of what they take as planned: the driver fetches all
+of it anew, and a plan made with other costs may leave out queries."""
 
 
 def not_begun(
@@ -61,7 +65,28 @@ def not_begun(
     several = filled if len(filled) > 1 and waiting - case.restore else set[str]()
     joined = memory.arrived.intersection(spare_nodes(case, situation()))
     new = (joined | several) - memory.spread.get(case.name, set())
-    return (frozenset(waiting), frozenset(new)) if new else nothing
+    if not new or not _gets_shorter(deployment, waiting, joined, memory.costs.get(case.name, {})):
+        return nothing
+    return frozenset(waiting), frozenset(new)
+
+
+def _gets_shorter(
+    deployment: Deployment, waiting: Collection[str], joined: Collection[str], costs: Mapping[str, float]
+) -> bool:
+    """Whether the stages of an epoch, which run one after the other, would end much sooner with what waits
+    evenly on its nodes and those that joined. The time of a stage is the cost of what is on its fullest node.
+    """
+    levels = partition_levels(deployment.topology)
+    nodes = {deployment.assignment[partition] for partition in waiting}.union(joined)
+    planned: defaultdict[int, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    largest: defaultdict[int, float] = defaultdict(float)
+    for partition in waiting:
+        cost, level = costs.get(partition, 0.0), levels[partition]
+        planned[level][deployment.assignment[partition]] += cost
+        largest[level] = max(largest[level], cost)
+    now = sum(max(mine.values()) for mine in planned.values())
+    even = sum(max(largest[level], sum(mine.values()) / len(nodes)) for level, mine in planned.items())
+    return even <= SHORTER * now
 
 
 def _kept_waiting(case: TopologyCase, deployment: Deployment, absent: Collection[str]) -> set[str]:

@@ -192,10 +192,17 @@ def test_who_has_least_left_goes_first() -> None:
     [
         (4, {"A[0]": "x", "B[0]": "y", "C[0]": "y"}, 7),
         (3, {"A[0]": "x", "B[0]": "y", "C[0]": "y"}, 3),
-        (4, {"A[0]": "x", "B[0]": "y", "C[0]": "x"}, None),
+        (4, {"A[0]": "x", "B[0]": "y", "C[0]": "x"}, 7),
+        (4, {"A[0]": "x", "B[0]": "x", "C[0]": "y"}, None),
         (4, {}, None),
     ],
-    ids=["with the others from then on", "as many epochs nearer", "on the same node", "nowhere"],
+    ids=[
+        "with the others from then on",
+        "as many epochs nearer",
+        "without one",
+        "on the same node",
+        "nowhere",
+    ],
 )
 def test_those_further_behind_come_along_on_nodes_of_their_own(
     beside: int, homes: dict[str, str], end: int | None
@@ -211,6 +218,8 @@ def test_those_further_behind_come_along_on_nodes_of_their_own(
         7,
     )
     assert ("B[0]" in lane.starts) is (end is not None)
+    # Neither on a node of A's, nor without the epochs of B that it needs.
+    assert ("C[0]" in lane.starts) is (end is not None and homes["C[0]"] == "y")
     assert end is None or lane.end("B[0]") == end
     assert lane.epochs == (6 if end == 7 else 2)
     run(lane, progress, coverage)

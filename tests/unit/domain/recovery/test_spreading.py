@@ -148,6 +148,36 @@ def test_what_several_waves_have_filled_is_placed_together() -> None:
     subject.validate_state()
 
 
+@pytest.mark.parametrize(
+    ("places", "again"),
+    [
+        ({"Source[1]": "node-4", "A[1]": "node-4", "Source[2]": "node-5", "A[2]": "node-5"}, False),
+        ({"Source[1]": "node-4", "A[1]": "node-5", "Source[2]": "node-4", "A[2]": "node-5"}, True),
+    ],
+    ids=["even in each stage", "a stage on each node"],
+)
+def test_what_is_even_already_stays(places: dict[str, str], again: bool) -> None:
+    subject = machine()
+    deployment = subject.deployments["t0"]
+    deployment.assignment.update(places)
+    for name in ("node-4", "node-5"):
+        subject.nodes[name] = NodeView(name=name, alive=True, usable=True)
+    subject.memory.arrived |= {"node-4", "node-5"}
+    subject.memory.costs["t0"] = dict.fromkeys(deployment.topology.partitions, 5.0)
+    case = TopologyCase(
+        name="t0",
+        phase=Phase.REPLAYING,
+        method="incremental",
+        restore=frozenset({"Source[2]", "A[2]"}),
+        applied_at=0.0,
+        absent=frozenset(places),
+        behind=frozenset(),
+    )
+    subject.cases["t0"] = case
+    waiting, _ = not_begun(case, subject.deployments, subject._situation, subject.memory, STARTING)
+    assert waiting == (frozenset(places) if again else frozenset())
+
+
 def test_a_wave_beside_one_that_has_begun_stays() -> None:
     subject, second, _ = two_waves()
     applied(subject, second.generation, *second.restore, at=13.0)
