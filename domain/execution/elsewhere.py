@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 
 from domain.execution.reach import links_of
@@ -16,11 +16,12 @@ def elsewhere_of(
     further: Collection[int],
     homes: Mapping[str, str],
 ) -> dict[int, set[str]]:
-    """Of the partitions whose reach is one of `further`, from the nearest on, those that share no node with
-    nearer ones that replay, and need nothing of those of their own reach that do: by reach. level: the reach
-    of the nearest ones, which replay in any case. homes: partition -> node; those without one stay.
+    """Of the partitions whose reach is one of `further`, from the nearest on, those that nodes have time for
+    and that need nothing of those of their own reach that stay: by reach. level: the reach of the nearest
+    ones, which replay in any case. homes: partition -> node; those without one stay.
 
-    Nodes that the nearer ones need have no time for the others, and a job is as slow as its slowest node.
+    A job is as slow as its fullest node. So a node of nearer ones takes further ones until it has as many
+    partitions as the fullest of these nodes, and any other node all of its own.
     """
     if not homes or not further:
         return {}
@@ -29,34 +30,38 @@ def elsewhere_of(
         for index, partition in enumerate(partitions):
             if reach.get(partition) in members:
                 members[reach[partition]].append((operator, index, partition))
-    taken = {homes.get(partition) for *_, partition in members[level]} | {None}
+    loads = Counter(homes[partition] for *_, partition in members[level] if partition in homes)
     found: dict[int, set[str]] = {}
     for other in further:
-        come = _not_on(topology, members[other], homes, taken)
+        come = _with_time(topology, members[other], homes, loads)
         if come:
             found[other] = come
-            taken |= {homes[partition] for partition in come}
+            loads.update(homes[partition] for partition in come)
     return found
 
 
-def _not_on(
+def _with_time(
     topology: Topology,
     members: Collection[tuple[str, int, str]],
     homes: Mapping[str, str],
-    taken: Collection[str | None],
+    loads: Mapping[str, int],
 ) -> set[str]:
-    """Those on other nodes than `taken` that need nothing of those on these. members: operator, index and
-    partition, in topological order."""
-    inputs = links_of(topology).inputs
+    """Those that may come along. members: operator, index and partition, in topological order. loads: how
+    many partitions of nearer ones each node has."""
+    inputs, fullest = links_of(topology).inputs, max(loads.values(), default=0)
+    room = {node: fullest - load for node, load in loads.items()}
     stay: defaultdict[str, set[int]] = defaultdict(set)
     come = set[str]()
     for operator, index, partition in members:
-        waits = homes.get(partition) in taken or any(
+        node = homes.get(partition)
+        waits = any(
             stay[link.other] and (link.ranges is None or not stay[link.other].isdisjoint(link.ranges[index]))
             for link in inputs[operator]
         )
-        if waits:
+        if node is None or waits or room.get(node, 1) < 1:
             stay[operator].add(index)
-        else:
-            come.add(partition)
+            continue
+        come.add(partition)
+        if node in room:
+            room[node] -= 1
     return come
