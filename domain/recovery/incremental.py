@@ -25,6 +25,7 @@ from domain.planning import (
     cores_number,
     level_out,
     natural_key,
+    place,
     planner_named,
     recovery_problem,
     rejoined,
@@ -43,6 +44,8 @@ from domain.recovery.reserve import reserves, with_reserve
 FALLBACK = "best_density"
 WORTH_WHOLE = 0.5
 """Share of the priority that a plan with whole chains has to win back, of what one that tears some does."""
+FULLER = 1.1
+"""How much of what may be planned on a node, at most, where that keeps chains whole: 0.88 instead of 0.8."""
 
 
 def planner_for(name: str, arrivals: Sequence[Arrival]) -> Planner:
@@ -110,19 +113,20 @@ class Incremental:
     ) -> _Choice:
         """What the planner chooses among the partitions wanted back and the idle ones that may stop."""
         problem = _problem({name: mine | idle[name] for name, mine in wanted.items()}, situation)
-        planner = _planner_name(cases, situation)
-        choice = _Choice(cases, situation, problem, self._propose(planner, problem, situation), idle)
+        planner, most = _planner_name(cases, situation), situation.max_utilisation
+        choice = _Choice(cases, situation, problem, self._propose(planner, problem, situation), idle, most)
         if not choice.torn:
             return choice
         proposal = self._propose(planner, with_whole_chains(problem), situation)
         if proposal.placement is None:
-            return choice
+            return _together(choice) or choice
         proposal = replace(proposal, placement=rejoined(problem, proposal.placement))
-        whole = _Choice(cases, situation, problem, proposal, idle)
+        whole = _Choice(cases, situation, problem, proposal, idle, most)
         if whole.torn:  # by placing again what had been placed
             whole = replace(whole, as_planned=True)
         better = whole.useful and whole.torn < choice.torn and whole.value >= WORTH_WHOLE * choice.value
-        return whole if better else choice
+        choice = whole if better else choice
+        return _together(choice) or choice if choice.torn else choice
 
     def _propose(self, name: str, problem: RecoveryProblem, situation: Situation) -> RecoveryPlanProposal:
         try:
@@ -134,13 +138,15 @@ class Incremental:
 @dataclass(frozen=True)
 class _Choice:
     """A joint proposal for some topologies. idle: by topology, what ran for nothing and was up for choice
-    too. as_planned: everything is where the planner has put it."""
+    too. as_planned: everything is where the planner has put it. max_utilisation: share of a node that may be
+    planned there."""
 
     cases: Sequence[TopologyCase]
     situation: Situation
     problem: RecoveryProblem
     proposal: RecoveryPlanProposal
     idle: Mapping[str, set[str]]
+    max_utilisation: float
     as_planned: bool = False
 
     @property
@@ -175,16 +181,34 @@ class _Choice:
 
     @cached_property
     def _parts(self) -> dict[str, _Part]:
-        return {
-            case.name: _Part(case, self.situation, self.proposal, self.placement, self.idle[case.name])
-            for case in self.cases
-        }
+        return {case.name: _Part(case, self, self.idle[case.name]) for case in self.cases}
 
     @cached_property
     def placement(self) -> Placement:
         if self.as_planned and self.proposal.placement is not None:
             return self.proposal.placement
         return _placement(self.problem, self.proposal, self.situation)
+
+
+def _together(choice: _Choice) -> _Choice | None:
+    """The same partitions with fewer chains torn, on nodes that may be planned a little fuller; None if that
+    is not possible. What a torn chain sends takes more of both its nodes than that."""
+    problem, chosen = choice.problem, choice.proposal.partitions
+    most = min(1.0, FULLER * choice.max_utilisation)
+    placement = place(
+        partitions=chosen,
+        nodes=problem.nodes,
+        costs=problem.placed_costs,
+        assigned=problem.assigned,
+        max_utilisation=most,
+        affinity=problem.affinity,
+        levels=problem.levels,
+    )
+    if placement.unplaced:
+        return None
+    proposal = replace(choice.proposal, placement=placement)
+    fuller = replace(choice, proposal=proposal, max_utilisation=most, as_planned=True)
+    return fuller if fuller.torn < choice.torn else None
 
 
 def _to_park(case: TopologyCase, cases: Sequence[TopologyCase], situation: Situation) -> set[str]:
@@ -307,15 +331,15 @@ class _Part:
     def __init__(
         self,
         case: TopologyCase,
-        situation: Situation,
-        proposal: RecoveryPlanProposal,
-        placement: Placement,
+        choice: _Choice,
         idle: set[str],
     ) -> None:
-        self.case, self.situation, self.proposal, self.placement = case, situation, proposal, placement
+        self.case, self.situation, self.proposal = case, choice.situation, choice.proposal
+        self.placement, self.max_utilisation = choice.placement, choice.max_utilisation
+        situation, proposal = self.situation, self.proposal
         self.deployment = situation.deployments[case.name]
         chosen = self._mine(proposal.partitions)
-        self.placed = {p: placement.placed[full_name(case.name, p)] for p in chosen}
+        self.placed = {p: self.placement.placed[full_name(case.name, p)] for p in chosen}
         stays = {p for p in idle if self.placed.get(p) == self.deployment.assignment[p]}
         self.restore = tuple(p for p in chosen if p not in stays)
         self.held = held = situation.held(case.name)
@@ -378,7 +402,7 @@ class _Part:
                 "candidates": self.proposal.candidates,
                 "alternatives": list(self.proposal.alternatives),
                 "note": self.proposal.note,
-                "max_utilisation": self.situation.max_utilisation,
+                "max_utilisation": round(self.max_utilisation, 4),
                 "planned_load_percent": {name: round(load, 1) for name, load in self.placement.load.items()},
                 "placed": mine,
                 "explanations": self._explanations(),
@@ -423,6 +447,11 @@ class _Part:
             f"{proposal.total} points of priority that are down and takes {cores_number(proposal.cost)} of "
             f"the {cores(proposal.capacity)} that are free (planner: {proposal.planner.replace('_', ' ')})."
         )
+        if self.max_utilisation > self.situation.max_utilisation:
+            text += (
+                f" So that what feeds one another stays together, nodes are planned to "
+                f"{self.max_utilisation:.0%} of their CPU instead of {self.situation.max_utilisation:.0%}."
+            )
         idle = [p for p in self.parked if p not in self.stop]
         if idle:
             stop = "stops" if len(idle) == 1 else "stop"

@@ -71,6 +71,15 @@ def test_no_chain_is_torn_for_the_last_query(rooms: tuple[float, float], queries
     assert plan.assignment.keys() & {"Large[0]", "Small[0]"} == queries
 
 
+def test_nodes_are_planned_a_little_fuller_rather_than_tear_a_chain() -> None:
+    """With whole chains there is room for `Small` only: 9 is a tenth more than 8.2, nearly."""
+    plan = plan_with((8.2, 8.2), priority=1)
+    assert torn(plan) == 0
+    assert "Large[0]" in plan.assignment
+    assert plan.explanation["max_utilisation"] == 0.88
+    assert "to 88% of their CPU instead of 80%" in plan.reason
+
+
 def test_a_chain_is_torn_where_little_would_return_otherwise() -> None:
     """Whole chains leave rooms of 2 and 2, so one of the two queries returns; torn ones leave 4."""
     plan = plan_with((8.0, 8.0), priority=1)
