@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from host.durable import write_whole
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
@@ -93,12 +95,9 @@ def profile_choose(home: Path, named: str) -> Choice:
 
 
 def profile_keep(home: Path, profile: Profile, *, settled: bool) -> None:
-    """Note the profile of this start for the next one."""
-    path = _path(home)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(msgspec.json.encode(Kept(name=profile.name, settled=settled)))
-    partial.replace(path)
+    """Note the profile of this start for the next one. Forced to disk: a start that found it empty would take
+    the default for what nodes and main job have."""
+    write_whole(_path(home), msgspec.json.encode(Kept(name=profile.name, settled=settled)), root=home)
 
 
 def _read(home: Path) -> Kept | None:

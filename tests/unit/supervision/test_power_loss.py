@@ -13,6 +13,8 @@ from controlplane.config.settings import DATABASES
 from host.detached import DetachedProcesses
 from host.private import write_private
 from host.processes import kill_session
+from supervision.main_job import Source, deployed_keep, deployed_read
+from supervision.profiles import SCARCE, profile_choose, profile_keep
 from tests.lossy_disk import lossy_disk
 
 
@@ -35,6 +37,23 @@ def test_the_records_of_nodes_and_drivers_survive(tmp_path: Path) -> None:
         kill_session(record.pid)
         disk.remount()
         assert processes.get("node-5") == record
+
+
+def test_what_a_start_notes_of_itself_survives(tmp_path: Path) -> None:
+    """The next one would have deployed the main job anew, or taken the default for the profile of its nodes."""
+    source = Source(pipeline="hashtags", rate="5000")
+    with lossy_disk(tmp_path) as disk:
+        home = disk.root / "home"
+        home.mkdir()
+        profile_keep(home, SCARCE, settled=True)
+        deployed_keep(home, source, settled=True)
+        disk.crash()
+        disk.remount()
+        chosen = profile_choose(home, "")
+        assert (chosen.profile, chosen.changes) == (SCARCE, False)
+        kept = deployed_read(home)
+        assert kept is not None
+        assert kept.source == source
 
 
 def test_what_was_committed_to_the_embedded_database_survives(tmp_path: Path) -> None:
