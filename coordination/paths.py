@@ -11,6 +11,7 @@ class Paths:
     NODES = f"{ROOT}/nodes"
     STATS = f"{ROOT}/stats"
     TOPOLOGIES = f"{ROOT}/topologies"
+    FORMER = f"{ROOT}/former"
 
     @staticmethod
     def node(node: str) -> str:
@@ -19,6 +20,11 @@ class Paths:
     @staticmethod
     def stats(node: str) -> str:
         return f"{Paths.STATS}/{node}"
+
+    @staticmethod
+    def former(name: str) -> str:
+        """Outside of the tree of the topology, which is removed when it is deleted."""
+        return f"{Paths.FORMER}/{name}"
 
     @staticmethod
     def topology(name: str) -> str:

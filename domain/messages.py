@@ -209,6 +209,13 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool = False
 
 
+class Former(msgspec.Struct, frozen=True, kw_only=True):
+    """`former/<t>`: topologies of this name were deleted. Their deployments had numbers up to `generation`;
+    those of one that has the name now have higher ones."""
+
+    generation: Generation
+
+
 class LatestCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """`topologies/<t>/checkpoints/latest`: the newest complete global checkpoint cp(P_k) of the present
     history. kept: the checkpoints of that history that are in storage, ascending. highest: the highest number
@@ -379,7 +386,7 @@ _values: dict[Any, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind)
     for kind in (
         NodeRegistration, NodeStats, DeployedSpec, Plan, Replicas, DriverStatus, ExecutorsSeen, Control,
-        LatestCheckpoint, CheckpointAck, Snapshot, PartitionCosts,
+        Former, LatestCheckpoint, CheckpointAck, Snapshot, PartitionCosts,
     )
 }  # fmt: skip
 _telemetry = msgspec.json.Decoder(Telemetry)

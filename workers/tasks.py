@@ -31,7 +31,7 @@ from controlplane.webhooks.deliveries import deliveries_trim
 from coordination.session import CoordinationUnavailableError
 from host import environment
 from workers import operations, reconciliation
-from workers.clearing import formers_clear
+from workers.clearing import formers_clear, formers_tell
 from workers.quarantine import quarantine
 from workers.zookeeper import TopologyFacts, coordination
 
@@ -108,10 +108,12 @@ def balance() -> None:
 @shared_task(name="maintenance.trim")
 def trim() -> None:
     """Drop what is too old or too much (`controlplane/retention/kinds.py`), what belongs to deleted
-    webhooks, and nodes that are gone after RESURGE_FORGET_NODES_AFTER."""
+    webhooks, and nodes that are gone after RESURGE_FORGET_NODES_AFTER. Have nodes drop what they have of
+    deleted topologies."""
     retention_enforce(lambda action, of: _attempt(action, task="trim", of=of))
     _attempt(deliveries_trim, task="deliveries_trim", of="deliveries")
     _attempt(nodes_forget_old, task="nodes_forget", of="nodes")
+    _attempt(lambda: formers_tell(coordination()), task="formers_tell", of="all")
 
 
 def _attempt(action: Callable[[], object], *, task: str, of: object) -> None:

@@ -50,6 +50,12 @@ def formers_to_clear() -> list[FormerTopology]:
     return list(FormerTopology.objects.filter(cleared_at=None, foreign=False).order_by("name"))
 
 
+def formers_cleared() -> list[tuple[str, int]]:
+    """Deleted topologies of which nothing is left here, each with the generation that it had reached."""
+    rows = FormerTopology.objects.filter(foreign=False).exclude(cleared_at=None)
+    return list(rows.order_by("name").values_list("name", "generation"))
+
+
 def names_uncleared() -> set[str]:
     """Names under which nothing may be published or started yet; see `former_uncleared`."""
     return set(FormerTopology.objects.filter(cleared_at=None).values_list("name", flat=True))

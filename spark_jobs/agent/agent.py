@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import queue
 import signal
 import threading
 import time
@@ -14,6 +15,7 @@ from types import FrameType
 import structlog
 
 from host.environment import Environment
+from spark_jobs.agent.forgetting import Forgetting
 from spark_jobs.agent.lifeline import Lifeline
 from spark_jobs.agent.membership import NodeIdentity, NodeMembership
 from spark_jobs.agent.spark_worker import SparkWorkers
@@ -31,7 +33,8 @@ class AlreadyRunningError(RuntimeError):
 
 
 class Agent:
-    """One node. The main thread owns the Spark workers; ZooKeeper and the uploads have a thread each."""
+    """One node. The main thread owns the Spark workers; ZooKeeper, the uploads and what is forgotten have a
+    thread each."""
 
     def __init__(self, identity: NodeIdentity, environment: Environment) -> None:
         self._node_home = environment.home / "nodes" / identity.id
@@ -44,6 +47,7 @@ class Agent:
         self._stop = threading.Event()
         self._changed = threading.Event()
         self._wanted: frozenset[str] = frozenset()
+        self._gone: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._workers = SparkWorkers(
             node=identity.id,
             address=identity.address,
@@ -63,11 +67,17 @@ class Agent:
             workers=lambda: self._workers.topologies,
             on_wanted=self._want,
         )
+        self._forgetting = Forgetting(
+            node_home=self._node_home,
+            ask=self._membership.over,
+            on_gone=self._gone.put,
+        )
         self._uploader = Uploader(
             node=identity.id,
             node_home=self._node_home,
             storage=CheckpointStorage(environment.checkpoints, force=environment.force),
             acknowledge=self._membership.acknowledge,
+            begin=self._forgetting.looked,
         )
 
     def run(self) -> int:
@@ -79,16 +89,20 @@ class Agent:
             **{name: getattr(self._identity, name) for name in ("id", "address", "rack", "slots")},
         )
         self._membership.start()
+        self._forgetting.start()
         self._uploader.start()
         code = 0
         while not self._stop.is_set():
             self._workers.reconcile(self._wanted)
-            if not (self._membership.is_alive() and self._uploader.is_alive()):
+            while not self._gone.empty():
+                self._workers.forget(self._gone.get(), self._wanted)
+            if not all(one.is_alive() for one in (self._membership, self._uploader, self._forgetting)):
                 log.error("a thread of the agent ended unexpectedly; the agent stops to be started again")
                 code = 1
                 break
             self._changed.wait(RECONCILE_INTERVAL)
             self._changed.clear()
+        self._forgetting.finish()
         self._membership.finish()
         self._uploader.finish()
         self._workers.stop_all()

@@ -9,14 +9,23 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import structlog
 
 from coordination.paths import Paths
 from coordination.session import CoordinationUnavailableError, Session, SessionState
-from domain.messages import CheckpointAck, DeployedSpec, NodeRegistration, NodeStats
+from domain.messages import (
+    CheckpointAck,
+    DeployedSpec,
+    DriverStatus,
+    Former,
+    NodeRegistration,
+    NodeStats,
+    Plan,
+)
+from spark_jobs.agent.forgetting import Over, over
 from spark_jobs.agent.statistics import NodeUsage
 
 log = structlog.get_logger()
@@ -123,6 +132,26 @@ class NodeMembership(threading.Thread):
             log.warning("acknowledgement not written yet", path=path, error=str(error))
             return False
         return True
+
+    def over(self, names: Collection[str]) -> dict[str, Over]:
+        """Which deployments of these topologies are over. May be called in any thread; raises
+        `CoordinationUnavailableError`."""
+        if not self._session.connected:
+            raise CoordinationUnavailableError("not connected to ZooKeeper")
+        said: dict[str, Over] = {}
+        for name in names:
+            # The plan last: what is deployed meanwhile has one before it has anything on this node.
+            former = self._session.get(Paths.former(name), Former)
+            driver = self._session.get(Paths.driver(name), DriverStatus)
+            plan = self._session.get(Paths.plan(name), Plan)
+            if plan is None and self._session.exists(Paths.plan(name)):
+                continue  # one that cannot be read
+            said[name] = over(
+                None if former is None else former.value,
+                None if plan is None else plan.value,
+                None if driver is None else driver.value,
+            )
+        return said
 
     def _next_event(self, wait: float) -> str | None:
         """The last of all events that wait, or None when none comes in time."""

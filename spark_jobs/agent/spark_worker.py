@@ -17,6 +17,7 @@ from host.java import class_archive_options, spark_daemon_command, spark_variabl
 from host.process_secrets import environment_for
 from host.spark_properties import daemon_properties_write
 from spark_jobs.executor_resource import executor_resource
+from spark_jobs.state.node_home import WORK
 
 log = structlog.get_logger()
 
@@ -88,6 +89,15 @@ class SparkWorkers:
             if now >= self._back_off.get(topology, (0.0, 0.0))[0]:
                 self._running[topology] = self._start(topology)
 
+    def forget(self, topology: str, wanted: frozenset[str]) -> None:
+        """Remove what the workers of a topology that was deleted left, unless one runs or will."""
+        if topology not in self._running and topology not in wanted:
+            self._back_off.pop(topology, None)
+            shutil.rmtree(self._work(topology), ignore_errors=True)
+
+    def _work(self, topology: str) -> Path:
+        return self._node_home / WORK / topology
+
     def stop_all(self) -> None:
         for worker in self._running.values():
             worker.process.terminate()
@@ -105,7 +115,7 @@ class SparkWorkers:
 
     def _start(self, topology: str) -> _Worker:
         resource = executor_resource(topology)
-        work = self._node_home / "work" / topology
+        work = self._work(topology)
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
         resources = work / "resources.json"

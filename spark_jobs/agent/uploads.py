@@ -45,13 +45,16 @@ class Uploader(threading.Thread):
         node_home: Path,
         storage: CheckpointStorage,
         acknowledge: Callable[[str, CheckpointAck, str], bool],
+        begin: threading.Event | None = None,
     ) -> None:
+        """begin: nothing is uploaded before it is set; None: it may begin at once."""
         super().__init__(name="uploads", daemon=True)
         self._node = node
         self._home = node_home
         self._snapshots = node_home / "snapshots"
         self._storage = storage
         self._acknowledge = acknowledge
+        self._begin = begin
         self._finished = threading.Event()
         self._pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="upload")
         self._in_flight: dict[Path, Future[bool]] = {}
@@ -64,7 +67,8 @@ class Uploader(threading.Thread):
 
     def run(self) -> None:
         while not self._finished.wait(POLL_INTERVAL):
-            self.poll()
+            if self._begin is None or self._begin.is_set():
+                self.poll()
 
     def poll(self) -> None:
         """Start an upload for every snapshot that has none; collect the finished ones."""

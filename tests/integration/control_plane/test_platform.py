@@ -21,6 +21,7 @@ from coordination.paths import Paths
 from coordination.session import USER
 from domain.messages import (
     DeployedSpec,
+    Former,
     NodeRegistration,
     NodeStats,
     decode,
@@ -124,6 +125,13 @@ def test_a_restarted_agent_replaces_the_registration_of_its_predecessor(
     assert before is not None
     description = plane.provider.nodes()[0].description
     plane.provider.fail("node-1")
+    disk = plane.home / "nodes" / "node-1"
+    for kind in ("state", "buffers"):
+        for one in ("deleted/3", "deleted/4", "other/3"):
+            (disk / kind / one / "V-0").mkdir(parents=True)
+    (disk / "snapshots" / "deleted" / "30.3.0.3").mkdir(parents=True)
+    (disk / "work" / "deleted" / "app-1").mkdir(parents=True)
+    client.create(Paths.former("deleted"), encode(Former(generation=3)), makepath=True)
     plane.provider.launch(description)
 
     def replaced() -> bool:
@@ -134,6 +142,16 @@ def test_a_restarted_agent_replaces_the_registration_of_its_predecessor(
     after = registration(client, "node-1")
     assert after is not None
     assert after.pid != before.pid
+    # A topology was deleted while it was down.
+    left = {f"{kind}/{one}/V-0" for kind in ("state", "buffers") for one in ("deleted/4", "other/3")}
+    eventually(
+        lambda: (
+            {str(path.relative_to(disk)) for path in disk.glob("*/*/*/V-0")} == left
+            and not (disk / "snapshots" / "deleted").exists()
+            and not (disk / "work" / "deleted").exists()
+        ),
+        "it forgets what was deleted, and that only",
+    )
 
 
 def test_the_whole_installation_comes_up_is_failed_and_goes(tmp_path: Path) -> None:

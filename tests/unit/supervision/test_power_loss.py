@@ -40,7 +40,7 @@ def test_the_records_of_nodes_and_drivers_survive(tmp_path: Path) -> None:
 
 
 def test_what_a_start_notes_of_itself_survives(tmp_path: Path) -> None:
-    """The next one would have deployed the main job anew, or taken the default for the profile of its nodes."""
+    """The next one would have deployed the main job anew, or taken the default for its profile."""
     source = Source(pipeline="hashtags", rate="5000")
     with lossy_disk(tmp_path) as disk:
         home = disk.root / "home"
