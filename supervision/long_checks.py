@@ -7,6 +7,7 @@ freezes      every kind of process stops for 5, 30 and 120 s while nodes are rec
 power        50 power cuts under a whole installation on such a file system, verified row by row
 memory       whether memory stays flat over 3,600 epochs
 audit        whether vulnerabilities are known of the locked requirements
+pairs        every pair of services that write, at the same moment on PostgreSQL, where it is installed
 health       10,000 random courses in which no two places that show health contradict each other
 replication  replication plans of 6,000 random topologies against the optimum
 repetitions  every test on real processes, 20 times; a failure is run once more, as in `make test`
@@ -26,8 +27,8 @@ from collections.abc import Callable
 from supervision.checks import INSTALLATIONS, SKIPPED, WAITING, command_run, report, run_tests, say
 
 PARTS = (
-    *("audit", "schedules", "crashes", "kills", "freezes", "power", "memory", "health", "replication"),
-    "repetitions",
+    *("audit", "schedules", "crashes", "kills", "freezes", "power", "memory", "pairs", "health"),
+    *("replication", "repetitions"),
 )
 SCHEDULES = 3_000
 CRASH_SCHEDULES = 13
@@ -129,6 +130,10 @@ def _memory(_: argparse.Namespace) -> list[list[str]]:
     return [["benchmarks.memory"]]
 
 
+def _pairs(_: argparse.Namespace) -> list[list[str]]:
+    return [["tests.integration.control_plane.all_pairs"]]
+
+
 def _health(options: argparse.Namespace) -> list[list[str]]:
     drawn = ["--count", str(options.courses), "--first", str(options.first)]
     return [["tests.unit.controlplane.health.courses_many", *drawn]]
@@ -146,6 +151,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], list[list[str]]]] = {
     "freezes": _freezes,
     "power": _power,
     "memory": _memory,
+    "pairs": _pairs,
     "health": _health,
     "replication": _replication,
 }

@@ -17,6 +17,7 @@ from controlplane.errors import Conflict, Invalid
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Channel
 from controlplane.events.operations import reason_require
+from controlplane.events.services import numbering_lock
 from domain.topology import FieldProblem
 
 SYSTEM = "system"
@@ -40,6 +41,7 @@ def user_create(
     _validate("username", lambda: user.clean_fields(exclude=["password"]))
     if username.lower() == SYSTEM:
         raise Invalid("username", f"{username!r} is reserved: the audit trail uses it for the system")
+    numbering_lock()  # two at once would both find the name free
     if get_user_model().objects.filter(username__iexact=username).exists():
         raise Conflict(f"there is a user {username!r} already; choose another name")
     _validate("password", lambda: validate_password(password, user))

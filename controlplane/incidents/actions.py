@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from django.db import transaction
 from django.utils import timezone
 
 from controlplane.errors import Conflict
@@ -81,6 +80,7 @@ def _proposals(incident: Incident, proposal: str) -> list[str]:
     return [proposal] if proposal else present
 
 
+@writing
 def incident_order(
     *,
     kind: OperationKind,
@@ -91,17 +91,14 @@ def incident_order(
 ) -> None:
     """Do it. What is already so stays so. Raises `Missing`, or `Conflict` for an incident that has ended and
     for a proposal that was overtaken since it was approved."""
-    with transaction.atomic():
-        incident = incident_get(number, lock=True)
-        if incident.state in INCIDENT_ENDED:
-            raise Conflict(f"incident {number} is {incident.state} already")
-        wanted = list(proposals)
-        if kind == OperationKind.INCIDENT_APPROVE:
-            for proposal in wanted:
-                _proposals(incident, proposal)
-        incident_advance(
-            number=number, events=_events(kind, wanted, actor=actor, reason=reason), may_plan=False
-        )
+    incident = incident_get(number, lock=True)
+    if incident.state in INCIDENT_ENDED:
+        raise Conflict(f"incident {number} is {incident.state} already")
+    wanted = list(proposals)
+    if kind == OperationKind.INCIDENT_APPROVE:
+        for proposal in wanted:
+            _proposals(incident, proposal)
+    incident_advance(number=number, events=_events(kind, wanted, actor=actor, reason=reason), may_plan=False)
 
 
 def _events(kind: OperationKind, proposals: list[str], *, actor: str, reason: str) -> list[Event]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -19,7 +18,7 @@ from controlplane.events.choices import Channel, EventKind, OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import Permission, operation_request
 from controlplane.events.representation import removal
-from controlplane.events.services import event_publish
+from controlplane.events.services import event_publish, writing
 from controlplane.incidents.selectors import incidents_open
 from controlplane.nodes.choices import NODE_GONE
 from controlplane.nodes.models import Node
@@ -31,7 +30,7 @@ BY_ITSELF = "resurge"
 """The actor of what is forgotten after RESURGE_FORGET_NODES_AFTER."""
 
 
-@transaction.atomic
+@writing
 def node_forget(
     *, name: str, actor: str, reason: str, channel: Channel, idempotency_key: str = ""
 ) -> Operation:
@@ -71,7 +70,7 @@ def nodes_forget_old() -> int:
     return sum(_forget_old(name, after) for name in long_gone.values_list("name", flat=True))
 
 
-@transaction.atomic
+@writing
 def _forget_old(name: str, after: float) -> bool:
     node = nodes_known().select_for_update().filter(name=name, state__in=NODE_GONE).first()
     if node is None or _needed(node):

@@ -1,0 +1,362 @@
+"""Every service that writes, as it is called on the installation of `installed`; by the name of its function.
+
+Some are there twice, with other arguments.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.utils import timezone
+from knox.models import AuthToken
+
+from controlplane.accounts.services import admin_ensure, token_create, token_revoke
+from controlplane.accounts.users import user_create, user_password_set, user_update
+from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.services import checkpoint_apply
+from controlplane.events.choices import OperationKind
+from controlplane.events.models import Operation
+from controlplane.events.operations import operation_fail, operation_start, operation_succeed
+from controlplane.incidents.actions import incident_action, incident_order
+from controlplane.incidents.balancing import rebalance_by_policy, rebalance_now
+from controlplane.incidents.choices import INCIDENT_ACTIVE
+from controlplane.incidents.models import Incident
+from controlplane.incidents.overload import parking_by_policy
+from controlplane.incidents.parking import queries_park, queries_unpark
+from controlplane.incidents.plans import plan_adopt, plan_mark_applied, plan_mark_published
+from controlplane.incidents.services import (
+    incident_advance,
+    incident_open_or_grow,
+    incident_queries_note,
+    partitions_lost,
+    recover_now,
+    story_add,
+)
+from controlplane.lifecycle.capacity import Measured, node_samples_record
+from controlplane.lifecycle.forgetting import node_forget, nodes_forget_old
+from controlplane.lifecycle.nodes import (
+    node_activate,
+    node_drain,
+    node_register,
+    node_trust,
+    nodes_heartbeat,
+    nodes_leave,
+    nodes_lost,
+    nodes_suspect,
+)
+from controlplane.lifecycle.parking import topology_park, topology_unpark
+from controlplane.lifecycle.recovery_terms import query_priorities_set, topology_policy_set
+from controlplane.lifecycle.slow_nodes import drain_by_policy
+from controlplane.lifecycle.topologies import (
+    topology_action,
+    topology_deploy,
+    topology_restore,
+    topology_undeploy,
+)
+from controlplane.nodes.actions import node_action
+from controlplane.nodes.models import Node, NodeRequest
+from controlplane.nodes.requests import first_nodes_request, request_failed, request_started
+from controlplane.topologies.capacity import cpu_model_learn
+from controlplane.topologies.former import foreign_note, former_cleared
+from controlplane.topologies.models import Query, Topology
+from controlplane.topologies.racks import rack_exposure_note
+from controlplane.topologies.services import topology_create, topology_delete, topology_update
+from controlplane.topologies.telemetry import (
+    driver_status_apply,
+    problem_record,
+    topology_metrics_apply,
+    topology_stopped,
+)
+from controlplane.webhooks.deliveries import (
+    deliveries_trim,
+    delivery_redeliver,
+    webhook_disable,
+    webhook_test,
+)
+from controlplane.webhooks.models import Delivery, Webhook
+from controlplane.webhooks.posting import Outcome
+from controlplane.webhooks.sending import _lease_take, _record, _take
+from controlplane.webhooks.services import (
+    webhook_create,
+    webhook_delete,
+    webhook_secret_rotate,
+    webhook_update,
+)
+from domain.capacity import Work
+from domain.messages import NodeStats, Plan, ProblemReport
+from domain.recovery.events import NodesLost, PartitionsLost
+from tests.unit.controlplane import specs
+from tests.unit.controlplane.incidents.places import driver, registration
+from tests.unit.controlplane.specs import BY
+from workers.launcher.nodes import request_give_up
+from workers.reconciliation import _place
+
+PASSWORD = "correct horse battery"
+HOOK: dict[str, Any] = {"url": "https://hooks.example.org/x", "kinds": ["incident.opened", "node.lost"]}
+
+
+def installed() -> None:
+    """A topology that runs on four nodes, one that was never deployed, a node that is gone, one that is asked
+    for, a webhook with a delivery, an operation, and a user with a token."""
+    now = timezone.now()
+    for number in range(1, 5):
+        node_register(registration=registration(f"node-{number}"), at=now)
+    topology_create(spec=specs.spec_of(), **BY)
+    topology_create(spec=specs.spec_of("draft"), **BY)
+    topology_deploy(name="counts", **BY)
+    Topology.objects.filter(name="counts").update(status="running")
+    plan_mark_applied(topology="counts", generation=counts().generation)
+    Checkpoint.objects.create(topology=counts(), epoch=10, state="completed", started_at=now, stored=True)
+    node_register(registration=registration("node-8"), at=now)
+    Node.objects.filter(name="node-8").update(state="left")
+    first_nodes_request(names_and_racks=[("node-6", "rack-a")], slots=2, capacity=100, at=now)
+    webhook, _ = webhook_create(name="pager", **HOOK, **BY)
+    webhook_test(webhook_id=webhook.pk, **BY)
+    user_create(username="bob", password=PASSWORD, role="operator", **BY)
+    user_create(username="root", password=PASSWORD, role="administrator", **BY)
+    token_create(user=user(), lifetime=None, **BY)
+    topology_action(kind=OperationKind.TOPOLOGY_CHECKPOINT, name="counts", **BY)
+
+
+def incident_begin() -> None:
+    nodes_lost(evidence={"node-4": "silent"}, at=timezone.now())
+
+
+def counts() -> Topology:
+    return Topology.objects.get(name="counts")
+
+
+def user() -> Any:
+    return get_user_model().objects.get(username="bob")
+
+
+def webhook_id() -> int:
+    return int(Webhook.objects.get(name="pager").pk)
+
+
+def request() -> NodeRequest:
+    return NodeRequest.objects.order_by("pk")[0]
+
+
+def operation() -> Operation:
+    return Operation.objects.order_by("created_at")[0]
+
+
+def number() -> int:
+    return int(Incident.objects.filter(state__in=INCIDENT_ACTIVE).get().number)
+
+
+def lost(name: str) -> Callable[[], object]:
+    return lambda: nodes_lost(evidence={name: "silent"}, at=timezone.now())
+
+
+def heartbeat() -> None:
+    now = timezone.now()
+    nodes_heartbeat(
+        stats=[
+            NodeStats(
+                id=name, at=now.timestamp(), session="a", cpu_percent=1, memory_bytes=1, disk_free_bytes=1
+            )
+            for name in ("node-3", "node-4")
+        ],
+        at=now,
+    )
+
+
+def opened() -> None:
+    now = timezone.now()
+    incident_open_or_grow(events=[NodesLost(at=now.timestamp(), nodes={"node-2": "silent"})], at=now)
+
+
+def partitions() -> None:
+    now, topology = timezone.now(), counts()
+    event = PartitionsLost(
+        at=now.timestamp(), topology="counts", generation=topology.generation, evidence="a test",
+        partitions=frozenset({"O0[0]"}),
+    )  # fmt: skip
+    partitions_lost(event=event, at=now)
+
+
+def unplaced() -> None:
+    Topology.objects.filter(name="draft").update(status="deploying", desired="running")
+
+
+def adopted() -> None:
+    topology = counts()
+    deployed, generation = topology.generation, topology.generation + 5
+    assignment = {"Source[0]": "node-1"}
+    plan = Plan(generation=generation, kind="recover", assignment=assignment, deployed=deployed)
+    plan_adopt(topology="counts", plan=plan)
+
+
+def slow_before() -> None:
+    since = (timezone.now() - timedelta(hours=1)).isoformat()
+    Topology.objects.filter(name="counts").update(slow_since={"node-3": since}, slow_nodes="automatic")
+
+
+def overloaded_before() -> None:
+    since = timezone.now() - timedelta(hours=1)
+    Topology.objects.filter(name="counts").update(overloaded_since=since, overload="automatic", load=2.0)
+
+
+def balanced_before() -> None:
+    Topology.objects.filter(name="counts").update(rebalancing="automatic")
+
+
+def parked_before() -> None:
+    Query.objects.filter(partition__operator="O1").update(parked=True)
+
+
+def sent() -> None:
+    lease = uuid.uuid4()
+    if _lease_take(webhook_id(), lease) and (sending := _take(webhook_id(), lease)) is not None:
+        _record(sending, Outcome(duration=0.1, error="refused"))
+
+
+def undelivered_before() -> None:
+    Delivery.objects.filter(kind="webhook.test").update(state="failed", kind="incident.opened", sequence=1)
+
+
+def redelivered() -> None:
+    delivery_redeliver(delivery_id=Delivery.objects.order_by("created_at")[0].pk, **BY)
+
+
+def measured() -> None:
+    seen = Measured(cpu_percent=5.0, agent_percent=1.0, throttled=0.0, topologies=["counts"])
+    node_samples_record(measured={"node-3": seen, "node-4": seen}, at=timezone.now())
+
+
+def learnt() -> None:
+    work = [(Work(tasks=1.0, operators=0.2, tuples=100.0), 0.3)]
+    cpu_model_learn(topology="counts", windows=work, tasks=1.0, at=timezone.now().timestamp())
+
+
+def long_gone_before() -> None:
+    long_ago = timezone.now() - timedelta(days=400)
+    gone = Node.objects.filter(state="left")
+    gone.update(last_heartbeat=long_ago, registered_at=long_ago, created_at=long_ago)
+
+
+SERVICES: dict[str, Callable[[], object]] = {
+    # what happens to nodes
+    "nodes_lost": lost("node-1"),
+    "nodes_lost another": lost("node-2"),
+    "node_register": lambda: node_register(registration=registration("node-9"), at=timezone.now()),
+    "node_register again": lambda: node_register(
+        registration=registration("node-8", "b2", 11), at=timezone.now()
+    ),
+    "nodes_heartbeat": heartbeat,
+    "nodes_suspect": lambda: nodes_suspect(evidence={"node-3": "silent"}),
+    "node_trust": lambda: node_trust(name="node-3", evidence="heard"),
+    "nodes_leave": lambda: nodes_leave(reason="the installation stops"),
+    "node_drain": lambda: node_drain(name="node-3", **BY),
+    "node_activate": lambda: node_activate(name="node-3", **BY),
+    "node_action": lambda: node_action(kind=OperationKind.NODE_DRAIN, name="node-3", **BY),
+    "node_forget": lambda: node_forget(name="node-8", **BY),
+    "nodes_forget_old": nodes_forget_old,
+    "node_samples_record": measured,
+    "first_nodes_request": lambda: first_nodes_request(
+        names_and_racks=[("node-5", "rack-a"), ("node-6", "rack-a")], slots=2, capacity=100, at=timezone.now()
+    ),
+    "request_started": lambda: request_started(request=request(), at=timezone.now()),
+    "request_failed": lambda: request_failed(request=request(), at=timezone.now(), error="none"),
+    "request_give_up": lambda: request_give_up(request=request(), error="none"),
+    # incidents and plans
+    "incident_open_or_grow": opened,
+    "partitions_lost": partitions,
+    "recover_now": lambda: recover_now(topology="counts", actor="ada", reason="test"),
+    "rebalance_now": lambda: rebalance_now(topology="counts", actor="ada", reason="test"),
+    "rebalance_by_policy": rebalance_by_policy,
+    "parking_by_policy": parking_by_policy,
+    "drain_by_policy": drain_by_policy,
+    "queries_park": lambda: queries_park(topology="counts", queries=["O1[0]"], actor="ada", reason="test"),
+    "queries_unpark": lambda: queries_unpark(
+        topology="counts", queries=["O1[0]"], actor="ada", reason="test"
+    ),
+    "plan_mark_published": lambda: plan_mark_published(topology="counts", generation=counts().generation),
+    "plan_mark_applied": lambda: plan_mark_applied(topology="counts", generation=counts().generation),
+    "plan_adopt": adopted,
+    "rack_exposure_note": rack_exposure_note,
+    # what drivers report
+    "driver_status_apply": lambda: driver_status_apply(status=specs.driver_status(counts(), committed=9)),
+    "topology_metrics_apply": lambda: topology_metrics_apply(
+        report=specs.epoch_report(counts(), epoch=9), health={}
+    ),
+    "checkpoint_apply": lambda: checkpoint_apply(report=specs.checkpoint_report(counts())),
+    "problem_record": lambda: problem_record(report=ProblemReport(topology="counts", where="a", what="b")),
+    "topology_stopped": lambda: topology_stopped(name="counts"),
+    "cpu_model_learn": learnt,
+    # what operators ask for
+    "topology_create": lambda: topology_create(spec=specs.spec_of("new"), **BY),
+    "topology_update": lambda: topology_update(
+        name="draft", spec=specs.spec_of("draft", parallelism=3), **BY
+    ),
+    "topology_delete": lambda: topology_delete(name="draft", **BY),
+    "topology_deploy": lambda: topology_deploy(name="draft", **BY),
+    "topology_undeploy": lambda: topology_undeploy(name="counts", **BY),
+    "topology_action": lambda: topology_action(
+        name="counts", kind=OperationKind.TOPOLOGY_CHECKPOINT, idempotency_key="key", **BY
+    ),
+    "topology_restore": lambda: topology_restore(name="counts", checkpoint=10, **BY),
+    "topology_park": lambda: topology_park(name="counts", queries=["O1[0]"], **BY),
+    "topology_unpark": lambda: topology_unpark(name="counts", queries=["O1[0]"], **BY),
+    "topology_policy_set": lambda: topology_policy_set(name="counts", changes={"approval": "confirm"}, **BY),
+    "query_priorities_set": lambda: query_priorities_set(topology="counts", priorities={"O0[0]": 7}, **BY),
+    "_place": lambda: _place(Topology.objects.get(name="draft")),
+    "foreign_note": lambda: foreign_note(name="draft", generation=3),
+    "former_cleared": lambda: former_cleared(name="draft", at=timezone.now()),
+    "operation_start": lambda: operation_start(operation=operation(), result={"request": 1}),
+    "operation_succeed": lambda: operation_succeed(operation=operation()),
+    "operation_fail": lambda: operation_fail(operation=operation(), error="none"),
+    # accounts
+    "admin_ensure": lambda: admin_ensure(username="admin", password=PASSWORD, channel=BY["channel"]),
+    "user_create": lambda: user_create(username="eve", password=PASSWORD, role="viewer", **BY),
+    "user_update": lambda: user_update(user_id=user().pk, changes={"role": "viewer"}, **BY),
+    "user_password_set": lambda: user_password_set(
+        user_id=user().pk, password=f"{PASSWORD} 2", tokens_end=True, **BY
+    ),
+    "token_create": lambda: token_create(user=user(), lifetime=None, **BY),
+    "token_revoke": lambda: token_revoke(token=AuthToken.objects.filter(user=user())[0], **BY),
+    # webhooks
+    "webhook_create": lambda: webhook_create(name="other", **HOOK, **BY),
+    "webhook_update": lambda: webhook_update(webhook_id=webhook_id(), changes={"enabled": False}, **BY),
+    "webhook_delete": lambda: webhook_delete(webhook_id=webhook_id(), **BY),
+    "webhook_secret_rotate": lambda: webhook_secret_rotate(webhook_id=webhook_id(), **BY),
+    "webhook_test": lambda: webhook_test(webhook_id=webhook_id(), **BY),
+    "webhook_disable": lambda: webhook_disable(webhook_id=webhook_id(), because="gone", hint="none"),
+    "delivery_redeliver": redelivered,
+    "deliveries_trim": deliveries_trim,
+    "_record": sent,
+}
+
+ABOUT_INCIDENTS: dict[str, Callable[[], object]] = {
+    "incident_advance": lambda: incident_advance(number=number(), events=driver(1, "degraded")),
+    "incident_action": lambda: incident_action(kind=OperationKind.INCIDENT_PAUSE, number=number(), **BY),
+    "incident_order": lambda: incident_order(
+        kind=OperationKind.INCIDENT_PAUSE, number=number(), actor="ada", reason="test"
+    ),
+    "incident_order abort": lambda: incident_order(
+        kind=OperationKind.INCIDENT_ABORT, number=number(), actor="ada", reason="test"
+    ),
+    "incident_queries_note": lambda: incident_queries_note(number=number()),
+    "story_add": lambda: story_add(number=number(), kind="step", text="text", key="key"),
+}
+
+EVERY = {**SERVICES, **ABOUT_INCIDENTS}
+
+BEFORE: dict[str, Callable[[], object]] = {
+    **dict.fromkeys(ABOUT_INCIDENTS, incident_begin),
+    "nodes_forget_old": long_gone_before,
+    "rebalance_by_policy": balanced_before,
+    "parking_by_policy": overloaded_before,
+    "drain_by_policy": slow_before,
+    "queries_unpark": parked_before,
+    "topology_unpark": parked_before,
+    "_place": unplaced,
+    "delivery_redeliver": undelivered_before,
+}
+"""What has to be so before."""
