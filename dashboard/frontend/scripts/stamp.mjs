@@ -17,7 +17,7 @@ function files(directory) {
 
 const sources = [
   ...files(join(root, "src")),
-  ...["package-lock.json", "package.json", "svelte.config.js", "vite.config.ts", "scripts/stamp.mjs"].map((name) => join(root, name)),
+  ...["package-lock.json", "package.json", "svelte.config.js", "vite.config.ts", "vite.worker.config.ts", "scripts/stamp.mjs"].map((name) => join(root, name)),
 ]
   .map((path) => relative(root, path).split(sep).join("/"))
   .sort((a, b) => (a < b ? -1 : 1));
@@ -26,7 +26,6 @@ const hash = createHash("sha256");
 for (const name of sources) {
   hash.update(name + "\0" + createHash("sha256").update(readFileSync(join(root, name))).digest("hex") + "\n");
 }
-copyFileSync(join(root, "node_modules/elkjs/lib/elk-worker.min.js"), join(out, "layout.js"));
 // What the browser tests check accessibility with: they need no Node either.
 copyFileSync(join(root, "node_modules/axe-core/axe.min.js"), join(root, "..", "..", "tests", "browser", "axe.min.js"));
 for (const name of ["icon.svg", "login.css", "admin.css"]) copyFileSync(join(root, "src", name), join(out, name));

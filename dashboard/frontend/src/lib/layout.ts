@@ -1,6 +1,5 @@
-// Layered layout of a topology, computed by elkjs in a worker so that the page stays responsive.
+// Layered layout of a topology, computed in a worker (`layoutWorker.ts`).
 
-import ELK, { type ElkExtendedEdge, type ElkNode } from "elkjs/lib/elk-api";
 import { boot } from "./boot";
 import type { Drawn } from "./collapse";
 import { painted } from "./painted";
@@ -31,16 +30,52 @@ export interface Placed {
   edges: { id: string; from: string; to: string; partitioning: string; feedback: boolean; path: string }[];
 }
 
-let elk: InstanceType<typeof ELK> | null = null;
+/** What the worker is asked. boxes: names; edges: from one of them to another. */
+export interface LayoutQuestion {
+  id: number;
+  direction: "RIGHT" | "DOWN";
+  box: Box;
+  boxes: string[];
+  edges: [string, string][];
+}
 
-function engine(): InstanceType<typeof ELK> {
-  elk ??= new ELK({ workerFactory: () => new Worker(boot.layoutWorker) });
-  return elk;
+/** corners: left and top of each box, in the order of the question. */
+export interface LayoutAnswer {
+  id: number;
+  width: number;
+  height: number;
+  corners: [number, number][];
+}
+
+let worker: Worker | null = null;
+let asked = 0;
+const waiting = new Map<number, { done: (answer: LayoutAnswer) => void; failed: (error: Error) => void }>();
+
+function ask(question: Omit<LayoutQuestion, "id">): Promise<LayoutAnswer> {
+  worker ??= started();
+  const id = ++asked;
+  worker.postMessage({ ...question, id } satisfies LayoutQuestion);
+  return new Promise((done, failed) => waiting.set(id, { done, failed }));
+}
+
+function started(): Worker {
+  const one = new Worker(boot.layoutWorker);
+  one.onmessage = (event: MessageEvent<LayoutAnswer>) => {
+    waiting.get(event.data.id)?.done(event.data);
+    waiting.delete(event.data.id);
+  };
+  // One that failed says no more which question it was: all are asked again, of another worker, when they are next needed.
+  one.onerror = (event) => {
+    worker = null;
+    for (const { failed } of waiting.values()) failed(new Error(`the graph could not be placed: ${event.message}`));
+    waiting.clear();
+  };
+  return one;
 }
 
 /** Both directions are tried; the one that shows larger in a space of this shape wins. */
 export async function place(drawn: readonly Drawn[], space: { width: number; height: number }): Promise<Placed> {
-  if (!elk) await painted(); // loading the engine takes a processor for a while: the page comes first
+  if (!worker) await painted(); // the page comes first
   const [right, down] = await Promise.all([run(drawn, "RIGHT"), run(drawn, "DOWN")]);
   return fitScale(right, space) >= fitScale(down, space) ? right : down;
 }
@@ -57,29 +92,19 @@ async function run(drawn: readonly Drawn[], direction: "RIGHT" | "DOWN"): Promis
       partitioning: input.partitioning, feedback: input.feedback ?? false,
     })),
   );
-  const graph: ElkNode = {
-    id: "root",
-    layoutOptions: {
-      "elk.algorithm": "layered",
-      "elk.direction": direction,
-      "elk.layered.spacing.nodeNodeBetweenLayers": direction === "RIGHT" ? "64" : "46",
-      "elk.spacing.nodeNode": direction === "RIGHT" ? "14" : "12",
-      "elk.spacing.edgeNode": "12",
-      "elk.layered.nodePlacement.strategy": "BRANDES_KOEPF",
-      "elk.layered.nodePlacement.bk.fixedAlignment": "BALANCED",
-      "elk.layered.considerModelOrder.strategy": "NODES_AND_EDGES",
-      "elk.edgeRouting": "SPLINES",
-      "elk.padding": "[top=10,left=10,bottom=10,right=10]",
-    },
-    children: drawn.map((one) => ({ id: one.id, ...box })),
-    edges: edges.map((edge): ElkExtendedEdge => ({ id: edge.id, sources: [edge.from], targets: [edge.to] })),
-  };
-  const placed = await engine().layout(graph);
-  const boxes = new Map((placed.children ?? []).map((child) => [child.id, { x: child.x ?? 0, y: child.y ?? 0 }]));
+  const answer = await ask({
+    direction, box,
+    boxes: drawn.map((one) => one.id),
+    edges: edges.filter((edge) => !edge.feedback).map((edge): [string, string] => [edge.from, edge.to]),
+  });
+  const boxes = new Map(drawn.map((one, index) => {
+    const [x, y] = answer.corners[index] ?? [0, 0];
+    return [one.id, { x, y }] as const;
+  }));
   return {
     direction,
-    width: placed.width ?? 0,
-    height: placed.height ?? 0,
+    width: answer.width,
+    height: answer.height,
     box,
     boxes,
     edges: edges.map((edge) => ({ ...edge, path: curve(box, boxes.get(edge.from), boxes.get(edge.to), direction) })),
