@@ -10,12 +10,9 @@ dictionaries.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-from msgspec.structs import replace
 
 from domain.execution.adoption import PlanAdoption, deployed_since, refusal
 from domain.execution.catching_up import CatchingUp
@@ -44,7 +41,6 @@ from domain.execution.instructions import (
     PointTo,
     Publish,
     ReadAcknowledgements,
-    RecordHomes,
     RecordPlan,
     RecordPosition,
     ReplayEnded,
@@ -64,11 +60,11 @@ from domain.execution.lanes import Lane
 from domain.execution.progress import Position, ProgressTracker
 from domain.execution.reach import blocked_partitions
 from domain.execution.replay import Replay, Running, reached
-from domain.execution.shadows import under
+from domain.execution.shadow_turns import ShadowTurns
 from domain.execution.slowness import Slowness
 from domain.messages import DriverState, Plan
 from domain.topology import Topology
-from domain.topology.shadows import is_shadow, partition_of, shadow_of
+from domain.topology.shadows import is_shadow
 
 REPORT_INTERVAL = 1.0
 # Replay from buffers is cheap: a job may replay this many times `catch_up_epochs`.
@@ -122,8 +118,7 @@ class EpochMachine:
         self.replay = Replay()
         self.slowness = Slowness()
         self.faults = Faults()
-        # Those of shadows, which hold up nothing else.
-        self.shadow_faults = Faults()
+        self.shadows = ShadowTurns(topology, self.tracker)
         self.plan: Plan | None = None
         self.reachable = False
         self.head, self.final = recorded.head, recorded.final
@@ -142,7 +137,7 @@ class EpochMachine:
         self._barred = 0 if topology.deterministic else recorded.head
         # Files of a driver that died may be there.
         self._drop_buffers = True
-        self._trim = self._told_none = False
+        self._trim = False
         self._jobs = self._failures = 0
         self._reported_at = 0.0
         self._news = TurnBegun(at=at, plan=None)
@@ -186,15 +181,8 @@ class EpochMachine:
         """Whether the replay under way has to end before anything else: tasks are to be pinned anew, state is
         to be handed over or put back, or buffers are to be dropped that it may read."""
         plan = self._as_recorded() if self.refused else self._due(news)
-        replicas = self.plan is not None and self._replicas_differ(news)
+        replicas = self.plan is not None and self.shadows.differ(news)
         return self.replay.void or self._drop_buffers or news.misplaced or plan is not None or replicas
-
-    def _replicas_differ(self, news: TurnBegun) -> bool:
-        return self.tracker.shadows.differs(self._replicas(news), self.tracker.homes)
-
-    def _replicas(self, news: TurnBegun) -> Mapping[str, str]:
-        """A shadow whose operators are not deterministic would come to be in another state."""
-        return news.replicas if self.topology.deterministic else {}
 
     def _end_replay(self) -> list[Instruction]:
         """What is not deterministic is not ended without need: all partitions would have to start again."""
@@ -251,41 +239,25 @@ class EpochMachine:
         return [*done, *self._place_shadows(news), self._place_tasks()]
 
     def _place_shadows(self, news: TurnBegun) -> list[Instruction]:
-        """Have the replicas that there are to be. No checkpoint fails for it: none of them leaves a
-        snapshot."""
-        tracker = self.tracker
-        if news.replicas and not self.topology.deterministic and not self._told_none:
-            self._told_none = True
-            names = ", ".join(one.name for one in self.topology.operators if not one.repeatable)
-            what = f"none is run, because {names} may give other rows for the same input"
-            return [TellProblem("replicas", what, "Take the replicas away, or replace these operators.")]
-        if not tracker.shadows.place(self._replicas(news), tracker.homes, tracker.checkpoint):
-            return []
-        self.recorded = tracker.position
-        fields = {"partitions": sorted(map(partition_of, tracker.shadows.homes))[:10]}
-        return [RecordPosition(self.recorded), LookAgain(trusted=True), Note("replicas placed", fields)]
+        done = self.shadows.place(news)
+        self.recorded = self.tracker.position if done else self.recorded
+        return done
 
     def _place_tasks(self) -> PlaceTasks:
-        return PlaceTasks(self.placed, self.tracker.shadows.graph)
+        assert self.plan is not None  # noqa: S101 - asked for under a plan
+        return self.shadows.tasks(self.plan)
 
     @property
     def placed(self) -> Plan:
         """The plan in force with the shadows, each where it is."""
         assert self.plan is not None  # noqa: S101 - asked for under a plan
-        homes = self.tracker.shadows.homes
-        return replace(self.plan, assignment={**self.plan.assignment, **homes}) if homes else self.plan
+        return self.shadows.beside(self.plan)
 
     def _hand_over(self, plan: Plan, moves: dict[str, str]) -> list[Instruction]:
-        """No epoch runs meanwhile, so the state that arrives is the newest there is. Where a partition has
-        its shadow on its new node, the state comes to the place of that one: it ends, and the log says so
-        before."""
+        """No epoch runs meanwhile, so the state that arrives is the newest there is."""
         self._jobs += 1
-        shadows, done = self.tracker.shadows, list[Instruction]()
-        replaced = [p for p in moves if shadows.homes.get(shadow_of(p)) == plan.assignment.get(p)]
-        if replaced:
-            shadows.drop(replaced)
-            self.recorded = self.tracker.position
-            done.append(RecordPosition(self.recorded, durable=True))
+        done = self.shadows.make_room(plan, moves)
+        self.recorded = self.tracker.position if done else self.recorded
         hand_over = HandOver(
             plan=plan,
             sources=moves,
@@ -308,14 +280,8 @@ class EpochMachine:
     def _due(self, news: TurnBegun) -> Plan | None:
         answering = self.plan is not None and self.tracker.answering()
         hurried = self._realtime and not self.final and answering
-        if news.plan is not None and self.tracker.acting:
-            # What acts on nodes that the plan does not know of has not to wait for these.
-            acting, absent = self.tracker.acting, self.tracker.absent if self.plan is not None else ()
-            acting = {partition: node for partition, node in acting.items() if partition not in absent}
-            # Of what took over since it was applied, a plan knows nothing, whatever it says of earlier times.
-            known = replace(news.plan, acting={}) if news.plan.generation <= self.generation else news.plan
-            plan, ready = under(known, acting), {*news.ready, *acting.values()}
-            news = dataclasses.replace(news, plan=plan, ready=ready)
+        absent = self.tracker.absent if self.plan is not None else ()
+        news = self.shadows.known(news, self.generation, absent)
         return self._adoption.due(
             news, self.plan, absent=self.tracker.absent, hurried=hurried, next_due=self._next_due
         )
@@ -346,7 +312,7 @@ class EpochMachine:
         elif news.latest_generation >= plan.generation:
             self.tracker.stop_buffering()
         self.faults.clear()
-        self.shadow_faults.clear()
+        self.shadows.faults.clear()
         fields = {"generation": plan.generation, "plan_kind": plan.kind, "rollback": plan.rollback}
         return [
             *done,
@@ -383,27 +349,13 @@ class EpochMachine:
         return done
 
     def _take_over(self) -> list[Instruction]:
-        """Partitions whose nodes are lost go on where their shadows are, which the replication plan has
-        allowed beforehand. It is on disk before anything depends on it."""
-        tracker = self.tracker
         assert self.plan is not None  # noqa: S101 - tasks were placed by it
-        taken = tracker.take_over()
         made = self._made if self._made is not None else self.plan
-        given = tracker.give_back(made, self._news.ready)
-        if not (taken or given):
+        self.plan, done = self.shadows.take_over(self.plan, made, self._news.ready)
+        if not done:
             return []
-        self.plan = replace(
-            self.plan,
-            assignment={**self.plan.assignment, **taken, **{p: tracker.homes[p] for p in given}},
-        )
-        self.recorded = tracker.position
-        fields = {"partitions": sorted(taken)[:10], "given_back": sorted(given)[:10]}
-        return [
-            RecordHomes(self.recorded, dict(tracker.homes)),
-            LookAgain(trusted=True),
-            Note("replicas take over", fields, warning=True),
-            self._place_tasks(),
-        ]
+        self.recorded = self.tracker.position
+        return [*done, self._place_tasks()]
 
     def _plan_epochs(self, at: float) -> list[Instruction]:
         return self._work(at) if self._news.paused else [PlanEpochs(self.tracker.front())]
@@ -469,7 +421,7 @@ class EpochMachine:
 
     def _held(self, at: float) -> set[str]:
         """Partitions and shadows to leave alone now."""
-        return self.faults.held(at) | self.shadow_faults.held(at)
+        return self.faults.held(at) | self.shadows.faults.held(at)
 
     def _present(self, held: set[str] | frozenset[str], *, limit: int, join: int) -> Lane | None:
         slow = self.tracker.shadows.on(self.slowness.nodes)
@@ -617,7 +569,7 @@ class EpochMachine:
         shadows = {p: one for p, one in results.items() if is_shadow(p)}
         results = {p: one for p, one in results.items() if p not in shadows}
         done += self.faults.take(results, at)
-        done += map(_of_replica, self.shadow_faults.take(shadows, at))
+        done += self.shadows.reported(shadows, at)
         begun_anew = tracker.shadows.lost(shadows, tracker.checkpoint)
         # A partition at the end of its input would never find out by itself.
         missing = {p for p, r in results.items() if r.missing}.union(*(r.lost for r in event.reports))
@@ -840,13 +792,6 @@ class EpochMachine:
             absent=self.tracker.absent,
             failing=set(self.faults.errors),
         )
-
-
-def _of_replica(told: TellProblem | Note) -> TellProblem | Note:
-    """What is wrong with a shadow, in the words of operators."""
-    if isinstance(told, TellProblem):
-        return dataclasses.replace(told, where=f"replica of {partition_of(told.where)}")
-    return told
 
 
 def _asks_to_point(done: list[Instruction]) -> bool:

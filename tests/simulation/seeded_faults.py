@@ -19,6 +19,7 @@ from domain.execution.epoch_machine import EpochMachine
 from domain.execution.lanes import Coverage
 from domain.execution.partition import PartitionRuntime
 from domain.execution.progress import ProgressTracker
+from domain.execution.shadow_turns import ShadowTurns
 from domain.execution.shadows import Shadows
 from domain.planning.placement import Placer
 from domain.recovery import machine
@@ -412,9 +413,9 @@ FAULTS = (
     ),
     Fault(
         "a takeover is not in the log when others depend on it",
-        EpochMachine,
-        "_take_over",
-        "RecordHomes(self.recorded, dict(tracker.homes)),",
+        ShadowTurns,
+        "take_over",
+        "RecordHomes(tracker.position, dict(tracker.homes)),",
         "",
         "replicas",
         found_by=7,
@@ -448,8 +449,8 @@ FAULTS = (
     ),
     Fault(
         "operators that are not deterministic have shadows",
-        EpochMachine,
-        "_replicas",
+        ShadowTurns,
+        "_wanted",
         "news.replicas if self.topology.deterministic else {}",
         "news.replicas",
         "replicas",
