@@ -30,6 +30,7 @@ ROLLBACKS = ("ancestors", "global")
 APPROVALS = ("automatic", "approve")
 REBALANCING = ("automatic", "manual")
 OVERLOAD = ("automatic", "manual")
+REPLICATION_MODES = ("off", "advise", "on")
 REPLICATION_PLANNERS = ("structure_aware", "dynamic_programming", "optimal", "greedy", "published")
 REPLICATION_OBJECTIVES = ("weighted", "plain")
 
@@ -53,6 +54,7 @@ POLICY = (
     Column("slow nodes", field("slow_nodes")),
     Column("correlation threshold", lambda row: _or_installation(row["correlation_threshold"], "nodes")),
     Column("correlation window", lambda row: _or_installation(row["correlation_window"], "s")),
+    Column("replicas", field("replication_mode")),
     Column("replication planner", field("replication_planner")),
     Column("replication budget", lambda row: _budget(row["replication_budget"])),
 )
@@ -180,6 +182,7 @@ def show_(session: Session, topology: str) -> None:
     metavar="SECONDS|default",
     help="nodes lost within this time count as lost together",
 )
+@click.option("--replication-mode", type=click.Choice(REPLICATION_MODES), help="whether replicas run")
 @click.option(
     "--replication-planner", type=click.Choice(REPLICATION_PLANNERS), help="the planner of replication plans"
 )

@@ -13,10 +13,13 @@ from controlplane.events.audit import audit_record
 from controlplane.events.choices import Channel, EventKind
 from controlplane.events.operations import reason_require
 from controlplane.events.services import event_publish, writing
+from controlplane.events.tasks import REPLICAS_PLACE, task_send_on_commit
 from controlplane.incidents.stepping import incidents_step_on_commit
 from controlplane.preconditions import ANYTHING, Expected
+from controlplane.topologies.choices import ReplicationMode
+from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import PRIORITY_HIGH, PRIORITY_LOW, Query, Topology
-from controlplane.topologies.policies import policy_require
+from controlplane.topologies.policies import policy_require, replicas_require
 from controlplane.topologies.representation import query_change, topology_change
 from controlplane.topologies.selectors import query_list, topology_get
 from controlplane.topologies.tags import policy_tag, priorities_tag
@@ -41,6 +44,8 @@ def topology_policy_set(
     expected.require(policy_tag(topology), f"the policy of {name}")
     for field, value in changes.items():
         policy_require(field, value)
+    if changes.get("replication_mode") == ReplicationMode.ON:
+        replicas_require(graph_of(topology.spec))
     before = {field: getattr(topology, field) for field in changes}
     after = {field: value for field, value in changes.items() if before[field] != value}
     if not after:
@@ -65,6 +70,8 @@ def topology_policy_set(
         reason=reason,
     )
     incidents_step_on_commit(topology)
+    if any(field.startswith("replication_") for field in after):
+        task_send_on_commit(REPLICAS_PLACE, name)
     return topology
 
 

@@ -91,6 +91,12 @@ class SlowNodesPolicy(Choices):
     MANUAL = "manual", "Manual"
 
 
+class ReplicationMode(Choices):
+    OFF = "off", "No plan, no replicas"
+    ADVISE = "advise", "Plans are only shown"
+    ON = "on", "Replicas run"
+
+
 PLANNER_CHOICES = [(name, name.replace("_", " ").capitalize()) for name in sorted(PLANNERS)]
 """The algorithms that choose what returns first."""
 

@@ -18,6 +18,7 @@ from controlplane.topologies.choices import (
     PartitionState,
     QueryStatus,
     RebalancingPolicy,
+    ReplicationMode,
     RollbackPolicy,
     Severity,
     SlowNodesPolicy,
@@ -102,6 +103,12 @@ class Topology(models.Model):
         validators=[MinValueValidator(0.0)],
         help_text="seconds from one loss to the next; empty: the installation's number",
     )
+    replication_mode = models.CharField(
+        max_length=8,
+        choices=ReplicationMode.choices,
+        default=ReplicationMode.ADVISE,
+        help_text="whether replicas run",
+    )
     replication_planner = models.CharField(
         max_length=32,
         choices=REPLICATION_PLANNER_CHOICES,
@@ -141,6 +148,16 @@ class Topology(models.Model):
     )
     rack_exposure = models.JSONField(
         default=rack_exposure_unknown, blank=True, help_text="what the loss of a single rack would take down"
+    )
+    acting = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="partitions that a replica has taken over, which no plan knows of yet, and its node",
+    )
+    shadows = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="the other replicas, by partition: node, and whether it is as far as the partition",
     )
     cpu_model = models.JSONField(
         default=dict, blank=True, help_text="what its work costs nodes, as `domain.capacity` learned it"

@@ -15,12 +15,14 @@ from controlplane.topologies.choices import (
     MethodPolicy,
     OverloadPolicy,
     RebalancingPolicy,
+    ReplicationMode,
     RollbackPolicy,
     SlowNodesPolicy,
 )
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import POLICY_FIELDS
 from domain.recovery.policy import RecoveryPolicy
+from domain.topology import Topology as Graph
 from domain.topology.spec import MAX_PARTITIONS
 
 _CHOICES: dict[str, list[str]] = {
@@ -31,6 +33,7 @@ _CHOICES: dict[str, list[str]] = {
     "rebalancing": list(RebalancingPolicy.values),
     "overload": list(OverloadPolicy.values),
     "slow_nodes": list(SlowNodesPolicy.values),
+    "replication_mode": list(ReplicationMode.values),
     "replication_planner": [name for name, _ in REPLICATION_PLANNER_CHOICES],
 }
 HIGHEST_THRESHOLD = 100_000
@@ -49,6 +52,17 @@ def policy_of(topology: Topology) -> RecoveryPolicy:
         correlation_threshold=settings.RESURGE.correlation_threshold if threshold is None else threshold,
         correlation_window=settings.RESURGE.correlation_window if window is None else window,
     )
+
+
+def replicas_require(graph: Graph) -> None:
+    """Raise `Invalid` unless replicas of this topology can run."""
+    if not graph.deterministic:
+        names = ", ".join(one.name for one in graph.operators if not one.repeatable)
+        raise Invalid(
+            "replication_mode",
+            f"replicas of {graph.name} cannot run, because {names} may give other rows for the same input: a "
+            "replica would come to be in another state",
+        )
 
 
 def policy_require(field: str, value: Any) -> None:

@@ -24,10 +24,11 @@ POLICY_FIELDS = (
     "slow_nodes",
     "correlation_threshold",
     "correlation_window",
+    "replication_mode",
     "replication_planner",
     "replication_budget",
 )
-"""How a topology is to be recovered, and what a replication plan of it is asked for. Numbers may be None:
+"""How a topology is to be recovered, whether replicas run, and what a replication plan is asked for. Numbers may be None:
 those of the installation, and of the budget a quarter of the partitions."""
 
 TOPOLOGY_METRICS = (

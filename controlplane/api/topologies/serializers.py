@@ -18,6 +18,7 @@ from controlplane.topologies.choices import (
     Outputs,
     OverloadPolicy,
     RebalancingPolicy,
+    ReplicationMode,
     RollbackPolicy,
     SlowNodesPolicy,
 )
@@ -48,7 +49,7 @@ from domain.topology.spec import MAX_PARTITIONS
 
 
 class PolicySerializer(serializers.ModelSerializer):
-    """How the topology is recovered, and what its replication plan is asked for. Numbers that are null are
+    """How the topology is recovered, whether replicas run, and how many. Numbers that are null are
     those of the installation (`settings/`), a `replication_budget` a quarter of the partitions."""
 
     class Meta:
@@ -215,6 +216,7 @@ class PolicyUpdateSerializer(ReasonSerializer):
     correlation_window = serializers.FloatField(
         required=False, allow_null=True, min_value=0.0, help_text="seconds"
     )
+    replication_mode = serializers.ChoiceField(ReplicationMode.choices, required=False)
     replication_planner = serializers.ChoiceField(REPLICATION_PLANNER_CHOICES, required=False)
     replication_budget = serializers.IntegerField(
         required=False,

@@ -80,6 +80,14 @@ export const FIELDS: Field[] = [
   },
   { name: "correlation_threshold", label: "Correlation threshold", help: "From this many nodes lost together, a topology is recovered in waves even if every wave rolls back running partitions", unit: "nodes", min: 1, step: 1 },
   { name: "correlation_window", label: "Correlation window", help: "Nodes are lost together when each is at most this long after the one before, or no global checkpoint was completed in between", unit: "s", min: 0, step: 0.5 },
+  {
+    name: "replication_mode", label: "Replicas", help: "Whether partitions have a copy on another node that takes over at once",
+    choices: [
+      { value: "on", label: "On", help: "Replicas run, of what the replication plan chooses, on nodes of other racks with room. They cost as much as the partitions." },
+      { value: "advise", label: "Advise", help: "No replica runs. The replication plan says which ones would be worth it." },
+      { value: "off", label: "Off", help: "No replica runs." },
+    ],
+  },
   { name: "replication_planner", label: "Replication planner", help: "The algorithm for replication plans, if a request names none", choices: REPLICATION_PLANNERS.map(([value, help]) => ({ value, label: humanise(value), help: `${sentence(help)}.` })) },
   { name: "replication_budget", label: "Replication budget", help: "Partitions that may be replicated, if a request names no number", unit: "partitions", min: 0, step: 1, unset: "a quarter of all" },
 ];

@@ -28,6 +28,7 @@ POLICY = {
     "slow_nodes": "automatic",
     "correlation_threshold": "",
     "correlation_window": "",
+    "replication_mode": "advise",
     "replication_planner": "structure_aware",
     "replication_budget": "",
 }

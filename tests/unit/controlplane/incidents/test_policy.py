@@ -32,6 +32,7 @@ def test_a_policy_is_read_and_changed(operator: APIClient, topology: Topology) -
         "slow_nodes": "automatic",
         "correlation_threshold": None,
         "correlation_window": None,
+        "replication_mode": "advise",
         "replication_planner": "structure_aware",
         "replication_budget": None,
     }
@@ -55,6 +56,7 @@ def test_a_policy_is_read_and_changed(operator: APIClient, topology: Topology) -
         ({"approval": None, **WHY}, "approval"),
         ({"rebalancing": "sometimes", **WHY}, "rebalancing"),
         ({"overload": "always", **WHY}, "overload"),
+        ({"replication_mode": "perhaps", **WHY}, "replication_mode"),
         ({"correlation_threshold": 0, **WHY}, "correlation_threshold"),
         ({"correlation_threshold": 1.5, **WHY}, "correlation_threshold"),
         ({"correlation_threshold": 10**9, **WHY}, "correlation_threshold"),
@@ -151,3 +153,26 @@ def test_the_incident_shows_orders_proposals_and_the_area(operator: APIClient, i
     shown = operator.get(f"{API}/incidents/1/").json()
     assert (shown["proposals"], shown["availability_area"]) == ({"counts": waiting}, 0.75)
     assert "costs" not in shown
+
+
+def test_replicas_of_what_is_not_deterministic_are_refused_with_the_reason(
+    operator: APIClient, topology: Topology
+) -> None:
+    spec = {**topology.spec, "operators": [dict(one) for one in topology.spec["operators"]]}
+    spec["operators"][1] |= {"deterministic": False}
+    Topology.objects.update(spec=spec)
+    answer = operator.patch(POLICY, {"replication_mode": "on", **WHY})
+    assert answer.status_code == 400
+    assert "Parser may give other rows" in errors(answer)["replication_mode"]
+    assert operator.patch(POLICY, {"replication_mode": "off", **WHY}).status_code == 200
+
+
+def test_a_change_of_replication_is_carried_out_at_once(
+    operator: APIClient,
+    topology: Topology,
+    sent_tasks: list[tuple[Any, ...]],
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        assert operator.patch(POLICY, {"replication_mode": "on", **WHY}).status_code == 200
+    assert ("recovery.replicas_place", "counts") in sent_tasks
