@@ -196,10 +196,13 @@ class ExecutorsSeen(msgspec.Struct, frozen=True, kw_only=True):
 class Replicas(msgspec.Struct, frozen=True, kw_only=True):
     """`topologies/<t>/replicas`: the replication plan in force. `assignment`: partition -> node that runs its
     replica, which may take over when the partition's node is lost. It is no recovery plan, and obeyed only in
-    the deployment that it names; `deployed`: as in `Plan`."""
+    the deployment that it names; `deployed` and `installation`: as in `Plan`. A higher `revision` of the same
+    deployment replaces it."""
 
     deployed: Generation = 0
     assignment: dict[str, str] = {}
+    revision: Count = 0
+    installation: str = ""
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ from kombu.entity import Queue  # noqa: E402
 SWEEP_INTERVAL = 2.0
 TRIM_INTERVAL = 60.0
 BALANCE_INTERVAL = 15.0
+REPLICAS_INTERVAL = 10.0
 WEBHOOK_SWEEP_INTERVAL = 5.0
 
 django.setup()
@@ -59,6 +60,11 @@ app.conf.update(
             "task": "recovery.balance",
             "schedule": BALANCE_INTERVAL,
             "options": {"queue": "recovery", "expires": BALANCE_INTERVAL, "retry": False},
+        },
+        "replicas": {
+            "task": "recovery.replicas",
+            "schedule": REPLICAS_INTERVAL,
+            "options": {"queue": "recovery", "expires": REPLICAS_INTERVAL, "retry": False},
         },
         "trim": {
             "task": "maintenance.trim",

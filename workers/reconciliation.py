@@ -20,6 +20,7 @@ from controlplane.incidents.services import incident_advance
 from controlplane.lifecycle.deployment import deploy_plan_create
 from controlplane.nodes.choices import NODE_USABLE
 from controlplane.nodes.models import Node
+from controlplane.replication.models import ReplicaPlacement
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.former import former_uncleared, names_uncleared
 from controlplane.topologies.installation import installation_id
@@ -27,7 +28,7 @@ from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import topology_change
 from controlplane.topologies.telemetry import UnknownPlanError, driver_status_apply, topology_stopped
 from coordination.paths import Paths
-from domain.messages import Control, DeployedSpec, Plan
+from domain.messages import Control, DeployedSpec, Plan, Replicas
 from domain.recovery.events import (
     CheckpointCompleted,
     DriverReported,
@@ -57,7 +58,11 @@ def incident_step(coordination: WorkerSession, number: int) -> None:
     for _ in range(STEPS):
         names = sorted(incident.topologies.values_list("name", flat=True))
         published = [event for name in names for event in plan_put(coordination, name)]
-        observed = observations(coordination.topology_facts(set(names) - names_uncleared()))
+        facts = coordination.topology_facts(set(names) - names_uncleared())
+        for fact in facts.values():
+            if fact.driver is not None and fact.driver.acting:
+                driver_reconcile(fact)  # plans are made of where partitions are
+        observed = observations(facts)
         events = [*published, *observed, *withdrawals(names)]
         try:
             applied = incident_advance(number=number, events=events)
@@ -106,6 +111,8 @@ def observations(facts: dict[str, TopologyFacts]) -> list[Event]:
                     load=fact.driver.load,
                     catch_up=fact.driver.catch_up,
                     not_gaining=fact.driver.not_gaining,
+                    acting=fact.driver.acting,
+                    standing={p: one.node for p, one in fact.driver.shadows.items() if one.ready},
                 )
             )
     # Checkpoints come last: a driver that has just caught up may be verified by one that is complete.
@@ -194,6 +201,30 @@ def plan_put(coordination: WorkerSession, name: str) -> list[Event]:
     return [PlanPublished(at=at, topology=name, generation=plan.generation)]
 
 
+def replicas_put(coordination: WorkerSession, name: str) -> None:
+    """Have ZooKeeper say which replicas there are to be, unless another database's plan is in force there."""
+    row = ReplicaPlacement.objects.filter(topology__name=name).first()
+    if row is None or former_uncleared(name):
+        return
+    plan = coordination.get(Paths.plan(name), Plan)
+    if plan is None or not plan_own(name, plan.value):
+        return
+    wanted = Replicas(
+        deployed=row.deployed,
+        assignment=row.assignment,
+        revision=row.revision,
+        installation=installation_id(),
+    )
+
+    def newest(current: Replicas | None) -> Replicas:
+        if current is None or current.installation != wanted.installation:
+            return wanted
+        return max(current, wanted, key=lambda one: (one.deployed, one.revision))
+
+    if newest(coordination.replicas(name)) == wanted:
+        coordination.change(Paths.replicas(name), Replicas, newest)
+
+
 def plan_of(row: RecoveryPlan) -> Plan:
     """The plan as the driver reads it."""
     deployments = RecoveryPlan.objects.filter(
@@ -209,6 +240,7 @@ def plan_of(row: RecoveryPlan) -> Plan:
         rollback=row.rollback,
         checkpoint=row.checkpoint,
         restore=row.restore,
+        acting=row.acting,
         buffering=row.buffering,
         deployed=deployments.aggregate(newest=Max("generation"))["newest"] or 0,
         reason=row.reason,

@@ -12,6 +12,7 @@ from datetime import timedelta
 import structlog
 from celery import shared_task
 from django.db import DatabaseError
+from django.db.models import Q
 from django.utils import timezone
 
 from controlplane.events.choices import OPERATION_OPEN
@@ -22,8 +23,9 @@ from controlplane.incidents.selectors import incidents_open, incidents_with_quer
 from controlplane.incidents.services import incident_queries_note
 from controlplane.lifecycle.forgetting import nodes_forget_old
 from controlplane.lifecycle.slow_nodes import drain_by_policy
+from controlplane.replication.services import replicas_look
 from controlplane.retention.services import retention_enforce
-from controlplane.topologies.choices import Desired, TopologyStatus
+from controlplane.topologies.choices import Desired, ReplicationMode, TopologyStatus
 from controlplane.topologies.former import former_uncleared, names_uncleared
 from controlplane.topologies.models import Topology
 from controlplane.topologies.racks import rack_exposure_note
@@ -44,6 +46,13 @@ OVERLOOKED = timedelta(seconds=4)
 @shared_task(name="recovery.incident_step")
 def incident_step(number: int) -> None:
     _attempt(lambda: reconciliation.incident_step(coordination(), number), task="incident_step", of=number)
+
+
+@shared_task(name="recovery.topology_step")
+def topology_step(name: str) -> None:
+    """Something has happened to a topology: whatever incident concerns it goes on."""
+    for number in list(incidents_open().filter(topologies__name=name).values_list("number", flat=True)):
+        incident_step(number)
 
 
 @shared_task(name="recovery.topology_publish")
@@ -103,6 +112,23 @@ def balance() -> None:
     where a policy wants that and all is well."""
     _attempt(rack_exposure_note, task="racks", of="all")
     _attempt(rebalance_by_policy, task="balance", of="all")
+
+
+@shared_task(name="recovery.replicas_place")
+def replicas_place(name: str) -> None:
+    """Have the replicas that a topology's policy asks for."""
+    _attempt(lambda: replicas_look(name), task="replicas", of=name)
+    _attempt(lambda: reconciliation.replicas_put(coordination(), name), task="replicas_put", of=name)
+
+
+@shared_task(name="recovery.replicas")
+def replicas() -> None:
+    """Look at the replicas of all topologies that have some, or are to have some."""
+    wanted = Topology.objects.filter(
+        Q(replication_mode=ReplicationMode.ON) | Q(replica_placement__isnull=False)
+    )
+    for name in list(wanted.values_list("name", flat=True)):
+        replicas_place(name)
 
 
 @shared_task(name="maintenance.trim")

@@ -22,6 +22,7 @@ from domain.messages import (
     NodeRegistration,
     NodeStats,
     Plan,
+    Replicas,
 )
 from host import environment
 from workers.quarantine import quarantine
@@ -82,6 +83,11 @@ class WorkerSession(Session):
             name: TopologyFacts(name, *values[index * count : (index + 1) * count])
             for index, name in enumerate(wanted)
         }
+
+    def replicas(self, topology: str) -> Replicas | None:
+        """Which replicas its driver is told to have; None where nothing is said."""
+        stored = self.get(Paths.replicas(topology), Replicas)
+        return None if stored is None else stored.value
 
     def executors(self, names: Iterable[str]) -> dict[str, ExecutorsSeen]:
         """What the drivers of these topologies say of their executors. Leaves a watch on each."""

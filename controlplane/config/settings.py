@@ -31,6 +31,7 @@ INSTALLED_APPS = [
     "controlplane.incidents",
     "controlplane.health",
     "controlplane.lifecycle",
+    "controlplane.replication",
     "controlplane.webhooks",
     "controlplane.verification",
     "controlplane.api",

@@ -12,6 +12,8 @@ class EventKind(Choices):
     TOPOLOGY_UNDEPLOYED = "topology.undeployed", "Topology undeployed"
     TOPOLOGY_DELETED = "topology.deleted", "Topology deleted"
     TOPOLOGY_METRICS = "topology.metrics", "Topology metrics"
+    TOPOLOGY_REPLICAS = "topology.replicas", "Replicas placed"
+    TOPOLOGY_TAKEN_OVER = "topology.taken_over", "Replicas took over"
     TOPOLOGY_COMPLETED = "topology.completed", "Topology completed"
     TOPOLOGY_FAILED = "topology.failed", "Topology failed"
     NODE_JOINED = "node.joined", "Node joined"

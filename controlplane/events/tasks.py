@@ -20,6 +20,7 @@ log = structlog.get_logger(__name__)
 
 INCIDENT_STEP = "recovery.incident_step"
 TOPOLOGY_PUBLISH = "recovery.topology_publish"
+TOPOLOGY_STEP = "recovery.topology_step"
 OPERATION_RUN = "recovery.operation_run"
 REPLICAS_PLACE = "recovery.replicas_place"
 WEBHOOK_SEND = "webhooks.send"

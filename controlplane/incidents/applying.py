@@ -215,6 +215,7 @@ class Application:
             checkpoint=plan.checkpoint,
             assignment=dict(plan.assignment),
             restore=list(plan.restore),
+            acting=topology.acting,
             reason=plan.reason,
             explanation=dict(plan.explanation),
         )

@@ -127,6 +127,11 @@ class RecoveryPlan(models.Model):
     checkpoint = models.PositiveBigIntegerField(default=0)
     assignment = models.JSONField(default=dict, help_text="partition id -> node name")
     restore = models.JSONField(default=list, help_text="partition ids to restore")
+    acting = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="takeovers that it knows of: partition id -> node name",
+    )
     state = models.CharField(
         max_length=16, choices=PlanState.choices, default=PlanState.PLANNED, db_index=True
     )

@@ -79,6 +79,7 @@ def plan_adopt(*, topology: str, plan: Plan) -> None:
         checkpoint=plan.checkpoint,
         assignment=plan.assignment,
         restore=plan.restore,
+        acting=plan.acting,
         buffering=plan.buffering,
         reason=FOUND,
     )

@@ -20,6 +20,7 @@ from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import EventKind
 from controlplane.events.services import event_publish, writing
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
+from controlplane.incidents.acting import placed
 from controlplane.incidents.applying import Application, Applied
 from controlplane.incidents.area import availability_area
 from controlplane.incidents.choices import (
@@ -173,7 +174,7 @@ def _note_failed_queries(incident: Incident, events: Iterable[Event]) -> None:
         plan = topology.plans.order_by("-generation").first()
         if plan is None:
             continue
-        partitions = {label for label, node in plan.assignment.items() if node in lost_nodes}
+        partitions = {label for label, node in placed(plan, topology).items() if node in lost_nodes}
         partitions |= lost_partitions.get(topology.name, frozenset())
         down = graph_of(topology.spec).failed_queries(partitions) if partitions else []
         if down:

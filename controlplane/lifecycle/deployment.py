@@ -61,7 +61,8 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
     placement = placed_by_racks(graph, placement, nodes, measured, racks, max_utilisation=bound)
     topology.generation += 1
     topology.applied_generation = topology.generation  # telemetry of earlier runs is void
-    topology.save(update_fields=["generation", "applied_generation", "updated_at"])
+    topology.acting, topology.shadows = {}, {}
+    topology.save(update_fields=["generation", "applied_generation", "acting", "shadows", "updated_at"])
     now = timezone.now()
     current = RecoveryPlan.objects.filter(topology=topology, state__in=PLAN_CURRENT)
     superseded = [

@@ -7,7 +7,7 @@ from typing import Any
 
 from controlplane.errors import Invalid
 from controlplane.replication.recent import Recent
-from controlplane.replication.selectors import EXPLAINED, measured_load
+from controlplane.replication.selectors import EXPLAINED, Measured, measured_load
 from domain.replication import (
     Objective,
     ReplicationProblem,
@@ -22,6 +22,12 @@ DEFAULT_SHARE = 0.25
 """The budget as a share of the partitions, where neither the request nor the policy names one."""
 
 plans: Recent[tuple[tuple[int, int], str, str, str, int], dict[str, Any]] = Recent()
+
+
+def budget_of(measured: Measured) -> int:
+    """How many partitions the policy wants to be replicated."""
+    count = len(measured.graph.partitions)
+    return min(count, math.ceil(DEFAULT_SHARE * count) if measured.budget is None else measured.budget)
 
 
 def replication_plan_answer(
@@ -40,9 +46,7 @@ def replication_plan_answer(
             f"{name} has {count} partitions; plans are computed for up to {MOST_PARTITIONS}. Plan smaller "
             "topologies that it could be divided into",
         )
-    if budget is None:
-        budget = math.ceil(DEFAULT_SHARE * count) if measured.budget is None else measured.budget
-    budget = min(budget, count)
+    budget = budget_of(measured) if budget is None else min(budget, count)
     chosen, most = replication_planner_named(planner or measured.planner), budget
 
     def compute() -> dict[str, Any]:

@@ -28,8 +28,8 @@ POLICY_FIELDS = (
     "replication_planner",
     "replication_budget",
 )
-"""How a topology is to be recovered, whether replicas run, and what a replication plan is asked for. Numbers may be None:
-those of the installation, and of the budget a quarter of the partitions."""
+"""How a topology is to be recovered, whether replicas run, and what a replication plan is asked for.
+Numbers may be None: those of the installation, and of the budget a quarter of the partitions."""
 
 TOPOLOGY_METRICS = (
     "status",

@@ -18,6 +18,7 @@ from controlplane.events.choices import EventKind
 from controlplane.events.pace import round_begins
 from controlplane.events.representation import Change
 from controlplane.events.services import event_publish, writing
+from controlplane.events.tasks import TOPOLOGY_STEP, task_send_on_commit
 from controlplane.topologies.capacity import cpu_model_read
 from controlplane.topologies.choices import (
     Desired,
@@ -42,6 +43,9 @@ from domain.messages import DriverState, DriverStatus, EpochReport, ProblemRepor
 from domain.values import LARGEST_COUNT
 
 log = structlog.get_logger(__name__)
+
+CAUGHT_UP, FALLEN_BEHIND = 3, 20
+"""Epochs that a replica may lack to count as caught up, and to go on counting."""
 
 LONGEST_TEXT = 10_000
 METRICS_EVERY = timedelta(seconds=1)
@@ -158,30 +162,59 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     topology.catch_up = float(round(status.catch_up or 0.0)) if behind else None
     now = timezone.now().isoformat()
     topology.slow_since = {node: topology.slow_since.get(node, now) for node in status.slow}
+    replicas_before = topology.acting, topology.shadows
+    taken = _replicas_apply(topology, rows, status)
     _states_apply(topology, rows, status.state, status.absent, {}, behind=status.behind)
     after = topology_change(topology)
+    replicated = replicas_before != (topology.acting, topology.shadows)
     rows_after = [row for row, old in zip(rows.changes(), rows_before, strict=True) if row != old]
     if rows_after:
         rows.save()
-    if after != before:
+    if after != before or replicated:
         topology.save(
             update_fields=[
                 "status", "applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch",
-                "updated_at", *SETTLED,
+                "acting", "shadows", "updated_at", *SETTLED,
             ]
         )  # fmt: skip
-    if rows_after or after != before:
+    if rows_after or after != before or replicated:
         changes = [after, *rows_after]
         if rows.available() != available_before:
             sample = sample_create(topology, rows, at=timezone.now())
             changes.append(sample_change(sample, topology=topology.name))
         event_publish(
-            kind=_driver_event(before, topology),
+            kind=EventKind.TOPOLOGY_TAKEN_OVER if taken else _driver_event(before, topology),
             topology=topology.name,
             changes=changes,
-            reason=status.error,
+            reason=_taken_over(taken) if taken else status.error,
         )
+    if taken:
+        task_send_on_commit(TOPOLOGY_STEP, topology.name)
     operations_end(topology, status.state, status.error)
+
+
+def _replicas_apply(topology: Topology, rows: Rows, status: DriverStatus) -> dict[str, str]:
+    """What the driver says of replicas; returns takeovers that are news: partition -> node."""
+    before = topology.shadows
+    taken = {p: node for p, node in sorted(status.acting.items()) if topology.acting.get(p) != node}
+    topology.acting = dict(sorted(status.acting.items()))
+    topology.shadows = {
+        partition: {
+            "node": one.node,
+            "caught_up": one.ready
+            and one.lacks <= (FALLEN_BEHIND if before.get(partition, {}).get("caught_up") else CAUGHT_UP),
+        }
+        for partition, one in sorted(status.shadows.items())
+    }
+    for partition, node in status.acting.items():
+        if partition in rows.partitions and node in rows.nodes.ids:
+            rows.partitions[partition].node_id = rows.nodes.ids[node]
+    return taken
+
+
+def _taken_over(taken: Mapping[str, str]) -> str:
+    names = ", ".join(list(taken)[:5]) + (f" and {len(taken) - 5} more" if len(taken) > 5 else "")
+    return f"the replicas of {names} have taken over"
 
 
 @writing
@@ -194,7 +227,8 @@ def topology_stopped(*, name: str) -> None:
         rows = Rows.load(topology)
         _states_apply(topology, rows, "stopped", [], {})
         rows.save()
-        topology.save(update_fields=["status", "updated_at", *SETTLED])
+        topology.acting, topology.shadows = {}, {}
+        topology.save(update_fields=["status", "acting", "shadows", "updated_at", *SETTLED])
         event_publish(
             kind=EventKind.TOPOLOGY_UPDATED,
             topology=name,

@@ -64,7 +64,8 @@ class DriverReported:
     """The driver's present status; repeated and late reports do no harm. `absent` partitions do not run,
     those `behind` run and have not caught up with the ones furthest ahead. refused: generation of a plan that
     it cannot apply, else 0; restorable: the checkpoints that it can go back to, 0 being the empty state.
-    load, catch_up, not_gaining: see `domain.messages.DriverStatus`."""
+    load, catch_up, not_gaining, acting: see `domain.messages.DriverStatus`. standing: replicas that could
+    take over, by partition -> node."""
 
     at: float
     topology: str
@@ -80,6 +81,8 @@ class DriverReported:
     load: float = 0.0
     catch_up: float | None = None
     not_gaining: float = 0.0
+    acting: Mapping[str, str] = field(default_factory=dict)
+    standing: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

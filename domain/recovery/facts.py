@@ -41,6 +41,13 @@ class Returned(msgspec.Struct, tag_field="fact", tag="returned", frozen=True, fo
     ]  # topology -> partitions that still run there, because no plan moved them
 
 
+class TakenOver(msgspec.Struct, tag_field="fact", tag="taken_over", frozen=True, forbid_unknown_fields=True):
+    """Replicas act for partitions that had failed."""
+
+    topology: str
+    acting: dict[str, str]  # partition -> node
+
+
 class Arrived(msgspec.Struct, tag_field="fact", tag="arrived", frozen=True, forbid_unknown_fields=True):
     """A node registered that has nothing to run yet."""
 
@@ -237,6 +244,7 @@ Fact = (
     | CaughtUp
     | Verifying
     | Dropped
+    | TakenOver
     | Deferred
     | MethodChosen
     | Proposed

@@ -146,6 +146,8 @@ class TopologyCase:
     # What the driver has just reported absent, and behind; empty where it has not reported in this step.
     absent: frozenset[str] = frozenset()
     behind: frozenset[str] = frozenset()
+    # What replicas may take over soon, as it has just reported: no plan is made for it for a moment.
+    standing: frozenset[str] = frozenset()
     # The newest epoch of its input, as the driver has just reported.
     head: int = 0
     # What queries that give output take of the driver's time, as it has just reported; 0 if there are none.

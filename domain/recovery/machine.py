@@ -32,7 +32,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 from domain.planning import DelayDistribution, LookAhead, natural_key
-from domain.recovery import decisions, events, facts, proposals, replacements, wording
+from domain.recovery import acting, decisions, events, facts, proposals, replacements, wording
 from domain.recovery.blocking import Blocking
 from domain.recovery.costs import costs_fix, costs_raised
 from domain.recovery.incident import (
@@ -334,6 +334,30 @@ class IncidentMachine:
         return self._fail(event.topology, frozenset(), why)
 
     def _on_driver(self, event: events.DriverReported) -> Instructions:
+        return [*self._taken_over(event), *self._reported(event)]
+
+    def _taken_over(self, event: events.DriverReported) -> Instructions:
+        """Replicas act for what had failed: it is where they are, and no plan puts it back."""
+        case, deployment = self.cases.get(event.topology), self.deployments.get(event.topology)
+        if case is None or deployment is None:
+            return []
+        held = deployment.topology.exclusive_partitions(self._parked(case.name))
+        acts = {partition: node for partition, node in event.acting.items() if partition not in held}
+        taken = acting.taken_over(case, acts, self.nodes)
+        case.standing = acting.standing(case, event.standing, self.nodes) - taken.keys()
+        if not taken:
+            return []
+        case.failed -= taken.keys()
+        case.unrestored -= taken.keys()
+        deployment.assignment.update(taken)
+        fact = facts.TakenOver(topology=case.name, acting=taken)
+        instructions = self._tell("evidence", wording.taken_over(case.name, taken), fact)
+        instructions.append(MarkPartitions(topology=case.name, state="running", partitions=frozenset(taken)))
+        if case.phase is Phase.FAILED and not (case.failed or case.forced or case.rollback_pending):
+            instructions += self._transition(case, Phase.DROPPED, "replicas have taken over what was lost")
+        return instructions
+
+    def _reported(self, event: events.DriverReported) -> Instructions:
         case = self._case_of_plan(event.topology, None, PLAN_PHASES)
         if case is not None and event.refused == case.generation:
             return self._refused_by_driver(case, event)
@@ -755,7 +779,11 @@ class IncidentMachine:
                 instructions += self._check(self.cases[name])
         if self.memory.paused:
             return instructions
-        waiting = [case for _, case in sorted(self.cases.items()) if case.awaits_wave]
+        waiting = [
+            case
+            for _, case in sorted(self.cases.items())
+            if case.awaits_wave and not acting.awaited(case, self.memory.loss_times, self.now)
+        ]
         joint: list[TopologyCase] = []
         moving: list[TopologyCase] = []
         for case in waiting:

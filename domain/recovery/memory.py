@@ -97,6 +97,10 @@ class Memory:
                 self._remember_lost(fact)
             case facts.Returned():
                 self._remember_returned(fact)
+            case facts.TakenOver(topology=topology, acting=acting):
+                for by_generation in (self.failed, self.unrestored):
+                    for failed in by_generation.get(topology, {}).values():
+                        failed.difference_update(acting)
             case facts.Arrived(node=node):
                 self.arrived.add(node)
                 self.avoided.discard(node)

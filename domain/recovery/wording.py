@@ -67,6 +67,11 @@ def node_returned(node: str, evidence: str, kept: Mapping[str, Collection[str]])
     return f"{start} Its partitions already have another home, so it counts as an empty node."
 
 
+def taken_over(topology: str, acting: Mapping[str, str]) -> str:
+    nodes = listed(set(acting.values()))
+    return f"Replicas of {listed(acting)} of {topology} act, on {nodes}: these partitions need no recovery."
+
+
 def method_chosen(topology: str, method: str, why: str) -> str:
     if method == MOVE:
         return f"Partitions of {topology} are moved with their state, because {why}."

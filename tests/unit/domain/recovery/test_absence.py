@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from domain.messages import DriverStatus, Plan
 from domain.recovery.absence import AbsenceClock, nodes_seen
 
@@ -53,3 +55,13 @@ def test_absence_ends_with_the_node_the_plan_or_the_partition_coming_back() -> N
     clock = AbsenceClock(limit=10.0)
     overdue(clock, 0.0, status("A[0]"), {"n1"})
     assert overdue(clock, 12.0, status("A[0]"), set()) == set(), "a lost node is another matter"
+
+
+def test_where_a_replica_acts_counts_and_where_its_partition_was_proves_nothing() -> None:
+    acting = msgspec.structs.replace(status(), acting={"A[0]": "n3", "A[1]": "n3"})
+    assert nodes_seen(acting, PLAN) == (frozenset(), frozenset({"n2", "n3"}))
+    clock = AbsenceClock(limit=10.0)
+    gone = msgspec.structs.replace(acting, absent=["A[0]"])
+    for at in (0.0, 11.0):
+        found = clock.overdue(at=at, topology="t", driver=gone, plan=PLAN, alive={"n3"})
+    assert set(found) == {"A[0]"}

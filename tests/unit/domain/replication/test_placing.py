@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,9 +50,9 @@ def test_none_is_where_it_may_not_be_and_no_node_has_more_than_its_room(
         if home in known and known[home].rack:
             others = {one.rack for one in living if one.name != home}
             assert known[node].rack != known[home].rack or others == {known[home].rack}
-    for node in living:
-        load = sum(cost[p] for p, where in found.assignment.items() if where == node.name)
-        assert load <= max(0.0, node.free) + 1e-3
+    for one in living:
+        load = sum(cost[p] for p, where in found.assignment.items() if where == one.name)
+        assert load <= max(0.0, one.free) + 1e-3
     changed = {p for p, node in found.assignment.items() if current.get(p) != node}
     assert len(changed) <= most
     assert changed <= set(wanted)
@@ -119,8 +119,8 @@ def test_rates_that_oscillate_move_no_replica(looks: list[tuple[str, float]]) ->
         before = target.partitions
         fresh = [best]
 
-        def fidelity(plan: object, best: str = best, gain: float = gain) -> float:
-            return gain if list(plan) == [best] else 0.0  # type: ignore[call-overload]
+        def fidelity(plan: Sequence[str], best: str = best, gain: float = gain) -> float:
+            return gain if list(plan) == [best] else 0.0
 
         target = adapt(target, fresh, budget=1, fidelity=fidelity)
         row = row + 1 if before and before != (best,) and gain > MARGIN else 0
@@ -131,8 +131,10 @@ def test_rates_that_oscillate_move_no_replica(looks: list[tuple[str, float]]) ->
 
 
 def test_a_plan_that_stays_better_comes_and_a_plan_is_grown_at_once() -> None:
-    def fidelity(plan: object) -> float:
-        return sum({"A[0]": 0.1, "B[0]": 0.5, "C[0]": 0.2}[one] for one in plan)  # type: ignore[attr-defined]
+    gains = {"A[0]": 0.1, "B[0]": 0.5, "C[0]": 0.2}
+
+    def fidelity(plan: Sequence[str]) -> float:
+        return sum(gains[one] for one in plan)
 
     target = adapt(Target(("A[0]",)), ["B[0]", "C[0]"], budget=2, fidelity=fidelity)
     assert target.partitions == ("A[0]", "B[0]")

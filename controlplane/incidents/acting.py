@@ -1,0 +1,14 @@
+"""Where partitions are at home while replicas act for some, of which the newest plan does not know."""
+
+from __future__ import annotations
+
+from controlplane.incidents.models import RecoveryPlan
+from controlplane.topologies.models import Topology
+from domain.execution.shadows import unknown_to
+from domain.messages import Plan
+
+
+def placed(plan: RecoveryPlan, topology: Topology) -> dict[str, str]:
+    """Partition -> node: what the plan runs, and what its driver says has been taken over since."""
+    known = Plan(generation=plan.generation, kind=plan.kind, assignment={}, acting=plan.acting)
+    return {**plan.assignment, **unknown_to(known, topology.acting)}

@@ -1,0 +1,98 @@
+"""What replicas have taken over is not restored, and the next plan has it where it acts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from domain.recovery.acting import PATIENCE
+from domain.recovery.events import DriverReported, Looked
+from domain.recovery.facts import Failed, Lost, TakenOver
+from domain.recovery.incident import Phase
+from domain.recovery.instructions import CreatePlan, Instruction, MarkPartitions, Tell
+from domain.recovery.machine import IncidentMachine
+from domain.recovery.memory import Memory
+from domain.recovery.policy import RecoveryPolicy
+from tests.unit.domain.recovery.test_machine import lose, machine
+
+
+def failed_of(subject: IncidentMachine) -> set[str]:
+    return set(subject.cases["t0"].failed)
+
+
+def reported(
+    subject: IncidentMachine,
+    *,
+    acting: Mapping[str, str] | None = None,
+    standing: Mapping[str, str] | None = None,
+    at: float = 2.0,
+) -> list[Instruction]:
+    event = DriverReported(
+        at=at, topology="t0", generation=3, state="degraded", head=30, committed=20, checkpoint=0,
+        acting=acting or {}, standing=standing or {},
+    )  # fmt: skip
+    return subject.handle_stimulus(event)
+
+
+def planning(subject: IncidentMachine, at: float) -> list[Instruction]:
+    subject.may_plan = True
+    return subject.handle_stimulus(Looked(at=at))
+
+
+def plans(instructions: list[Instruction]) -> list[CreatePlan]:
+    return [one for one in instructions if isinstance(one, CreatePlan)]
+
+
+def test_nothing_is_left_to_recover_where_replicas_act_for_all() -> None:
+    subject = machine(may_plan=False)
+    lose(subject, "node-1")
+    lost = failed_of(subject)
+    told = reported(subject, acting=dict.fromkeys(lost, "node-2"))
+    assert MarkPartitions(topology="t0", state="running", partitions=frozenset(lost)) in told
+    assert subject.cases["t0"].phase is Phase.DROPPED
+    assert not plans(planning(subject, 9.0))
+    assert {subject.deployments["t0"].assignment[p] for p in lost} == {"node-2"}
+    subject.validate_state()
+
+
+def test_the_plan_for_the_rest_has_what_acts_where_it_acts() -> None:
+    subject = machine(may_plan=False)
+    subject.deployments["t0"].policy = RecoveryPolicy(method="incremental")
+    lose(subject, "node-1")
+    first, *rest = sorted(failed_of(subject))
+    reported(subject, acting={first: "node-2"})
+    assert failed_of(subject) == set(rest)
+    (plan,) = plans(planning(subject, 9.0))
+    assert plan.assignment[first] == "node-2"
+    assert set(plan.restore) == set(rest)
+
+
+def test_a_takeover_is_awaited_for_a_moment_and_no_longer() -> None:
+    subject = machine(may_plan=False)
+    subject.deployments["t0"].policy = RecoveryPolicy(method="incremental")
+    lose(subject, "node-1", at=1.0)
+    lost = failed_of(subject)
+    reported(subject, standing=dict.fromkeys(lost, "node-2"))
+    assert not plans(planning(subject, 1.0 + PATIENCE - 0.1))
+    (plan,) = plans(planning(subject, 1.0 + PATIENCE + 0.1))
+    assert set(plan.restore) == lost
+
+
+def test_a_replica_on_a_lost_node_takes_nothing_over() -> None:
+    subject = machine(may_plan=False)
+    lose(subject, "node-1", "node-2")
+    lost = failed_of(subject)
+    reported(subject, acting=dict.fromkeys(lost, "node-2"), standing=dict.fromkeys(lost, "node-2"))
+    assert failed_of(subject) == lost
+    assert not subject.cases["t0"].standing
+
+
+def test_a_takeover_is_remembered() -> None:
+    subject = machine(may_plan=False)
+    lose(subject, "node-1")
+    lost = failed_of(subject)
+    told = reported(subject, acting=dict.fromkeys(lost, "node-2"))
+    (fact,) = [one.fact for one in told if isinstance(one, Tell) and isinstance(one.fact, TakenOver)]
+    memory = Memory()
+    memory.remember(Lost(1.0, ("node-1",), {"t0": Failed(3, tuple(lost))}))
+    memory.remember(fact)
+    assert memory.failed_under("t0", 3) == set()
