@@ -21,6 +21,7 @@ from cli.commands.nodes import nodes
 from cli.commands.parking import park, unpark
 from cli.commands.queries import policy, queries
 from cli.commands.records import audit, checkpoints, operations, pipelines, problems, settings
+from cli.commands.replicas import replicas
 from cli.commands.topologies import topologies
 from cli.commands.validating import validate
 from cli.commands.watch import watch
@@ -81,6 +82,7 @@ COMMANDS: tuple[click.Command, ...] = (
     watch,
     topologies,
     queries,
+    replicas,
     policy,
     nodes,
     incidents,

@@ -142,7 +142,7 @@ def show_(session: Session, name: str) -> None:
 def replication_plan(
     session: Session, name: str, budget: int | None, planner: str | None, objective: str | None
 ) -> None:
-    """Which partitions are worth an active replica. Changes nothing; replicas are not run yet.
+    """Which partitions are worth an active replica. Changes nothing; see `resurge replicas`.
 
     \b
     Examples:

@@ -16,6 +16,7 @@ from controlplane.events.choices import OperationKind
 from controlplane.events.models import AuditEntry
 from controlplane.events.selectors import audit_of
 from controlplane.lifecycle.topologies import topology_action, topology_deploy, topology_undeploy
+from controlplane.replication.models import ReplicaPlacement
 from controlplane.topologies.models import (
     AvailabilitySample,
     FormerTopology,
@@ -97,6 +98,19 @@ class TopologyAdmin(ReasonedActionsMixin, ServiceAdmin):
         self.run_service(
             request, rows, verb, lambda row, who: topology_action(kind=kind, name=row.name, **who)
         )
+
+
+@admin.register(ReplicaPlacement)
+class ReplicaPlacementAdmin(SystemOwnedAdmin):
+    """Which replicas there are follows from the topology's policy."""
+
+    list_display = ("topology", "replicas", "revision", "note", "changed_at")
+    list_select_related = ("topology",)
+    search_fields = ("topology__name", "note")
+
+    @admin.display(description="replicas")
+    def replicas(self, row: ReplicaPlacement) -> int:
+        return len(row.assignment)
 
 
 @admin.register(TopologyVersion)

@@ -11,7 +11,7 @@ from controlplane.api.docs import DocumentationView, SchemaView
 from controlplane.api.events.views import AuditViewSet, EventListView, OperationViewSet, SnapshotView
 from controlplane.api.incidents.views import IncidentViewSet, TopologyPlanViewSet
 from controlplane.api.nodes.views import NodeRequestViewSet, NodeSampleViewSet, NodeViewSet
-from controlplane.api.replication.views import ReplicationPlanView
+from controlplane.api.replication.views import ReplicasView, ReplicationPlanView
 from controlplane.api.retention.views import RetentionView
 from controlplane.api.topologies.parts import (
     AvailabilityViewSet,
@@ -57,6 +57,7 @@ of_topology: list[URLPattern | URLResolver] = [
     ),
     path("plans/", TopologyPlanViewSet.as_view({"get": "list"}), name="topology-plans"),
     path("replication-plan/", ReplicationPlanView.as_view(), name="topology-replication-plan"),
+    path("replicas/", ReplicasView.as_view(), name="topology-replicas"),
     path("versions/", VersionViewSet.as_view({"get": "list"}), name="topology-versions"),
     path("problems/", TopologyProblemViewSet.as_view({"get": "list"}), name="topology-problems"),
     path("availability/", AvailabilityViewSet.as_view({"get": "list"}), name="topology-availability"),

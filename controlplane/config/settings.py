@@ -229,6 +229,8 @@ SPECTACULAR_SETTINGS = {
         "WebhookKindEnum": "controlplane.webhooks.choices.KIND_CHOICES",
         "DeliveryStateEnum": "controlplane.webhooks.choices.DeliveryState",
         "EventKindEnum": "controlplane.events.choices.EventKind",
+        "ReplicationModeEnum": "controlplane.topologies.choices.ReplicationMode",
+        "ReplicationPlannerEnum": "controlplane.topologies.choices.REPLICATION_PLANNER_CHOICES",
         "PlannerEnum": "controlplane.topologies.choices.PLANNER_CHOICES",
     },
 }

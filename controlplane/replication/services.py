@@ -42,8 +42,8 @@ from domain.replication.placing import ReplicaNode, Replicas, place_replicas
 
 log = structlog.get_logger(__name__)
 
-ROUNDS = 4
-"""Looks in which all replicas of a topology can be placed."""
+FEW, ROUNDS = 3, 4
+"""Replicas that a look may place, and in how many looks all of a topology can be placed: each one replays."""
 
 OFF = "the policy wants none"
 UNDEPLOYED = "the topology is not deployed"
@@ -160,7 +160,7 @@ def _found(topology: Topology, row: ReplicaPlacement) -> Look | None:
         nodes=_nodes(deployments, views, costs, _elsewhere(topology, deployments, costs)),
         costs=costs[topology.name],
         caught_up=[p for p, one in topology.shadows.items() if one["caught_up"]],
-        most=max(settings.RESURGE.moves_at_once, math.ceil(budget / ROUNDS)),
+        most=max(FEW, math.ceil(budget / ROUNDS)),
     )
     return Look(replicas, target, asked, deployed)
 

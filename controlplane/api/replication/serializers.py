@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework import serializers
 
 from controlplane.api.fields import StrictSerializer
+from controlplane.api.requests import ReasonSerializer
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.replication.selectors import EXPLAINED
-from controlplane.topologies.choices import REPLICATION_OBJECTIVE_CHOICES, REPLICATION_PLANNER_CHOICES
+from controlplane.topologies.choices import (
+    REPLICATION_OBJECTIVE_CHOICES,
+    REPLICATION_PLANNER_CHOICES,
+    ReplicationMode,
+)
 from domain.topology.spec import MAX_PARTITIONS
 
 
@@ -59,7 +66,7 @@ class ProtectingCheckpointSerializer(serializers.ModelSerializer):
 
 class ReplicationPlanSerializer(serializers.Serializer):
     """Which partitions are worth an active replica, for the worst case of a correlated failure: everything
-    that has no replica fails. The plan is advice; replicas are not run yet."""
+    that has no replica fails. Replicas run where the policy says so (`replicas/`)."""
 
     topology = serializers.CharField()
     planner = serializers.CharField()
@@ -92,3 +99,66 @@ class ReplicationPlanSerializer(serializers.Serializer):
     )
     chosen = ChosenPartitionSerializer(many=True)
     queries = QueryOutlookSerializer(many=True)
+
+
+class ReplicaSerializer(serializers.Serializer):
+    partition = serializers.CharField()
+    node = serializers.CharField(allow_null=True, help_text="where the partition runs")
+    replica = serializers.CharField(help_text="the node of its replica")
+    wanted = serializers.BooleanField(help_text="false: it goes as soon as others have caught up")
+    caught_up = serializers.BooleanField(help_text="whether it is as far as the partition, and could act")
+    acts = serializers.BooleanField(help_text="it has taken over, and no plan knows of it yet")
+
+
+class LossSerializer(serializers.Serializer):
+    kind = serializers.ChoiceField(["rack", "node"])
+    name = serializers.CharField()
+    fidelity = serializers.FloatField(help_text="weighted output fidelity without it, 0 to 1")
+    stop = serializers.ListField(child=serializers.CharField(), help_text="queries without any output then")
+    lack_input = serializers.ListField(
+        child=serializers.CharField(), help_text="queries of which a part of the input would be missing"
+    )
+
+
+class ReplicasSerializer(serializers.Serializer):
+    """The replicas of a topology: which there are, where, and what they are good for."""
+
+    topology = serializers.CharField()
+    mode = serializers.ChoiceField(ReplicationMode.choices)
+    budget = serializers.IntegerField(help_text="partitions that may have a replica")
+    planner = serializers.ChoiceField(REPLICATION_PLANNER_CHOICES)
+    note = serializers.CharField(allow_blank=True, help_text="why there are none, or none are placed now")
+    revision = serializers.IntegerField(help_text="how often replicas have come or gone")
+    changed_at = serializers.DateTimeField(allow_null=True, help_text="when they were looked at last")
+    replicas = ReplicaSerializer(many=True)
+    unplaced = serializers.ListField(
+        child=serializers.CharField(), help_text="partitions of the plan for which no node has room"
+    )
+    waiting = serializers.ListField(
+        child=serializers.CharField(), help_text="partitions whose replicas come or go at a later look"
+    )
+    acting = serializers.DictField(
+        child=serializers.CharField(), help_text="partitions that a replica has taken over, and its node"
+    )
+    fidelity = serializers.FloatField(help_text="weighted output fidelity now, 0 to 1")
+    losses = LossSerializer(many=True, help_text="for each rack and node that runs anything of it")
+
+
+class ReplicasUpdateSerializer(ReasonSerializer):
+    """What is not given stays. These are fields of the policy: `replication_mode` and so on."""
+
+    mode = serializers.ChoiceField(ReplicationMode.choices, required=False)
+    budget = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=0,
+        max_value=MAX_PARTITIONS,
+        help_text="partitions; null: a quarter of all",
+    )
+    planner = serializers.ChoiceField(REPLICATION_PLANNER_CHOICES, required=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs = super().validate(attrs)
+        if attrs.keys() <= {"reason"}:
+            raise serializers.ValidationError("give at least one of mode, budget, planner")
+        return attrs

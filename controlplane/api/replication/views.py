@@ -1,4 +1,4 @@
-"""`GET topologies/{topology}/replication-plan/`. Nothing is changed, and nothing is replicated."""
+"""`topologies/{topology}/replication-plan/`, which is advice, and `replicas/`, which run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from controlplane.api.replication.serializers import ReplicationPlanSerializer, ReplicationQuestionSerializer
+from controlplane.api.preconditions import ETAG, IF_MATCH, expected_of, tagged
+from controlplane.api.replication.serializers import (
+    ReplicasSerializer,
+    ReplicasUpdateSerializer,
+    ReplicationPlanSerializer,
+    ReplicationQuestionSerializer,
+)
+from controlplane.api.requests import ErrorsSerializer, caller
+from controlplane.lifecycle.recovery_terms import topology_policy_set
 from controlplane.replication.answering import replication_plan_answer
+from controlplane.replication.showing import replicas_answer
+from controlplane.topologies.selectors import topology_get
+from controlplane.topologies.tags import policy_tag
 
 
 class ReplicationPlanView(APIView):
@@ -25,3 +36,36 @@ class ReplicationPlanView(APIView):
         question.is_valid(raise_exception=True)
         answer = replication_plan_answer(topology, **question.validated_data)
         return Response(ReplicationPlanSerializer(answer).data)
+
+
+class ReplicasView(APIView):
+    """Which partitions have a replica, where, how far it is, and what the loss of a node would take."""
+
+    @extend_schema(
+        operation_id="topologies_replicas_retrieve", parameters=[ETAG], responses={200: ReplicasSerializer}
+    )
+    def get(self, request: Request, topology: str) -> Response:
+        """The ETag is that of the policy."""
+        return self._shown(topology)
+
+    @extend_schema(
+        operation_id="topologies_replicas_update",
+        request=ReplicasUpdateSerializer,
+        parameters=[IF_MATCH, ETAG],
+        responses={200: ReplicasSerializer, 412: ErrorsSerializer},
+    )
+    def patch(self, request: Request, topology: str) -> Response:
+        """Change what the policy says of replicas; they come and go within the next looks."""
+        serializer = ReplicasUpdateSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        given = dict(serializer.validated_data)
+        reason = given.pop("reason")
+        changes = {f"replication_{field}": value for field, value in given.items()}
+        topology_policy_set(
+            name=topology, changes=changes, reason=reason, expected=expected_of(request), **caller(request)
+        )
+        return self._shown(topology)
+
+    def _shown(self, topology: str) -> Response:
+        answer = ReplicasSerializer(replicas_answer(topology)).data
+        return tagged(answer, policy_tag(topology_get(topology, spec=False)))

@@ -88,3 +88,24 @@ def test_a_replication_plan_is_read(running: dict[str, str], capsys: pytest.Capt
     )
     assert main(["topologies", "replication-plan", "missing"]) != 0
     assert "there is no topology 'missing'" in capsys.readouterr().err
+
+
+def test_replicas_are_shown_and_asked_for(
+    running: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["replicas", "set", "counts", "--mode", "on", "--budget", "3", "--reason", "they must not wait"]
+    assert main([*asked, "-o", "json"]) == 0
+    answer = Answer(0, *capsys.readouterr())
+    assert (answer.json["mode"], answer.json["budget"], answer.json["replicas"]) == ("on", 3, [])
+    Topology.objects.update(
+        shadows={
+            "O0[0]": {"node": "node-2", "caught_up": True},
+            "O0[1]": {"node": "node-1", "caught_up": False},
+        }
+    )
+    assert main(["replicas", "show", "counts", "-o", "table"]) == 0
+    out, err = capsys.readouterr()
+    assert "Replicas of counts: on, 2 of at most 3 partitions" in err
+    assert "O0[0]" in out
+    assert "rack rack-a" in out
+    assert main(["replicas", "set", "counts", "--reason", "because"]) != 0

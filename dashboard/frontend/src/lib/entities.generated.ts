@@ -25,6 +25,8 @@ export type ApprovalPolicy = "automatic" | "approve";
 
 export type RebalancingPolicy = "automatic" | "manual";
 
+export type ReplicationMode = "off" | "advise" | "on";
+
 export type PartitionState = "starting" | "running" | "stalled" | "failed" | "restoring" | "replaying";
 
 export type QueryStatus = "starting" | "available" | "failed" | "recovering" | "parked";
@@ -92,6 +94,8 @@ export type EventKind =
   | "topology.undeployed"
   | "topology.deleted"
   | "topology.metrics"
+  | "topology.replicas"
+  | "topology.taken_over"
   | "topology.completed"
   | "topology.failed"
   | "node.joined"
@@ -165,8 +169,8 @@ export const ENTITY_NAMES: readonly EntityName[] = [
 ];
 
 /**
- * How the topology is recovered, and what its replication plan is asked for. Numbers that are null are those
- * of the installation (`settings/`), a `replication_budget` a quarter of the partitions.
+ * How the topology is recovered, whether replicas run, and how many. Numbers that are null are those of the
+ * installation (`settings/`), a `replication_budget` a quarter of the partitions.
  */
 export interface Policy {
   /** auto: room is used at once; only a topology of which every wave puts back all waits */
@@ -187,6 +191,8 @@ export interface Policy {
   correlation_threshold: number | null;
   /** seconds from one loss to the next; empty: the installation's number */
   correlation_window: number | null;
+  /** whether replicas run */
+  replication_mode: ReplicationMode;
   /** who chooses what is worth a replica */
   replication_planner: ReplicationPlanner;
   /** partitions that a replication plan may replicate; empty: a quarter of all */

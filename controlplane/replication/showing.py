@@ -1,0 +1,94 @@
+"""Which replicas a topology has, and what it would give without a rack or a node (read side)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from controlplane.nodes.choices import NODE_PRESENT
+from controlplane.nodes.models import Node
+from controlplane.replication.answering import budget_of
+from controlplane.replication.models import ReplicaPlacement
+from controlplane.replication.selectors import measured_load
+from controlplane.topologies.models import Partition, Topology
+from controlplane.topologies.selectors import topology_get
+from domain.planning import natural_key
+from domain.replication import FidelityModel
+
+
+def replicas_answer(name: str) -> dict[str, Any]:
+    """The replicas of a topology as they are, as plain data. Raises `Missing`."""
+    topology = topology_get(name, spec=False)
+    measured = measured_load(name)
+    row = ReplicaPlacement.objects.filter(topology=topology).first() or ReplicaPlacement(topology=topology)
+    model = FidelityModel(measured.graph, measured.rates, "weighted", measured.priorities)
+    nodes = {node.name: node.rack for node in Node.objects.filter(state__in=NODE_PRESENT)}
+    homes = {
+        partition.label: partition.node.name if partition.node is not None else ""
+        for partition in Partition.objects.filter(topology=topology).select_related("node")
+    }
+    homes = {partition: homes.get(partition, "") for partition in measured.graph.partitions}
+    ready = {p: one["node"] for p, one in topology.shadows.items() if one["caught_up"]}
+    return {
+        "topology": name,
+        "mode": topology.replication_mode,
+        "budget": budget_of(measured),
+        "planner": topology.replication_planner,
+        "note": row.note,
+        "revision": row.revision,
+        "changed_at": row.changed_at,
+        "replicas": _replicas(topology, row, homes),
+        "unplaced": row.unplaced,
+        "waiting": row.waiting,
+        "acting": topology.acting,
+        "fidelity": _outlook(model, homes, {}, nodes.keys())["fidelity"],
+        "losses": [
+            {"kind": kind, "name": lost, **_outlook(model, homes, ready, nodes.keys() - gone)}
+            for kind, lost, gone in _domains(nodes, {*homes.values(), *ready.values()})
+        ],
+    }
+
+
+def _replicas(
+    topology: Topology, row: ReplicaPlacement, homes: Mapping[str, str]
+) -> Iterable[dict[str, Any]]:
+    seen = topology.shadows
+    for partition in sorted({*row.assignment, *seen}, key=natural_key):
+        node = row.assignment.get(partition) or seen[partition]["node"]
+        there = partition in seen and seen[partition]["node"] == node
+        yield {
+            "partition": partition,
+            "node": homes.get(partition) or None,
+            "replica": node,
+            "wanted": partition in row.assignment,
+            "caught_up": there and seen[partition]["caught_up"],
+            "acts": topology.acting.get(partition) == node,
+        }
+
+
+def _domains(nodes: Mapping[str, str], used: Collection[str]) -> Iterable[tuple[str, str, frozenset[str]]]:
+    """What may be lost at once: each rack with several nodes, and each node, of those that run anything."""
+    racks = sorted({nodes[node] for node in used if nodes.get(node)}, key=natural_key)
+    for rack in racks:
+        yield "rack", rack, frozenset(node for node, where in nodes.items() if where == rack)
+    for node in sorted((node for node in used if node in nodes), key=natural_key):
+        yield "node", node, frozenset({node})
+
+
+def _outlook(
+    model: FidelityModel, homes: Mapping[str, str], ready: Mapping[str, str], alive: Collection[str]
+) -> dict[str, Any]:
+    """What queries give when only these nodes are left, and replicas that have caught up act."""
+    runs = [
+        index
+        for partition, index in model.index.items()
+        if homes[partition] in alive or ready.get(partition) in alive
+    ]
+    flags = model.flags([runs])
+    left = model.left(flags)[0]
+    share = {model.partitions[index]: float(left[index]) for index in model.outputs}
+    return {
+        "fidelity": float(model.fidelity(flags)[0]),
+        "stop": [query for query, one in share.items() if one <= 0.0],
+        "lack_input": [query for query, one in share.items() if 0.0 < one < 1.0],
+    }

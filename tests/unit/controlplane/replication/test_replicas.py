@@ -1,0 +1,130 @@
+"""Replicas by policy: where they are placed, when they go, and what REST says of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from rest_framework.test import APIClient
+
+from controlplane.events.models import AuditEntry, Event
+from controlplane.incidents.choices import IncidentTrigger
+from controlplane.incidents.loading import deployments_load, plans_newest
+from controlplane.incidents.services import incident_open_or_grow
+from controlplane.nodes.choices import NodeState
+from controlplane.nodes.models import Node
+from controlplane.replication.models import ReplicaPlacement
+from controlplane.replication.services import INCIDENT, OFF, replicas_look
+from controlplane.topologies.models import Topology
+from controlplane.topologies.telemetry import driver_status_apply
+from domain.messages import ShadowStatus
+from domain.recovery.events import NodesLost
+from tests.unit.controlplane.incidents.conftest import deployed  # noqa: F401
+from tests.unit.controlplane.incidents.places import now
+from tests.unit.controlplane.specs import driver_status
+
+URL = "/api/v1/topologies/counts/replicas/"
+WHY = {"reason": "they must not wait"}
+
+
+@pytest.fixture
+def replicated(deployed: Topology, operator: APIClient) -> Topology:  # noqa: F811
+    for node in Node.objects.all():
+        node.rack = "rack-a" if node.name in ("node-1", "node-2") else "rack-b"
+        node.capacity = 1000.0
+        node.save()
+    assert operator.patch(URL, {"mode": "on", "budget": 7, **WHY}).status_code == 200
+    for _ in range(3):
+        replicas_look("counts")
+    return Topology.objects.get(name="counts")
+
+
+def row() -> ReplicaPlacement:
+    return ReplicaPlacement.objects.get(topology__name="counts")
+
+
+def homes() -> dict[str, str]:
+    return deployments_load(plans_newest())["counts"].assignment
+
+
+def report(**more: Any) -> None:
+    topology = Topology.objects.get(name="counts")
+    driver_status_apply(status=msgspec.structs.replace(driver_status(topology), **more))
+
+
+def test_replicas_are_in_another_rack_and_told_in_events(replicated: Topology) -> None:
+    racks = dict(Node.objects.values_list("name", "rack"))
+    assert row().assignment.keys() == homes().keys()
+    assert all(racks[node] != racks[homes()[p]] for p, node in row().assignment.items())
+    told = Event.objects.filter(kind="topology.replicas")
+    assert told.count() == row().revision >= 2
+    assert all(event.reason.startswith("replicas of ") for event in told)
+    before = row()
+    replicas_look("counts")
+    assert (row().revision, row().assignment) == (before.revision, before.assignment)
+    assert AuditEntry.objects.filter(action="topology.policy", reason=WHY["reason"]).exists()
+
+
+def test_none_is_left_when_the_policy_wants_none_or_the_topology_is_undeployed(
+    replicated: Topology, operator: APIClient
+) -> None:
+    Topology.objects.update(desired="stopped")
+    replicas_look("counts")
+    assert row().assignment == {}
+    Topology.objects.update(desired="running")
+    replicas_look("counts")
+    assert row().assignment
+    operator.patch(URL, {"mode": "off", **WHY})
+    replicas_look("counts")
+    assert (row().assignment, row().note) == ({}, OFF)
+
+
+def test_those_on_lost_nodes_go_and_come_back_after_the_incident(replicated: Topology) -> None:
+    before = row().assignment
+    lost = sorted(before.values())[0]
+    Node.objects.filter(name=lost).update(state=NodeState.LOST)
+    incident_open_or_grow(
+        events=[NodesLost(at=now().timestamp(), nodes={lost: "its registration is gone"})],
+        at=now(),
+        trigger=IncidentTrigger.DETECTED,
+    )
+    replicas_look("counts")
+    assert row().assignment == {p: node for p, node in before.items() if node != lost}
+    assert row().note == INCIDENT
+
+
+def test_a_partition_that_acts_is_where_its_replica_is(replicated: Topology, viewer: APIClient) -> None:
+    partition, node = sorted(row().assignment.items())[0]
+    home = homes()[partition]
+    report(shadows={partition: ShadowStatus(node=node, lacks=1, ready=True)})
+    (shown,) = [one for one in viewer.get(URL).json()["replicas"] if one["partition"] == partition]
+    assert (shown["node"], shown["replica"], shown["caught_up"], shown["acts"]) == (home, node, True, False)
+    report(acting={partition: node})
+    assert homes()[partition] == node
+    told = Event.objects.get(kind="topology.taken_over")
+    assert told.reason == f"the replicas of {partition} have taken over"
+    assert viewer.get(URL).json()["acting"] == {partition: node}
+    plan = plans_newest()["counts"]
+    assert plan.assignment[partition] == home
+    plan.acting = {partition: node}
+    plan.save()
+    assert homes()[partition] == home, "a plan that knows of it is obeyed"
+
+
+def test_what_the_loss_of_a_rack_or_node_takes(replicated: Topology, viewer: APIClient) -> None:
+    answer = viewer.get(URL).json()
+    assert (answer["mode"], answer["budget"], answer["fidelity"]) == ("on", 7, 1.0)
+    racks = {one["name"]: one for one in answer["losses"] if one["kind"] == "rack"}
+    assert racks.keys() == {"rack-a", "rack-b"}
+    assert all(one["fidelity"] < 1.0 for one in racks.values())
+    report(shadows={p: ShadowStatus(node=node, ready=True) for p, node in row().assignment.items()})
+    losses = viewer.get(URL).json()["losses"]
+    assert {one["fidelity"] for one in losses} == {1.0}
+    assert not any(one["stop"] or one["lack_input"] for one in losses)
+
+
+@pytest.mark.parametrize("body", [{}, {"mode": "perhaps"}, {"budget": -1}, {"planner": "x"}, {"other": 1}])
+def test_what_cannot_be_is_refused(replicated: Topology, operator: APIClient, body: dict[str, Any]) -> None:
+    assert operator.patch(URL, {**body, **WHY}).status_code == 400
+    assert operator.patch(URL, {"mode": "off"}).status_code == 400, "without a reason"
