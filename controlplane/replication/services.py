@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -63,6 +64,20 @@ class Look:
     deployed: int
     note: str = ""
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As they are kept."""
+        return {
+            "assignment": dict(sorted(self.replicas.assignment.items())),
+            "deployed": self.deployed,
+            "target": list(self.target.partitions),
+            "better": self.target.better,
+            "asked": list(self.asked),
+            "unplaced": list(self.replicas.unplaced),
+            "waiting": list(self.replicas.waiting),
+            "note": self.note,
+        }
+
 
 def replicas_look(name: str) -> None:
     """Have the replicas of a topology that its policy asks for, as far as a look goes. Nothing is changed for
@@ -75,7 +90,7 @@ def replicas_look(name: str) -> None:
         return
     row = row or ReplicaPlacement(topology=topology)
     found = _found(topology, row)
-    if found is not None:
+    if found is not None and any(getattr(row, field) != value for field, value in found.fields.items()):
         _store(topology=topology, look=found, revision=row.revision)
 
 
@@ -86,14 +101,10 @@ def _store(*, topology: Topology, look: Look, revision: int) -> None:
     row, _ = ReplicaPlacement.objects.select_for_update().get_or_create(topology=topology)
     if row.revision != revision:
         return
-    wanted = dict(sorted(look.replicas.assignment.items()))
-    changed = row.assignment != wanted or row.deployed != look.deployed
-    before = row.assignment
-    row.assignment, row.deployed = wanted, look.deployed
-    row.target, row.better = list(look.target.partitions), look.target.better
-    row.asked, row.note = list(look.asked), look.note
-    row.unplaced, row.waiting = list(look.replicas.unplaced), list(look.replicas.waiting)
-    row.revision += changed
+    before, wanted = row.assignment, look.fields["assignment"]
+    row.revision += before != wanted or row.deployed != look.deployed
+    for field, value in look.fields.items():
+        setattr(row, field, value)
     row.save()
     if before == wanted:
         return
