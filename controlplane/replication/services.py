@@ -90,7 +90,7 @@ def replicas_look(name: str) -> None:
         return
     row = row or ReplicaPlacement(topology=topology)
     found = _found(topology, row)
-    if found is not None and any(getattr(row, field) != value for field, value in found.fields.items()):
+    if any(getattr(row, field) != value for field, value in found.fields.items()):
         _store(topology=topology, look=found, revision=row.revision)
 
 
@@ -134,8 +134,8 @@ def _some(names: Sequence[str]) -> str:
 # ---- what a look finds ---------------------------------------------------------------------------
 
 
-def _found(topology: Topology, row: ReplicaPlacement) -> Look | None:
-    """None where the plan cannot be computed now."""
+def _found(topology: Topology, row: ReplicaPlacement) -> Look:
+    """What there is to have now, and why it is not what the policy asks for."""
     asked: tuple[int, str] = (int(row.asked[0]), str(row.asked[1])) if row.asked else (0, "")
     target = Target(tuple(row.target), row.better)
     deployed = deploy_generations().get(topology.pk, 0)

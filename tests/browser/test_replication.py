@@ -32,7 +32,7 @@ def test_a_plan_is_asked_for_explained_and_linked(healthy: Server, page: Any) ->
     page.wait_for_selector(ROWS)
     # The document requested it while the app was being loaded; the app does not request it again.
     assert asked.count("topologies/hashtags/replication-plan/") == 1, asked
-    assert "This version does not run active replicas" in page.locator("main").inner_text()
+    assert "Its policy is advise, so no replica runs" in page.locator("main").inner_text()
     plan = read(page, healthy, "topologies/hashtags/replication-plan/")
     assert page.locator(ROWS).count() == plan["total"]
     page.fill("input[aria-label='Budget, partitions']", "4")

@@ -4,7 +4,7 @@ import { boot } from "./boot";
 import type { AuditChoices, AuditEntry, AuditPage } from "./audit";
 import type { CheckpointDetail } from "./checkpoints";
 import type { NumberedEvent, Operation, Sample, Snapshot } from "./entities.generated";
-import type { ReplicationPlan } from "./replication";
+import type { Replicas, ReplicationPlan } from "./replication";
 import type { Settings } from "./settings";
 import type { CreatedToken, Token, Version } from "./types";
 import type { Prediction } from "./whatif";
@@ -91,6 +91,9 @@ export const fetchCheckpoint = (topology: string, epoch: number): Promise<Checkp
 
 /** Which partitions are worth an active replica, as `requestOf` asks for it. Changes nothing. */
 export const fetchReplicationPlan = (request: string): Promise<ReplicationPlan> => call<ReplicationPlan>(request);
+
+/** The replicas of a topology, and what a loss would take. */
+export const fetchReplicas = (topology: string): Promise<Replicas> => call<Replicas>(`topologies/${encodeURIComponent(topology)}/replicas/`);
 
 /** A page of the audit trail, as `requestOf` asks for it. */
 export const fetchAudit = (request: string): Promise<AuditPage> => call<AuditPage>(request);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Partition } from "./entities.generated";
-import { addressOf, protections, questionFrom, requestOf, type ReplicationPlan } from "./replication";
+import { addressOf, protections, questionFrom, replicaState, requestOf, type ReplicationPlan } from "./replication";
 import type { CheckpointDetail } from "./checkpoints";
 
 describe("a question about replicas", () => {
@@ -34,5 +34,15 @@ describe("what protects a partition", () => {
   });
   it("is not known without a checkpoint", () => {
     expect(protections([partition("A[0]")], plan, null)[0]!.stored).toBeNull();
+  });
+});
+
+describe("the state of a replica", () => {
+  const row = { partition: "A[0]", node: "n1", replica: "n2", wanted: true, caught_up: true, acts: false };
+  it("says what it could do now", () => {
+    expect(replicaState(row).word).toBe("ready");
+    expect(replicaState({ ...row, caught_up: false }).word).toBe("catching up");
+    expect(replicaState({ ...row, wanted: false }).word).toBe("to go");
+    expect(replicaState({ ...row, acts: true }).word).toBe("acts");
   });
 });

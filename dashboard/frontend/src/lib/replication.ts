@@ -50,6 +50,43 @@ export interface ReplicationPlan {
   queries: QueryOutlook[];
 }
 
+/** A replica, beside the partition that it copies. */
+export interface Replica {
+  partition: string;
+  node: string | null;
+  replica: string;
+  wanted: boolean;
+  caught_up: boolean;
+  acts: boolean;
+}
+
+/** What the topology would give without a rack or node. */
+export interface Loss {
+  kind: "rack" | "node";
+  name: string;
+  fidelity: number;
+  stop: string[];
+  lack_input: string[];
+}
+
+export interface Replicas {
+  topology: string;
+  mode: "off" | "advise" | "on";
+  budget: number;
+  note: string;
+  replicas: Replica[];
+  unplaced: string[];
+  acting: Record<string, string>;
+  fidelity: number;
+  losses: Loss[];
+}
+
+export const replicaState = (row: Replica): { word: string; tone: "good" | "warn" | "idle" } =>
+  row.acts ? { word: "acts", tone: "warn" }
+  : !row.wanted ? { word: "to go", tone: "idle" }
+  : row.caught_up ? { word: "ready", tone: "good" }
+  : { word: "catching up", tone: "idle" };
+
 export const USUAL_PLANNER = "structure_aware";
 
 /** Planners with what is particular about each, the usual one first. */
