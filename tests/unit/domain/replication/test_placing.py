@@ -143,3 +143,11 @@ def test_a_plan_that_stays_better_comes_and_a_plan_is_grown_at_once() -> None:
         assert target.partitions == ("A[0]", "B[0]")
     assert adapt(target, ["B[0]", "C[0]"], budget=2, fidelity=fidelity).partitions == ("B[0]", "C[0]")
     assert adapt(target, ["B[0]"], budget=1, fidelity=fidelity).partitions == ("B[0]",)
+
+
+def test_the_least_important_goes_where_there_is_not_enough_room_any_more() -> None:
+    living = (ReplicaNode(name="n1"), ReplicaNode(name="n2", free=25.0))
+    homes, cost = {"A[0]": "n1", "B[0]": "n1"}, {"A[0]": 20.0, "B[0]": 20.0}
+    current = {"A[0]": "n2", "B[0]": "n2"}
+    found = place_replicas(["B[0]", "A[0]"], current=current, homes=homes, nodes=living, costs=cost)
+    assert found == Replicas(assignment={"B[0]": "n2"}, unplaced=("A[0]",))
