@@ -31,6 +31,8 @@ WEBHOOK_KINDS = (
     "topology.updated",
     "topology.undeployed",
     "topology.deleted",
+    "topology.replicas",
+    "topology.taken_over",
     "topology.completed",
     "topology.failed",
     "node.joined",

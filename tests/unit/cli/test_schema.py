@@ -28,6 +28,7 @@ def schemas() -> dict[str, Any]:
         (queries.METHODS, "MethodPolicyEnum"),
         (queries.PLANNERS, "PlannerEnum"),
         (queries.ROLLBACKS, "RollbackPolicyEnum"),
+        (queries.REPLICATION_MODES, "ReplicationModeEnum"),
         (queries.REPLICATION_PLANNERS, "ReplicationPlannerEnum"),
         (queries.REPLICATION_OBJECTIVES, "ObjectiveEnum"),
         (queries.APPROVALS, "ApprovalPolicyEnum"),

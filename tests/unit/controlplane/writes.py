@@ -102,6 +102,7 @@ WRITES: dict[tuple[str, str], Write] = {
     ("PATCH", "topologies/{topology}/queries/"): Write("changes", {"priorities": {"O0[0]": 7}}),
     ("PATCH", "topologies/{topology}/queries/{query}/"): Write("changes", {"priority": 8}),
     ("PATCH", "topologies/{topology}/policy/"): Write("changes", {"planner": "optimal"}),
+    ("PATCH", "topologies/{topology}/replicas/"): Write("changes", {"budget": 3}),
     ("POST", "nodes/{name}/drain/"): Write("changes"),
     ("POST", "nodes/{name}/activate/"): Write(
         "changes", prepare=lambda: Node.objects.update(state=NodeState.DRAINING)

@@ -58,6 +58,7 @@ READS = {
     "topologies/{topology}/problems/",
     "topologies/{topology}/queries/",
     "topologies/{topology}/queries/{query}/",
+    "topologies/{topology}/replicas/",
     "topologies/{topology}/replication-plan/",
     "topologies/{topology}/versions/",
 }

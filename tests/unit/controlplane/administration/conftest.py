@@ -17,6 +17,7 @@ from controlplane.events.choices import OperationKind
 from controlplane.events.operations import operation_request
 from controlplane.incidents.models import Incident, IncidentEntry, IncidentPrediction, RecoveryPlan
 from controlplane.nodes.models import Node, NodeRequest, NodeSample
+from controlplane.replication.models import ReplicaPlacement
 from controlplane.topologies.installation import installation_id
 from controlplane.topologies.models import AvailabilitySample, FormerTopology, Problem, Topology
 from controlplane.webhooks.deliveries import webhook_test
@@ -57,6 +58,7 @@ def everything(topology: Topology) -> Topology:
     NodeSample.objects.create(node=Node.objects.earliest("pk"), at=now, cpu_percent=1.0)
     FormerTopology.objects.create(name="old", generation=4)
     installation_id()
+    ReplicaPlacement.objects.create(topology=topology)
     Problem.objects.create(topology=topology, at=now, where="x", what="y")
     AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=1, weighted=1)
     checkpoint_apply(report=checkpoint_report(topology))
