@@ -33,7 +33,7 @@ NODES = 4
 CAPACITY = 400
 """CPU percent that planning counts for each node, so that every partition's replica has room."""
 RATE = int(os.environ.get("RATE", "1000"))
-EPOCH = 1.0
+EPOCH = 2.0
 SESSION_TIMEOUT = 4.0
 PATIENCE = 300.0
 

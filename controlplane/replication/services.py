@@ -17,7 +17,6 @@ from django.conf import settings
 
 from controlplane.events.choices import EventKind
 from controlplane.events.services import event_publish, writing
-from controlplane.incidents.choices import IncidentState
 from controlplane.incidents.loading import (
     deploy_generations,
     deployed_topologies,
@@ -182,7 +181,7 @@ def _because(look: Look, note: str) -> Look:
 
 def _unsettled(topology: Topology) -> str:
     """Why no replica is placed now; empty where all is well."""
-    if incidents_open().exclude(state=IncidentState.CATCHING_UP).exists():
+    if incidents_open().exists():  # also one whose queries are still catching up: a new replica replays
         return INCIDENT
     return "" if topology.status == TopologyStatus.RUNNING else UNSETTLED
 
