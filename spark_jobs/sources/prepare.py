@@ -2,7 +2,8 @@
 
 The file is validated and converted once, when the topology is deployed. The copy is uncompressed, so tuple n
 is found in constant time and its bytes are never copied; and it is private to the topology, so a file that
-changes or vanishes later cannot change what a replay reads.
+changes or vanishes later cannot change what a replay reads. A damaged copy would, so each driver compares it
+with its checksum before it reads it, which takes about a second for each GB.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,8 +48,12 @@ class PreparedInput:
     first_us: int | None
     last_us: int | None
     reasons: dict[str, int]
+    copy: str = ""
+    """Checksum of the copy; empty from versions that took none."""
     changed: str = ""
     """Why the original can no longer be compared with the copy; empty when it is as it was."""
+    repaired: str = ""
+    """What was wrong with the copy, which was made again from the same original; empty when it was whole."""
 
     @property
     def problems(self) -> list[SourceProblem]:
@@ -60,6 +65,15 @@ class PreparedInput:
                     self.source,
                     f"{self.rejected} of {self.rows} rows are treated as having no text ({counts})",
                     f"Their row numbers and reasons are in {self.rejected_path}.",
+                )
+            )
+        if self.repaired:
+            found.append(
+                SourceProblem(
+                    self.path,
+                    f"the copy of the input was damaged ({self.repaired}); it was made again from "
+                    f"{self.source}, which is as it was",
+                    "Nothing is lost. Look at the disk.",
                 )
             )
         if self.changed:
@@ -81,14 +95,23 @@ def sidecar(target: Path) -> Path:
 
 
 def prepared(target: Path) -> PreparedInput | None:
-    """The facts about an input prepared earlier, if it is there and whole."""
+    """The facts about an input prepared earlier; None where there are none, since the conversion was cut
+    short, or they are of another version. Raises `SourceError` if they are damaged, or of another input."""
+    path = sidecar(target)
     try:
-        facts = json.loads(sidecar(target).read_bytes())
-        if facts.pop("version") != FORMAT_VERSION or not target.is_file():
+        facts = json.loads(path.read_bytes())
+        if facts.pop("version") != FORMAT_VERSION:
             return None
-        return PreparedInput(**facts)
-    except (OSError, ValueError, KeyError, TypeError):
+        found = PreparedInput(**facts)
+        # The home may have been moved; the directory is that of the topology.
+        whose = Path(found.path).parts[-2:]
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(path, f"what is known of the input's copy cannot be read: {error}") from error
+    if whose != target.parts[-2:]:
+        raise _damaged(path, f"this is about another input, {found.path}")
+    return found
 
 
 def prepare(
@@ -104,11 +127,13 @@ def prepare(
     """Make `target` from `source`, unless that is done already. Raises `SourceError`.
 
     A copy made with the same parameters is kept even when the original has changed or is gone (a running
-    topology must be able to replay); `refresh=True`, for a first start, makes a new one in that case.
+    topology must be able to replay); `refresh=True`, for a first start, makes a new one in that case. A copy
+    that is damaged is made again if the original is the same, byte for byte.
     Both files appear atomically. `progress(done, total)` is called now and then.
     """
     source, target = Path(source).expanduser().absolute(), Path(target)
-    known = prepared(target)
+    damage = ""
+    known = None if refresh and not _readable(target) else prepared(target)
     if (
         known
         and (known.source, known.text, known.ts) == (str(source), text, ts)
@@ -116,12 +141,47 @@ def prepare(
     ):
         change = _change(source, known)
         if not (change and refresh):
-            return PreparedInput(**{**asdict(known), "changed": change})
+            damage = _damage(target, known)
+            if not damage:
+                return replace(known, changed=change)
+            if not refresh and (change or _digest(source) != known.digest):
+                raise _damaged(
+                    target, f"the copy of the input is damaged ({damage}), and the original differs"
+                )
     _require_file(source)
     with _reading(source):
-        return _convert(
+        made = _convert(
             source, target, text, ts, _times(source, ts_unit), progress or (lambda done, total: None)
         )
+    return replace(made, repaired=damage)
+
+
+def _readable(target: Path) -> bool:
+    try:
+        prepared(target)
+    except SourceError:
+        return False
+    return True
+
+
+def _damage(target: Path, known: PreparedInput) -> str:
+    """In which respect a copy is not as it was made; empty if it is, or if its version took no checksum."""
+    try:
+        differs = known.copy and _digest(target) != known.copy
+    except FileNotFoundError:
+        return "it is gone"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return "its checksum is another one" if differs else ""
+
+
+def _damaged(path: Path, what: str) -> SourceError:
+    return SourceError(
+        where=str(path),
+        what=what,
+        hint="Bring this file back from a backup. Without one, deploy the topology again: it starts from its "
+        "first tuple, and keeps its outputs under another name.",
+    )
 
 
 def look(source: str | Path, *, text: str = "text", ts: str = "ts", ts_unit: str = "auto") -> None:
@@ -238,6 +298,7 @@ def _convert(
         )  # fmt: skip
         sidecar(target).unlink(missing_ok=True)  # from here to the end there is no valid copy
         spool.finish(target, event_times)
+        facts = replace(facts, copy=_digest(target))
     finally:
         spool.discard()
     content = json.dumps({"version": FORMAT_VERSION, **_stored(facts)}, indent=1).encode()
@@ -247,4 +308,4 @@ def _convert(
 
 
 def _stored(facts: PreparedInput) -> dict[str, Any]:
-    return {name: value for name, value in asdict(facts).items() if name != "changed"}
+    return {name: value for name, value in asdict(facts).items() if name not in ("changed", "repaired")}

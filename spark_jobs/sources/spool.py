@@ -42,6 +42,7 @@ class Spool:
         self._pending_bytes = 0
         self._schema = pa.schema([("text", pa.string())])
         self._writer = pa.ipc.new_file(str(self.path), self._schema)
+        self._closed = False
 
     def add(self, rows: Rows, times: EventTimes) -> None:
         text, stamps = rows.text, None if rows.times is None else times.of_array(rows.times)
@@ -91,7 +92,7 @@ class Spool:
     def finish(self, target: Path, event_times: npt.NDArray[np.int64] | None) -> None:
         """Put the file in its place, with the time columns if there are any; it is on disk then."""
         self._flush()
-        self._writer.close()
+        self._close()
         if event_times is not None:
             timed = self.path.with_suffix(".timed")
             try:
@@ -107,8 +108,14 @@ class Spool:
 
     def discard(self) -> None:
         with suppress(pa.ArrowException, OSError, ValueError):
-            self._writer.close()
+            self._close()
         self.path.unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        """Once: with a second close the writer appends to the file, which has its name by then."""
+        if not self._closed:
+            self._closed = True
+            self._writer.close()
 
 
 def _write_timed(spooled: Path, target: Path, event_times: npt.NDArray[np.int64]) -> None:

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,32 @@ class TestTimes:
             assert pa.ipc.open_file(mapped).num_record_batches == 5
 
 
+def flip(path: Path) -> None:
+    content = path.read_bytes()
+    middle = len(content) // 2
+    path.write_bytes(content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :])
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def swap(path: Path) -> None:
+    """With that of another topology."""
+    path.write_bytes((path.parents[1] / "u" / path.name).read_bytes())
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+DAMAGES = [flip, truncate, empty, swap, remove]
+
+
 class TestRepeated:
     def test_a_second_call_does_nothing(self, tmp_path: Path) -> None:
         source, target = parquet(tmp_path / "i.parquet", text=["a"]), tmp_path / "t" / "input.arrow"
@@ -281,6 +308,61 @@ class TestRepeated:
         prepare(source, target)
         target.with_suffix(".json").unlink()
         target.write_bytes(b"half")
+        assert content(prepare(source, target))["text"] == ["a"]
+
+    @pytest.mark.parametrize("damage", DAMAGES)
+    def test_a_damaged_copy_is_made_again_from_the_same_original(
+        self, tmp_path: Path, damage: Callable[[Path], None]
+    ) -> None:
+        source, target = parquet(tmp_path / "i.parquet", text=["a", "b"]), tmp_path / "t" / "input.arrow"
+        prepare(parquet(tmp_path / "other.parquet", text=["c", "d"]), tmp_path / "u" / "input.arrow")
+        prepare(source, target)
+        whole = target.read_bytes()
+        os.utime(source, ns=(1, 1))
+        damage(target)
+        repaired = prepare(source, target)
+        assert target.read_bytes() == whole
+        (problem,) = repaired.problems
+        assert problem.where == str(target)
+        assert "made again" in problem.what
+        assert prepare(source, target).problems == []
+
+    @pytest.mark.parametrize("lost", [True, False])
+    @pytest.mark.parametrize("damage", DAMAGES)
+    def test_a_damaged_copy_of_another_original_is_refused(
+        self, tmp_path: Path, damage: Callable[[Path], None], lost: bool
+    ) -> None:
+        """Its tuples would not be those that the epochs before have read."""
+        source, target = parquet(tmp_path / "i.parquet", text=["a", "b"]), tmp_path / "t" / "input.arrow"
+        prepare(parquet(tmp_path / "other.parquet", text=["c", "d"]), tmp_path / "u" / "input.arrow")
+        prepare(source, target)
+        damage(target)
+        source.unlink() if lost else parquet(source, text=["a", "x"])
+        with pytest.raises(SourceError, match="the copy of the input is damaged") as refused:
+            prepare(source, target)
+        assert refused.value.where == str(target)
+        parquet(source, text=["y"])
+        assert content(prepare(source, target, refresh=True))["text"] == ["y"], "another deployment"
+
+    @pytest.mark.parametrize("damage", [truncate, empty, swap])
+    def test_damaged_facts_are_refused_by_their_name(
+        self, tmp_path: Path, damage: Callable[[Path], None]
+    ) -> None:
+        source, target = parquet(tmp_path / "i.parquet", text=["a"]), tmp_path / "t" / "input.arrow"
+        prepare(source, tmp_path / "u" / "input.arrow")
+        prepare(source, target)
+        damage(target.with_suffix(".json"))
+        with pytest.raises(SourceError) as refused:
+            prepare(source, target)
+        assert refused.value.where == str(target.with_suffix(".json"))
+        assert content(prepare(source, target, refresh=True))["text"] == ["a"]
+
+    def test_a_copy_of_a_version_without_checksums_is_read(self, tmp_path: Path) -> None:
+        source, target = parquet(tmp_path / "i.parquet", text=["a"]), tmp_path / "input.arrow"
+        prepare(source, target)
+        facts = json.loads(target.with_suffix(".json").read_bytes())
+        del facts["copy"]
+        target.with_suffix(".json").write_text(json.dumps(facts))
         assert content(prepare(source, target))["text"] == ["a"]
 
     def test_progress_reaches_the_end(self, tmp_path: Path) -> None:
