@@ -18,7 +18,10 @@ from domain.messages import (
     Telemetry,
     encode,
 )
+from harness.eventually import eventually
+from spark_jobs.driver.telemetry import TelemetryStream
 from tests.integration.control_plane.conftest import everything_delete
+from tests.integration.control_plane.stack import Stack
 from tests.unit.controlplane import specs
 from workers.ingestion import GROUP, Ingestion
 
@@ -91,6 +94,34 @@ def test_unreadable_and_foreign_messages_do_not_block(
     send(stream, msgspec.structs.replace(report, topology="unknown"), report)
     assert drain(ingestion) == 4
     assert Query.objects.filter(available=True).exists()
+
+
+def test_a_problem_outlasts_a_redis_that_is_away(
+    servers: Stack, stream: redis.Redis, ingestion: Ingestion, deployed: Topology
+) -> None:
+    """It is told once, so that nothing would tell it again; reports are."""
+    telemetry = TelemetryStream(servers.environment["RESURGE_REDIS_URL"])
+    servers.kill("redis")
+    try:
+        for what in ("an object is damaged", "a row is late"):
+            telemetry.send(ProblemReport(topology="counts", where="O0[0]", what=what))
+            telemetry.send(specs.epoch_report(deployed))
+        assert telemetry.dropped == 2
+    finally:
+        servers.start("redis")
+
+    def told() -> bool:
+        telemetry.send(specs.driver_status(deployed))
+        return stream.xlen(TELEMETRY_STREAM) > 0
+
+    eventually(told, "redis is back", 20, not_yet=(redis.RedisError,))
+    entries: Any = stream.xrange(TELEMETRY_STREAM)
+    kinds = [msgspec.json.decode(fields[TELEMETRY_FIELD.encode()])["kind"] for _, fields in entries]
+    assert kinds == ["problem", "problem", "driver"]
+    assert ingestion._read(">") == [], "it makes the group again"
+    assert drain(ingestion) == 3
+    assert sorted(Problem.objects.values_list("what", flat=True)) == ["a row is late", "an object is damaged"]
+    telemetry.close()
 
 
 def test_thread_survives_redis_being_away(settings: Any, stream: redis.Redis) -> None:
