@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import re
+
 import structlog
 from django.utils import timezone
 
 from controlplane.topologies.choices import Outputs
 from controlplane.topologies.former import (
     former_cleared,
+    former_learn,
     former_uncleared,
     formers_cleared,
     formers_to_clear,
+    generation_reached,
 )
 from coordination.paths import Paths
 from domain.messages import Former
+from domain.topology.spec import TOPOLOGY_NAME_PATTERN
 from host.environment import Environment
 from spark_jobs.driver.epoch_log import epoch_log_directory
 from spark_jobs.driver.only_driver import AnotherDriverError, only_driver
 from workers.zookeeper import WorkerSession
 
 log = structlog.get_logger(__name__)
+_NAME = re.compile(TOPOLOGY_NAME_PATTERN)
 
 
 def formers_clear(coordination: WorkerSession, environment: Environment) -> None:
@@ -47,13 +53,19 @@ def _clear(coordination: WorkerSession, environment: Environment, name: str) -> 
     log.info("deleted topology cleared", topology=name, outputs=former.outputs)
 
 
-def formers_tell(coordination: WorkerSession) -> None:
-    """Tell nodes of deleted topologies again what ZooKeeper has no more, since it lost its data."""
-    known = dict(formers_cleared())
-    found = coordination.get_many([(Paths.former(name), Former) for name in known])
-    for (name, generation), stored in zip(known.items(), found, strict=True):
-        if stored is None or stored.value.generation < generation:
-            _tell_nodes(coordination, name, generation)
+def formers_agree(coordination: WorkerSession) -> None:
+    """Have database and ZooKeeper know the same deleted topologies: either may have lost its data."""
+    cleared = dict(formers_cleared())
+    told = [name for name in coordination.children(Paths.FORMER) or [] if _NAME.fullmatch(name)]
+    names = sorted({*cleared, *told})
+    found = coordination.get_many([(Paths.former(name), Former) for name in names])
+    for name, stored in zip(names, found, strict=True):
+        there = -1 if stored is None else stored.value.generation
+        if there < cleared.get(name, -1):
+            _tell_nodes(coordination, name, cleared[name])
+        elif there > generation_reached(name):
+            log.warning("deleted topology learned from zookeeper", topology=name, generation=there)
+            former_learn(name=name, generation=there)
 
 
 def _tell_nodes(coordination: WorkerSession, name: str, generation: int) -> None:

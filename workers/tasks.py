@@ -33,7 +33,7 @@ from controlplane.webhooks.deliveries import deliveries_trim
 from coordination.session import CoordinationUnavailableError
 from host import environment
 from workers import operations, reconciliation
-from workers.clearing import formers_clear, formers_tell
+from workers.clearing import formers_agree, formers_clear
 from workers.quarantine import quarantine
 from workers.zookeeper import TopologyFacts, coordination
 
@@ -139,7 +139,7 @@ def trim() -> None:
     retention_enforce(lambda action, of: _attempt(action, task="trim", of=of))
     _attempt(deliveries_trim, task="deliveries_trim", of="deliveries")
     _attempt(nodes_forget_old, task="nodes_forget", of="nodes")
-    _attempt(lambda: formers_tell(coordination()), task="formers_tell", of="all")
+    _attempt(lambda: formers_agree(coordination()), task="formers_agree", of="all")
 
 
 def _attempt(action: Callable[[], object], *, task: str, of: object) -> None:

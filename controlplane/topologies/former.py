@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.utils import timezone
+
 from controlplane.events.services import writing
 from controlplane.topologies.choices import Outputs
 from controlplane.topologies.models import FormerTopology, Topology
@@ -37,6 +39,18 @@ def foreign_note(*, name: str, generation: int) -> None:
             "foreign": True,
         },
     )
+
+
+@writing
+def former_learn(*, name: str, generation: int) -> None:
+    """A database that was lost had deleted a topology of this name: one that is created now goes on counting
+    from there. What the deleted one had left was removed before nodes were told."""
+    if generation > generation_reached(name):
+        FormerTopology.objects.update_or_create(
+            name=name,
+            defaults={"generation": generation},
+            create_defaults={"generation": generation, "cleared_at": timezone.now()},
+        )
 
 
 def generation_reached(name: str) -> int:

@@ -12,6 +12,7 @@ from django.utils import timezone
 from kazoo.client import KazooClient
 
 from controlplane.lifecycle.topologies import topology_deploy, topology_undeploy
+from controlplane.topologies.former import formers_to_clear
 from controlplane.topologies.models import FormerTopology, Topology
 from controlplane.topologies.services import topology_create, topology_delete
 from controlplane.topologies.telemetry import topology_stopped
@@ -28,7 +29,7 @@ from spark_jobs.state.store import Manifest
 from supervision.readiness import wait_until
 from tests.unit.controlplane.specs import BY, spec_of
 from workers import reconciliation
-from workers.clearing import formers_clear, formers_tell
+from workers.clearing import formers_agree, formers_clear
 from workers.zookeeper import WorkerSession
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
@@ -151,10 +152,24 @@ def test_a_zookeeper_without_its_data_shows_nothing(
         coordination.delete_tree(Paths.FORMER)
         node.forgetting.look()
         assert (node.left("counts"), node.left("sums")) == ({deployed.generation}, {4})
-        formers_tell(coordination)
+        formers_agree(coordination)
         assert coordination.children(Paths.FORMER) == ["sums"], "the other is not cleared yet"
         node.forgetting.look()
         assert (node.left("counts"), node.left("sums")) == ({deployed.generation}, set())
+
+
+def test_a_database_that_was_begun_anew_goes_on_counting(
+    coordination: WorkerSession, raw: KazooClient
+) -> None:
+    """What a task of a deployment before the loss may still write has another number than all that follow."""
+    coordination.put(Paths.former("counts"), Former(generation=9))
+    raw.create(Paths.former("no name"), b'{"generation": 9}')
+    formers_agree(coordination)
+    formers_agree(coordination)
+    topology_create(spec=spec_of(), **BY)
+    assert Topology.objects.get().generation == 9
+    assert [former.name for former in FormerTopology.objects.all()] == ["counts"]
+    assert formers_to_clear() == [], "that was done before"
 
 
 def test_a_node_that_comes_back_uploads_nothing_of_what_was_deleted(

@@ -61,7 +61,7 @@ from controlplane.nodes.actions import node_action
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.requests import first_nodes_request, request_failed, request_started
 from controlplane.topologies.capacity import cpu_model_learn
-from controlplane.topologies.former import foreign_note, former_cleared
+from controlplane.topologies.former import foreign_note, former_cleared, former_learn
 from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.racks import rack_exposure_note
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
@@ -308,6 +308,7 @@ SERVICES: dict[str, Callable[[], object]] = {
     "query_priorities_set": lambda: query_priorities_set(topology="counts", priorities={"O0[0]": 7}, **BY),
     "_place": lambda: _place(Topology.objects.get(name="draft")),
     "foreign_note": lambda: foreign_note(name="draft", generation=3),
+    "former_learn": lambda: former_learn(name="draft", generation=7),
     "former_cleared": lambda: former_cleared(name="draft", at=timezone.now()),
     "operation_start": lambda: operation_start(operation=operation(), result={"request": 1}),
     "operation_succeed": lambda: operation_succeed(operation=operation()),
