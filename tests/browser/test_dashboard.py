@@ -261,3 +261,34 @@ def test_what_does_not_exist_is_said(healthy: Server, page: Any) -> None:
     }.items():
         visit(page, Stop("x", path))
         page.wait_for_selector(f"text={text}")
+
+
+CREATE = """async (spec) => {
+    const { csrfToken } = JSON.parse(document.getElementById("boot").textContent);
+    const headers = { "Content-Type": "application/json", "X-CSRFToken": csrfToken };
+    const body = JSON.stringify({ spec, reason: "try it" });
+    const answer = await fetch("/api/v1/topologies/", { method: "POST", headers, body });
+    return [answer.status, await answer.text()];
+}"""
+
+
+def test_what_is_not_known_to_be_deterministic_is_stated(spare: Server, page: Any) -> None:
+    reading = {"inputs": [{"from": "S"}], "output": True, "kind": "sql"}
+    drawn = {"query": "SELECT *, random() AS drawn FROM input"}
+    spec = {
+        "name": "doubtful",
+        "operators": [
+            {"name": "S", "kind": "source", "params": {"reader": "file", "rate": 100}},
+            {"name": "Drawn", "params": drawn, **reading},
+            {"name": "Said", "params": drawn, "deterministic": True, **reading},
+        ],
+    }
+    enter(page, spare, user="operator")
+    status, answer = page.evaluate(CREATE, spec)
+    assert status == 201, answer
+    for operator, told in (
+        ("Drawn", "Taken for not deterministic: random()"),
+        ("Said", "Its author says that it is deterministic. This is not checked: random()"),
+    ):
+        page.goto(f"{spare.url}/topologies/doubtful/?operator={operator}")
+        page.wait_for_selector(f"aside.panel:has-text({told!r})")
