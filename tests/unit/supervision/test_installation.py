@@ -195,10 +195,10 @@ def test_a_socket_of_another_user_is_not_taken_for_the_daemons(
         def answer() -> None:
             while True:
                 connection, _ = server.accept()
-                # The whole question, which may come in parts: a client that is cut off while it sends gets no answer.
+                # All of the question, which comes in parts: a client that is cut off gets no answer.
                 asked = b""
-                while b"</methodCall>" not in asked:
-                    asked += connection.recv(65_536)
+                while b"</methodCall>" not in asked and (part := connection.recv(65_536)):
+                    asked += part
                 connection.sendall(b"HTTP/1.0 200 OK\r\nContent-Type: text/xml\r\n\r\n" + said)
                 connection.close()
 
