@@ -60,6 +60,8 @@ from controlplane.lifecycle.topologies import (
 from controlplane.nodes.actions import node_action
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.requests import first_nodes_request, request_failed, request_started
+from controlplane.replication.services import Look
+from controlplane.replication.services import _store as replicas_store
 from controlplane.topologies.capacity import cpu_model_learn
 from controlplane.topologies.former import foreign_note, former_cleared, former_learn
 from controlplane.topologies.models import Query, Topology
@@ -89,6 +91,8 @@ from controlplane.webhooks.services import (
 from domain.capacity import Work
 from domain.messages import NodeStats, Plan, ProblemReport
 from domain.recovery.events import NodesLost, PartitionsLost
+from domain.replication.adapting import Target
+from domain.replication.placing import Replicas
 from tests.unit.controlplane import specs
 from tests.unit.controlplane.incidents.places import driver, registration
 from tests.unit.controlplane.specs import BY
@@ -241,6 +245,11 @@ def long_gone_before() -> None:
     gone.update(last_heartbeat=long_ago, registered_at=long_ago, created_at=long_ago)
 
 
+def replicas_placed() -> None:
+    look = Look(Replicas(assignment={"O0[0]": "node-2"}), Target(("O0[0]",)), (1, "structure_aware"), 1)
+    replicas_store(topology=Topology.objects.get(name="counts"), look=look, revision=0)
+
+
 SERVICES: dict[str, Callable[[], object]] = {
     # what happens to nodes
     "nodes_lost": lost("node-1"),
@@ -307,6 +316,7 @@ SERVICES: dict[str, Callable[[], object]] = {
     "topology_policy_set": lambda: topology_policy_set(name="counts", changes={"approval": "confirm"}, **BY),
     "query_priorities_set": lambda: query_priorities_set(topology="counts", priorities={"O0[0]": 7}, **BY),
     "_place": lambda: _place(Topology.objects.get(name="draft")),
+    "_store": replicas_placed,
     "foreign_note": lambda: foreign_note(name="draft", generation=3),
     "former_learn": lambda: former_learn(name="draft", generation=7),
     "former_cleared": lambda: former_cleared(name="draft", at=timezone.now()),
