@@ -83,6 +83,7 @@ def situation_of(
         limited=frozenset(
             name for name in memory.limits if memory.losses and memory.parked_by_policy.get(name)
         ),
+        at_limit=frozenset(node for limits in memory.limits.values() for node in limits),
     )
 
 

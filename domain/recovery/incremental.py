@@ -192,12 +192,17 @@ class _Choice:
 
 def _together(choice: _Choice) -> _Choice | None:
     """The same partitions with fewer chains torn, on nodes that may be planned a little fuller; None if that
-    is not possible. What a torn chain sends takes more of both its nodes than that."""
-    problem, chosen = choice.problem, choice.proposal.partitions
+    is not possible. What a torn chain sends takes more of both its nodes than that. Nodes of which more
+    proved too much are not planned fuller."""
+    problem, chosen, limited = choice.problem, choice.proposal.partitions, choice.situation.at_limit
     most = min(1.0, FULLER * choice.max_utilisation)
+    same = choice.max_utilisation / most
     placement = place(
         partitions=chosen,
-        nodes=problem.nodes,
+        nodes=[
+            replace(node, capacity=same * node.capacity) if node.name in limited else node
+            for node in problem.nodes
+        ],
         costs=problem.placed_costs,
         assigned=problem.assigned,
         max_utilisation=most,

@@ -28,6 +28,7 @@ class Situation:
     replaying: by topology, partitions that need more than their costs until they have caught up;
     replay_reserve: how many times their costs. parked: by topology, queries that are not to run.
     limited: topologies whose nodes had too much to do with what is parked now.
+    at_limit: nodes of which more than their capacity proved too much.
     """
 
     cases: Mapping[str, TopologyCase]
@@ -44,6 +45,7 @@ class Situation:
     replay_reserve: float = 1.0
     parked: Mapping[str, frozenset[str]] = field(default_factory=dict)
     limited: frozenset[str] = frozenset()
+    at_limit: frozenset[str] = frozenset()
 
     @property
     def usable(self) -> list[NodeView]:

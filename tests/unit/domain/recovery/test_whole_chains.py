@@ -14,8 +14,9 @@ WIDTH = 4
 ONE_TO_ONE = (InputSpec(source="Source", partitioning="one_to_one"),)
 
 
-def plan_with(rooms: tuple[float, float], priority: int) -> CreatePlan:
-    """All ran on node-3, which is lost. A source takes 1, a parser 2; the query `Large` 4, `Small` 2."""
+def plan_with(rooms: tuple[float, float], priority: int, *, proved: bool = False) -> CreatePlan:
+    """All ran on node-3, which is lost. A source takes 1, a parser 2; the query `Large` 4, `Small` 2. proved:
+    more than these rooms proved too much before."""
     graph = Topology(
         TopologySpec(
             name="t0",
@@ -51,6 +52,8 @@ def plan_with(rooms: tuple[float, float], priority: int) -> CreatePlan:
             for i, room in enumerate((*rooms, 40.0), start=1)
         },
     )
+    if proved:
+        subject.memory.limits["t0"] = {f"node-{i}": room for i, room in enumerate(rooms, start=1)}
     (plan,) = only(lose(subject, "node-3"), CreatePlan)
     assert isinstance(plan, CreatePlan)
     return plan
@@ -78,6 +81,12 @@ def test_nodes_are_planned_a_little_fuller_rather_than_tear_a_chain() -> None:
     assert "Large[0]" in plan.assignment
     assert plan.explanation["max_utilisation"] == 0.88
     assert "to 88% of their CPU instead of 80%" in plan.reason
+
+
+def test_no_node_is_planned_fuller_than_what_proved_enough() -> None:
+    plan = plan_with((8.2, 8.2), priority=1, proved=True)
+    assert torn(plan) > 0
+    assert plan.explanation["max_utilisation"] == 0.8
 
 
 def test_a_chain_is_torn_where_little_would_return_otherwise() -> None:
