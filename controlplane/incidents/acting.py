@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from controlplane.incidents.models import RecoveryPlan
 from controlplane.topologies.models import Topology
-from domain.execution.shadows import unknown_to
+from domain.execution.shadows import homes_under
 from domain.messages import Plan
 
 
 def placed(plan: RecoveryPlan, topology: Topology) -> dict[str, str]:
     """Partition -> node: what the plan runs, and what its driver says has been taken over since."""
-    known = Plan(generation=plan.generation, kind=plan.kind, assignment={}, acting=plan.acting)
-    return {**plan.assignment, **unknown_to(known, topology.acting)}
+    known = Plan(generation=plan.generation, kind=plan.kind, assignment=plan.assignment, acting=plan.acting)
+    return homes_under(known, topology.acting)

@@ -16,9 +16,9 @@ def elsewhere_of(
     further: Collection[int],
     homes: Mapping[str, str],
 ) -> dict[int, set[str]]:
-    """Of the partitions whose reach is one of `further`, from the nearest on, those that nodes have time for
-    and that need nothing of those of their own reach that stay: by reach. level: the reach of the nearest
-    ones, which replay in any case. homes: partition -> node; those without one stay.
+    """Reach -> the partitions of that reach which come along, for each of `further`, the nearest first. The
+    others stay: their node has no time, or they need epochs of one that stays. level: the reach of the
+    nearest ones, which replay in any case. homes: partition -> node; those without one stay.
 
     A job is as slow as its fullest node. So a node of nearer ones takes further ones until it has as many
     partitions as the fullest of these nodes, and any other node all of its own.

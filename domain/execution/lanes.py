@@ -217,10 +217,10 @@ def replay_lane(
 ) -> Lane | None:
     """What brings the partitions next to those furthest ahead up to `epochs` nearer; None if none are behind.
 
-    What has least left to do is finished first, and earlier waves are the more valuable ones. Those further
-    behind whose nodes, by `homes`, have less to do come along, in time in which these would wait. Where they
-    lack at most `beside` epochs more, they are with the first ones from then on; others come as many epochs
-    nearer as the first ones do.
+    What has least left to do is finished first, since earlier waves are the more valuable ones. Partitions
+    further behind come along where their nodes, by `homes`, would otherwise wait (`elsewhere_of`). Those that
+    lack at most `beside` epochs more are with the first ones from then on; others come as many epochs nearer
+    as the first ones do.
     """
     reach = reaches(topology, progress, absent)
     standing = sorted(set(reach.values()), reverse=True)

@@ -185,3 +185,8 @@ def under(plan: Plan, acting: Mapping[str, str]) -> Plan:
 def unknown_to(plan: Plan, acting: Mapping[str, str]) -> dict[str, str]:
     """Those takeovers that a plan does not know of."""
     return {p: node for p, node in acting.items() if plan.acting.get(p) != node}
+
+
+def homes_under(plan: Plan, acting: Mapping[str, str]) -> dict[str, str]:
+    """Partition -> node: where a plan has it, or the replica that has taken over since."""
+    return {**plan.assignment, **unknown_to(plan, acting)}
