@@ -17,7 +17,7 @@ export const waitsFor = (stage: PredictionStage): string => WAITS[stage];
 export function about(left: number): string {
   if (left < 9.5) return `${Math.max(1, Math.round(left))} s`;
   const step = left < 60 ? 5 : left < 300 ? 10 : 30;
-  return duration(Math.round(left / step) * step);
+  return duration(Math.round(left / step) * step).replace(/ 0 s$/, "");
 }
 
 /** `in about 40 s`, or that it takes longer than was expected. */

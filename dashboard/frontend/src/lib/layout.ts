@@ -64,7 +64,7 @@ function started(): Worker {
     waiting.get(event.data.id)?.done(event.data);
     waiting.delete(event.data.id);
   };
-  // One that failed says no more which question it was: all are asked again, of another worker, when they are next needed.
+  // It does not say which question failed, so all fail. The next question starts another worker.
   one.onerror = (event) => {
     worker = null;
     for (const { failed } of waiting.values()) failed(new Error(`the graph could not be placed: ${event.message}`));
