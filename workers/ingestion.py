@@ -306,6 +306,7 @@ class Ingestion(threading.Thread):
             waiting=report.head - report.last,
             interval=report.epoch_interval,
             replayed=report.replayed > 0,
+            cycle=report.window_cycle,
         )
 
 

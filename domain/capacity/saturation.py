@@ -10,13 +10,21 @@ from collections import deque
 from dataclasses import dataclass, field
 
 WINDOW = 6.0
-"""Seconds of which the load is measured."""
+"""Seconds of input of which the load is measured, at least."""
+LONGEST_WINDOW = 60.0
+"""And at most, where the windows of a topology end less often than each `WINDOW` seconds."""
+CYCLES = 3
+"""Cycles of windows of which the usual lag is known."""
+UNUSUAL = 1.5
+"""How many times the usual lag input has to wait for an overload to be seen before a cycle of windows has
+ended."""
 AWAY = 15.0
 """Seconds without a job after which a driver was away: an idle one works once in each epoch."""
 SETTLING = 30.0
 """Seconds after a plan or a start of the driver in which nothing is judged: nodes are cold."""
 FULL = 0.95
 """Load from which a topology has no time left."""
+ROUNDING = 1e-6
 WAITING = 2
 """Epochs that fell due during a job and wait, where a topology has no time left."""
 
@@ -46,6 +54,7 @@ class Saturation:
     """Of one topology. Jobs that also replay what others have missed say nothing of its load."""
 
     _jobs: deque[_Job] = field(default_factory=deque)
+    _lags: deque[tuple[float, float]] = field(default_factory=deque)
     _generation: int = -1
     _since: float = 0.0
     _last: float = float("-inf")
@@ -61,10 +70,12 @@ class Saturation:
         waiting: int,
         interval: float,
         replayed: bool,
+        cycle: float = 0.0,
     ) -> Pace:
         """A job ran `epochs` of the present, each of `interval` seconds of input, under the plan of that
-        generation; `waiting` more were due at its start. replayed: it did other work besides. Times are Unix
-        seconds."""
+        generation; `waiting` more were due at its start. replayed: it did other work besides. cycle: seconds
+        of input after which windows end that end least often. Epochs in which they do take a multiple of the
+        others, so the load is that of a whole cycle. Times are Unix seconds."""
         away = max(AWAY, 2 * interval)
         if generation != self._generation or started > self._last + away or ended < self._last:
             self._begin(generation, started)
@@ -76,20 +87,44 @@ class Saturation:
             return Pace(None, lag)
         if not replayed and epochs > 0 and interval > 0.0:
             self._jobs.append(_Job(ended, ended - started, epochs * interval))
-        while self._jobs and self._jobs[0].ended < ended - WINDOW:
+        window = min(max(WINDOW, cycle), LONGEST_WINDOW)
+        while self._jobs and self._jobs[0].ended < ended - 2.0 * window:
             self._jobs.popleft()
-        load = self._load()
-        full = load is not None and load >= FULL and waiting >= WAITING
-        if not full:
+        while self._lags and self._lags[0][0] < ended - CYCLES * window:
+            self._lags.popleft()
+        load = self._load(window, ended)
+        if waiting < WAITING or not self._full(window, ended, lag):
             self._overloaded_since = None
+            self._lags.append((ended, lag))
         elif self._overloaded_since is None:
             self._overloaded_since = ended
         return Pace(load, lag, self._overloaded_since)
 
+    def _full(self, window: float, now: float, lag: float) -> bool:
+        """Whether no time is left: in a whole cycle of windows, or now, and more waits than usual."""
+        load = self._load(window, now)
+        if window <= WINDOW:
+            return load is not None and load >= FULL
+        if now - self._since < SETTLING + window:
+            return False  # it has not been seen for a cycle
+        if load is not None and load >= FULL:
+            return True
+        usual = max((one for at, one in self._lags if at <= now - WINDOW), default=lag)
+        load = self._load(WINDOW, now)
+        unusual = lag > UNUSUAL * usual or self._overloaded_since is not None
+        return load is not None and load >= FULL and unusual
+
     def _begin(self, generation: int, at: float) -> None:
         self._jobs.clear()
+        self._lags.clear()
         self._generation, self._since, self._overloaded_since = generation, at, None
 
-    def _load(self) -> float | None:
-        of_input = sum(job.of_input for job in self._jobs)
-        return sum(job.seconds for job in self._jobs) / of_input if of_input else None
+    def _load(self, window: float, now: float) -> float | None:
+        """Of the jobs with the last `window` seconds of input, as far as they are not too long ago."""
+        seconds = of_input = 0.0
+        for job in reversed(self._jobs):
+            if of_input >= window - ROUNDING or job.ended < now - 2.0 * window:
+                break
+            seconds += job.seconds
+            of_input += job.of_input
+        return seconds / of_input if of_input else None

@@ -86,6 +86,14 @@ class Topology:
     def deterministic(self) -> bool:
         return all(operator.repeatable for operator in self.spec.operators)
 
+    @cached_property
+    def window_cycle(self) -> float:
+        """Seconds of input after which windows end that end least often; 0 without windows."""
+        sizes = [
+            operator.params.get("slide_s", operator.params.get("size_s")) for operator in self.spec.operators
+        ]
+        return max((float(size) for size in sizes if isinstance(size, int | float)), default=0.0)
+
     def operator_of(self, partition: str) -> OperatorSpec:
         return self.by_name[split_partition(partition)[0]]
 

@@ -94,6 +94,7 @@ class Measure:
             partitions=partitions,
             work=_work(reports),
             epoch_interval=self.topology.spec.epoch_interval,
+            window_cycle=self.topology.window_cycle,
             replayed=replayed,
         )
 

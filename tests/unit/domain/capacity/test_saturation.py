@@ -14,8 +14,10 @@ MOST = 8
 class Driver:
     """Runs jobs one after the other, each of what is due, with `work` seconds for each second of input."""
 
-    def __init__(self, interval: float = 1.0) -> None:
+    def __init__(self, interval: float = 1.0, *, cycle: float = 0.0, ends: float = 0.0) -> None:
+        """ends: seconds that an epoch takes besides in which windows end, one in each cycle."""
         self.subject = Saturation()
+        self.cycle, self.ends = cycle, ends
         self.interval = interval
         self.now = 1000.0
         self.done = 0.0  # seconds of input that were worked off
@@ -31,6 +33,8 @@ class Driver:
             started = self.now
             at_once = min(due, MOST)
             self.now += at_once * self.interval * work
+            windows = int((self.done + at_once * self.interval) / self.cycle) if self.cycle else 0
+            self.now += self.ends * (windows - int(self.done / self.cycle)) if self.cycle else 0.0
             self.done += at_once * self.interval
             self.pace = self.subject.observe(
                 generation=generation,
@@ -40,6 +44,7 @@ class Driver:
                 waiting=due - at_once,
                 interval=self.interval,
                 replayed=replayed,
+                cycle=self.cycle,
             )
         return self.pace
 
@@ -97,6 +102,38 @@ def test_jobs_that_replay_say_nothing() -> None:
     driver = Driver()
     driver.run(SETTLING + WINDOW, 0.5)
     assert driver.run(2 * WINDOW, 1.5, replayed=True).load is None
+
+
+CYCLE = 20.0
+"""Seconds."""
+
+
+def test_epochs_in_which_windows_end_are_none() -> None:
+    """They take five seconds, and what waits meanwhile is worked off before the next ones."""
+    driver = Driver(cycle=CYCLE, ends=5.0)
+    seen = [driver.run(1.0, 0.6) for _ in range(200)]
+    assert max(pace.lag for pace in seen) >= 4.0
+    assert {pace.overloaded_since for pace in seen} == {None}
+    assert driver.pace.load == pytest.approx(0.6 + 5.0 / CYCLE, abs=0.1)
+
+
+def test_more_than_usual_that_waits_is_an_overload_before_a_cycle_has_ended() -> None:
+    driver = Driver(cycle=CYCLE, ends=1.0)
+    driver.run(SETTLING + 3 * CYCLE, 0.6)
+    began = driver.now
+    pace = driver.run(CYCLE / 2, 1.4)
+    assert pace.overloaded_since is not None
+    assert began < pace.overloaded_since < began + CYCLE / 2
+    assert driver.run(CYCLE, 1.4).overloaded_since == pace.overloaded_since, "it is the same one"
+    assert driver.run(60.0, 0.6).overloaded_since is None
+
+
+def test_an_overload_from_the_start_is_seen_after_a_cycle() -> None:
+    driver = Driver(cycle=CYCLE, ends=1.0)
+    began = driver.now
+    pace = driver.run(SETTLING + 2 * CYCLE, 1.2)
+    assert pace.overloaded_since is not None
+    assert pace.overloaded_since >= began + SETTLING + CYCLE
 
 
 def test_a_new_plan_begins_anew() -> None:
