@@ -65,9 +65,10 @@ def balancing_moves(
     most = min(most, FEW + len(assignment) // 10)
     while len(standing.made) < most:
         best = standing.best_move()
-        if best is None:
+        if best is not None:
+            standing.carry_out([best])
+        elif len(standing.made) + 2 > most or not standing.swap():
             break
-        standing.carry_out([best])
     shorter = time - standing.time.cost() > max(worthwhile * time, least)
     if not shorter:
         standing.undo()

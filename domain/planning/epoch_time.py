@@ -25,6 +25,8 @@ SUM = 0.5
 said by the levels."""
 BUSIEST = 3
 """Nodes, in sum and in each level, whose units are looked at for the next move."""
+MOST_SWAPPED = 2_000
+"""Units among which two are looked for that change places."""
 
 Shares = NDArray[np.float64]
 
@@ -102,6 +104,29 @@ class EpochTime:
                     found = float(saved[target]), unit, node, target
         return None if found is None else found[1:]
 
+    def best_swap(self) -> tuple[tuple[Unit, int, int], tuple[Unit, int, int]] | None:
+        """The two units that change places for the largest saving, if it is as large as that of a move has to
+        be. Where every node is planned to its bound no unit can move by itself."""
+        units = [(unit, node) for node, mine in enumerate(self.movable) for unit in mine]
+        if not 2 <= len(units) <= MOST_SWAPPED:
+            return None
+        at = np.array([node for _, node in units])
+        costs = np.zeros((len(self.level), len(units)))
+        for number, (unit, _) in enumerate(units):
+            for level, cost in unit.costs.items():
+                costs[level, number] = cost
+        found: tuple[float, int, int] | None = None
+        least = LEAST_GAIN / len(self.movable) * self.cost()
+        for number in np.flatnonzero(np.isin(at, self._busy())).tolist():
+            saved = self._swapped(costs, at, number)
+            other = int(np.argmax(saved))
+            if saved[other] > least and (found is None or saved[other] > found[0]):
+                found = float(saved[other]), number, other
+        if found is None:
+            return None
+        (unit, node), (instead, target) = units[found[1]], units[found[2]]
+        return (unit, node, target), (instead, target, node)
+
     def mark(self) -> tuple[Shares, Shares]:
         """The shares as they are, for `reset`."""
         return self.level.copy(), self.total.copy()
@@ -137,6 +162,22 @@ class EpochTime:
         room[node] = False
         return np.where(room, saved, -np.inf)
 
+    def _swapped(self, costs: Shares, at: NDArray[np.int_], number: int) -> Shares:
+        """What one unit saves by changing places with each of the others; minus infinity where a node would
+        have more than its bound, and more than it has. costs: of each level and unit. at: node of each."""
+        node = int(at[number])
+        here, there = self.capacity[node], self.capacity[at]
+        more = costs - costs[:, [number]]  # what its node gets, in each level
+        both = more.sum(axis=0)
+        saved = SUM * (_norm(self.total) - _exchanged(self.total, node, both / here, at, -both / there))
+        for shares, level in zip(self.level, more, strict=True):
+            saved = saved + _norm(shares) - _exchanged(shares, node, level / here, at, -level / there)
+        limit = self.limit + 1e-9
+        fits = ((both <= 0.0) | (self.total[node] + both / here <= limit)) & (
+            (both >= 0.0) | (self.total[at] - both / there <= limit)
+        )
+        return np.where(fits & (at != node), saved, -np.inf)
+
     def _moved(self, shares: Shares, cost: float, node: int) -> Shares:
         """The norm of these shares if `cost` went from `node` to each of the others."""
         powers = _power(shares)
@@ -144,6 +185,16 @@ class EpochTime:
         rest = powers.sum() - powers[node] + left
         moved: Shares = np.maximum(rest - powers + _power(shares + cost / self.capacity), 0.0)
         return _root(moved)
+
+
+def _exchanged(shares: Shares, node: int, gets: Shares, at: NDArray[np.int_], get: Shares) -> Shares:
+    """The norm of these shares with `gets` more on `node` and `get` more on `at`, for each of these."""
+    powers = _power(shares)
+    rest = powers.sum() - powers[node] - powers[at]
+    first = _power(np.maximum(shares[node] + gets, 0.0))
+    second = _power(np.maximum(shares[at] + get, 0.0))
+    exchanged: Shares = _root(np.maximum(rest + first + second, 0.0))
+    return exchanged
 
 
 def _added(shares: Shares, more: Shares) -> Shares:

@@ -97,9 +97,11 @@ def _improve(state: EpochTime) -> float:
     """What the placement costs after the moves that shorten epochs most."""
     for _ in range(MOST_MOVES):
         move = state.best_move()
-        if move is None:
+        moves = (state.best_swap() or ()) if move is None else (move,)
+        if not moves:
             break
-        state.carry_out(*move)
+        for one in moves:
+            state.carry_out(*one)
     return state.cost()
 
 

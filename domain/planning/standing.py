@@ -55,6 +55,19 @@ class Standing:
 
         return self.time.best_move(weighed)
 
+    def swap(self) -> bool:
+        """Let the two units change places that shorten epochs most; False, and nothing has changed, if no two
+        lower the cost by it."""
+        pair = self.time.best_swap()
+        if pair is None:
+            return False
+        made, cost = len(self.made), self.cost()
+        self.carry_out(pair)
+        if self.cost() < cost:
+            return True
+        self.undo(made)
+        return False
+
     def carry_out(self, moves: Sequence[Move]) -> None:
         for unit, node, target in moves:
             self.time.carry_out(unit, node, target)

@@ -76,16 +76,25 @@ def possible_moves(case: TopologyCase, situation: Situation) -> dict[str, str]:
     for partition, node in deployment.assignment.items():
         load[node] = load.get(node, 0.0) + costs[partition]
     limits = {node.name: node.limit(situation.max_utilisation) for node in situation.usable}
-    placed: dict[str, str] = {}
+    before, placed = dict(load), dict[str, str]()
     for partition, node in sorted(case.moves.items(), key=lambda move: natural_key(move[0])):
         home = deployment.assignment.get(partition)
-        if home is None or home == node or node not in limits:
-            continue
-        if load.get(node, 0.0) + costs[partition] > limits[node] + ROUNDING:
-            continue
-        load[node] = load.get(node, 0.0) + costs[partition]
-        load[home] -= costs[partition]
-        placed[partition] = node
+        if home is not None and home != node and node in limits:
+            placed[partition] = node
+            load[node] = load.get(node, 0.0) + costs[partition]
+            load[home] -= costs[partition]
+    while placed:
+        # All of them take effect at once, so only what nodes have in the end counts: two may change places.
+        full = {
+            node
+            for node in placed.values()
+            if load[node] > max(limits[node], before.get(node, 0.0)) + ROUNDING
+        }
+        stays = next((p for p in reversed(placed) if placed[p] in full), None)
+        if stays is None:
+            break
+        load[placed.pop(stays)] -= costs[stays]
+        load[deployment.assignment[stays]] += costs[stays]
     return placed
 
 

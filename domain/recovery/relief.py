@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from domain.planning import NodeSpace, natural_key, queries_to_park
+from domain.planning import NodeSpace, chains, natural_key, queries_to_park
 from domain.planning.parking import PARK_TO
 from domain.recovery.blocking import load_elsewhere, spare_nodes
 from domain.recovery.costs import Costs
@@ -98,9 +98,10 @@ def _light_moves(
     case: TopologyCase, deployments: Mapping[str, Deployment], situation: Situation
 ) -> dict[str, str]:
     """What moves at once because it has little state, also while something is down for which there is no
-    room."""
+    room. The rest of a chain stays until all of it runs, since it would be torn from what is restored."""
     deployment = deployments[case.name]
-    light = {p for p, size in deployment.state.items() if size <= LIGHT} - case.failed
+    torn = {p for chain in chains(deployment.topology) if case.failed.intersection(chain) for p in chain}
+    light = {p for p, size in deployment.state.items() if size <= LIGHT} - case.failed - torn
     if not light or not deployment.topology.deterministic or situation.moving(case.name):
         return {}
     return _moves(case, deployments, situation, light)

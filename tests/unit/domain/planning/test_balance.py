@@ -153,3 +153,39 @@ def test_a_chain_stays_unless_all_of_it_may_move() -> None:
     costs = dict.fromkeys(graph.partitions, 10.0)
     for movable in ({"o0[0]"}, {"o1[1]", "o0[0]"}):
         assert not balancing_moves(graph, assignment, spaces, costs, movable=movable, worthwhile=0.0)
+
+
+def test_partitions_change_places_where_no_node_has_room_for_one_more() -> None:
+    """Each node has all of a level, and both are planned to their bound."""
+    graph, spaces = topology(width=2, depth=2), nodes(2, load=0.0)
+    assignment = {"o0[0]": "node-1", "o0[1]": "node-1", "o1[0]": "node-2", "o1[1]": "node-2"}
+    costs = dict.fromkeys(graph.partitions, 40.0)
+    moves = balancing_moves(graph, assignment, spaces, costs, max_utilisation=BOUND)
+    after = {**assignment, **moves}
+    assert len(moves) == 2
+    assert busiest_of_levels(after, costs) == 80.0
+    assert loads(after, costs, spaces) == {"node-1": 80.0, "node-2": 80.0}
+
+
+def test_a_swap_may_not_bring_a_node_above_its_bound() -> None:
+    graph, spaces = topology(width=2, depth=2), nodes(2, load=0.0)
+    assignment = {"o0[0]": "node-1", "o0[1]": "node-1", "o1[0]": "node-2", "o1[1]": "node-2"}
+    costs = {"o0[0]": 45.0, "o0[1]": 45.0, "o1[0]": 35.0, "o1[1]": 35.0}
+    assert busiest_of_levels(assignment, costs) == 160.0
+    assert not balancing_moves(graph, assignment, nodes(2, load=10.0), costs, max_utilisation=0.8)
+    after = {**assignment, **balancing_moves(graph, assignment, spaces, costs, max_utilisation=0.9)}
+    assert max(loads(after, costs, spaces).values()) <= 90.0
+    assert busiest_of_levels(after, costs) == 80.0
+
+
+@given(seed=st.integers(0, 10_000))
+def test_no_move_or_swap_brings_a_node_above_its_bound(seed: int) -> None:
+    rng = random.Random(seed)
+    graph = topology(width=rng.randint(2, 5), depth=rng.randint(2, 4), chained=rng.random() < 0.5)
+    spaces = nodes(rng.randint(2, 4), load=0.0)
+    costs = {p: rng.uniform(1, 40) for p in graph.partitions}
+    assignment = {p: rng.choice(spaces).name for p in graph.partitions}
+    before = loads(assignment, costs, spaces)
+    after = {**assignment, **balancing_moves(graph, assignment, spaces, costs, max_utilisation=BOUND)}
+    for node, load in loads(after, costs, spaces).items():
+        assert load <= max(BOUND * 100.0, before[node]) + 1e-6

@@ -107,6 +107,15 @@ def test_moves_without_room_are_left_out() -> None:
     assert list(plan.assignment.values()).count("node-9") == len(plan.restore) == 4
 
 
+def test_two_change_places_on_nodes_that_are_full() -> None:
+    subject = with_idle_node()
+    swap = {"Source[1]": "node-3", "Source[2]": "node-2"}
+    at = list(subject.deployments["t0"].assignment.values())
+    assert at.count("node-2") == at.count("node-3") == 4
+    plan = plan_of(subject.handle_stimulus(asked(subject, **swap)))
+    assert {p: plan.assignment[p] for p in swap} == swap
+
+
 def test_a_plan_of_moves_that_is_discarded_restores_what_it_was_to_move() -> None:
     """The driver may have applied it or not."""
     subject = with_idle_node()
