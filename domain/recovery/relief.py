@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from domain.execution.catching_up import SOON
 from domain.planning import NodeSpace, chains, natural_key, queries_to_park
 from domain.planning.parking import PARK_TO
 from domain.recovery.blocking import load_elsewhere, spare_nodes
@@ -37,6 +38,9 @@ and seconds after the plan from which it moves all the same."""
 LIGHT = 64 * 1024
 """Bytes of state up to which a partition moves while others replay: it moves within a job, and what it
 buffered for those behind is sent from where it was."""
+LONG_REPLAY = 60.0
+"""Seconds that a replay still takes from which shorter epochs are worth a pause of some seconds: where most
+nodes were lost, the survivors have all sources, and every epoch waits for these two or three."""
 LIGHT_AFTER, PARK_AFTER = 10.0, 45.0
 """Seconds for which a replay comes nearer too slowly before partitions with little state move, and before
 queries are parked. What is parked goes back to its checkpoint, and no epoch runs while state moves, so both
@@ -66,12 +70,12 @@ def relief_for(
 ) -> Relief | None:
     """What eases the wave of a topology, if that is needed and its policy permits it.
 
-    Nothing is done while the replay arrives soon. Otherwise partitions with little state move first: where
-    most nodes were lost, what all queries need, as sources, was restored on the few that were left, and later
-    nodes got the rest. Then queries are parked, since that takes effect at once: no epoch runs while state
-    changes its node, and what has stopped returns by itself to nodes that have room. parked: queries that are
-    parked by policy now, so the room where they were is theirs. parked_before: it was done in this incident,
-    and was not enough, so moves come first."""
+    Partitions with little state move first, also where a replay arrives in some minutes: where most nodes
+    were lost, what all queries need, as sources, was restored on the few that were left, and later nodes got
+    the rest. Nothing else is done while the replay arrives soon. Then queries are parked, since that takes
+    effect at once: no epoch runs while state changes its node, and what has stopped returns by itself to
+    nodes that have room. parked: queries that are parked by policy now, so the room where they were is
+    theirs. parked_before: it was done in this incident, and was not enough, so moves come first."""
     deployment = deployments.get(case.name)
     if case.phase is not Phase.REPLAYING or not case.behind or deployment is None or case.applied_at is None:
         return None
@@ -80,18 +84,25 @@ def relief_for(
     waited = now - case.applied_at
     if waited < IDLE_LIMIT:
         return None
-    if case.not_gaining <= 0.0:
-        return None
     seen = situation()
-    moves = _light_moves(case, deployments, seen) if case.not_gaining >= LIGHT_AFTER and not parked else {}
+    moves = _light_moves(case, deployments, seen) if _worth_light_moves(case, waited) and not parked else {}
     if moves:
         return Relief(waited=waited, moves=moves, light=True)
+    if case.not_gaining <= 0.0:
+        return None
     full = case.load >= _time_left(waited) and deployment.policy.overload == "automatic"
     parks = _parks(case, seen) if full else frozenset[str]()
     moves = _late_moves(case, waited, deployments, seen) if not parks or parked_before else {}
     if moves:
         return Relief(waited=waited, moves=moves) if waited >= _moves_after(case, seen) else None
     return Relief(waited=waited, moves={}, parks=parks) if parks and case.not_gaining >= PARK_AFTER else None
+
+
+def _worth_light_moves(case: TopologyCase, waited: float) -> bool:
+    """Whether a replay is not about to arrive, at a pace that is known, or gains too little."""
+    if case.not_gaining > 0.0:
+        return case.not_gaining >= LIGHT_AFTER
+    return waited >= PATIENCE and LONG_REPLAY < (case.catch_up or 0.0) <= SOON
 
 
 def _light_moves(

@@ -26,7 +26,7 @@ ready by then, and what would go to a node that joined later would return later.
 STARTED = 20.0
 """Seconds after a plan was applied from which its executors are nearly ready: with a fifth of a core they
 take 30 to 40 s, and those of a node that joins now would take as long from then on."""
-SHORTER = 0.7
+SHORTER = 0.85
 """Most that the stages of what is placed again may take, of what they take as planned: the driver fetches all
 of it anew, and a plan made with other costs may leave out queries."""
 

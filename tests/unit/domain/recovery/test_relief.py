@@ -8,13 +8,23 @@ import pytest
 
 from domain.capacity import Pace
 from domain.execution.catching_up import NEVER, SOON
+from domain.recovery import relief
 from domain.recovery.costs import costs_raised
 from domain.recovery.events import DriverReported, Looked, NodeArrived, ParkAsked, PlanPublished
 from domain.recovery.incident import NodeView
 from domain.recovery.instructions import AskForNode, CreatePlan, Instruction, KeepCosts, MarkParked
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.overload import HOLD, Parking, parking_for
-from domain.recovery.relief import LIGHT, LIGHT_AFTER, LITTLE_TIME, LONG, PARK_AFTER, TIME_LEFT
+from domain.recovery.relief import (
+    LIGHT,
+    LIGHT_AFTER,
+    LITTLE_TIME,
+    LONG,
+    LONG_REPLAY,
+    PARK_AFTER,
+    PATIENCE,
+    TIME_LEFT,
+)
 from tests.unit.domain.recovery.chains import machine, plan_of
 from tests.unit.domain.recovery.test_machine import lose, only, story
 
@@ -228,6 +238,38 @@ def test_what_has_little_state_moves_before_anything_is_parked() -> None:
     assert set(plan.restore) <= light.keys()
     assert {plan.assignment[p] for p in plan.restore} == {"node-9"}
     assert "more time" in story(said)
+
+
+@pytest.mark.parametrize(
+    ("waited", "catch_up", "moves"),
+    [
+        (PATIENCE, LONG_REPLAY + 1.0, True),
+        (PATIENCE, LONG_REPLAY, False),
+        (PATIENCE, None, False),
+        (PATIENCE - 1.0, SOON, False),
+    ],
+)
+def test_what_has_little_state_moves_while_a_replay_takes_minutes(
+    waited: float, catch_up: float | None, moves: bool
+) -> None:
+    subject = crowded()
+    subject.deployments["t0"].state = dict.fromkeys(subject.deployments["t0"].state, LIGHT)
+    said = told(subject, APPLIED_AT + waited, load=0.5, catch_up=catch_up)
+    assert bool(only(said, CreatePlan)) == moves
+
+
+def test_what_remains_of_a_torn_chain_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a part of it is down, without room."""
+    subject = crowded()
+    deployment, case = subject.deployments["t0"], subject.cases["t0"]
+    deployment.state = dict.fromkeys(deployment.state, LIGHT)
+    found = relief._light_moves(case, subject.deployments, subject._situation())
+    assert found
+    moving = min(found)
+    monkeypatch.setattr(relief, "chains", lambda _: [(moving, "B[1]")])
+    assert moving in relief._light_moves(case, subject.deployments, subject._situation())
+    case.failed |= {"B[1]"}
+    assert moving not in relief._light_moves(case, subject.deployments, subject._situation())
 
 
 def test_nothing_moves_to_where_parked_queries_return() -> None:
