@@ -25,6 +25,7 @@ from typing import Any
 
 from rich.table import Table
 
+from benchmarks.load import corrected, load_of
 from benchmarks.node_usage import NodeUsage, counting
 from benchmarks.recovery.course import percentile
 from benchmarks.runner import Report, Session, at_least, at_most, run
@@ -46,29 +47,9 @@ LEVELS: Mapping[int, int] = {20: 2_000, 50: 150_000, 80: 330_000}
 CLOSE, MISSED = 4.0, 8.0
 """Points of load up to which a rate is taken, and from which on the load counts as missed."""
 CORRECTIONS = 2
-IDLE = 10.0
-"""Points of load that are taken to be there without any tuple, as long as one rate was measured."""
 WARM_UP, LOOK = 90.0, 30.0
 MINUTE = 60.0
 NEAR, SHARE = 0.15, 0.9
-
-
-def corrected(tried: Sequence[tuple[int, float]], level: float) -> int:
-    """The next rate to try, by a line through the last two that were tried."""
-    rate, load = tried[-1]
-    earlier, low = tried[-2] if len(tried) > 1 else (0, min(IDLE, load / 2))
-    slope = (load - low) / (rate - earlier) if rate != earlier else 0.0
-    wanted = rate + (level - load) / slope if slope > 0 else rate * level / load
-    return round(min(max(wanted, rate / 5), rate * 5))
-
-
-def load_of(stack: BenchmarkStack, usage: NodeUsage, seconds: float) -> float:
-    """Mean load of the nodes over some seconds, in percent of their quota."""
-    nodes = sorted(stack.nodes("alive"))
-    before, began = [usage.seconds(node) for node in nodes], time.monotonic()
-    time.sleep(seconds)
-    taken = sum(usage.seconds(node) for node in nodes) - sum(before)
-    return 1e4 * taken / (time.monotonic() - began) / (CAPACITY * len(nodes))
 
 
 def minutes_of(stack: BenchmarkStack, usage: NodeUsage, count: int, step: Any) -> list[dict[str, Any]]:
@@ -131,7 +112,7 @@ def level_run(session: Session, level: int, minutes: int, step: Any) -> dict[str
                 stack.healthy()
                 time.sleep(WARM_UP)
                 stack.healthy()
-                tried.append((rate, round(load_of(stack, usage, LOOK), 1)))
+                tried.append((rate, round(load_of(stack, usage, LOOK, capacity=CAPACITY), 1)))
                 session.note(f"{level} %: {tried[-1][1]:.1f} % at {rate} tuples/s")
                 if abs(tried[-1][1] - level) > CLOSE and len(tried) <= CORRECTIONS:
                     rate = corrected(tried, level)

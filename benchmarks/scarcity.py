@@ -5,9 +5,10 @@ incremental with moves, incremental without, and blocking. Reported are when the
 available again, and the area under the availability weighted by priority, up to several moments. The
 run fails if a node was not killed, no quota was felt, or rows differ.
 
-RATE=<tuples/s> and CAPACITY=<percent of a core per node> say how scarce it is; the nodes should be busy to
-three quarters before the failure (`busy`). KILLED=<n> kills another number of nodes, and CAPACITY=200 lifts
-the scarcity. `--quick`: without the method `incremental, no moves`.
+CAPACITY=<percent of a core per node> says how scarce it is. The rate of the input is found first: the one
+with which control groups show the nodes 75 to 80 % busy, on stacks of its own; RATE=<tuples/s> sets it.
+KILLED=<n> and NODES=<n> change what is killed of what, and CAPACITY=200 lifts the scarcity (the rate is then
+20,000/s). `--quick`: without the method `incremental, no moves`.
 
 `--engines resurge,flink` runs Apache Flink too, which is installed into a cache directory
 (RESURGE_BENCHMARK_CACHE) and needs a JDK; `flink-shared` is a variant of its job.
@@ -19,7 +20,8 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -31,10 +33,12 @@ from benchmarks.flink.installation import VERSION, FlinkError, install
 from benchmarks.flink.recovery import Setup, archive_make
 from benchmarks.flink.recovery import recover as flink_recover
 from benchmarks.horizons import areas_table, horizons_of
+from benchmarks.load import corrected, load_of
+from benchmarks.node_usage import counting
 from benchmarks.outcome import Outcome, described
 from benchmarks.recovery.correlated import priority_of
 from benchmarks.recovery.course import course_of
-from benchmarks.runner import Criterion, Report, Session, at_least, run
+from benchmarks.runner import Criterion, Report, Session, at_least, at_most, run
 from benchmarks.stack import (
     TOPOLOGY,
     BenchmarkStack,
@@ -48,14 +52,23 @@ from domain.topology import load_topology
 from host.environment import Delay
 from spark_jobs.operators.catalogue import catalogue
 
-NODES = 5
+NODES = int(os.environ.get("NODES", "5"))
 KILLED = int(os.environ.get("KILLED", "3"))
-RATE = int(os.environ.get("RATE", "20000"))
+GIVEN_RATE = int(os.environ.get("RATE", "0"))
+RATE = 20_000
+"""Tuples per second where nothing is scarce."""
 CAPACITY = int(os.environ.get("CAPACITY", "20"))
 # Where all quotas together are more than the machine has, they need not be felt.
 SCARCE = 100 * (os.cpu_count() or 1) >= CAPACITY * NODES
 DELAY = "uniform:15:40"
 EPOCH = 1.0
+BUSY = 77.5
+"""Percent of their quotas that the nodes are to take before the failure."""
+CLOSE, TRIES = 2.5, 4
+"""Points of it that are near enough, and how many rates are tried."""
+FIRST_TRY = 75_000
+LOOK = 40.0
+"""Seconds over which the nodes are looked at; windows end every 20."""
 # Executors with a fifth of a core get up to speed for that long, and costs with them.
 WARM_UP = 90.0
 PATIENCE = 600.0
@@ -71,10 +84,28 @@ METHODS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def recover(session: Session, label: str, policy: Mapping[str, str]) -> Outcome:
-    """One stack, one failure. Raises `StackError` if it is not healthy before."""
-    spec = pipeline_spec(rate=RATE, epoch_interval=EPOCH, priorities=priority_of)
-    topology = load_topology(spec, catalogue)
+def rate_find(session: Session) -> tuple[int, list[tuple[int, float]]]:
+    """The rate that is to be measured with, and each one that was tried with the percent of their quotas that
+    the nodes took. Raises `StackError`."""
+    if GIVEN_RATE or not SCARCE:
+        return GIVEN_RATE or RATE, []
+    tried: list[tuple[int, float]] = []
+    rate = FIRST_TRY
+    while len(tried) < TRIES:
+        with deployed(rate, {"rebalancing": "manual", "overload": "manual"}) as stack:
+            leaders = {name: stack.node_process(name).pid for name in stack.nodes("alive")}
+            with counting(stack.home, leaders) as usage:
+                tried.append((rate, round(load_of(stack, usage, LOOK, capacity=CAPACITY), 1)))
+        session.note(f"{rate} tuples/s: nodes take {tried[-1][1]:.1f} % of their quotas")
+        if abs(tried[-1][1] - BUSY) <= CLOSE:
+            break
+        rate = corrected(tried, BUSY)
+    return min(tried, key=lambda one: abs(one[1] - BUSY))[0], tried
+
+
+@contextmanager
+def deployed(rate: int, policy: Mapping[str, str]) -> Iterator[BenchmarkStack]:
+    """A stack that has run the queries for a while. Raises `StackError`."""
     variables = {
         "RESURGE_REPLACEMENT_DELAY": DELAY,
         "RESURGE_CHECKPOINT_INTERVAL": "10",
@@ -83,11 +114,20 @@ def recover(session: Session, label: str, policy: Mapping[str, str]) -> Outcome:
         "RESURGE_SECRET_KEY": SEED,
     }
     with running_stack(nodes=NODES, slots=1, capacity=CAPACITY, variables=variables) as stack:
+        spec = pipeline_spec(rate=rate, epoch_interval=EPOCH, priorities=priority_of)
         stack.deploy_spec(spec, input=input_file())
         stack.policy_set(**policy)
         stack.healthy()
         time.sleep(WARM_UP)
         stack.healthy()
+        yield stack
+
+
+def recover(session: Session, label: str, policy: Mapping[str, str], rate: int) -> Outcome:
+    """One stack, one failure. Raises `StackError` if it is not healthy before."""
+    spec = pipeline_spec(rate=rate, epoch_interval=EPOCH, priorities=priority_of)
+    topology = load_topology(spec, catalogue)
+    with deployed(rate, policy) as stack:
         before = [row["cpu_percent"] / row["capacity"] for row in stack.nodes("alive").values()]
         sequence, rows, queries = stack.last_sequence(), stack.partitions(), stack.queries()
         victims = sorted(stack.nodes("alive"))[:KILLED]
@@ -130,14 +170,14 @@ def watch(stack: BenchmarkStack) -> tuple[float, bool]:
     return throttled, False
 
 
-def flink(session: Session, *, shared: bool) -> Outcome:
+def flink(session: Session, rate: int, *, shared: bool) -> Outcome:
     """The same failure for Flink. Raises `FlinkError`."""
-    spec = pipeline_spec(rate=RATE, epoch_interval=EPOCH, priorities=priority_of)
+    spec = pipeline_spec(rate=rate, epoch_interval=EPOCH, priorities=priority_of)
     topology = load_topology(spec, catalogue)
     setup = Setup(
         spec=spec,
         input=input_file(),
-        rate=RATE,
+        rate=rate,
         nodes=NODES,
         killed=KILLED,
         capacity=CAPACITY,
@@ -185,25 +225,32 @@ def _complete(row: Mapping[str, Any]) -> bool:
     return row["all"] is not None and not row["unfinished"]
 
 
-def recoveries(session: Session) -> dict[str, Callable[[], Outcome]]:
-    """Label -> what measures it."""
+def recoveries(session: Session, rate: int) -> dict[str, Callable[[], Outcome]]:
+    """Label -> what measures it with this rate."""
     found: dict[str, Callable[[], Outcome]] = {}
     engines = session.options.engines
     left_out = {"incremental, no moves"} if session.quick else set()
     if "resurge" in engines:
         for label, policy in METHODS.items():
             if label not in left_out:
-                found[label] = partial(recover, session, label, policy)
+                found[label] = partial(recover, session, label, policy, rate)
     for engine, label in FLINK.items():
         if engine in engines:
-            found[label] = partial(flink, session, shared=engine == "flink-shared")
+            found[label] = partial(flink, session, rate, shared=engine == "flink-shared")
     return found
 
 
 def measure(session: Session) -> Report:
     report = Report()
     outcomes: dict[str, Outcome] = {}
-    chosen = recoveries(session)
+    try:
+        with stopping_in_order():
+            rate, tried = rate_find(session)
+    except (StackError, FileNotFoundError) as error:
+        session.note(f"no rate was found: {error}")
+        report.criteria.append(at_least("rates found", 0, 1))
+        return report
+    chosen = recoveries(session, rate)
     with stopping_in_order(), session.progress("recoveries", len(chosen)) as step:
         for label, run_it in chosen.items():
             try:
@@ -234,7 +281,8 @@ def measure(session: Session) -> Report:
         "nodes": NODES,
         "killed": KILLED,
         "quota_percent": CAPACITY,
-        "rate": RATE,
+        "rate": rate,
+        "rates_tried": tried,
         "epoch_interval": EPOCH,
         "delay": DELAY,
         "warm_up": WARM_UP,
@@ -244,6 +292,11 @@ def measure(session: Session) -> Report:
         report.parameters["flink"] = {"version": VERSION, "java": JVM, "heap_mb": HEAP_MB, **TUNING}
     report.results = {"methods": rows}
     report.criteria += criteria(rows)
+    if tried:
+        missed = min(abs(load - BUSY) for _, load in tried)
+        report.criteria.append(
+            at_most(f"points by which nodes missed {BUSY:g} % of their quotas", missed, 5.0)
+        )
     report.tables += [table_of(rows, horizon), areas_table(rows, "Area under availability")]
     return report
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from statistics import fmean
 
 from domain.planning.placement import (
     MAX_UTILISATION,
@@ -12,6 +13,7 @@ from domain.planning.placement import (
     effective_costs,
     natural_key,
     place,
+    unmeasured_share,
 )
 from domain.topology import Topology, partition_id
 
@@ -60,15 +62,26 @@ def initial_placement(
 ) -> Placement:
     """Where a topology runs first: every level spread evenly over `nodes`, chains kept together.
 
-    `costs` may hold what an earlier version of the topology was measured to need.
+    `costs` may hold what an earlier version of the topology was measured to need. What was never measured is
+    assumed to need as much more than others of its level as it has more inputs: a view of four windows gets
+    four times the rows of a view of one.
     """
+    measured, levels = costs or {}, partition_levels(topology)
+    unmeasured = [name for name in topology.partitions if measured.get(name, 0.0) <= 0.0]
+    share = unmeasured_share(count=len(unmeasured), nodes=nodes, max_utilisation=max_utilisation)
+    inputs = {name: max(1, len(topology.upstream(name))) for name in unmeasured}
+    of_level: defaultdict[int, list[int]] = defaultdict(list)
+    for name in unmeasured:
+        of_level[levels[name]].append(inputs[name])
+    assumed = {name: share * inputs[name] / fmean(of_level[levels[name]]) for name in unmeasured}
     return place(
         partitions=topology.partitions,
         nodes=nodes,
-        costs=costs or {},
+        costs={**measured, **assumed},
         max_utilisation=max_utilisation,
         affinity=chains(topology),
-        levels=partition_levels(topology),
+        levels=levels,
+        unmeasured=unmeasured,
     )
 
 

@@ -207,7 +207,7 @@ class Placer:
         for name in sorted(partitions):
             where = self.where.pop(name)
             self.free[where] = round(self.free[where] + self.costs[name], PRECISION)
-            self.crowd[self.levels.get(name, 0)][where] -= 1
+            self.crowd[self.levels.get(name, 0)][where] -= self.costs[name]
 
     def placement(self, unplaced: tuple[str, ...] = ()) -> Placement:
         """Where everything is now."""
@@ -257,18 +257,21 @@ class Placer:
         if not fits.any():
             return None
         # Even spread of this level comes first; nodes count in proportion to their capacity.
-        crowding = np.where(fits, (self.crowd[unit.levels[0]] + 1) / self.capacity, np.inf)
-        fits = crowding <= crowding.min() * (1 + 1e-12)
+        own = sum(self.costs[name] for name in unit.members if self.levels.get(name, 0) == unit.levels[0])
+        crowding = np.where(fits, (self.crowd[unit.levels[0]] + own) / self.capacity, np.inf)
+        fits = crowding <= crowding.min() * (1 + 1e-9)
         return int(np.argmax(np.where(fits, self.free, -np.inf)))
 
     def _put(self, unit: _Unit, where: int) -> None:
         self.free[where] = round(self.free[where] - unit.cost, PRECISION)
         for name in unit.members:
             self.where[name] = where
-            self.crowd[self.levels.get(name, 0)][where] += 1
+            self.crowd[self.levels.get(name, 0)][where] += self.costs[name]
 
 
-def _placement_order(unit: _Unit) -> tuple[bool, float, int, tuple[tuple[int, int, str], ...]]:
-    """Large measured units first (they are the hardest to fit), then the unmeasured level by level."""
+def _placement_order(unit: _Unit) -> tuple[bool, int, float, tuple[tuple[int, int, str], ...]]:
+    """Large measured units first (they are the hardest to fit), then the unmeasured level by level, those
+    assumed to be large first."""
     first = natural_key(unit.members[0])
-    return (not unit.measured, -unit.cost if unit.measured else 0.0, unit.levels[0], first)
+    level = 0 if unit.measured else unit.levels[0]
+    return (not unit.measured, level, -unit.cost, first)

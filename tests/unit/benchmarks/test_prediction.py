@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.prediction import CAPACITY, corrected, described, levels_parse, rates_parse, report_of
+from benchmarks.load import corrected
+from benchmarks.prediction import CAPACITY, described, levels_parse, rates_parse, report_of
 
 
 def level(percent: int, *predicted: float, load: float | None = None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import pytest
@@ -82,6 +83,36 @@ def test_initial_placement_spreads_every_level() -> None:
     assert len({where[f"O{i}[0]"] for i in range(4)}) == 4
     leaves = Counter(where[f"O{i}[0]"] for i in range(4, 15))
     assert sorted(leaves.values()) == [2, 3, 3, 3]
+
+
+VIEWS = ("0", "1", "2", "3", "01", "12", "23", "03", "012", "123", "0123")
+"""Which of four windows each view shows."""
+
+
+def views() -> Topology:
+    source = OperatorSpec(name="S", kind="source")
+    windows = [OperatorSpec(name=f"W{i}", kind="w", inputs=(InputSpec(source="S"),)) for i in range(4)]
+    shown = [
+        OperatorSpec(name=f"V{i}", kind="v", inputs=tuple(InputSpec(source=f"W{w}") for w in of), output=True)
+        for i, of in enumerate(VIEWS)
+    ]
+    return Topology(TopologySpec(name="views", operators=(source, *windows, *shown)))
+
+
+@pytest.mark.parametrize("count", [2, 4, 5])
+def test_views_of_more_windows_are_assumed_to_need_more(count: int) -> None:
+    where = initial_placement(views(), nodes(count)).assignment
+    inputs: Counter[str] = Counter()
+    for i, of in enumerate(VIEWS):
+        inputs[where[f"V{i}[0]"]] += len(of)
+    assert max(inputs.values()) <= math.ceil(sum(inputs.values()) / count)
+
+
+def test_measured_costs_come_before_what_is_assumed() -> None:
+    topology = fifteen_queries()
+    costs = {f"O{i}[0]": 1.0 + 10.0 * (i == 4) for i in range(4, 15)}
+    where = initial_placement(topology, nodes(4), costs=costs).assignment
+    assert sum(where[f"O{i}[0]"] == where["O4[0]"] for i in range(4, 15)) < 3
 
 
 def test_only_linear_runs_are_chains() -> None:
