@@ -36,7 +36,12 @@ from workers.ingestion import GROUP, REFUSED_STREAM, Ingestion
 from workers.quarantine import Quarantine, quarantine
 from workers.zookeeper import WorkerSession
 
-pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.django_db,
+    # Threads of kazoo draw their pauses meanwhile, which is taken for a strategy that draws by itself.
+    pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies"),
+]
 
 AT = 1.7e9
 """What is drawn from must be the same in every run."""
