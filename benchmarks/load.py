@@ -1,4 +1,4 @@
-"""Which rate of input makes nodes with a quota so and so busy."""
+"""The load of nodes with a quota, and the rate of input at which it is the wanted one."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ available again, and the area under the availability weighted by priority, up to
 run fails if a node was not killed, no quota was felt, or rows differ.
 
 CAPACITY=<percent of a core per node> says how scarce it is. The rate of the input is found first: the one
-with which control groups show the nodes 75 to 80 % busy, on stacks of its own; RATE=<tuples/s> sets it.
+with which control groups show the nodes 75 to 80 % busy, on stacks of Resurge of their own, also where
+only another engine is measured; RATE=<tuples/s> sets it.
 KILLED=<n> and NODES=<n> change what is killed of what, and CAPACITY=200 lifts the scarcity (the rate is then
 20,000/s). `--quick`: without the method `incremental, no moves`.
 
@@ -64,8 +65,10 @@ DELAY = "uniform:15:40"
 EPOCH = 1.0
 BUSY = 77.5
 """Percent of their quotas that the nodes are to take before the failure."""
-CLOSE, TRIES = 2.5, 4
-"""Points of it that are near enough, and how many rates are tried."""
+CLOSE = 2.5
+"""The search for the rate ends where the load of the nodes is within so many points of `BUSY`."""
+TRIES = 4
+"""Rates that are tried, at most."""
 FIRST_TRY = 75_000
 LOOK = 40.0
 """Seconds over which the nodes are looked at; windows end every 20."""
@@ -247,7 +250,7 @@ def measure(session: Session) -> Report:
         with stopping_in_order():
             rate, tried = rate_find(session)
     except (StackError, FileNotFoundError) as error:
-        session.note(f"no rate was found: {error}")
+        session.note(f"no rate was found, set one with RATE=<tuples/s>: {error}")
         report.criteria.append(at_least("rates found", 0, 1))
         return report
     chosen = recoveries(session, rate)

@@ -17,6 +17,7 @@ from domain.values import (
     BigCount,
     Capacity,
     Count,
+    Cycle,
     Epoch,
     Generation,
     Measure,
@@ -313,7 +314,7 @@ class NodeWork(msgspec.Struct, frozen=True, kw_only=True):
 class EpochReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="epoch"):
     """Telemetry after each Spark job: it ran epochs `first..last` (both included). `work`: by node.
     `epoch_interval`: seconds; 0 from versions that did not say. `replayed`: epochs that it ran besides for
-    partitions behind. `window_cycle`: `Topology.window_cycle`."""
+    partitions behind. `window_cycle`: 0 also from versions that did not say."""
 
     topology: str
     generation: Generation
@@ -333,7 +334,7 @@ class EpochReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     work: dict[str, NodeWork] = {}
     epoch_interval: Measure = 0.0
     replayed: BigCount = 0
-    window_cycle: Measure = 0.0
+    window_cycle: Cycle = 0.0
 
     @property
     def caught_up(self) -> bool:

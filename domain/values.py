@@ -25,6 +25,10 @@ Moment = Annotated[float, Meta(ge=0.0, le=LATEST_MOMENT)]
 """Unix seconds."""
 Measure = Annotated[float, Meta(ge=0.0, le=LARGEST_MEASURE)]
 """Seconds, percent, tuples per second and the like: never negative, never infinite."""
+LONGEST_CYCLE = 60.0
+Cycle = Annotated[float, Meta(ge=0.0, le=LONGEST_CYCLE)]
+"""Seconds of input between two ends of the windows that end least often; 0 without windows. Longer ones count
+as the longest."""
 Count = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
 Slots = Annotated[int, Meta(ge=1, le=100_000)]
 Capacity = Annotated[int, Meta(ge=1, le=100_000_000)]

@@ -92,7 +92,6 @@ class Availabilities:
                 latency=metrics.latency,
                 stalled=metrics.stalled,
                 caught_up=report.caught_up,
-                cycle=report.window_cycle,
             )
             changed |= verdicts[query].available != before
         self._tell_settled(report.topology, tracker)

@@ -9,11 +9,6 @@ a window is below theta. Two things keep noise from flipping a query:
 - within an incident a query that was unavailable returns when the *mean over a full window* is below
   theta, and leaves again only if that mean exceeds theta by the `margin`.
 
-Where windows end less often than each `window` seconds, the epochs in which they do may take a multiple of
-the others, and what waits meanwhile is late as well. Such a topology is judged by cycles: its baseline is the
-median of the means of whole cycles of windows, and within an incident a query leaves only if the mean over a
-whole cycle exceeds the bound.
-
 A new placement may be slower for good. So the present latency of a query that is not available becomes its
 baseline when it has been steady for `settle` seconds without a backlog (the mean over the window stays within
 a band of `steady`), or when an operator accepts it.
@@ -27,7 +22,7 @@ ratio of two tiny numbers says nothing.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import fmean, median
@@ -39,8 +34,7 @@ class Policy:
     available query is lost again within an incident. late: mean RL above which a query of a topology that is
     behind its input is unavailable also in peace. latest: what is older than the newest measurement by more
     shows that the clock was put back. settle: how long the latency of an unavailable query must be steady,
-    its mean being within a factor of `steady`, to become the usual one. longest_cycle: what of a cycle of
-    windows counts. Times in seconds."""
+    its mean being within a factor of `steady`, to become the usual one. Times in seconds."""
 
     theta: float = 1.2
     window: float = 5.0
@@ -53,7 +47,6 @@ class Policy:
     floor: float = 0.05
     settle: float = 300.0
     steady: float = 1.15
-    longest_cycle: float = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +61,8 @@ class QueryHealth:
 
 @dataclass(slots=True)
 class _Track:
-    baseline: deque[tuple[float, float]]  # moment and latency
+    baseline: deque[float]
     recent: deque[tuple[float, float]] = field(default_factory=deque)
-    cycle: float = 0.0
     latency: float | None = None
     frozen: float | None = None
     available: bool = False
@@ -119,10 +111,10 @@ class AvailabilityTracker:
         before = self._baseline(query, track)
         if not track.recent or before is None or track.stalled_since is not None:
             return None
-        times = self._judged(track)
+        times = fmean(value for _, value in track.recent)
         usual = max(before, self.policy.floor) * times
         track.baseline.clear()
-        track.baseline.extend([(track.recent[-1][0], usual)] * self.policy.baseline_least)
+        track.baseline.extend([usual] * self.policy.baseline_least)
         self._stored[query] = usual
         track.frozen = usual if self.incident else None
         track.recent = deque((at, value / times) for at, value in track.recent)
@@ -136,19 +128,11 @@ class AvailabilityTracker:
         return found
 
     def observe(
-        self,
-        query: str,
-        *,
-        at: float,
-        latency: float,
-        stalled: bool,
-        caught_up: bool = True,
-        cycle: float = 0.0,
+        self, query: str, *, at: float, latency: float, stalled: bool, caught_up: bool = True
     ) -> QueryHealth:
         """Take in one measurement and give the verdict. caught_up: whether the topology keeps pace with its
-        input. cycle: seconds after which windows end that end least often; 0 without windows."""
+        input."""
         track = self._track(query)
-        track.cycle = min(cycle, self.policy.longest_cycle)
         if track.recent and at < track.recent[-1][0]:
             if track.recent[-1][0] - at < self.policy.latest:
                 return self.health(query)  # a late message says nothing about now
@@ -169,12 +153,12 @@ class AvailabilityTracker:
         elif track.behind_since is None:
             track.behind_since = at
         if caught_up and not self.incident and not track.disturbed:
-            track.baseline.append((at, latency))
+            track.baseline.append(latency)
         relative = self._ratio(latency, baseline)
         if track.recent_from is None:
             track.recent_from = at
         track.recent.append((at, 1.0 if relative is None else relative))
-        while track.recent and track.recent[0][0] < at - max(self.policy.window, track.cycle):
+        while track.recent and track.recent[0][0] < at - self.policy.window:
             track.recent.popleft()
         track.available = self._verdict(track, at, baseline)
         if track.available or not caught_up or baseline is None:
@@ -185,7 +169,7 @@ class AvailabilityTracker:
 
     def _steady(self, track: _Track, at: float) -> bool:
         """Whether the mean has been within the band for long enough."""
-        mean = self._judged(track)
+        mean = fmean(value for _, value in track.recent)
         low, high = min(track.low, mean), max(track.high, mean)
         if track.steady_from is None or high > low * self.policy.steady:
             track.steady_from, track.low, track.high = at, mean, mean
@@ -200,7 +184,7 @@ class AvailabilityTracker:
             # output after a while, from which a baseline can be learnt.
             track.disturbed = track.disturbed and (self.incident or not full)
             return track.behind_since is None
-        mean = self._judged(track)
+        mean = fmean(value for _, value in track.recent)
         if not self.incident and not track.disturbed:
             behind = track.behind_since is not None and at - track.behind_since >= self.policy.window
             track.disturbed = behind and mean > self.policy.late
@@ -209,23 +193,14 @@ class AvailabilityTracker:
             return mean <= self.policy.theta * self.policy.margin
         if full and mean < self.policy.theta:
             track.disturbed = False
-            while track.recent[0][0] < at - self.policy.window:
-                track.recent.popleft()  # it has no part in whether the query stays available
             return True
         return False
-
-    def _judged(self, track: _Track) -> float:
-        """The mean relative latency that counts: over a whole cycle of windows for a query to stay available,
-        over the window for it to return."""
-        since = track.recent[-1][0] - self.policy.window
-        values = [value for at, value in track.recent if track.available or at >= since]
-        return fmean(values)
 
     def health(self, query: str) -> QueryHealth:
         track = self._track(query)
         baseline = self._baseline(query, track)
         relative = (
-            self._judged(track)
+            fmean(value for _, value in track.recent)
             if track.recent and baseline is not None
             else None
             if track.latency is None
@@ -243,15 +218,9 @@ class AvailabilityTracker:
     def _baseline(self, query: str, track: _Track) -> float | None:
         if track.frozen is not None:
             return track.frozen
-        if len(track.baseline) < self.policy.baseline_least:
-            return self._stored.get(query)
-        if track.cycle <= self.policy.window:
-            return median(latency for _, latency in track.baseline)
-        cycles: defaultdict[int, list[float]] = defaultdict(list)
-        for at, latency in track.baseline:
-            cycles[int(at // track.cycle)].append(latency)
-        whole = list(cycles.values())[1:-1]
-        return median(fmean(latencies) for latencies in whole or cycles.values())
+        if len(track.baseline) >= self.policy.baseline_least:
+            return median(track.baseline)
+        return self._stored.get(query)
 
     def _track(self, query: str) -> _Track:
         if query not in self._tracks:

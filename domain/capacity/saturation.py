@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 
 WINDOW = 6.0
 """Seconds of input of which the load is measured, at least."""
-LONGEST_WINDOW = 60.0
-"""And at most, where the windows of a topology end less often than each `WINDOW` seconds."""
 CYCLES = 3
 """Cycles of windows of which the usual lag is known."""
 UNUSUAL = 1.5
-"""How many times the usual lag input has to wait for an overload to be seen before a cycle of windows has
-ended."""
+"""How many times the usual lag makes an overload of a load that is too high over `WINDOW` seconds only, not
+over a whole cycle of windows."""
 AWAY = 15.0
 """Seconds without a job after which a driver was away: an idle one works once in each epoch."""
 SETTLING = 30.0
@@ -73,9 +71,9 @@ class Saturation:
         cycle: float = 0.0,
     ) -> Pace:
         """A job ran `epochs` of the present, each of `interval` seconds of input, under the plan of that
-        generation; `waiting` more were due at its start. replayed: it did other work besides. cycle: seconds
-        of input after which windows end that end least often. Epochs in which they do take a multiple of the
-        others, so the load is that of a whole cycle. Times are Unix seconds."""
+        generation; `waiting` more were due at its start. replayed: it did other work besides. cycle: see
+        `domain.values.Cycle`. An epoch in which windows end takes a multiple of the others, so the load is
+        that of a whole cycle. Times are Unix seconds."""
         away = max(AWAY, 2 * interval)
         if generation != self._generation or started > self._last + away or ended < self._last:
             self._begin(generation, started)
@@ -87,7 +85,7 @@ class Saturation:
             return Pace(None, lag)
         if not replayed and epochs > 0 and interval > 0.0:
             self._jobs.append(_Job(ended, ended - started, epochs * interval))
-        window = min(max(WINDOW, cycle), LONGEST_WINDOW)
+        window = max(WINDOW, cycle)
         while self._jobs and self._jobs[0].ended < ended - 2.0 * window:
             self._jobs.popleft()
         while self._lags and self._lags[0][0] < ended - CYCLES * window:
@@ -101,7 +99,8 @@ class Saturation:
         return Pace(load, lag, self._overloaded_since)
 
     def _full(self, window: float, now: float, lag: float) -> bool:
-        """Whether no time is left: in a whole cycle of windows, or now, and more waits than usual."""
+        """Whether no time is left: over a whole cycle of windows, or over `WINDOW` seconds while more than
+        usual waits."""
         load = self._load(window, now)
         if window <= WINDOW:
             return load is not None and load >= FULL

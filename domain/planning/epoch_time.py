@@ -25,8 +25,9 @@ SUM = 0.5
 said by the levels."""
 BUSIEST = 3
 """Nodes, in sum and in each level, whose units are looked at for the next move."""
-MOST_SWAPPED = 2_000
-"""Units among which two are looked for that change places."""
+MOST_SWAPPED = 300
+"""Units among which two are looked for that change places, which takes 20 ms. More units on a node even each
+other out."""
 
 Shares = NDArray[np.float64]
 

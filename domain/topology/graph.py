@@ -11,6 +11,7 @@ from graphlib import TopologicalSorter
 import msgspec
 
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
+from domain.values import LONGEST_CYCLE
 
 _PARTITION = re.compile(r"^([A-Za-z][A-Za-z0-9_]{0,63})\[(\d+)\]$")
 
@@ -88,11 +89,12 @@ class Topology:
 
     @cached_property
     def window_cycle(self) -> float:
-        """Seconds of input after which windows end that end least often; 0 without windows."""
+        """See `domain.values.Cycle`."""
         sizes = [
             operator.params.get("slide_s", operator.params.get("size_s")) for operator in self.spec.operators
         ]
-        return max((float(size) for size in sizes if isinstance(size, int | float)), default=0.0)
+        longest = max((float(size) for size in sizes if isinstance(size, int | float)), default=0.0)
+        return min(longest, LONGEST_CYCLE)
 
     def operator_of(self, partition: str) -> OperatorSpec:
         return self.by_name[split_partition(partition)[0]]

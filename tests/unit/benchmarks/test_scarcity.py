@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from benchmarks import scarcity
+from benchmarks.runner import Session
 from benchmarks.scarcity import CAPACITY, KILLED, NODES, criteria, engines_parse
 
 GOOD: dict[str, Any] = {
@@ -68,3 +72,37 @@ def test_engines_are_named() -> None:
     for text in ("", "storm", "flink,storm"):
         with pytest.raises(argparse.ArgumentTypeError, match="name some of resurge, flink"):
             engines_parse(text)
+
+
+@pytest.mark.parametrize(
+    ("loads", "found", "tries"),
+    [
+        ({75_000: 76.0}, 75_000, 1),
+        ({75_000: 40.0, 168_750: 77.5}, 168_750, 2),
+        ({75_000: 60.0, 101_250: 60.0}, 75_000, scarcity.TRIES),
+    ],
+    ids=["at once", "by a line", "the nearest, where none is near"],
+)
+def test_the_rate_is_the_one_with_the_wanted_load(
+    loads: dict[int, float], found: int, tries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    @contextmanager
+    def deployed(rate: int, policy: dict[str, str]) -> Iterator[Any]:
+        asked.append(rate)
+        yield SimpleNamespace(nodes=lambda _: {}, home=None)
+
+    monkeypatch.setattr(scarcity, "GIVEN_RATE", 0)
+    monkeypatch.setattr(scarcity, "deployed", deployed)
+    monkeypatch.setattr(scarcity, "counting", lambda *_: nullcontext())
+    monkeypatch.setattr(scarcity, "load_of", lambda *_, **__: loads.get(asked[-1], 60.0))
+    session = SimpleNamespace(note=lambda _: None)
+    rate, tried = scarcity.rate_find(cast("Session", session))
+    assert (rate, len(tried)) == (found, tries)
+    assert [one for one, _ in tried] == asked
+
+
+def test_a_rate_that_is_given_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scarcity, "GIVEN_RATE", 1_234)
+    assert scarcity.rate_find(cast("Session", None)) == (1_234, [])

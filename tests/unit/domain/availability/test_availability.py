@@ -51,54 +51,6 @@ def test_hysteresis_within_an_incident() -> None:
     assert feed(tracker, [1.0] * 10, start=50.0)[-1] is True
 
 
-CYCLE = 20.0
-"""Seconds. In this many, windows end once: the epochs that wait meanwhile are late."""
-SPIKE = [6.0, 5.0, 4.0, 3.0, 2.0]
-
-
-def cycles(tracker: AvailabilityTracker, count: int, start: float, times: float = 1.0) -> list[bool]:
-    usual = [*SPIKE, *[1.0] * (int(CYCLE) - len(SPIKE))] * count
-    return [
-        tracker.observe("O1[0]", at=start + i, latency=times * value, stalled=False, cycle=CYCLE).available
-        for i, value in enumerate(usual)
-    ]
-
-
-def test_late_epochs_of_every_cycle_are_usual() -> None:
-    tracker = AvailabilityTracker(POLICY)
-    cycles(tracker, 6, start=0.0)
-    assert tracker.health("O1[0]").baseline == pytest.approx(1.75)
-    tracker.incident_set(True)
-    assert all(cycles(tracker, 3, start=120.0)), "a query that no failure touched"
-    tracker.query_failed("O1[0]", 180.0)
-    verdicts = cycles(tracker, 3, start=181.0)
-    back = verdicts.index(True)
-    assert back < CYCLE
-    assert all(verdicts[back:])
-    assert not all(cycles(tracker, 2, start=241.0, times=2.0)), "the whole cycle is later than usual"
-
-
-def test_a_cold_start_is_no_usual_cycle() -> None:
-    tracker = AvailabilityTracker(POLICY)
-    cycles(tracker, 2, start=0.0, times=5.0)
-    cycles(tracker, 4, start=40.0)
-    assert tracker.health("O1[0]").baseline == pytest.approx(1.75)
-
-
-def test_what_came_before_a_return_does_not_end_it() -> None:
-    tracker = AvailabilityTracker(POLICY)
-    cycles(tracker, 6, start=0.0)
-    tracker.incident_set(True)
-    tracker.query_failed("O1[0]", 120.0)
-    replaying = [
-        tracker.observe("O1[0]", at=121.0 + i, latency=90.0, stalled=False, cycle=CYCLE).available
-        for i in range(15)
-    ]
-    assert not any(replaying)
-    verdicts = cycles(tracker, 2, start=136.0)
-    assert all(verdicts[verdicts.index(True) :])
-
-
 def test_baseline_is_frozen_during_an_incident() -> None:
     tracker = AvailabilityTracker(POLICY)
     feed(tracker, [1.0] * 20)

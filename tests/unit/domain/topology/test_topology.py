@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from domain.topology import FieldProblem, TopologyError, lines_told, load_topology, load_yaml
+from domain.values import LONGEST_CYCLE
 from spark_jobs.operators.catalogue import catalogue
 from tests.unit.domain.topology.bombs import merge_keys
 
@@ -93,6 +94,18 @@ def test_a_mistake_is_named_with_its_path(data: dict[str, Any], path: str, messa
     assert any(problem.path == path and message in problem.message for problem in caught.value.problems), (
         caught.value.problems
     )
+
+
+@pytest.mark.parametrize(
+    ("params", "cycle"),
+    [({"size_s": 5}, 5.0), ({"size_s": "1h"}, LONGEST_CYCLE), ({"size_s": 60, "slide_s": 20}, 20.0)],
+)
+def test_windows_end_once_in_a_cycle(params: dict[str, Any], cycle: float) -> None:
+    kind = "sliding_window" if "slide_s" in params else "tumbling_window"
+    topology = load_topology(with_operator(kind=kind, params=params), catalogue)
+    assert topology.window_cycle == cycle
+    without = load_topology(with_operator(kind="flat_map_regex", params={"pattern": "a"}), catalogue)
+    assert without.window_cycle == 0.0
 
 
 def test_durations_have_units() -> None:
