@@ -16,12 +16,17 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 from django.utils.functional import LazyObject
 
+from controlplane.events.circuit import Circuit
 from controlplane.events.models import Event, EventCounter
-from controlplane.events.services import event_publish
+from controlplane.events.services import HINT_GROUP, event_publish
 from dashboard import consumers, feed
 from dashboard.consumers import EventConsumer
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+PATIENCE = 30.0
+"""Seconds after which something never comes: longer than a machine that is busy with other tests needs."""
 
 
 class Socket:
@@ -34,18 +39,18 @@ class Socket:
 
     async def connect(self) -> None:
         await self._application.send_input({"type": "websocket.connect"})
-        assert (await self.receive(1))["type"] == "websocket.accept"
+        assert (await self.receive())["type"] == "websocket.accept"
 
     async def disconnect(self) -> None:
         await self._application.send_input({"type": "websocket.disconnect", "code": 1001})
-        await self._application.wait(1)
+        await self._application.wait(PATIENCE)
 
     async def send(self, *, text: str | None = None, data: bytes | None = None) -> None:
         message: dict[str, Any] = {"type": "websocket.receive"}
         await self._application.send_input(message | ({"bytes": data} if text is None else {"text": text}))
 
-    async def receive(self, timeout: float) -> dict[str, Any]:
-        message: dict[str, Any] = await self._application.receive_output(timeout)
+    async def receive(self) -> dict[str, Any]:
+        message: dict[str, Any] = await self._application.receive_output(PATIENCE)
         return message
 
 
@@ -78,10 +83,10 @@ async def ask(socket: Socket, **message: Any) -> None:
     await socket.send(text=msgspec.json.encode(message).decode())
 
 
-async def hear(socket: Socket, kind: str, timeout: float = 3) -> dict[str, Any]:
+async def hear(socket: Socket, kind: str) -> dict[str, Any]:
     """The next message of this kind; pings are skipped."""
     while True:
-        message: dict[str, Any] = msgspec.json.decode((await socket.receive(timeout))["text"])
+        message: dict[str, Any] = msgspec.json.decode((await socket.receive())["text"])
         if message["type"] == kind:
             return message
         assert message["type"] == "ping", message
@@ -109,16 +114,23 @@ async def test_an_event_is_seen_although_its_hint_was_lost(monkeypatch: pytest.M
         await ask(client, type="subscribe", after=0)
         monkeypatch.setattr("controlplane.events.services.hint_send", lambda sequence: None)
         await publish_soon()
-        assert (await hear(client, "events", timeout=1.0))["sequence"] == 1
+        assert (await hear(client, "events"))["sequence"] == 1
+
+
+async def hints_heard() -> None:
+    """Until the feed listens to the channel layer, which is the one in memory here."""
+    layer: Any = get_channel_layer()
+    while not layer.groups.get(HINT_GROUP):
+        await asyncio.sleep(0.01)
 
 
 async def test_a_hint_wakes_the_feed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "POLL", 60.0)
+    monkeypatch.setattr(feed, "POLL", 2 * PATIENCE)
     async with listening() as client:
         await ask(client, type="subscribe", after=0)
-        await asyncio.sleep(0.1)
+        await hints_heard()
         await publish_soon()
-        assert (await hear(client, "events", timeout=0.5))["sequence"] == 1
+        assert (await hear(client, "events"))["sequence"] == 1
 
 
 class BrokenLayer:
@@ -134,21 +146,24 @@ class BrokenLayer:
 async def test_without_redis_events_still_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "get_channel_layer", BrokenLayer)
     monkeypatch.setattr("controlplane.events.services.get_channel_layer", BrokenLayer)
+    # That of the process would send no hints of the tests that follow.
+    monkeypatch.setattr("controlplane.events.services.redis_circuit", Circuit())
     async with listening() as client:
         await ask(client, type="subscribe", after=0)
         await publish_soon()
-        assert (await hear(client, "events", timeout=1.0))["sequence"] == 1
+        assert (await hear(client, "events"))["sequence"] == 1
 
 
-async def test_what_a_hint_says_is_not_trusted() -> None:
+async def test_what_a_hint_says_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "POLL", 2 * PATIENCE)
     async with listening() as client:
         await ask(client, type="subscribe", after=0)
-        await asyncio.sleep(0.1)
+        await hints_heard()
         layer = get_channel_layer()
         assert layer is not None
-        await layer.group_send("events", {"type": "event.hint", "sequence": "nonsense"})
+        await layer.group_send(HINT_GROUP, {"type": "event.hint", "sequence": "nonsense"})
         await publish_soon()
-        assert (await hear(client, "events", timeout=0.9))["sequence"] == 1
+        assert (await hear(client, "events"))["sequence"] == 1
 
 
 async def test_only_topologies_asked_for_but_every_number() -> None:
@@ -236,7 +251,7 @@ async def test_too_many_topologies() -> None:
 async def closed_with(user: Any) -> int:
     socket = Socket(user=user)
     await socket.connect()
-    message = await socket.receive(1)
+    message = await socket.receive()
     assert message["type"] == "websocket.close"
     return int(message["code"])
 
@@ -266,11 +281,11 @@ async def test_a_socket_ends_with_its_session(monkeypatch: pytest.MonkeyPatch) -
     lazy = LazyObject()  # the middleware of Channels puts one into the scope
     lazy._wrapped = session
     async with listening(user, session=lazy) as client:
-        await asyncio.sleep(0.4)
-        await hear(client, "ping")
+        for _ in range(8):
+            await hear(client, "ping")
         await sync_to_async(session.delete)(session.session_key)
-        async with asyncio.timeout(3):
-            while (message := await client.receive(2))["type"] != "websocket.close":
+        async with asyncio.timeout(PATIENCE):
+            while (message := await client.receive())["type"] != "websocket.close":
                 assert msgspec.json.decode(message["text"])["type"] == "ping"
         assert message["code"] == 4401
 
