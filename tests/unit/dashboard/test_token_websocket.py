@@ -41,7 +41,7 @@ async def opened(*headers: tuple[bytes, bytes]) -> AsyncIterator[Any]:
         yield socket
     finally:
         await socket.send_input({"type": "websocket.disconnect", "code": 1001})
-        await socket.wait(1)
+        await socket.wait(30)
 
 
 async def close_code(socket: Any) -> int:
