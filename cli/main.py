@@ -22,6 +22,7 @@ from cli.commands.parking import park, unpark
 from cli.commands.queries import policy, queries
 from cli.commands.records import audit, checkpoints, operations, pipelines, problems, settings
 from cli.commands.replicas import replicas
+from cli.commands.results import results
 from cli.commands.topologies import topologies
 from cli.commands.validating import validate
 from cli.commands.watch import watch
@@ -82,6 +83,7 @@ COMMANDS: tuple[click.Command, ...] = (
     watch,
     topologies,
     queries,
+    results,
     replicas,
     policy,
     nodes,

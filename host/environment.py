@@ -170,6 +170,7 @@ class Environment:
     debug: bool
     log_level: str
     operator_modules: tuple[str, ...]
+    mask_columns: tuple[str, ...]
     allowed_hosts: tuple[str, ...]
     webhook_networks: tuple[Network, ...]
     keep_events: Keep
@@ -341,6 +342,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         debug=debug,
         log_level=log_level,
         operator_modules=reader.names("RESURGE_OPERATOR_MODULES", "spark_jobs.operators"),
+        mask_columns=reader.names("RESURGE_MASK_COLUMNS", ""),
         allowed_hosts=reader.names("RESURGE_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]"),
         # Webhooks go to public addresses only, and to what the administrator of the hosts names here.
         webhook_networks=reader.networks("RESURGE_WEBHOOK_NETWORKS"),

@@ -147,6 +147,11 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "Python modules from which specifications may name operators: code that drivers and nodes run.",
         ),
         Setting(
+            "RESURGE_MASK_COLUMNS", "mask_columns",
+            "Columns of results whose values pages, REST and the command line do not show, separated by "
+            "commas. The files have them.",
+        ),
+        Setting(
             "RESURGE_SPARK_MASTER", "spark_master", "The Spark master that drivers and nodes use.", True
         ),
         Setting(

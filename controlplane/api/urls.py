@@ -12,6 +12,7 @@ from controlplane.api.events.views import AuditViewSet, EventListView, Operation
 from controlplane.api.incidents.views import IncidentViewSet, TopologyPlanViewSet
 from controlplane.api.nodes.views import NodeRequestViewSet, NodeSampleViewSet, NodeViewSet
 from controlplane.api.replication.views import ReplicasView, ReplicationPlanView
+from controlplane.api.results.views import ResultsView
 from controlplane.api.retention.views import RetentionView
 from controlplane.api.topologies.parts import (
     AvailabilityViewSet,
@@ -47,6 +48,7 @@ of_topology: list[URLPattern | URLResolver] = [
         QueryViewSet.as_view({"get": "retrieve", "patch": "partial_update"}),
         name="query-detail",
     ),
+    path("queries/<str:query>/results/", ResultsView.as_view(), name="query-results"),
     path("policy/", PolicyViewSet.as_view({"get": "retrieve", "patch": "partial_update"}), name="policy"),
     path("partitions/", PartitionViewSet.as_view({"get": "list"}), name="partition-list"),
     path("checkpoints/", TopologyCheckpointViewSet.as_view({"get": "list"}), name="topology-checkpoints"),

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.browser.asking import audited, confirm, read, requests_of
+from tests.browser.axe import prepare, violations
 from tests.browser.conftest import enter
+from tests.browser.results import outputs_write
 from tests.browser.servers import Server
 from tests.browser.tour import Stop, visit
 
@@ -69,6 +71,29 @@ def test_a_node_shows_its_cpu_measured_and_expected(healthy: Server, page: Any) 
     page.wait_for_selector("figure[aria-label='CPU of node-5 in cores, measured and expected'] canvas")
     page.click("section[aria-label='All nodes'] button:text-is('node-5')")
     page.wait_for_selector("tr.detail", state="detached")
+
+
+def test_the_results_of_a_query_are_drawn_and_paged(healthy: Server, page: Any) -> None:
+    enter(page, healthy, "/topologies/hashtags/", user="viewer")
+    page.click("a[aria-label='Results of O4[0]']")
+    page.wait_for_selector(":text('are not where this server reads them')")
+    outputs_write(healthy.home, "hashtags", "O4", windows=30)
+    page.click("button:text-is('Try again')")
+    page.wait_for_selector("section[aria-label=Windows] canvas")
+    rows = page.locator("section[aria-label=Rows] tbody tr")
+    assert rows.count() == 50
+    assert rows.nth(0).inner_text().split("\t")[1:] == ["a", "120", "final"]
+    prepare(page)
+    assert violations(page) == []
+    page.click("nav[aria-label='Pages of rows'] button:text-is('Next')")
+    page.wait_for_selector(":text('rows 51 to 100')")
+    page.click("nav[aria-label='Pages of rows'] button:text-is('Next')")
+    page.wait_for_selector(":text('rows 101 to 120')")
+    assert rows.nth(19).inner_text().split("\t")[1:] == ["d", "1", "final"]
+    page.click("nav[aria-label='Pages of rows'] button:text-is('Newest')")
+    page.wait_for_selector(":text('rows 1 to 50')")
+    page.goto(page.url)
+    page.wait_for_selector("section[aria-label=Windows] canvas")
 
 
 def test_the_audit_trail_is_searched_paged_and_linked(healthy: Server, page: Any) -> None:

@@ -5,6 +5,7 @@ import type { AuditChoices, AuditEntry, AuditPage } from "./audit";
 import type { CheckpointDetail } from "./checkpoints";
 import type { NumberedEvent, Operation, Sample, Snapshot } from "./entities.generated";
 import type { Replicas, ReplicationPlan } from "./replication";
+import type { Results } from "./results";
 import type { Settings } from "./settings";
 import type { CreatedToken, Token, Version } from "./types";
 import type { Prediction } from "./whatif";
@@ -81,6 +82,10 @@ export async function fetchNodeSamples(node: string, since: number): Promise<Nod
   const path = `nodes/${encodeURIComponent(node)}/samples/?since=${encodeURIComponent(new Date(since * 1000).toISOString())}&limit=1000`;
   return (await call<{ results: NodeSample[] }>(path)).results;
 }
+
+/** A page of a query's committed rows, newest first; `before` is the `next` of the page before. */
+export const fetchResults = (topology: string, query: string, before: string, limit: number, windows: number): Promise<Results> =>
+  call<Results>(`topologies/${encodeURIComponent(topology)}/queries/${encodeURIComponent(query)}/results/?${new URLSearchParams({ limit: String(limit), windows: String(windows), before })}`);
 
 /** Asks the simulator. Changes nothing. */
 export const predict = (question: Record<string, unknown>): Promise<Prediction> => send<Prediction>("POST", "what-if/", question);

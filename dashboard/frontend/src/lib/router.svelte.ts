@@ -3,6 +3,7 @@
 export type Page =
   | { name: "fleet" }
   | { name: "topology"; topology: string }
+  | { name: "query"; topology: string; query: string }
   | { name: "nodes" }
   | { name: "incidents" }
   | { name: "incident"; number: number }
@@ -16,6 +17,7 @@ export type Page =
 export function parse(path: string): Page {
   const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
   const [first, second] = parts;
+  if (first === "topologies" && parts[2] === "queries" && parts.length === 4) return { name: "query", topology: second ?? "", query: parts[3] ?? "" };
   if (first === undefined || first === "topologies") {
     return second === undefined ? { name: "fleet" } : { name: "topology", topology: second };
   }
@@ -29,6 +31,7 @@ export function parse(path: string): Page {
 export const paths = {
   fleet: () => "/",
   topology: (name: string, query: Record<string, string> = {}) => withQuery(`/topologies/${encodeURIComponent(name)}/`, query),
+  query: (topology: string, query: string) => `/topologies/${encodeURIComponent(topology)}/queries/${encodeURIComponent(query)}/`,
   nodes: (query: Record<string, string> = {}) => withQuery("/nodes/", query),
   incidents: () => "/incidents/",
   incident: (number: number) => `/incidents/${number}/`,

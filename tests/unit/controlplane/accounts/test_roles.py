@@ -58,6 +58,7 @@ READS = {
     "topologies/{topology}/problems/",
     "topologies/{topology}/queries/",
     "topologies/{topology}/queries/{query}/",
+    "topologies/{topology}/queries/{query}/results/",
     "topologies/{topology}/replicas/",
     "topologies/{topology}/replication-plan/",
     "topologies/{topology}/versions/",
@@ -175,6 +176,10 @@ def resource(address: Address) -> str:
     return address.route.removeprefix(REST).partition("/")[0] if address.route.startswith(REST) else "pages"
 
 
+NOTHING_THERE = {REST + "{anything}", REST + "topologies/{topology}/queries/{query}/results/"}
+"""An identity that may read is told that there is nothing: no query has results here."""
+
+
 @pytest.mark.parametrize("part", sorted({resource(address) for address in OURS}))
 def test_no_identity_gets_beyond_its_role(part: str, identities: list[Identity], values: Any) -> None:
     wrong = []
@@ -203,8 +208,7 @@ def verdict(
     if least == PUBLIC:
         return status < 500
     if who.rank >= least and (rest or not program):
-        # There is nothing at the catch-all, and an identity that may read is told so.
-        return status < 300 or (address.route == REST + "{anything}" and status == 404)
+        return status < 300 or (address.route in NOTHING_THERE and status == 404)
     if changed:
         return False
     if status == 405 and least == REFUSED:

@@ -1,0 +1,33 @@
+"""`topologies/{topology}/queries/{query}/results/`: what a query has given."""
+
+from __future__ import annotations
+
+import msgspec
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.api.filtering import parameters_require
+from controlplane.api.requests import ErrorsSerializer
+from controlplane.api.results.serializers import ResultsParameters, ResultsSerializer
+from controlplane.results.asking import query_results
+
+
+class ResultsView(APIView):
+    """The newest rows of a query that count, page by page."""
+
+    @extend_schema(
+        operation_id="topologies_queries_results",
+        parameters=[ResultsParameters],
+        responses={200: ResultsSerializer, 409: ErrorsSerializer},
+    )
+    def get(self, request: Request, topology: str, query: str) -> Response:
+        """Rows of committed epochs, newest first. A page stays the same whatever is written meanwhile."""
+        names = ResultsParameters().fields
+        parameters_require(request, names)
+        given = {name: request.query_params[name] for name in names if name in request.query_params}
+        parameters = ResultsParameters(data=given)
+        parameters.is_valid(raise_exception=True)
+        found = query_results(topology=topology, query=query, **parameters.validated_data)
+        return Response(msgspec.to_builtins(found))

@@ -1,0 +1,112 @@
+"""Asking for the results of a query: what is known without the files is answered here, the rest by a process
+of its own, with little memory and time."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import structlog
+from django.conf import settings
+
+from controlplane.errors import Conflict, Invalid, Missing
+from controlplane.results.messages import Answer, Cursor, CursorError, Question, Reply
+from controlplane.topologies.models import Query, Topology
+from controlplane.topologies.selectors import topology_get
+from host.environment import ROOT
+from host.process_secrets import environment_for
+
+log = structlog.get_logger(__name__)
+
+SECONDS: Final = 15.0
+AT_ONCE: Final = 2
+PATIENCE: Final = 5.0
+"""Seconds in which a question waits for others to be answered."""
+MOST_ROWS, MOST_WINDOWS = 1_000, 500
+_QUERY = re.compile(r"(.+)\[(\d{1,6})\]")
+_places = threading.BoundedSemaphore(AT_ONCE)
+
+
+def query_results(*, topology: str, query: str, limit: int, before: str = "", windows: int = 0) -> Answer:
+    """The newest committed rows of a query (`O3[0]`), and its newest windows.
+
+    before: `next` of the page before. Raises `Missing` (no such topology or query, or no results), `Invalid`
+    (a cursor that no page had, or of a page that cannot be had any more) and `Conflict` (the results cannot
+    be read now). The message says why.
+    """
+    row = topology_get(topology, spec=False)
+    found = _QUERY.fullmatch(query)
+    if (
+        not found
+        or not Query.objects.filter(
+            topology=row, partition__operator=found[1], partition__index=int(found[2])
+        ).exists()
+    ):
+        raise Missing(f"topology {topology!r} has no query {query!r}")
+    if before:
+        try:
+            Cursor.read(before)
+        except CursorError:
+            raise Invalid("before", "this is not the `next` of a page") from None
+    if row.deployed_at is None:
+        raise Missing(f"topology {topology!r} has never been deployed: there are no results yet")
+    question = Question(
+        directory=str(Path(settings.RESURGE.outputs) / topology),
+        operator=found[1],
+        partition=int(found[2]),
+        limit=min(limit, MOST_ROWS),
+        windows=min(windows, MOST_WINDOWS),
+        before=before,
+        masked=list(settings.RESURGE.mask_columns),
+    )
+    reply = _asked(question)
+    if reply.answer is not None:
+        return reply.answer
+    refusal = reply.refusal
+    if refusal is None or refusal.absent:
+        raise Missing(_absence(row))
+    if refusal.overtaken:
+        raise Invalid("before", refusal.message)
+    raise Conflict(refusal.message)
+
+
+def _absence(topology: Topology) -> str:
+    if topology.committed_epoch:
+        return (
+            f"the outputs of topology {topology.name!r} are not where this server reads them: they were "
+            "deleted or moved, or are on another host"
+        )
+    return f"topology {topology.name!r} has not committed an epoch yet: there are no results yet"
+
+
+def _asked(question: Question) -> Reply:
+    if not _places.acquire(timeout=PATIENCE):
+        raise Conflict("results of other queries are being read; ask again in a few seconds")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "controlplane.results"],
+            input=msgspec.json.encode(question),
+            capture_output=True,
+            cwd=ROOT,
+            env=environment_for("operators", os.environ),
+            timeout=SECONDS,
+            check=True,
+        )
+        return msgspec.json.decode(done.stdout, type=Reply)
+    except subprocess.TimeoutExpired:
+        raise Conflict(
+            f"reading took longer than {SECONDS:g} s and was ended; ask for fewer rows, or read the files"
+        ) from None
+    except subprocess.CalledProcessError as error:
+        log.error(
+            "results not read", code=error.returncode, end=error.stderr[-2_000:].decode(errors="replace")
+        )
+        raise Conflict("reading the results failed; the log of the web process says why") from None
+    finally:
+        _places.release()
