@@ -60,7 +60,6 @@ from controlplane.lifecycle.topologies import (
 from controlplane.nodes.actions import node_action
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.requests import first_nodes_request, request_failed, request_started
-from controlplane.replication.services import Look
 from controlplane.replication.services import _store as replicas_store
 from controlplane.topologies.capacity import cpu_model_learn
 from controlplane.topologies.former import foreign_note, former_cleared, former_learn
@@ -92,6 +91,7 @@ from domain.capacity import Work
 from domain.messages import NodeStats, Plan, ProblemReport
 from domain.recovery.events import NodesLost, PartitionsLost
 from domain.replication.adapting import Target
+from domain.replication.looking import Kept
 from domain.replication.placing import Replicas
 from tests.unit.controlplane import specs
 from tests.unit.controlplane.incidents.places import driver, registration
@@ -246,8 +246,13 @@ def long_gone_before() -> None:
 
 
 def replicas_placed() -> None:
-    look = Look(Replicas(assignment={"O0[0]": "node-2"}), Target(("O0[0]",)), (1, "structure_aware"), 1)
-    replicas_store(topology=Topology.objects.get(name="counts"), look=look, revision=0)
+    found = Kept(
+        replicas=Replicas(assignment={"O0[0]": "node-2"}),
+        target=Target(("O0[0]",)),
+        asked=(1, "structure_aware"),
+        deployed=1,
+    )
+    replicas_store(topology=Topology.objects.get(name="counts"), found=found, revision=0)
 
 
 SERVICES: dict[str, Callable[[], object]] = {
