@@ -11,7 +11,7 @@ import sys
 
 import msgspec
 
-from controlplane.results.messages import Question
+from controlplane.results.messages import question_decoder
 from controlplane.results.reading import answer
 
 CPU = 20
@@ -24,7 +24,7 @@ def main() -> None:
     os.nice(5)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU))
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
-    question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
+    question = question_decoder.decode(sys.stdin.buffer.read())
     sys.stdout.buffer.write(msgspec.json.encode(answer(question)))
 
 

@@ -16,7 +16,7 @@ import structlog
 from django.conf import settings
 
 from controlplane.errors import Conflict, Invalid, Missing
-from controlplane.results.messages import Answer, Cursor, CursorError, Question, Reply
+from controlplane.results.messages import Answer, Cursor, CursorError, Question, Reply, reply_decoder
 from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.selectors import topology_get
 from host.environment import ROOT
@@ -98,7 +98,7 @@ def _asked(question: Question) -> Reply:
             timeout=SECONDS,
             check=True,
         )
-        return msgspec.json.decode(done.stdout, type=Reply)
+        return reply_decoder.decode(done.stdout)
     except subprocess.TimeoutExpired:
         raise Conflict(
             f"reading took longer than {SECONDS:g} s and was ended; ask for fewer rows, or read the files"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import msgspec
@@ -14,7 +15,8 @@ class CursorError(ValueError):
     """A text that is not the `next` of a page."""
 
 
-class Cursor(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
     """Where a page begins.
 
     deployed: generation of the deployment that the page is of. epoch: only this one and earlier ones; 0 for
@@ -102,3 +104,7 @@ class Reply(msgspec.Struct, kw_only=True):
 
     answer: Answer | None = None
     refusal: Refusal | None = None
+
+
+question_decoder = msgspec.json.Decoder(Question)
+reply_decoder = msgspec.json.Decoder(Reply)
