@@ -24,10 +24,9 @@ from controlplane.results.files import (
     CompactedError,
     OutputFile,
     newest_files,
-    partition_directory,
 )
 from controlplane.results.messages import Answer, Column, Cursor, Question, Refusal, Reply, ResultWindow
-from spark_jobs.sinks.committed import CommittedError, committed_read
+from spark_jobs.sinks.committed import CommittedError, committed_read, rows_directory
 
 MEMORY: Final = "256MB"
 MOST_FILES: Final = 2_000
@@ -66,7 +65,7 @@ def _answer(question: Question) -> Reply:
     if cursor.deployed != committed.deployed:
         return _overtaken("the topology was deployed again")
     found = Answer(deployed=committed.deployed, epoch=committed.epoch, removed=committed.removed)
-    partition = partition_directory(directory, committed, question.operator, question.partition)
+    partition = rows_directory(directory, committed) / question.operator / f"partition={question.partition}"
 
     def files() -> Iterator[OutputFile]:
         every = newest_files(

@@ -79,12 +79,16 @@ def deployment_directory(topology: Path, deployed: int) -> Path:
     return topology / f"deployed={deployed}"
 
 
+def rows_directory(topology: Path, committed: Committed) -> Path:
+    """Where the files that count are, below the directory of the topology's outputs."""
+    files = deployment_directory(topology, committed.deployed)
+    # Without it there are no rows, or they are of a version that had no directory for the deployment.
+    return files if files.is_dir() else topology
+
+
 def committed_files(directory: Path, operator: str, committed: Committed) -> Iterator[Path]:
     """The files of an operator that count; `directory` is that of the topology's outputs."""
-    files = deployment_directory(directory, committed.deployed)
-    if not files.is_dir():  # of a version that had no directory for the deployment, or without rows
-        files = directory
-    for partition in sorted((files / operator).glob("partition=*")):
+    for partition in sorted((rows_directory(directory, committed) / operator).glob("partition=*")):
         for span in committed.spans:
             file = partition / span_name(span) / SPAN_FILE
             if file.is_file():

@@ -16,7 +16,7 @@ from controlplane.topologies.models import Topology
 from domain.topology.spec import ParquetSinkSpec
 from spark_jobs.sinks.parquet_sink import ParquetSink
 from tests.unit.controlplane.conftest import client_of
-from tests.unit.controlplane.results.test_reading import Outputs
+from tests.unit.controlplane.results.test_reading import windows
 
 PATH = "/api/v1/topologies/counts/queries/O0[0]/results/"
 
@@ -43,7 +43,7 @@ def written(root: Path) -> None:
     sink.prepare(deployed=1)
     for epoch in (2, 4):
         task = sink.outputs(deployed=1, attempt=0)
-        task.write("O0", 0, epoch, Outputs.windows(sink, epoch))  # type: ignore[arg-type]
+        task.write("O0", 0, epoch, windows(epoch))
         task.settle()
     sink.commit(epoch=4)
     sink.close()
