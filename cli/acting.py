@@ -23,6 +23,12 @@ ENDED = frozenset({"succeeded", "failed", "given_up"})
 """Final states of operations and of deliveries."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 
+
+def _result(result: Mapping[str, Any]) -> str:
+    told = {name: "; ".join(value) if isinstance(value, list) else value for name, value in result.items()}
+    return ", ".join(f"{name} {value}" for name, value in told.items() if value not in ("", None))
+
+
 OPERATION = (
     Column("operation", field("id")),
     Column("state", lambda row: state("operation", row["state"])),
@@ -32,9 +38,7 @@ OPERATION = (
     Column("reason", field("reason")),
     Column("created", lambda row: clock(row["created_at"])),
     Column("took", lambda row: duration(between(row["created_at"], row["ended_at"]))),
-    Column(
-        "result", lambda row: ", ".join(f"{name} {value}" for name, value in (row["result"] or {}).items())
-    ),
+    Column("result", lambda row: _result(row["result"] or {})),
     Column("error", field("error")),
 )
 
@@ -96,10 +100,15 @@ def followed(
                     away = ", the server does not answer"  # it may be restarting; operations outlive that
                 if progress is not None:
                     spent = duration(time.monotonic() - started)
-                    progress.update(_words(f"{title}: {row['state']} for {spent}{away}"))
+                    progress.update(_words(f"{title}: {row['state']} for {spent}{_reached(row)}{away}"))
     except KeyboardInterrupt:
         raise InterruptedByUserError(f"{title}: {further}") from None
     return row
+
+
+def _reached(row: Mapping[str, Any]) -> str:
+    progress = (row.get("result") or {}).get("progress")
+    return f", step {progress['done']} of {progress['steps']}" if progress else ""
 
 
 def _progress(session: Session, title: str) -> AbstractContextManager[Status | None]:

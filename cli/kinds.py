@@ -12,6 +12,7 @@ OPERATION_KINDS = (
     "topology.restore",
     "topology.park",
     "topology.unpark",
+    "topology.verify",
     "topology.pause",
     "topology.resume",
     "node.drain",

@@ -24,6 +24,8 @@ NEEDED: Mapping[str, frozenset[str]] = {
     "detection": frozenset({DATABASE, REDIS, ZOOKEEPER}),
     "recovery": frozenset({DATABASE, REDIS, ZOOKEEPER}),
     "beat": frozenset({REDIS}),
+    # Reads the specification, writes how the operation ended.
+    "verify": frozenset({DATABASE, REDIS}),
     # Hands on to drivers and nodes what they need; the delays of local nodes are seeded with the key.
     "launcher": frozenset({KEY, DATABASE, REDIS, ZOOKEEPER, SPARK}),
     "driver": frozenset({REDIS, ZOOKEEPER, SPARK}),

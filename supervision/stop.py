@@ -46,16 +46,16 @@ def stop(home: Path, progress: Progress) -> bool:
 
 
 def leftovers_end(home: Path, progress: Progress) -> bool:
-    """Kill leftovers of an earlier start: recorded drivers and nodes, then every process with its instance
-    mark in the environment."""
+    """Kill leftovers of an earlier start: recorded drivers, nodes and verifications, then every process with
+    its instance mark in the environment."""
     found = False
-    for kind in ("drivers", "nodes"):
+    for kind in ("drivers", "nodes", "verifications"):
         processes = DetachedProcesses(home / "run" / kind)
         for record in processes.all():
             if processes.kill(record.name):
                 found = True
                 progress.say(f"ended {record.name}, left over")
-            if kind == "drivers":
+            if kind != "nodes":
                 processes.forget(record.name)
     mark = recorded_variables(home).get(INSTANCE, "none")
     entry = f"{INSTANCE}={mark}"

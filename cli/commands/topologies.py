@@ -281,6 +281,33 @@ def _expected(node: Row) -> str:
     return f"{percent(node['predicted_percent'] / node['capacity'])} of {node['name']}"
 
 
+@topologies.command("verify")
+@name_argument
+@changes()
+@with_session
+def verify(session: Session, name: str, order: Order) -> None:
+    """Recompute all outputs from the original input, and compare every row. Exit code 0: all are exact.
+
+    It uses none of the engine's operators, and the topology goes on meanwhile.
+
+    \b
+    Examples:
+      resurge topologies verify hashtags --reason "after the loss of rack-b"
+      resurge topologies verify hashtags --wait-timeout 30m --reason "before the audit" -o json | jq .result
+    """
+
+    def effects() -> list[Effect]:
+        row = session.rest.get(resource("topologies", name))
+        permitted(row, "verify")
+        return [
+            Effect(f"Outputs up to epoch {count(row['committed_epoch'])} are compared with the input's."),
+            Effect("It takes up to one core of the control plane's host, after everything else there."),
+        ]
+
+    path = resource("topologies", name, "verify")
+    act(session, path, order, title=f"verify {name}", effects=effects, destructive=False)
+
+
 @topologies.command("restore")
 @name_argument
 @click.argument("checkpoint", type=click.IntRange(min=1), shell_complete=completion.checkpoints)

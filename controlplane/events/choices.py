@@ -53,6 +53,7 @@ class OperationKind(Choices):
     TOPOLOGY_UNPARK = "topology.unpark", "Unpark queries"
     TOPOLOGY_PAUSE = "topology.pause", "Pause"
     TOPOLOGY_RESUME = "topology.resume", "Resume"
+    TOPOLOGY_VERIFY = "topology.verify", "Verify outputs"
     NODE_DRAIN = "node.drain", "Drain node"
     NODE_ACTIVATE = "node.activate", "Activate node"
     NODE_FAIL = "node.fail", "Fail node"

@@ -16,7 +16,7 @@ from controlplane.checkpoints.permitted import checkpoint_refusals
 from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import Channel, EventKind, OperationKind
 from controlplane.events.models import Operation
-from controlplane.events.operations import Permission, operation_request
+from controlplane.events.operations import Permission, operation_request, operations_open
 from controlplane.events.representation import Change, removal
 from controlplane.events.services import event_publish, writing
 from controlplane.events.tasks import TOPOLOGY_PUBLISH, task_send_on_commit
@@ -159,6 +159,33 @@ def topology_action(
         channel=channel,
         idempotency_key=idempotency_key,
         permit=act,
+    )
+
+
+@writing
+def topology_verify(
+    *, name: str, actor: str, reason: str, channel: Channel, idempotency_key: str = ""
+) -> Operation:
+    """Ask whether every query has exactly the rows that it must have. The launcher starts a process for it.
+
+    Raises `Missing` or `Conflict` (never deployed, or being verified).
+    """
+    topology = topology_get(name, lock=True)
+
+    def verify() -> Permission:
+        permit(topology, "verify")
+        if operations_open(kind=OperationKind.TOPOLOGY_VERIFY, target=name):
+            raise Conflict(f"topology {name!r} is being verified: wait for the outcome")
+        return Permission()
+
+    return operation_request(
+        kind=OperationKind.TOPOLOGY_VERIFY,
+        target=name,
+        actor=actor,
+        reason=reason,
+        channel=channel,
+        idempotency_key=idempotency_key,
+        permit=verify,
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from host.environment import Keep
 
-PATTERNS = ("log/driver.*.log*", "log/node-*.log*", "nodes/*/work/*/app-*/*/std*")
+PATTERNS = ("log/driver.*.log*", "log/verify.*.log*", "log/node-*.log*", "nodes/*/work/*/app-*/*/std*")
 LONGEST = 20_000_000
 """Bytes of one file; then its content moves to a second one, beside it."""
 FILES_AT_ONCE = 200

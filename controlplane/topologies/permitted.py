@@ -40,6 +40,11 @@ def _deployed(permitted: frozenset[str], words: str) -> Rule:
     return refusal
 
 
+def _verify(name: str, status: str, desired: str) -> str:
+    ran = status != TopologyStatus.DRAFT
+    return "" if ran else f"topology {name!r} has never been deployed: there is nothing to verify"
+
+
 def _undeploy(name: str, status: str, desired: str) -> str:
     return "" if desired != Desired.STOPPED else f"topology {name!r} is not deployed (it is {status})"
 
@@ -63,6 +68,7 @@ RULES: dict[str, Rule] = {
     "restore": _deployed(
         frozenset({TopologyStatus.RUNNING}), "only a running one can be put back to a checkpoint"
     ),
+    "verify": _verify,
 }
 
 

@@ -31,19 +31,24 @@ BEATS = {"empty": 0, "large": 3}
 
 def configure(home: Path, *, port: int = 0, redis: str = NO_REDIS) -> None:
     """Set up Django for an installation of its own; once in a process."""
-    os.environ.update(
-        DJANGO_SETTINGS_MODULE="controlplane.config.settings",
-        RESURGE_HOME=str(home),
-        RESURGE_DATABASE_URL=f"sqlite:///{home}/seeded.sqlite3",
-        RESURGE_SECRET_KEY="only for looking at seeded pages; sessions survive a restart",
-        RESURGE_PORT=str(port or 8123),
-        RESURGE_FAULT_INJECTION="1",
-        RESURGE_HTTPS="0",
-        RESURGE_REDIS_URL=redis,
-    )
+    os.environ.update(variables(home, port=port, redis=redis))
     import django
 
     django.setup()
+
+
+def variables(home: Path, *, port: int = 0, redis: str = NO_REDIS) -> dict[str, str]:
+    """The settings of an installation that only serves pages."""
+    return {
+        "DJANGO_SETTINGS_MODULE": "controlplane.config.settings",
+        "RESURGE_HOME": str(home),
+        "RESURGE_DATABASE_URL": f"sqlite:///{home}/seeded.sqlite3",
+        "RESURGE_SECRET_KEY": "only for looking at seeded pages; sessions survive a restart",
+        "RESURGE_PORT": str(port or 8123),
+        "RESURGE_FAULT_INJECTION": "1",
+        "RESURGE_HTTPS": "0",
+        "RESURGE_REDIS_URL": redis,
+    }
 
 
 def prepare() -> None:

@@ -17,7 +17,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import ClassVar
 
-from tests.browser.serve import NO_REDIS, configure, prepare, serve
+from tests.browser.serve import NO_REDIS, configure, prepare, serve, variables
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.browser.preloaded"])
@@ -57,6 +57,10 @@ class Server:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def environment(self) -> dict[str, str]:
+        """For another process of the same installation."""
+        return {**os.environ, **variables(self.home, port=self.port, redis=self.redis)}
 
     def start(self) -> None:
         """Wait until it answers. Raises `RuntimeError` with the end of its log."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from typing import Any
 
 import pytest
 
+from host.environment import ROOT
 from tests.browser.asking import audited, confirm, read, requests_of
 from tests.browser.axe import prepare, violations
 from tests.browser.conftest import enter
 from tests.browser.results import outputs_write
 from tests.browser.servers import Server
 from tests.browser.tour import Stop, visit
+from workers.launcher.verifications import verify_command
 
 pytestmark = pytest.mark.browser
 
@@ -94,6 +97,28 @@ def test_the_results_of_a_query_are_drawn_and_paged(healthy: Server, page: Any) 
     page.wait_for_selector(":text('rows 1 to 50')")
     page.goto(page.url)
     page.wait_for_selector("section[aria-label=Windows] canvas")
+
+
+def test_outputs_are_verified_on_request(spare: Server, page: Any) -> None:
+    """By the process that the launcher starts; here it finds that nothing can be compared, and says why."""
+    enter(page, spare, "/topologies/hashtags/queries/O4[0]/")
+    card = page.locator("section[aria-label=Verification]")
+    assert "Not verified yet" in card.inner_text()
+    card.locator("button").click()
+    assert "15 queries, up to epoch" in page.locator("dialog[open]").inner_text()
+    confirm(page, "before the audit")
+    page.wait_for_selector("section[aria-label=Verification] :text('Waits for its process')")
+    assert card.locator("button").get_attribute("aria-disabled") == "true"
+    prepare(page)
+    assert violations(page) == []
+    (asked,) = read(page, spare, "operations/?kind=topology.verify")["results"]
+    assert (asked["state"], asked["reason"]) == ("pending", "before the audit")
+    variables = spare.environment()
+    subprocess.run(verify_command(asked["id"]), env=variables, cwd=ROOT, capture_output=True, check=True)
+    page.wait_for_selector("section[aria-label=Verification] b:has-text('Not verified')")
+    assert "epochs.log" in card.inner_text()
+    assert card.locator("button").get_attribute("aria-disabled") is None
+    assert violations(page) == []
 
 
 def test_the_audit_trail_is_searched_paged_and_linked(healthy: Server, page: Any) -> None:

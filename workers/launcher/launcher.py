@@ -12,6 +12,8 @@ from types import FrameType
 import structlog
 from django.db import DatabaseError, close_old_connections, connections
 
+from controlplane.events.choices import OPERATION_OPEN, OperationKind
+from controlplane.events.models import Operation
 from controlplane.lifecycle.nodes import nodes_leave
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.former import names_uncleared
@@ -20,6 +22,7 @@ from host.environment import Environment
 from workers.keeping import SignWriter
 from workers.launcher.drivers import Drivers, WantedDriver
 from workers.launcher.nodes import Nodes
+from workers.launcher.verifications import Verifications
 from workers.providers.base import NodeProvider, ProviderError
 from workers.quarantine import quarantine
 
@@ -39,6 +42,7 @@ class Launcher:
         self._environment = environment
         self._provider = provider
         self._drivers = Drivers(environment.home)
+        self._verifications = Verifications(environment.home)
         self._nodes = Nodes(provider, order=environment.run / "first-nodes.json")
         self._stop = threading.Event()
         self._beats: dict[str, float] = {}
@@ -66,6 +70,7 @@ class Launcher:
 
     def _drivers_step(self) -> None:
         self._drivers.reconcile(wanted_drivers())
+        self._verifications.reconcile(verifications_asked())
         quarantine.tell()
 
     def _repeat(self, name: str, step: Callable[[], None]) -> None:
@@ -85,6 +90,7 @@ class Launcher:
             connections.close_all()
 
     def _end_everything(self) -> None:
+        self._verifications.end_all()
         self._drivers.end_all()
         try:
             nodes_leave(reason="the installation is stopped")
@@ -114,3 +120,9 @@ def wanted_drivers() -> list[WantedDriver]:
         for topology in Topology.objects.filter(desired=Desired.RUNNING)
         if topology.name not in uncleared
     ]
+
+
+def verifications_asked() -> list[Operation]:
+    """Open operations that verify outputs, the oldest first."""
+    asked = Operation.objects.filter(kind=OperationKind.TOPOLOGY_VERIFY, state__in=OPERATION_OPEN)
+    return list(asked.order_by("created_at"))

@@ -39,6 +39,7 @@ from controlplane.lifecycle.topologies import (
     topology_deploy,
     topology_restore,
     topology_undeploy,
+    topology_verify,
 )
 from controlplane.topologies.choices import Outputs
 from controlplane.topologies.models import Topology
@@ -213,6 +214,16 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         The operation fails, and says so, where no move would make epochs shorter.
         """
         return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_REBALANCE, name=name)
+
+    @ACTION
+    @action(detail=True, methods=["post"])
+    def verify(self, request: Request, name: str) -> Response:
+        """Recompute the outputs from the original input, up to the last committed epoch, and compare.
+
+        The operation succeeds where every query that can be compared is exact. Its `result` says how many
+        are, and of the others what is wrong. The engine's operators are not used; the topology goes on.
+        """
+        return self.act(request, topology_verify, name=name)
 
     @action_schema(RestoreSerializer)
     @action(detail=True, methods=["post"])

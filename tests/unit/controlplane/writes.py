@@ -94,6 +94,7 @@ WRITES: dict[tuple[str, str], Write] = {
     ("POST", "topologies/{name}/checkpoint/"): Write("changes", prepare=running),
     ("POST", "topologies/{name}/recover/"): Write("changes", prepare=running),
     ("POST", "topologies/{name}/rebalance/"): Write("changes", prepare=running),
+    ("POST", "topologies/{name}/verify/"): Write("changes", prepare=running),
     ("POST", "topologies/{name}/restore/"): Write("changes", {"checkpoint": 10}, prepare=stored),
     ("POST", "topologies/{name}/park/"): Write("changes", {"queries": ["O1[0]"]}, prepare=running),
     ("POST", "topologies/{name}/unpark/"): Write("changes", prepare=with_parked),

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from controlplane.topologies.models import Topology
 from controlplane.verification.comparison import INSTANTS, Finding, QueryResult
+from controlplane.verification.operation import operation_verify
 from controlplane.verification.problems import VerificationError
 from controlplane.verification.verifying import Verification, topology_verify
 
@@ -32,7 +33,10 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("topology")
+        parser.add_argument("topology", nargs="?")
+        parser.add_argument(
+            "--operation", metavar="ID", help="carry out this request, and record its outcome; no output"
+        )
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
         parser.add_argument("--rows", type=int, default=3, metavar="N", help="faulty rows to show per query")
         parser.add_argument(
@@ -40,7 +44,12 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["operation"]:
+            operation_verify(options["operation"])
+            return
         name = options["topology"]
+        if not name:
+            raise CommandError("name a topology", returncode=2)
         stored = Topology.objects.filter(name=name).values_list("spec", flat=True).first()
         if stored is None:
             known = ", ".join(Topology.objects.values_list("name", flat=True)) or "none"

@@ -11,7 +11,7 @@ import { paths, router } from "./router.svelte";
 import { isOpen } from "./health";
 import { store } from "./store.svelte";
 import { theme } from "./theme.svelte";
-import { deployTopology, pauseTopology, rebalanceTopology, recoverTopology, resumeTopology, takeCheckpoint } from "./topologyActions";
+import { deployTopology, pauseTopology, rebalanceTopology, recoverTopology, resumeTopology, takeCheckpoint, verifyTopology } from "./topologyActions";
 
 export interface Command {
   group: string;
@@ -30,6 +30,7 @@ const topologyCommands = (row: Topology): Command[] => [
   ...permitted(row, "checkpoint", `Take a checkpoint of ${row.name}`, takeCheckpoint),
   ...permitted(row, "recover", `Recover ${row.name} now`, recoverTopology),
   ...permitted(row, "rebalance", `Rebalance the partitions of ${row.name}`, rebalanceTopology),
+  ...permitted(row, "verify", `Verify the outputs of ${row.name}`, verifyTopology),
   ...permitted(row, "pause", `Pause ${row.name}`, pauseTopology),
   ...permitted(row, "resume", `Resume ${row.name}`, resumeTopology),
   ...permitted(row, "deploy", `Deploy ${row.name}`, deployTopology),

@@ -74,6 +74,7 @@ export type OperationKind =
   | "topology.unpark"
   | "topology.pause"
   | "topology.resume"
+  | "topology.verify"
   | "node.drain"
   | "node.activate"
   | "node.fail"

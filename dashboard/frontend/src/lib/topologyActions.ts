@@ -36,6 +36,21 @@ export function recoverTopology(topology: Topology): void {
   });
 }
 
+export function verifyTopology(topology: Topology): void {
+  const queries = [...store.entities.query.values()].filter((row) => row.topology === topology.name).length;
+  actions.ask({
+    title: `Verify the outputs of ${topology.name}`,
+    verb: "Verify outputs",
+    path: `topologies/${encodeURIComponent(topology.name)}/verify/`,
+    explain: "Recomputes what every query must have written, from the original input and without the engine's operators, and compares row by row. Nothing is changed, and results keep flowing.",
+    consequences: [
+      { title: `${plural(queries, "query", "queries")}, up to epoch ${count(topology.committed_epoch)}.` },
+      { title: "It uses up to one core of the control plane's host, after everything else there." },
+    ],
+    suggestion: "check that the outputs are exact",
+  });
+}
+
 export function rebalanceTopology(topology: Topology): void {
   const incident = openIncidents(topology.name)[0];
   actions.ask({

@@ -68,6 +68,7 @@ def test_a_provider_that_takes_its_time_keeps_no_driver_waiting(
         return []
 
     monkeypatch.setattr(launcher, "wanted_drivers", wanted)
+    monkeypatch.setattr(launcher, "verifications_asked", list)
     monkeypatch.setattr("workers.launcher.nodes.nodes_compare", lambda **_: None)
     monkeypatch.setattr("workers.launcher.nodes.requests_serve", lambda **_: True)
     create(tmp_path, listing).run()
@@ -81,5 +82,6 @@ def test_an_error_that_is_not_expected_ends_the_launcher(
         raise RuntimeError("a mistake")
 
     monkeypatch.setattr(launcher, "wanted_drivers", list)
+    monkeypatch.setattr(launcher, "verifications_asked", list)
     with pytest.raises(RuntimeError, match="a mistake"):
         create(tmp_path, listing).run()

@@ -1,0 +1,97 @@
+"""A verification that was asked for as an operation: a process of its own carries it out.
+
+`result` of the operation: `progress`, `done` of so many `steps`, while it runs; then `epoch`, up to which was
+compared, `rows` found, `queries` compared and those of them that are `exact`, and a sentence for each that is
+`wrong` or could not be compared (`left_out`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from django.conf import settings
+
+from controlplane.errors import Missing
+from controlplane.events.choices import OPERATION_ENDED
+from controlplane.events.models import Operation
+from controlplane.events.operations import operation_fail, operation_start, operation_succeed
+from controlplane.topologies.selectors import topology_get
+from controlplane.verification.comparison import QueryResult
+from controlplane.verification.problems import VerificationError
+from controlplane.verification.verifying import Verification, topology_verify
+
+TOLD: Final = 20
+"""Queries that are named in an outcome; more are counted."""
+PACE: Final = 1.0
+"""Seconds between two notes of how far it is."""
+FAULTS: Final = ("missing", "duplicate", "unexpected", "different")
+
+
+def operation_verify(operation_id: str) -> None:
+    """Verify what the operation names, unless it has ended. Outputs that are not exact end it as failed."""
+    operation = Operation.objects.get(pk=operation_id)
+    if operation.state in OPERATION_ENDED:
+        return
+    os.nice(10)  # queries go first
+    told = 0.0
+
+    def progress(what: str, done: int, steps: int) -> None:
+        nonlocal told
+        if time.monotonic() - told >= PACE:
+            told = time.monotonic()
+            operation_start(operation=operation, result={"progress": {"done": done, "steps": steps}})
+
+    try:
+        verification = topology_verify(
+            spec=topology_get(operation.target).spec,
+            home=settings.RESURGE.home,
+            outputs=Path(settings.RESURGE.outputs),
+            examples=0,
+            progress=progress,
+        )
+    except (VerificationError, Missing) as error:
+        operation_fail(operation=operation, error=str(error))
+        return
+    result, wrong = outcome(verification)
+    if wrong:
+        operation_start(operation=operation, result=result)
+        operation_fail(operation=operation, error=wrong)
+    else:
+        operation_succeed(operation=operation, result=result)
+
+
+def outcome(verification: Verification) -> tuple[dict[str, Any], str]:
+    """What the operation's `result` says, and what is wrong, empty where all that was compared is exact."""
+    compared = [query for query in verification.queries if not query.skipped]
+    wrong = [query for query in compared if not query.clean]
+    left_out = [f"{query.query}: {query.skipped}" for query in verification.queries if query.skipped]
+    sentences = [_sentence(query) for query in wrong]
+    result = {
+        "progress": None,
+        "epoch": verification.epoch,
+        "rows": sum(query.found for query in compared),
+        "queries": len(compared),
+        "exact": len(compared) - len(wrong),
+        "wrong": _first(sentences),
+        "left_out": _first(left_out),
+    }
+    if wrong:
+        return result, f"{len(wrong)} of {len(compared)} queries are not exact: {'; '.join(sentences[:3])}"
+    if not compared:
+        return result, f"no query can be compared: {'; '.join(left_out[:3]) or 'the topology has none'}"
+    return result, ""
+
+
+def _sentence(query: QueryResult) -> str:
+    if query.error:
+        return f"{query.query}: {query.error}"
+    faults = ", ".join(f"{getattr(query, name):,} {name}" for name in FAULTS if getattr(query, name))
+    return f"{query.query}: {faults} (of {query.expected:,} rows)"
+
+
+def _first(sentences: list[str]) -> list[str]:
+    more = len(sentences) - TOLD
+    return [*sentences[:TOLD], f"and {more} more"] if more > 0 else sentences

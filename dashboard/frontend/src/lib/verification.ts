@@ -1,0 +1,42 @@
+// The newest verification of a topology's outputs, read off the operation that carries it out.
+
+import type { Operation } from "./entities.generated";
+import { count, plural } from "./format";
+
+export interface Verification {
+  operation: Operation;
+  /** What is known, in a sentence. */
+  text: string;
+  tone: "good" | "bad" | "busy";
+  /** Share that is done, 0 to 1, while it runs; null where that is not known. */
+  share: number | null;
+  /** A sentence for each query that is wrong or was left out. */
+  details: string[];
+}
+
+const KIND = "topology.verify";
+
+export function newestVerification(operations: Iterable<Operation>, topology: string): Verification | null {
+  let newest: Operation | null = null;
+  for (const one of operations) {
+    if (one.kind === KIND && one.target === topology && (!newest || one.created_at > newest.created_at)) newest = one;
+  }
+  return newest && told(newest);
+}
+
+export function told(operation: Operation): Verification {
+  const { state, result } = operation;
+  if (state === "pending") return { operation, text: "Waits for its process", tone: "busy", share: null, details: [] };
+  if (state === "running") {
+    const progress = result["progress"] as { done: number; steps: number } | null | undefined;
+    const text = progress ? `Recomputing and comparing: step ${count(progress.done)} of ${count(progress.steps)}` : "Recomputing and comparing";
+    return { operation, text, tone: "busy", share: progress ? progress.done / Math.max(1, progress.steps) : null, details: [] };
+  }
+  const details = [...strings(result["wrong"]), ...strings(result["left_out"]).map((one) => `Not compared: ${one}`)];
+  if (typeof result["exact"] !== "number") return { operation, text: operation.error || "Ended without an outcome", tone: "bad", share: null, details };
+  const queries = Number(result["queries"]);
+  const exact = `${count(result["exact"])} of ${plural(queries, "query is", "queries are")} exact up to epoch ${count(Number(result["epoch"]))}`;
+  return { operation, text: `${exact}, ${plural(Number(result["rows"]), "row")}`, tone: state === "succeeded" ? "good" : "bad", share: null, details };
+}
+
+const strings = (value: unknown): string[] => (Array.isArray(value) ? value.filter((one): one is string => typeof one === "string") : []);

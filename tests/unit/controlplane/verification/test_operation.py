@@ -1,0 +1,138 @@
+"""A verification that was asked for as an operation, on the files of a run without Spark."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.test import override_settings
+
+from controlplane.errors import Conflict
+from controlplane.events.choices import Channel, OperationState
+from controlplane.events.models import Event, Operation
+from controlplane.events.operations import operation_succeed
+from controlplane.lifecycle.topologies import topology_verify
+from controlplane.topologies.models import Topology
+from controlplane.topologies.services import topology_create
+from controlplane.verification import operation as operation_module
+from controlplane.verification.comparison import QueryResult
+from controlplane.verification.operation import outcome
+from controlplane.verification.verifying import Verification
+from host import environment
+from spark_jobs.sinks.parquet import partition_path
+from spark_jobs.sources.sample import sample_write
+from tests.outputs import DEPLOYED, epochs_present
+from tests.unit.controlplane.verification.small_engine import run
+from tests.unit.controlplane.verification.test_verifying import pipeline
+
+BY: dict[str, Any] = {"actor": "ada", "reason": "test", "channel": Channel.CLI}
+EPOCHS = 12
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    tweets = sample_write(tmp_path_factory.mktemp("input") / "tweets.parquet", tweets=1_000, seed=3)
+    spec = pipeline("hashtags", rate=100, path=str(tweets))
+    home = tmp_path_factory.mktemp("run")
+    run(home, spec, source=tweets, epochs=EPOCHS, tuples=300)
+    return home, spec
+
+
+@pytest.fixture
+def home(tmp_path: Path, finished: tuple[Path, dict[str, Any]], db: None, monkeypatch: Any) -> Any:
+    ran, spec = finished
+    copy = Path(shutil.copytree(ran, tmp_path / "home"))
+    topology_create(spec=spec, **BY)
+    Topology.objects.update(status="stopped")
+    monkeypatch.setattr("os.nice", lambda increment: 0)  # this process goes on with other tests
+    settings = environment.read({"RESURGE_HOME": str(copy), "RESURGE_OUTPUTS": str(copy / "outputs")})
+    with override_settings(RESURGE=settings):
+        yield copy
+
+
+def verified() -> Operation:
+    operation = topology_verify(name="hashtags", **BY)
+    call_command("verify", operation=str(operation.pk))
+    operation.refresh_from_db()
+    return operation
+
+
+def test_exact_outputs_succeed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operation_module, "PACE", 0.0)
+    operation = verified()
+    assert (operation.state, operation.error) == (OperationState.SUCCEEDED, "")
+    rows = operation.result.pop("rows")
+    assert rows > 100
+    assert operation.result == {
+        "progress": None, "epoch": EPOCHS, "queries": 15, "exact": 15, "wrong": [], "left_out": [],
+    }  # fmt: skip
+    told = [
+        change["fields"]["result"]["progress"]
+        for event in Event.objects.filter(kind="operation.updated").order_by("sequence")
+        for change in event.changes
+        if change["fields"]["state"] == "running"
+    ]
+    assert len(told) > 20, "one for each step"
+    assert [one["done"] for one in told] == sorted(one["done"] for one in told)
+    assert told[-1]["done"] == told[-1]["steps"]
+
+
+def test_wrong_outputs_fail_with_the_query_and_the_number_of_rows(home: Path) -> None:
+    epoch = epochs_present(home / "outputs", "hashtags", "O1", 0)[2]
+    directory = partition_path(home / "outputs", "hashtags", DEPLOYED, "O1", 0)
+    (directory / f"epoch={epoch}" / "part.parquet").unlink()
+    operation = verified()
+    assert operation.state == OperationState.FAILED
+    assert operation.error.startswith("1 of 15 queries are not exact: O1[0]: ")
+    (sentence,) = operation.result["wrong"]
+    assert "missing (of" in sentence
+    assert (operation.result["queries"], operation.result["exact"]) == (15, 14)
+
+
+def test_what_cannot_be_verified_says_why(home: Path) -> None:
+    shutil.rmtree(home / "topologies")
+    operation = verified()
+    assert operation.state == OperationState.FAILED
+    assert "epochs.log" in operation.error
+
+
+def test_an_operation_that_has_ended_is_left_alone(home: Path) -> None:
+    operation = topology_verify(name="hashtags", **BY)
+    operation_succeed(operation=operation, result={"exact": 3})
+    call_command("verify", operation=str(operation.pk))
+    operation.refresh_from_db()
+    assert operation.result == {"exact": 3}
+
+
+def test_one_at_a_time_and_only_what_was_deployed(topology: Topology) -> None:
+    with pytest.raises(Conflict, match="has never been deployed"):
+        topology_verify(name="counts", **BY)
+    Topology.objects.update(status="failed")
+    operation = topology_verify(name="counts", **BY)
+    with pytest.raises(Conflict, match="is being verified"):
+        topology_verify(name="counts", **BY)
+    operation_succeed(operation=operation)
+    topology_verify(name="counts", **BY)
+
+
+def test_many_faults_are_counted() -> None:
+    queries = [
+        QueryResult(query=f"O{n}[0]", operator=f"O{n}", expected=9, found=7, missing=2) for n in range(30)
+    ]
+    result, wrong = outcome(_of(queries))
+    assert wrong.startswith("30 of 30 queries are not exact: O0[0]: 2 missing (of 9 rows); O1[0]")
+    assert (len(result["wrong"]), result["wrong"][-1]) == (21, "and 10 more")
+
+
+def test_nothing_compared_is_not_exact() -> None:
+    query = QueryResult(query="O[0]", operator="O", skipped="it reads from kafka")
+    assert outcome(_of([query]))[1] == "no query can be compared: O[0]: it reads from kafka"
+
+
+def _of(queries: list[QueryResult]) -> Verification:
+    return Verification(
+        topology="hashtags", epoch=3, tuples={}, watermark_us=None, final=False, inputs={}, queries=queries
+    )
