@@ -87,6 +87,10 @@ class Rows:
     def newest(self, name: str) -> Plan:
         return max((plan for plan in self.plans if plan.topology == name), key=lambda plan: plan.generation)
 
+    def placed(self, name: str) -> dict[str, str]:
+        """Partition -> node, as the coordinator knows it."""
+        return self.newest(name).assignment
+
     def open_incident(self) -> int | None:
         return next((n for n, state in self.incidents.items() if state not in ENDED_STATES), None)
 
@@ -102,7 +106,7 @@ class Rows:
         return Deployment(
             topology=run.graph,
             generation=run.generation,
-            assignment=dict(self.newest(name).assignment),
+            assignment=dict(self.placed(name)),
             costs=dict(run.costs),
             # In some topologies sources keep next to nothing, and may move while others replay.
             state={p: 10**6 * bool(run.graph.upstream(p) or run.heavy) for p in run.graph.partitions},

@@ -60,8 +60,8 @@ class Rules(Rows):
         self.check_rollback(number, new, machine)
 
     def without_node(self, new: CreatePlan) -> set[str]:
-        """Partitions that the plan before leaves on a node that was lost, or on none."""
-        before = self.newest(new.topology).assignment
+        """Partitions that are on a node that was lost, or on none, before the plan."""
+        before = self.placed(new.topology)
         return {
             p
             for p in self.runs[new.topology].graph.partitions
@@ -96,7 +96,7 @@ class Rules(Rows):
         load: dict[str, float] = {}
         for name in self.runs:
             failed = machine.cases[name].failed if name in machine.cases else set()
-            for partition, node in self.newest(name).assignment.items():
+            for partition, node in self.placed(name).items():
                 if name == new.topology or partition not in failed:
                     load[node] = load.get(node, 0.0) + costs[name][partition]
         bound = new.explanation.get("max_utilisation", BOUND)
