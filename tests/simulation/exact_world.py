@@ -221,13 +221,16 @@ class ExactWorld(World):
             exact.validate()
             for _ in range(8):
                 exact.turn(present=1)
-            assert not exact.buffered(), f"{name}: buffers are left after the incident"
+            self.check_buffers(name)
             self.count("topologies verified")
         runs = self.exact.values()
         self.counts["epochs verified"] = sum(len(exact.outside.history.outputs) for exact in runs)
         self.counts["partitions taken over"] = sum(exact.taken_over for exact in runs)
         self.counts["partitions handed over"] = sum(exact.handed_over for exact in runs)
         self.counts["epochs replayed in forks"] = sum(exact.replayed for exact in runs)
+
+    def check_buffers(self, name: str) -> None:
+        assert not self.exact[name].buffered(), f"{name}: buffers are left after the incident"
 
 
 class ReplicatedWorld(ExactWorld):

@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
@@ -20,20 +20,16 @@ from msgspec import structs
 from domain.execution.shadows import homes_under
 from domain.messages import Plan as WirePlan
 from domain.recovery import facts
-from domain.recovery.costs import costs_fix
 from domain.recovery.events import DriverReported, Event
-from domain.recovery.incident import NodeView
+from domain.recovery.incident import State
 from domain.recovery.instructions import CreatePlan
-from domain.replication.looking import Kept, as_they_are, none_at_all, placed_anew, replica_nodes
-from domain.replication.planner import ReplicationProblem
 from tests.simulation.exact_run import ExactRun
-from tests.simulation.exact_world import ReplicatedWorld
-from tests.simulation.incident_rules import BOUND
 from tests.simulation.incident_schedules import ACTIONS, COURSE, WITH_MOVES, check, check_ended, world_of
+from tests.simulation.replica_looks import Known, Looks
 
 MORE = (
     "look", "look", "look", "telemetry", "telemetry", "replication", "drive", "drive", "drive", "strike",
-    "strike",
+    "strike", "epochs", "epochs",
 )  # fmt: skip
 QUIET = (*COURSE, "look", "drive", "look", "drive", "drive", "telemetry")
 """A recovery that nothing disturbs, and looks at replicas after it."""
@@ -45,37 +41,14 @@ WANTED = (
 """Nothing is proved by many schedules in which one of these is never seen."""
 
 
-@dataclass(slots=True)
-class Known:
-    """What the database has of a driver and its replicas. applied: generation that it reported last; acting,
-    caught_up, running: of that report. kept: what the last look left."""
-
-    applied: int = 1
-    acting: dict[str, str] = field(default_factory=dict)
-    caught_up: list[str] = field(default_factory=list)
-    running: bool = False
-    kept: Kept = field(default_factory=Kept)
-
-
-class ReplicaWorld(ReplicatedWorld):
-    """known: topology -> what the coordinator knows. knew: the takeovers that each plan was made with."""
-
-    replicated = False
+class ReplicaWorld(Looks):
+    """knew: the takeovers that each plan was made with. came_back: nodes that were gone, with their disks."""
 
     def __init__(self, **named: Any) -> None:
-        self.drawn = random.Random(f"placed-{named.get('seed', 0)}")
-        room = self.drawn.choice([1.0, 2.0, 4.0, 20.0])
-        named["capacities"] = tuple(one * room for one in named["capacities"])
+        self.came_back: set[str] = set()
         super().__init__(**named)
-        self.known = {name: Known() for name in self.runs}
         self.knew: dict[tuple[str, int], dict[str, str]] = {}
         self.lost_acting: dict[str, set[str]] = {name: set() for name in self.runs}
-        self.racks = self.drawn.choice([0, 2, 3])
-        self.budget: dict[str, int] = {}
-        self.planner: dict[str, str] = {}
-        self.rates: dict[str, dict[str, float]] = {}
-        for name in self.runs:
-            self.ask_for_replicas(name, self.drawn)
         self.quietly(6)
 
     def quietly(self, turns: int) -> None:
@@ -116,6 +89,13 @@ class ReplicaWorld(ReplicatedWorld):
     def do_telemetry(self, rng: random.Random) -> None:
         for name in self.runs:
             self.note_report(self.report(name))
+
+    def do_epochs(self, rng: random.Random) -> None:
+        """Reports of epochs tell of an applied plan, too, and nothing of replicas."""
+        for name, exact in self.exact.items():
+            known, generation = self.known[name], exact.in_force.generation if exact.in_force else 0
+            if known.applied <= generation <= self.runs[name].generation:
+                known.applied, known.running = generation, exact.state == "running"
 
     def do_redeploy(self, rng: random.Random) -> None:
         before = {name: run.generation for name, run in self.runs.items()}
@@ -159,67 +139,12 @@ class ReplicaWorld(ReplicatedWorld):
             if rng.random() < 0.3:
                 self.detect([node])
 
-    # ---- looks at replicas -------------------------------------------------------------------------
-
-    def do_look(self, rng: random.Random) -> None:
-        """As `controlplane.replication.services` does it."""
-        for name, known in self.known.items():
-            before, known.kept = known.kept, self.look(name)
-            self.note_changes(before, known.kept)
-
-    def look(self, name: str) -> Kept:
-        known, run = self.known[name], self.runs[name]
-        deployed = self.deployed(name, run.generation)
-        if not run.graph.deterministic:
-            return none_at_all(known.kept, deployed=deployed, why="not deterministic")
-        views = self.views()
-        if self.open_incident() is not None or not known.running:
-            alive = [view.name for view in views.values() if view.alive]
-            return as_they_are(known.kept, deployed=deployed, alive=alive, why="unsettled")
-        deployments = {one: self.deployment(one, 0) for one in self.runs}
-        costs = costs_fix(deployments, views, {}, BOUND)
-        nodes = replica_nodes(
-            [view for view in views.values() if view.usable], standby=(), deployments=deployments,
-            costs=costs, max_utilisation=BOUND,
-            others={one: self.known[one].kept.replicas.assignment for one in self.runs if one != name},
-        )  # fmt: skip
-        rates, budget = self.rates[name], self.budget[name]
-        problem = ReplicationProblem(run.graph, rates, budget, "weighted", run.priorities)
-        return placed_anew(
-            known.kept, deployed=deployed, problem=problem, planner=self.planner[name],
-            homes=deployments[name].assignment, nodes=nodes, costs=costs[name], caught_up=known.caught_up,
-        )  # fmt: skip
-
-    def views(self) -> dict[str, NodeView]:
-        views = {}
-        for node in self.nodes:
-            alive, rack = node not in self.recorded_lost, f"rack-{int(node[5:]) % max(1, self.racks)}"
-            views[node] = NodeView(
-                name=node, alive=alive, usable=alive and node not in self.draining,
-                capacity=self.capacity[node], rack=rack if self.racks else "",
-            )  # fmt: skip
-        return views
-
-    def note_changes(self, before: Kept, after: Kept) -> None:
-        for _, node in before.replicas.assignment.items() - after.replicas.assignment.items():
-            self.count("replicas on lost nodes" if node in self.recorded_lost else "replicas withdrawn")
-        if after.replicas.unplaced and not after.note:
-            self.count("looks that found too little room")
-
-    def do_replication(self, rng: random.Random) -> None:
-        """Another policy, and other rates."""
-        self.ask_for_replicas(rng.choice(sorted(self.runs)), rng)
-
-    def ask_for_replicas(self, name: str, rng: random.Random) -> None:
-        partitions = self.runs[name].graph.partitions
-        self.budget[name] = rng.randint(1, len(partitions)) if rng.random() < 0.9 else 0
-        self.planner[name] = rng.choice(["greedy", "structure_aware"])
-        self.rates[name] = {p: rng.uniform(1.0, 100.0) for p in partitions}
+    # ---- drivers -----------------------------------------------------------------------------------
 
     def replicate(self, exact: ExactRun) -> None:
         """What the driver reads in ZooKeeper besides its plan, unless it cannot be reached."""
         name = exact.topology.name
-        if self.calm:
+        if self.calm and name == min(self.exact):
             self.do_telemetry(self.drawn)
             self.do_look(self.drawn)
         acting = self.knew.get((name, exact.plan.generation), {})
@@ -234,6 +159,22 @@ class ReplicaWorld(ReplicatedWorld):
         self.lost_acting[name] = gone
 
     # ---- the end -----------------------------------------------------------------------------------
+
+    def recover_now(self, name: str, *, checkpoint: int | None = None) -> None:
+        if self.calm and State.ABORTED not in self.incidents.values():
+            raise AssertionError(f"no incident takes up what is down of {name}: {self.absent(name)}")
+        super().recover_now(name, checkpoint=checkpoint)
+
+    def follow_nodes(self) -> None:
+        gone = set(self.shelf)
+        super().follow_nodes()
+        self.came_back |= gone & self.disks.keys()
+
+    def check_buffers(self, name: str) -> None:
+        """A disk that came back may have what others have dropped meanwhile."""
+        exact = self.exact[name]
+        left = {node for node, kept in exact._kept().items() if any(kept.buffers.values())}
+        assert left <= self.came_back, f"{name}: buffers are left after the incident on {left}"
 
     def settle(self, rounds: int = 200) -> None:
         super().settle(rounds)
