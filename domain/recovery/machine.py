@@ -134,12 +134,13 @@ class IncidentMachine:
     def handle_stimulus(self, *stimuli: events.Event) -> Instructions:
         """Take in what happened, in order; the instructions must be carried out in order, all or none."""
         instructions: Instructions = []
-        for event in stimuli:
+        for position, event in enumerate(stimuli, start=1):
             if self.state in ENDED_STATES:
                 break
             self.now = max(self.now, event.at)
             instructions += self._HANDLERS[type(event)](self, event)
-            instructions += self._look_again()
+            # No plan before all of it is known: replicas may act for what it would restore.
+            instructions += self._look_again(may_plan=self.may_plan and position == len(stimuli))
         return instructions
 
     def open_proposals(self) -> dict[str, facts.Proposed]:
@@ -733,16 +734,16 @@ class IncidentMachine:
 
     # ---- what follows ------------------------------------------------------------------------------
 
-    def _look_again(self) -> Instructions:
+    def _look_again(self, *, may_plan: bool) -> Instructions:
         """What follows from the present state: requests for nodes, plans, the state of the incident."""
         if self.state in ENDED_STATES:
             return []
         instructions = self._keep_costs()
         if not self.memory.paused:
             instructions += self._ask_for_nodes()
-        if self.may_plan and not self.memory.paused:
+        if may_plan and not self.memory.paused:
             instructions += [one for _, case in sorted(self.cases.items()) for one in self._spread(case)]
-        if self.may_plan:
+        if may_plan:
             instructions += self._look_at_cases()
         state = decisions.state_of_incident(
             self.cases.values(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from domain.recovery.acting import PATIENCE
-from domain.recovery.events import DriverReported, Looked
+from domain.recovery.events import DriverReported, Looked, NodesLost
 from domain.recovery.facts import Failed, Lost, TakenOver
 from domain.recovery.incident import Phase
 from domain.recovery.instructions import CreatePlan, Instruction, MarkPartitions, Tell
@@ -19,18 +19,28 @@ def failed_of(subject: IncidentMachine) -> set[str]:
     return set(subject.cases["t0"].failed)
 
 
+def report_of(
+    *,
+    acting: Mapping[str, str] | None = None,
+    standing: Mapping[str, str] | None = None,
+    at: float = 2.0,
+    generation: int = 3,
+) -> DriverReported:
+    return DriverReported(
+        at=at, topology="t0", generation=generation, state="degraded", head=30, committed=20, checkpoint=0,
+        acting=acting or {}, standing=standing or {},
+    )  # fmt: skip
+
+
 def reported(
     subject: IncidentMachine,
     *,
     acting: Mapping[str, str] | None = None,
     standing: Mapping[str, str] | None = None,
     at: float = 2.0,
+    generation: int = 3,
 ) -> list[Instruction]:
-    event = DriverReported(
-        at=at, topology="t0", generation=3, state="degraded", head=30, committed=20, checkpoint=0,
-        acting=acting or {}, standing=standing or {},
-    )  # fmt: skip
-    return subject.handle_stimulus(event)
+    return subject.handle_stimulus(report_of(acting=acting, standing=standing, at=at, generation=generation))
 
 
 def planning(subject: IncidentMachine, at: float) -> list[Instruction]:
@@ -96,3 +106,15 @@ def test_a_takeover_is_remembered() -> None:
     memory.remember(Lost(1.0, ("node-1",), {"t0": Failed(3, tuple(lost))}))
     memory.remember(fact)
     assert memory.failed_under("t0", 3) == set()
+
+
+def test_no_plan_is_made_before_all_of_a_step_is_known() -> None:
+    subject = machine()
+    subject.deployments["t0"].policy = RecoveryPolicy(method="incremental")
+    lost = [p for p, node in subject.deployments["t0"].assignment.items() if node == "node-1"]
+    done = subject.handle_stimulus(
+        NodesLost(at=1.0, nodes={"node-1": "its registration is gone"}),
+        report_of(acting=dict.fromkeys(lost, "node-2")),
+    )
+    assert not plans(done)
+    assert subject.cases["t0"].phase is Phase.DROPPED
