@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from controlplane.incidents.models import RecoveryPlan
 from controlplane.topologies.models import Topology
-from domain.execution.shadows import homes_under
+from domain.execution.shadows import unknown_to
 from domain.messages import Plan
 
 
 def placed(plan: RecoveryPlan, topology: Topology) -> dict[str, str]:
     """Partition -> node: what the plan runs, and what its driver says has been taken over since."""
+    return {**plan.assignment, **taken_over(plan, topology)}
+
+
+def taken_over(plan: RecoveryPlan, topology: Topology) -> dict[str, str]:
+    """Partition -> node: what its driver says has been taken over, and the plan does not know of."""
     known = Plan(generation=plan.generation, kind=plan.kind, assignment=plan.assignment, acting=plan.acting)
-    return homes_under(known, topology.acting)
+    return unknown_to(known, topology.acting)

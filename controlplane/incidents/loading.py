@@ -11,7 +11,7 @@ from django.db.models.functions import Cast, RowNumber
 
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.incidents.acting import placed
+from controlplane.incidents.acting import placed, taken_over
 from controlplane.incidents.choices import PlanKind
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.nodes.choices import NODE_PRESENT, NODE_USABLE
@@ -151,6 +151,7 @@ def deployments_load(
             topology=graph_of(topology.spec),
             generation=topology.generation,
             assignment=placed(newest[topology.name], topology),
+            taken=taken_over(newest[topology.name], topology),
             policy=policy_of(topology),
             homes=_homes(before.get(topology.name)),
             before=before[topology.name].generation if topology.name in before else 0,

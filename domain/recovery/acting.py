@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from domain.recovery.incident import NodeView, TopologyCase
+from domain.recovery.incident import Deployment, NodeView, TopologyCase
 
 PATIENCE = 3.0
 """Seconds after a loss for which a takeover is awaited before its partitions are planned as any other: a
@@ -23,6 +23,11 @@ def standing(
 ) -> frozenset[str]:
     """Failed partitions with a replica on a living node that could act."""
     return frozenset(p for p, node in standing.items() if p in case.failed and _alive(node, nodes))
+
+
+def astray(deployment: Deployment, nodes: Mapping[str, NodeView]) -> frozenset[str]:
+    """Partitions that replicas took over on nodes that are lost by now."""
+    return frozenset(p for p, node in deployment.taken.items() if not _alive(node, nodes))
 
 
 def awaited(case: TopologyCase, losses: Collection[tuple[float, str]], now: float) -> bool:

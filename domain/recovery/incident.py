@@ -80,7 +80,8 @@ class NodeView:
 class Deployment:
     """A deployed topology and the newest plan recorded for it, of whatever kind.
 
-    assignment: what that plan runs; partitions that no wave has restored yet are missing.
+    assignment: what that plan runs; partitions that no wave has restored yet are missing. taken: those of
+    them that replicas have taken over since, on which nodes.
     homes: where each partition ran before the incident, default `assignment`.
     before: generation of the newest plan that is not of this incident, default `generation`.
     costs: CPU percent of each measured partition, and state: bytes of state of each. node_cpu: what the
@@ -101,6 +102,7 @@ class Deployment:
     policy: RecoveryPolicy = field(default_factory=RecoveryPolicy)
     homes: dict[str, str] = field(default_factory=dict)
     before: int = -1
+    taken: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.homes = self.homes or dict(self.assignment)

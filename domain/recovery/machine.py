@@ -351,6 +351,7 @@ class IncidentMachine:
         case.failed -= taken.keys()
         case.unrestored -= taken.keys()
         deployment.assignment.update(taken)
+        deployment.taken.update(taken)
         fact = facts.TakenOver(topology=case.name, acting=taken)
         instructions = self._tell("evidence", wording.taken_over(case.name, taken), fact)
         instructions.append(MarkPartitions(topology=case.name, state="running", partitions=frozenset(taken)))
@@ -738,7 +739,7 @@ class IncidentMachine:
         """What follows from the present state: requests for nodes, plans, the state of the incident."""
         if self.state in ENDED_STATES:
             return []
-        instructions = self._keep_costs()
+        instructions = [*self._overlooked(), *self._keep_costs()]
         if not self.memory.paused:
             instructions += self._ask_for_nodes()
         if may_plan and not self.memory.paused:
@@ -753,6 +754,24 @@ class IncidentMachine:
             queries_awaited=self.queries_awaited,
         )
         return [*instructions, *self._enter(state)]
+
+    def _overlooked(self) -> Instructions:
+        """What is on lost nodes without having failed: a replica took over there, and that became known after
+        the loss. The topology may be none of this incident's, since no loss seemed to concern it."""
+        instructions: Instructions = []
+        for name, deployment in sorted(self.deployments.items()):
+            case = self.cases.get(name)
+            if case is not None and case.phase in (Phase.PLANNED, Phase.PUBLISHED):
+                continue  # what the plan restores, the driver does not leave where it is
+            down = acting.astray(deployment, self.nodes)
+            if case is not None and case.phase not in ENDED_PHASES:
+                down = self._down(name) - case.failed
+            if not down:
+                continue
+            text = f"Replicas of {wording.listed(down)} of {name} acted on nodes that are lost as well."
+            instructions += self._tell("evidence", text, self._lost((), {name: down}))
+            instructions += self._fail(name, down, "replicas that acted are lost")
+        return instructions
 
     def _keep_costs(self) -> Instructions:
         if all(case.phase in ENDED_PHASES for case in self.cases.values()):
@@ -961,6 +980,7 @@ class IncidentMachine:
         case.generation, case.wave, case.checkpoint = plan.generation, plan.wave, wave.checkpoint
         case.method, case.rollback, case.rollback_pending = wave.method, wave.rollback, False
         deployment.generation, deployment.assignment = plan.generation, dict(wave.assignment)
+        deployment.taken = {}
         text = f"Plan {plan.generation}, wave {plan.wave}: {wave.reason}"
         # Query by query the plan itself explains; the story needs the outline.
         outline = {name: value for name, value in plan.explanation.items() if name != "explanations"}

@@ -17,11 +17,11 @@ from typing import Any
 
 from msgspec import structs
 
-from domain.execution.shadows import homes_under
+from domain.execution.shadows import unknown_to
 from domain.messages import Plan as WirePlan
 from domain.recovery import facts
 from domain.recovery.events import DriverReported, Event
-from domain.recovery.incident import State
+from domain.recovery.incident import Deployment, State
 from domain.recovery.instructions import CreatePlan
 from tests.simulation.exact_run import ExactRun
 from tests.simulation.incident_schedules import ACTIONS, COURSE, WITH_MOVES, check, check_ended, world_of
@@ -105,8 +105,14 @@ class ReplicaWorld(Looks):
                 self.known[name] = Known(applied=run.generation, kept=self.known[name].kept)
 
     def placed(self, name: str) -> dict[str, str]:
+        return {**self.newest(name).assignment, **self.taken(name)}
+
+    def taken(self, name: str) -> dict[str, str]:
         """As `controlplane.incidents.acting` does it."""
-        return homes_under(self.wired(name, self.newest(name).generation), self.known[name].acting)
+        return unknown_to(self.wired(name, self.newest(name).generation), self.known[name].acting)
+
+    def deployment(self, name: str, number: int) -> Deployment:
+        return replace(super().deployment(name, number), taken=self.taken(name))
 
     def wired(self, name: str, generation: int) -> WirePlan:
         """The parts of a plan that say where partitions are."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from domain.recovery.acting import PATIENCE
 from domain.recovery.events import DriverReported, Looked, NodesLost
 from domain.recovery.facts import Failed, Lost, TakenOver
-from domain.recovery.incident import Phase
+from domain.recovery.incident import NodeView, Phase, State
 from domain.recovery.instructions import CreatePlan, Instruction, MarkPartitions, Tell
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.memory import Memory
@@ -118,3 +118,57 @@ def test_no_plan_is_made_before_all_of_a_step_is_known() -> None:
     )
     assert not plans(done)
     assert subject.cases["t0"].phase is Phase.DROPPED
+
+
+def take_over(subject: IncidentMachine, partition: str, node: str) -> None:
+    """What a machine is loaded with once the driver has told it."""
+    deployment = subject.deployments["t0"]
+    deployment.assignment[partition] = deployment.taken[partition] = node
+
+
+def test_a_takeover_that_becomes_known_after_its_node_was_lost_has_failed() -> None:
+    subject = machine(may_plan=False)
+    subject.deployments["t0"].policy = RecoveryPolicy(method="incremental")
+    lose(subject, "node-2")
+    take_over(subject, "Source[0]", "node-2")
+    (plan,) = plans(planning(subject, 9.0))
+    assert "Source[0]" in plan.restore
+    assert "node-2" not in plan.assignment.values()
+    subject.validate_state()
+
+
+def test_a_topology_that_no_loss_seemed_to_concern_is_taken_up() -> None:
+    """Its replica was lost before it was known to act, and then the node of its partition."""
+    subject = machine(may_plan=False)
+    subject.nodes["node-5"] = NodeView(name="node-5", alive=False, usable=False)
+    subject.nodes["node-6"] = NodeView(name="node-6", alive=True, usable=True)
+    take_over(subject, "Source[0]", "node-5")
+    lose(subject, "node-6")
+    assert failed_of(subject) == {"Source[0]"}
+    (plan,) = plans(planning(subject, 9.0))
+    assert "node-5" not in plan.assignment.values()
+    subject.validate_state()
+
+
+def test_a_topology_of_which_nothing_was_left_to_recover_is_taken_up_again() -> None:
+    subject = machine(may_plan=False)
+    subject.deployments["t0"].policy = RecoveryPolicy(method="incremental")
+    lose(subject, "node-1")
+    reported(subject, acting=dict.fromkeys(failed_of(subject), "node-2"))
+    assert subject.cases["t0"].phase is Phase.DROPPED
+    subject.state = State.OPEN  # there are others
+    take_over(subject, "Source[1]", "node-1")
+    (plan,) = plans(planning(subject, 9.0))
+    assert plan.restore == ("Source[1]",)
+    subject.validate_state()
+
+
+def test_what_a_plan_under_way_restores_has_not_failed_anew() -> None:
+    """The driver leaves nothing on a lost node when it goes over to the plan."""
+    subject = machine()
+    subject.deployments["t0"].policy = RecoveryPolicy(method="incremental")
+    lose(subject, "node-1")
+    assert subject.cases["t0"].phase is Phase.PLANNED
+    take_over(subject, "Source[0]", "node-1")
+    assert not plans(planning(subject, 9.0))
+    assert subject.cases["t0"].phase is Phase.PLANNED
