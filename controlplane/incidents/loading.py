@@ -146,6 +146,7 @@ def deployments_load(
     """
     topologies = {topology.pk: topology for topology in deployed_topologies() if topology.name in newest}
     before = plans_newest(other_than=incident) if incident is not None else newest
+    since = deploy_generations()
     deployments = {
         pk: Deployment(
             topology=graph_of(topology.spec),
@@ -155,6 +156,8 @@ def deployments_load(
             policy=policy_of(topology),
             homes=_homes(before.get(topology.name)),
             before=before[topology.name].generation if topology.name in before else 0,
+            deployed=since.get(pk, 0),
+            acting=newest[topology.name].acting,
             node_cpu=cpu_model_read(topology.name, topology.cpu_model).node * PERCENT,
         )
         for pk, topology in topologies.items()
@@ -164,7 +167,6 @@ def deployments_load(
         deployments[partition.topology_id].state[partition.label] = partition.state_bytes
     for query in Query.objects.filter(topology__in=topologies).select_related("partition"):
         deployments[query.topology_id].priorities[query.partition.label] = query.priority
-    since = deploy_generations()
     complete = Checkpoint.objects.filter(topology__in=topologies, state=CheckpointState.COMPLETED)
     # A day has thousands of them: the database looks for the newest, and only what is stored is listed.
     newest_of = complete.values("topology_id", "generation").annotate(newest=Max("epoch"), at=Max("ended_at"))

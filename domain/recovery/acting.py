@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from domain.recovery.events import DriverReported
 from domain.recovery.incident import Deployment, NodeView, TopologyCase
 
 PATIENCE = 3.0
 """Seconds after a loss for which a takeover is awaited before its partitions are planned as any other: a
 driver that can reach the replica needs less."""
+
+
+def in_force(event: DriverReported, deployment: Deployment, *, plan: int) -> dict[str, str]:
+    """The takeovers that a driver reports and that stay as they are: none of an earlier deployment, and none
+    that the newest plan knew of while the driver has not applied that. plan: its generation."""
+    if event.generation < deployment.deployed:
+        return {}
+    known = deployment.acting if event.generation < plan else {}
+    return {p: node for p, node in event.acting.items() if known.get(p) != node}
 
 
 def taken_over(

@@ -84,6 +84,8 @@ class Deployment:
     them that replicas have taken over since, on which nodes.
     homes: where each partition ran before the incident, default `assignment`.
     before: generation of the newest plan that is not of this incident, default `generation`.
+    deployed: generation of the plan that deployed it. acting: takeovers that the newest plan knows of,
+    partition -> node.
     costs: CPU percent of each measured partition, and state: bytes of state of each. node_cpu: what the
     topology takes besides on every node, whatever partitions are there.
     latest: newest complete checkpoint, 0 if none, complete since checkpoint_at (Unix seconds); stored: those
@@ -102,6 +104,8 @@ class Deployment:
     policy: RecoveryPolicy = field(default_factory=RecoveryPolicy)
     homes: dict[str, str] = field(default_factory=dict)
     before: int = -1
+    deployed: int = 0
+    acting: dict[str, str] = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

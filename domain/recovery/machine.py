@@ -343,7 +343,8 @@ class IncidentMachine:
         if case is None or deployment is None:
             return []
         held = deployment.topology.exclusive_partitions(self._parked(case.name))
-        acts = {partition: node for partition, node in event.acting.items() if partition not in held}
+        acts = acting.in_force(event, deployment, plan=case.generation)
+        acts = {partition: node for partition, node in acts.items() if partition not in held}
         taken = acting.taken_over(case, acts, self.nodes)
         case.standing = acting.standing(case, event.standing, self.nodes) - taken.keys()
         if not taken:

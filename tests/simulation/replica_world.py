@@ -112,7 +112,13 @@ class ReplicaWorld(Looks):
         return unknown_to(self.wired(name, self.newest(name).generation), self.known[name].acting)
 
     def deployment(self, name: str, number: int) -> Deployment:
-        return replace(super().deployment(name, number), taken=self.taken(name))
+        newest = self.newest(name).generation
+        return replace(
+            super().deployment(name, number),
+            deployed=self.deployed(name, newest),
+            acting=self.knew.get((name, newest), {}),
+            taken=self.taken(name),
+        )
 
     def wired(self, name: str, generation: int) -> WirePlan:
         """The parts of a plan that say where partitions are."""

@@ -172,3 +172,36 @@ def test_what_a_plan_under_way_restores_has_not_failed_anew() -> None:
     take_over(subject, "Source[0]", "node-1")
     assert not plans(planning(subject, 9.0))
     assert subject.cases["t0"].phase is Phase.PLANNED
+
+
+def planned(subject: IncidentMachine) -> CreatePlan:
+    """node-1 and node-2 are lost, where replicas had taken over before, and a plan that knows it is made."""
+    subject.deployments["t0"].policy = RecoveryPolicy(method="incremental")
+    take_over(subject, "Source[0]", "node-2")
+    lose(subject, "node-1", "node-2")
+    (plan,) = plans(planning(subject, 9.0))
+    subject.deployments["t0"].acting = {"Source[0]": "node-2"}
+    assert "Source[0]" in plan.restore
+    return plan
+
+
+def test_what_a_plan_knowingly_stops_is_not_taken_over_again() -> None:
+    """The driver has not applied it; the node of the replica has come back meanwhile."""
+    subject = machine(may_plan=False)
+    plan = planned(subject)
+    subject.nodes["node-2"].alive, subject.may_plan = True, False
+    lose(subject, plan.assignment["Source[0]"], at=10.0)
+    assert "Source[0]" in failed_of(subject)
+    reported(subject, acting={"Source[0]": "node-2"}, generation=3)
+    assert "Source[0]" in failed_of(subject)
+    reported(subject, acting={"Source[0]": "node-2"}, generation=plan.generation)
+    assert "Source[0]" not in failed_of(subject), "the driver has applied it: this one came later"
+
+
+def test_a_takeover_of_an_earlier_deployment_is_none() -> None:
+    subject = machine(may_plan=False)
+    subject.deployments["t0"].deployed = 3
+    lose(subject, "node-1")
+    lost = failed_of(subject)
+    reported(subject, acting=dict.fromkeys(lost, "node-2"), generation=2)
+    assert failed_of(subject) == lost
