@@ -21,7 +21,7 @@ test("the newest verification of the topology counts", () => {
 
 test("exact outputs", () => {
   const found = told(operation({}));
-  expect(found).toMatchObject({ tone: "good", share: null, details: [] });
+  expect(found).toMatchObject({ word: "Exact", tone: "good", share: null, details: [] });
   expect(found.text).toMatch(/^15 of 15 queries are exact up to epoch 1.200, 45.000 rows$/);
 });
 
@@ -30,14 +30,14 @@ test("outputs that are wrong name their queries", () => {
     state: "failed", error: "1 of 15 queries are not exact: O3[0]: 2 missing (of 90 rows)",
     result: { epoch: 12, rows: 88, queries: 1, exact: 0, wrong: ["O3[0]: 2 missing (of 90 rows)"], left_out: ["X[0]: it reads from kafka"] },
   }));
-  expect(found.tone).toBe("bad");
+  expect(found).toMatchObject({ word: "Not exact", tone: "bad" });
   expect(found.text).toBe("0 of 1 query is exact up to epoch 12, 88 rows");
   expect(found.details).toEqual(["O3[0]: 2 missing (of 90 rows)", "Not compared: X[0]: it reads from kafka"]);
 });
 
 test("one that could not be made says why", () => {
   const found = told(operation({ state: "failed", error: "the original input is gone", result: { progress: { done: 1, steps: 20 } } }));
-  expect(found).toMatchObject({ tone: "bad", text: "the original input is gone" });
+  expect(found).toMatchObject({ word: "Not verified", tone: "bad", text: "the original input is gone" });
 });
 
 test("how far it is", () => {
