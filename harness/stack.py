@@ -145,23 +145,19 @@ class Stack:
         **more: Any,
     ) -> None:
         """more: fields of the specification instead of the pipeline's own. Nothing moves by itself."""
-        source = str(self._with(pipeline, more)) if more else pipeline
+        source = str(pipeline_with(self.home, pipeline, more)) if more else pipeline
         self.manage(
             *("deploy", source, "--input", str(input), "--rate", str(rate)),
             *(["--limit", str(limit)] if limit is not None else []),
             *(["--name", name] if name else []),
         )
-        deployed = name or Path(pipeline).stem
+        self.manual(name or Path(pipeline).stem)
+
+    def manual(self, name: str = "hashtags") -> None:
+        """Let nothing of this topology move or stop by itself."""
         reason = "measurements and tests say when something moves or stops"
         policy = {"rebalancing": "manual", "overload": "manual", "slow_nodes": "manual", "reason": reason}
-        self.rest.patch(f"topologies/{deployed}/policy/", policy)
-
-    def _with(self, pipeline: str, more: Mapping[str, Any]) -> Path:
-        """A file with the specification of a ready-made pipeline, and these fields."""
-        spec = load_yaml((ROOT / "spark_jobs" / "pipelines" / f"{pipeline}.yaml").read_text())
-        path = self.home / f"{pipeline}.json"
-        path.write_bytes(msgspec.json.encode({**spec, **more}))
-        return path
+        self.rest.patch(f"topologies/{name}/policy/", policy)
 
     def topology(self, name: str = "hashtags") -> dict[str, Any]:
         return dict(self.rest.get(f"topologies/{name}/"))
@@ -364,3 +360,11 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def pipeline_with(directory: Path, pipeline: str, fields: Mapping[str, Any]) -> Path:
+    """A file with the specification of a ready-made pipeline, and these fields instead of its own."""
+    spec = load_yaml((ROOT / "spark_jobs" / "pipelines" / f"{pipeline}.yaml").read_text())
+    path = directory / f"{pipeline}.json"
+    path.write_bytes(msgspec.json.encode({**spec, **fields}))
+    return path

@@ -6,11 +6,9 @@ outputs so far are recomputed from the input and compared, row by row.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -20,9 +18,19 @@ from harness.freezing import freeze
 from harness.roles import ROLES, command_line, role_of
 from harness.stack import Stack
 from host.process_secrets import EXECUTOR, NEEDED, SECRETS
-from spark_jobs.sinks.committed import committed_read
-from tests.data import shared_data
 from tests.integration import local_attacker
+from tests.integration.main_job.course import (
+    FROZEN,
+    QUERIES,
+    advanced,
+    alive,
+    exact,
+    healthy,
+    incidents,
+    lose,
+    opened,
+    used,
+)
 from tests.integration.surface import processes, secrets_of
 
 pytestmark = pytest.mark.integration
@@ -39,90 +47,28 @@ SPOKEN = {
 }
 """Protocols of the ports of each kind of process; the others listen nowhere."""
 HANDED_OVER = re.compile(r"event=.state handed over. partitions=(\d+)")
-QUERIES = 15
-RATE = 1_000
-EPOCH = 2.0
-"""Seconds. The pipeline's own epochs of one second would cost these tests twice the processor time."""
-SINK = {"kind": "parquet", "compact_s": 5 * EPOCH}
-"""Files of five epochs become one, under all failures."""
-FROZEN = 5.0
-"""Seconds; sessions of the test stack last four."""
 SPARK_NOTICES = 60.0
 """Seconds after which Spark gives up an executor that does not answer."""
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    tweets = shared_data("tweets.parquet")
-    with Stack(tmp_path_factory.mktemp("stack")) as made:
-        made.deploy("hashtags", input=tweets, rate=RATE, epoch_interval=EPOCH, sink=SINK)
-        healthy(made)
-        advanced(made, 10)  # so that every query has rows, also where a test runs alone
-        yield made
-
-
-def healthy(stack: Stack, *, timeout: float = 240.0) -> dict[str, Any]:
-    """Running, every query available, caught up, no incident open."""
-
-    def is_healthy() -> dict[str, Any] | None:
-        topology = stack.topology()
-        open_incidents = [row for row in stack.incidents() if row["state"] not in ("closed", "aborted")]
-        caught_up = topology["head_epoch"] - topology["committed_epoch"] <= 3
-        good = topology["status"] == "running" and topology["queries_available"] == QUERIES
-        return topology if good and caught_up and not open_incidents else None
-
-    # Not more often: these three requests would cost as much CPU as the epochs.
-    found = stack.wait_for(
-        is_healthy, "15 available queries and no open incident", timeout=timeout, pause=0.5
-    )
-    assert found is not None
-    return found
-
-
-def exact(stack: Stack) -> None:
-    """Nothing missing, nothing twice, nothing different, in any of the fifteen queries."""
-    result = json.loads(stack.manage("verify", "hashtags", "--json"))
-    queries = result["queries"]
-    assert len(queries) == QUERIES
-    for query in queries:
-        faults = {name: query[name] for name in ("missing", "duplicate", "unexpected", "different")}
-        assert faults == dict.fromkeys(faults, 0), query
-        assert query["found"] == query["expected"] > 0, query
-
-
-def advanced(stack: Stack, epochs: int) -> None:
-    """Wait until this many further epochs are committed."""
-    start = stack.wait_for(stack.topology, "an answer")["committed_epoch"]
-    stack.wait_for(
-        lambda: stack.topology()["committed_epoch"] >= start + epochs, f"{epochs} more epochs", timeout=120
-    )
-
-
-def alive(stack: Stack) -> list[str]:
-    return sorted(stack.nodes("alive"))
-
-
-def used(stack: Stack) -> list[str]:
-    """Nodes with partitions; after some failures there are also nodes without."""
-    return sorted(set(stack.plan()["assignment"].values()))
-
-
-def incidents(stack: Stack) -> int:
-    return len(stack.incidents())
-
-
-def lose(stack: Stack, *names: str) -> None:
-    """Kill nodes and wait until they are recorded as lost, which opens the incident; before, also while they
-    are suspected, the installation still looks healthy."""
-    stack.kill_nodes(*names)
-    stack.wait_for(
-        lambda: set(names) <= stack.nodes("lost").keys(), f"the loss of {', '.join(names)}", timeout=30
-    )
 
 
 def test_a_clean_run(stack: Stack) -> None:
     exact(stack)
     assert incidents(stack) == 0
+
+
+def test_the_outputs_are_verified_on_request(stack: Stack) -> None:
+    """By a process that the launcher starts."""
+    asked = stack.rest.post("topologies/hashtags/verify/", {"reason": "a test"})
+    ended = stack.wait_for(lambda: operation_ended(stack, asked["id"]), "the outcome", timeout=60)
+    assert ended is not None
+    assert (ended["state"], ended["error"]) == ("succeeded", "")
+    assert (ended["result"]["queries"], ended["result"]["exact"]) == (QUERIES, QUERIES)
+    assert ended["result"]["rows"] > 0 < ended["result"]["epoch"]
+
+
+def operation_ended(stack: Stack, operation: str) -> dict[str, Any] | None:
+    row: dict[str, Any] = stack.rest.get(f"operations/{operation}/")
+    return row if row["ended_at"] else None
 
 
 def test_another_user_of_the_host_gets_nothing(stack: Stack) -> None:
@@ -238,8 +184,7 @@ def test_a_node_dies_in_the_middle_of_a_checkpoint(stack: Stack) -> None:
 
 
 def recovering_from(stack: Stack, node: str) -> bool:
-    ended = ("closed", "aborted")
-    return node in stack.nodes("lost") and any(row["state"] not in ended for row in stack.incidents())
+    return node in stack.nodes("lost") and bool(opened(stack))
 
 
 def test_the_driver_and_an_executor_freeze_during_a_recovery(stack: Stack) -> None:
@@ -272,7 +217,7 @@ def test_the_driver_dies(stack: Stack) -> None:
 def test_a_process_of_the_control_plane_dies(stack: Stack, process: str) -> None:
     before = incidents(stack)
     stack.kill(process)
-    advanced(stack, 4)
+    advanced(stack, 3)
     healthy(stack)
     assert incidents(stack) == before
 
@@ -282,7 +227,7 @@ def test_a_server_restarts(stack: Stack, process: str) -> None:
     """There is no incident, and no row is lost."""
     before = incidents(stack)
     stack.restart(process, pause=2.0)
-    advanced(stack, 6)
+    advanced(stack, 4)
     healthy(stack)
     assert incidents(stack) == before
     exact(stack)
@@ -356,7 +301,9 @@ def test_queries_are_parked_and_return(stack: Stack) -> None:
     before, parked = incidents(stack), ["O4[0]", "O5[0]"]
     stack.rest.post("topologies/hashtags/park/", {"queries": parked, "reason": "room for the others"})
     stack.wait_for(lambda: states(stack, parked) == {"parked"}, "the queries to be parked", timeout=60)
-    assert not set(parked) & stack.plan()["assignment"].keys()
+    stack.wait_for(
+        lambda: not set(parked) & stack.plan()["assignment"].keys(), "a plan without them", timeout=30
+    )
     others = sorted(queries(stack).keys() - set(parked))
     start = {name: row["epoch"] for name, row in queries(stack).items()}
     stack.wait_for(
@@ -393,23 +340,6 @@ def moves_of(stack: Stack, before: int) -> dict[str, Any]:
     assert (plan["kind"], plan["state"], plan["rollback"]) == ("move", "verified", False), plan
     assert HANDED_OVER.findall(stack.log("driver.hashtags"))[-1] == str(len(plan["restore"])), plan
     return dict(plan["explanation"])
-
-
-def test_a_forced_checkpoint_and_the_end_of_the_input(stack: Stack) -> None:
-    """An operator asks for a checkpoint; undeploying and deploying again keeps the earlier outputs aside."""
-    before = stack.topology()["checkpoint_epoch"]
-    stack.rest.post("topologies/hashtags/checkpoint/", {"reason": "test"})
-    stack.wait_for(lambda: stack.topology()["checkpoint_epoch"] > before, "the checkpoint", timeout=30)
-    committed = committed_read(stack.home / "outputs" / "hashtags")
-    assert committed is not None
-    assert len(committed.spans) > 3, "what was compared was read from these, too"
-    stack.rest.post("topologies/hashtags/undeploy/", {"reason": "test"})
-    stack.wait_for_status("stopped")
-    tweets = shared_data("tweets.parquet")
-    stack.deploy("hashtags", input=tweets, rate=5 * RATE, limit=50_000, epoch_interval=EPOCH)
-    stack.wait_for_status("completed", timeout=180)
-    exact(stack)
-    assert list((stack.home / "outputs").glob("hashtags.until-*"))
 
 
 def seconds(instant: str) -> float:

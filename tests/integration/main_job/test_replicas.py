@@ -6,7 +6,6 @@ The first tests write themselves where replicas are to be; in the others the con
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,29 +13,9 @@ from coordination.paths import Paths
 from domain.messages import DriverStatus, Replicas, decode, encode
 from harness.stack import Stack
 from spark_jobs.sinks.committed import committed_read
-from tests.data import shared_data
-from tests.integration.test_exactly_once import (
-    EPOCH,
-    FROZEN,
-    RATE,
-    SINK,
-    advanced,
-    alive,
-    exact,
-    healthy,
-)
+from tests.integration.main_job.course import FROZEN, advanced, alive, exact, healthy, homes_of, used
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    tweets = shared_data("tweets.parquet")
-    with Stack(tmp_path_factory.mktemp("replicas")) as made:
-        made.deploy("hashtags", input=tweets, rate=RATE, epoch_interval=EPOCH, sink=SINK)
-        healthy(made)
-        advanced(made, 10)
-        yield made
 
 
 def status(stack: Stack) -> DriverStatus:
@@ -72,7 +51,7 @@ def committed(stack: Stack) -> int:
 def test_what_is_replicated_goes_on_at_once(stack: Stack) -> None:
     """All partitions of a node that gets SIGKILL have a replica: all queries give output while these act, so
     nothing was put back for it."""
-    node = home_of_some(stack)
+    node = used(stack)[0]
     mine = replicate(stack, node)
     killed = stack.kill_nodes(node)
     stack.wait_for(lambda: status(stack).acting.keys() >= mine, "a takeover", timeout=60, pause=0.05)
@@ -86,7 +65,7 @@ def test_what_is_replicated_goes_on_at_once(stack: Stack) -> None:
 
 
 def test_a_former_primary_that_wakes_up_changes_nothing(stack: Stack) -> None:
-    node = home_of_some(stack)
+    node = used(stack)[0]
     replicate(stack, node)
     go_on = stack.freeze_nodes(node)
     stack.wait_for(lambda: status(stack).acting, "a takeover", timeout=60)
@@ -124,7 +103,7 @@ def test_the_control_plane_places_replicas_and_makes_them_anew(stack: Stack) -> 
     apart = [p for p, node in replicas.items() if nodes[node]["rack"] != nodes[homes[p]]["rack"]]
     print(f"{len(replicas)} replicas of {partitions} partitions, {len(apart)} in another rack")
 
-    node = home_of_some(stack)
+    node = used(stack)[0]
     mine = {partition for partition, home in homes.items() if home == node}
     killed = stack.kill_nodes(node)
     stack.wait_for(lambda: taken(stack) >= mine, "a takeover", timeout=60, pause=0.05)
@@ -151,18 +130,6 @@ def test_no_replica_is_left_when_the_policy_wants_none(stack: Stack) -> None:
     stack.wait_for(lambda: not status(stack).shadows, "no replicas", timeout=60)
     advanced(stack, 3)
     exact(stack)
-
-
-def home_of_some(stack: Stack) -> str:
-    """A node that runs partitions. The plan does not know what replicas act for since."""
-    return min(set(homes_of(stack).values()))
-
-
-def homes_of(stack: Stack) -> dict[str, str]:
-    return {
-        str(row["partition"]): str(row["node"])
-        for row in stack.rest.listing("topologies/hashtags/partitions/")
-    }
 
 
 def taken(stack: Stack) -> set[str]:
