@@ -176,7 +176,7 @@ def topology_verify(
         permit(topology, "verify")
         if operations_open(kind=OperationKind.TOPOLOGY_VERIFY, target=name):
             raise Conflict(f"topology {name!r} is being verified: wait for the outcome")
-        return Permission()
+        return Permission(before=_standing(topology))
 
     return operation_request(
         kind=OperationKind.TOPOLOGY_VERIFY,
