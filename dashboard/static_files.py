@@ -1,4 +1,4 @@
-"""Static files, compressed, and kept by browsers for good where their address holds the hash of the build.
+"""Static files, compressed, and kept by browsers for good where their address holds a hash.
 
 Nothing has to be collected: a file is compressed when it is asked for first, into a directory of the
 installation.
@@ -19,7 +19,7 @@ from django.http import HttpRequest, HttpResponseBase
 from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.responders import StaticFile
 
-from dashboard.assets import asset_version
+from dashboard.assets import asset_version, names_its_content
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ class StaticFiles(WhiteNoiseMiddleware):
             self._looked_at.add(url)
             static_file = self._compressed(static_file, url)
         response: HttpResponseBase = super().serve(static_file, request)
-        if request.GET.get("v") == asset_version():
+        if names_its_content(url) or request.GET.get("v") == asset_version():
             response["Cache-Control"] = FOREVER
         elif url.endswith(".woff2"):
             response["Cache-Control"] = FONTS

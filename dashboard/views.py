@@ -21,7 +21,7 @@ from controlplane.topologies.choices import PLANNER_CHOICES
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import POLICY_FIELDS
 from controlplane.whatif.request import DEFAULT_ALGORITHMS, MOST_ALGORITHMS
-from dashboard.assets import asset_version
+from dashboard.assets import app_module, asset_version
 from dashboard.middleware import HEADER, POLICY
 from domain.simulation.comparison import ALGORITHMS
 
@@ -82,7 +82,12 @@ def shell(request: HttpRequest, path: str = "") -> HttpResponse:
     response = render(
         request,
         "dashboard/shell.html",
-        {"boot": boot_data(request), "version": asset_version(), "early": asked_early(request, path)},
+        {
+            "app": f"dashboard/{app_module()}",
+            "boot": boot_data(request),
+            "version": asset_version(),
+            "early": asked_early(request, path),
+        },
     )
     response.headers[HEADER] = POLICY
     # Holds the user's name and a CSRF token: never from a cache.

@@ -8,7 +8,13 @@ from rest_framework.routers import SimpleRouter
 from controlplane.api.accounts.views import MeView, SettingsView, TokenViewSet
 from controlplane.api.checkpoints.views import CheckpointViewSet, TopologyCheckpointViewSet
 from controlplane.api.docs import DocumentationView, SchemaView
-from controlplane.api.events.views import AuditViewSet, EventListView, OperationViewSet, SnapshotView
+from controlplane.api.events.views import (
+    AuditViewSet,
+    EventListView,
+    OperationViewSet,
+    RecentView,
+    SnapshotView,
+)
 from controlplane.api.incidents.views import IncidentViewSet, TopologyPlanViewSet
 from controlplane.api.nodes.views import NodeRequestViewSet, NodeSampleViewSet, NodeViewSet
 from controlplane.api.replication.views import ReplicasView, ReplicationPlanView
@@ -72,6 +78,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("settings/", SettingsView.as_view(), name="settings"),
     path("retention/", RetentionView.as_view(), name="retention"),
     path("snapshot/", SnapshotView.as_view(), name="snapshot"),
+    path("snapshot/recent/", RecentView.as_view(), name="snapshot-recent"),
     path("events/", EventListView.as_view(), name="events"),
     path("pipelines/", PipelineListView.as_view(), name="pipelines"),
     path("what-if/", WhatIfView.as_view(), name="what-if"),

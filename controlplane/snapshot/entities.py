@@ -190,7 +190,22 @@ def _operations() -> Iterator[Change]:
 def _samples() -> Iterator[Change]:
     since = timezone.now() - SAMPLES_OF
     newest = AvailabilitySample.objects.filter(at__gte=since).order_by("-at")
-    return iter(_sampled.of(_keys(newest[:SAMPLES])).values())
+    return iter(_sampled.of(_steps(newest[:SAMPLES])).values())
+
+
+def _steps(newest: QuerySet[Any]) -> Keys:
+    """Of samples of a topology that say the same one after the other, the first and the last: a curve of
+    steps needs no other."""
+    rows = newest.values_list("pk", Cast("at", TextField()), "topology_id", "available", "total", "weighted")
+    kept: dict[Key, None] = {}
+    last: dict[int, tuple[Key, tuple[Any, ...]]] = {}
+    for pk, at, topology, *level in [*rows][::-1]:
+        key, now = (pk, at), tuple(level)
+        if topology not in last or last[topology][1] != now:
+            kept |= dict.fromkeys([last[topology][0], key] if topology in last else [key])
+        last[topology] = (key, now)
+    kept |= dict.fromkeys(key for key, _ in last.values())
+    return sorted(kept, key=lambda key: (key[1], key[0]))
 
 
 def _samples_read(keys: Keys) -> dict[Key, Change]:

@@ -1,7 +1,9 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vite";
 
-// Stable names: the page adds the source hash as a query, so that a new build is fetched at once.
+// Modules have the hash of their content in their names, because they import each other: an address with a query
+// beside one without would be two modules. `scripts/stamp.mjs` records the name of the first one. To other files the
+// page adds the hash of the sources as a query.
 export default defineConfig({
   plugins: [svelte()],
   base: "./",
@@ -11,14 +13,16 @@ export default defineConfig({
     emptyOutDir: true,
     assetsInlineLimit: 0,
     modulePreload: false,
+    cssCodeSplit: false,
     target: "es2022",
+    minify: "terser",
+    terserOptions: { compress: { passes: 2 }, format: { comments: false } },
     rollupOptions: {
       input: { app: "src/main.ts" },
       output: {
-        entryFileNames: "[name].js",
-        chunkFileNames: "[name].js",
-        assetFileNames: "[name][extname]",
-        inlineDynamicImports: true,
+        entryFileNames: "[name]-[hash].js",
+        chunkFileNames: "[name]-[hash].js",
+        assetFileNames: (asset) => (asset.names[0] === "style.css" ? "app.css" : "[name][extname]"),
       },
     },
   },

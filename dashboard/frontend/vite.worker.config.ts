@@ -8,6 +8,8 @@ export default defineConfig({
     outDir: "../static/dashboard",
     emptyOutDir: false,
     target: "es2022",
+    minify: "terser",
+    terserOptions: { compress: { passes: 2 }, format: { comments: false } },
     rollupOptions: {
       input: { layout: "src/layoutWorker.ts" },
       output: { format: "iife", entryFileNames: "[name].js" },

@@ -145,3 +145,4 @@ def enter(page: Any, server: Server, path: str = "/", *, user: str = USER) -> No
     page.context.add_cookies([{"name": "sessionid", "value": session_of(user), "url": server.url}])
     page.goto(server.url + path)
     page.wait_for_selector(".freshness.good")
+    page.wait_for_selector("main:not([aria-busy=true])")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import statistics
 import time
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dashboard.assets import BUILT
 from tests.browser.asking import audited, confirm, read, refuses, set_priority
 from tests.browser.conftest import enter
 from tests.browser.servers import Server
@@ -18,6 +20,9 @@ pytestmark = pytest.mark.browser
 
 WITHIN = 1.0
 """Seconds from a committed event to its being visible."""
+
+MOST = 250_000
+"""Bytes on the wire for a first visit to a page."""
 
 TOPOLOGY = "/topologies/hashtags/"
 WATCH = """(value) => {
@@ -73,9 +78,51 @@ def test_a_page_asks_for_the_state_once(broken: Server, new_page: Callable[..., 
     page.reload()
     page.wait_for_selector("section[aria-label=Details] tbody tr")
     snapshots = [number for number, url in enumerate(asked) if url.endswith("/api/v1/snapshot/")]
-    scripts = [number for number, url in enumerate(asked) if "/dashboard/app.js" in url]
+    scripts = [number for number, url in enumerate(asked) if "/dashboard/app-" in url]
     assert len(snapshots) == len(scripts) == 1, asked
     assert snapshots < scripts, "it does not wait for the app"
+
+
+@pytest.mark.parametrize(
+    ("path", "ready"),
+    [
+        ("/", ".freshness.good"),
+        (TOPOLOGY, ".graph .box"),
+        ("/topologies/hashtags/queries/O4[0]/", "section[aria-label=Verification]"),
+        ("/nodes/", "section[aria-label='All nodes'] tbody tr"),
+        ("/incidents/2/", "main h1"),
+        ("/checkpoints/", "section[aria-label=History] tbody tr"),
+        ("/what-if/", "main h1"),
+        ("/faults/", "main h1"),
+        ("/audit/", "section[aria-label=Trail] tbody tr"),
+        ("/settings/", "main h1"),
+    ],
+)
+def test_a_first_visit_loads_little(
+    broken: Server, new_page: Callable[..., Any], path: str, ready: str
+) -> None:
+    page = new_page()
+    wire = page.context.new_cdp_session(page)
+    wire.send("Network.enable")
+    taken: list[float] = []
+    wire.on("Network.loadingFinished", lambda event: taken.append(event["encodedDataLength"]))
+    enter(page, broken, path)
+    page.wait_for_selector(ready)
+    page.wait_for_load_state("networkidle")
+    assert len(taken) > 5
+    # The browser does not tell of what workers load.
+    workers = len(page.workers) * len(gzip.compress((BUILT / "layout.js").read_bytes()))
+    assert sum(taken) + workers < MOST, [workers, *map(round, taken)]
+
+
+def test_a_page_whose_code_cannot_be_loaded_says_so(broken: Server, page: Any) -> None:
+    enter(page, broken)
+    page.route("**/AuditPage-*", lambda route: route.abort())
+    page.click("nav a:text-is('Audit')")
+    page.wait_for_selector("h1:text-is('The page could not be loaded')")
+    page.unroute("**/AuditPage-*")
+    page.click("main button:text-is('Reload')")
+    page.wait_for_selector("section[aria-label=Trail] tbody tr")
 
 
 class Wire:

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 FASTEST = 1
 """zlib's level: a sixth of the size for a tenth of the time that the best one takes."""
 
-WORTH_IT = 10_000
+WORTH_IT = 2_000
 """Bytes."""
 
 

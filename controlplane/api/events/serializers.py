@@ -73,3 +73,15 @@ class SnapshotSerializer(serializers.Serializer):
     sequence = serializers.IntegerField()
     server_time = serializers.DateTimeField()
     entities = serializers.DictField(child=serializers.DictField())
+
+
+class RecentSerializer(serializers.Serializer):
+    """Short series, the newest value last, and the event up to which they go."""
+
+    sequence = serializers.IntegerField()
+    latencies = serializers.DictField(
+        child=serializers.ListField(child=serializers.FloatField()), help_text="`topology/query`: seconds"
+    )
+    rates = serializers.DictField(
+        child=serializers.ListField(child=serializers.FloatField()), help_text="topology: input, tuples/s"
+    )

@@ -25,6 +25,7 @@ from controlplane.api.events.serializers import (
     EventPageSerializer,
     EventSerializer,
     OperationSerializer,
+    RecentSerializer,
     SnapshotSerializer,
 )
 from controlplane.api.events.sharing import snapshot
@@ -41,6 +42,7 @@ from controlplane.events.selectors import (
     operation_list,
 )
 from controlplane.snapshot.document import snapshot_end
+from controlplane.snapshot.recent import recent_figures
 from controlplane.tuple_rows import RAW, tuple_rows
 
 
@@ -58,6 +60,14 @@ class SnapshotView(APIView):
         response = document_answer(request, snapshot.get(position), snapshot_end())
         response["ETag"] = present
         return response
+
+
+class RecentView(APIView):
+    """The last latencies of queries and input rates of topologies, as sparklines show them."""
+
+    @extend_schema(responses=RecentSerializer)
+    def get(self, request: Request) -> HttpResponse:
+        return document_answer(request, msgspec.json.encode(recent_figures()))
 
 
 class EventParameters(serializers.Serializer):

@@ -1,4 +1,5 @@
-// Copies what is served as it is beside the bundle, and records which sources the build came from.
+// Copies what is served as it is beside the bundle, and records the module that a page loads first, and which sources
+// the build came from.
 // dashboard/assets.py computes the same hash in Python: change both together.
 import { createHash } from "node:crypto";
 import { copyFileSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
@@ -29,4 +30,6 @@ for (const name of sources) {
 // What the browser tests check accessibility with: they need no Node either.
 copyFileSync(join(root, "node_modules/axe-core/axe.min.js"), join(root, "..", "..", "tests", "browser", "axe.min.js"));
 for (const name of ["icon.svg", "login.css", "admin.css"]) copyFileSync(join(root, "src", name), join(out, name));
-writeFileSync(join(out, "build.json"), JSON.stringify({ sources: hash.digest("hex") }, null, 2) + "\n");
+const first = readdirSync(out).filter((name) => /^app-.*\.js$/.test(name));
+if (first.length !== 1) throw new Error(`not one first module: ${first}`);
+writeFileSync(join(out, "build.json"), JSON.stringify({ app: first[0], sources: hash.digest("hex") }, null, 2) + "\n");

@@ -3,7 +3,8 @@
 import { boot } from "./boot";
 import type { AuditChoices, AuditEntry, AuditPage } from "./audit";
 import type { CheckpointDetail } from "./checkpoints";
-import type { NumberedEvent, Operation, Sample, Snapshot } from "./entities.generated";
+import type { Operation, Sample, Snapshot } from "./entities.generated";
+import type { Recent } from "./history";
 import type { Replicas, ReplicationPlan } from "./replication";
 import type { Results } from "./results";
 import type { Settings } from "./settings";
@@ -56,11 +57,8 @@ async function call<T>(path: string, init: RequestInit = {}): Promise<T> {
 
 export const fetchSnapshot = (): Promise<Snapshot> => call<Snapshot>("snapshot/");
 
-/** The newest metrics events, for the sparklines of a page that has just been opened. */
-export async function fetchMetrics(limit: number): Promise<NumberedEvent[]> {
-  const answer = await call<{ results: NumberedEvent[] }>(`events/?kind=topology.metrics&newest=true&limit=${limit}`);
-  return answer.results;
-}
+/** What the sparklines of a page begin with that has just been opened. */
+export const fetchRecent = (): Promise<Recent> => call<Recent>("snapshot/recent/");
 
 /** Availability samples that are older than what the snapshot brings, oldest first. */
 export async function fetchSamples(topology: string, since: number, until: number): Promise<Omit<Sample, "topology">[]> {

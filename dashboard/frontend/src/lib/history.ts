@@ -1,8 +1,15 @@
-// Short series for sparklines, collected from the events as they pass. Newest last.
+// Short series for sparklines: what the server kept, and then what events tell as they pass. Newest last.
 
 import type { NumberedEvent, Query } from "./entities.generated";
 
 export const POINTS = 120;
+
+/** The answer of `snapshot/recent/`. */
+export interface Recent {
+  sequence: number;
+  latencies: Record<string, number[]>;
+  rates: Record<string, number[]>;
+}
 
 export class History {
   private readonly series = new Map<string, number[]>();
@@ -10,6 +17,12 @@ export class History {
 
   get(key: string): readonly number[] {
     return this.series.get(key) ?? [];
+  }
+
+  begin(recent: Recent): void {
+    this.newest = recent.sequence;
+    for (const [key, values] of Object.entries(recent.latencies)) this.series.set(key, [...values]);
+    for (const [key, values] of Object.entries(recent.rates)) this.series.set(`rate:${key}`, [...values]);
   }
 
   /** Records the latencies in metrics events; events already seen are passed over. */

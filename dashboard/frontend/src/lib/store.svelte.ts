@@ -1,8 +1,7 @@
 // The one store: snapshot over REST, numbered events over the websocket, and how fresh it all is.
 
-import { fetchMetrics, fetchSnapshot, ApiError } from "./api";
+import { fetchRecent, fetchSnapshot, ApiError } from "./api";
 import { Connection, type EventsMessage } from "./connection";
-import type { NumberedEvent } from "./entities.generated";
 import { editsIn, type Edit } from "./edits";
 import { seconds } from "./format";
 import { History } from "./history";
@@ -11,7 +10,6 @@ import { applyEvents, emptyState, fromSnapshot, type Entities, type State } from
 
 export type Link = "connecting" | "live" | "lost" | "signed-out";
 
-const HISTORY_EVENTS = 150;
 const EDITS = 100;
 /** Seconds without a word, after which what is shown may be out of date: the server pings every 5 s. */
 const SILENT = 8;
@@ -179,9 +177,8 @@ class Store {
 
   private async fillHistory(): Promise<void> {
     try {
-      const events: NumberedEvent[] = await fetchMetrics(HISTORY_EVENTS);
       const filled = new History();
-      filled.record(events);
+      filled.begin(await fetchRecent());
       this.history = filled;
       this.revision += 1;
     } catch {

@@ -46,6 +46,7 @@ READS = {
     "retention/",
     "settings/",
     "snapshot/",
+    "snapshot/recent/",
     "tokens/",
     "topologies/",
     "topologies/{name}/",

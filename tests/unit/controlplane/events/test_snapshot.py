@@ -8,7 +8,7 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -100,6 +100,7 @@ def test_what_is_long_is_compressed(
     def ask() -> Any:
         return viewer.get(f"/api/v1/{path}", HTTP_ACCEPT_ENCODING="gzip, deflate")
 
+    monkeypatch.setattr(documents, "WORTH_IT", 100_000)
     assert "Content-Encoding" not in ask().headers, "short answers are not compressed"
     monkeypatch.setattr(documents, "WORTH_IT", 1_000)
     plain, compressed = viewer.get(f"/api/v1/{path}"), ask()
@@ -125,6 +126,27 @@ def test_only_the_newest_part_of_histories(topology: Topology, monkeypatch: pyte
     assert list(found["checkpoint"]) == ["old/7", "counts/5", "counts/6", "counts/7"]
     assert [row["what"] for row in found["problem"].values()] == ["5", "6", "7"]
     assert [row["at"] for row in found["sample"].values()] == [iso(late.at)]
+
+
+def test_samples_that_repeat_the_one_before_are_left_out(topology: Topology) -> None:
+    other = Topology.objects.create(name="other")
+    begin = (timezone.now() - timedelta(seconds=100)).replace(microsecond=0)
+    levels = {topology: [3, 3, 3, 3, 1, 1, 1, 2, 3, 3, 3], other: [5] * 11}
+    for one, values in levels.items():
+        for second, available in enumerate(values):
+            at = begin + timedelta(seconds=second)
+            AvailabilitySample.objects.create(topology=one, at=at, available=available, total=5, weighted=1)
+    found = snapshot_read()["entities"]["sample"].values()
+    shown = {
+        name: [
+            ((datetime.fromisoformat(row["at"]) - begin).total_seconds(), row["available"])
+            for row in found
+            if row["topology"] == name
+        ]
+        for name in ("counts", "other")
+    }
+    assert shown["counts"] == [(0, 3), (3, 3), (4, 1), (6, 1), (7, 2), (8, 3), (10, 3)]
+    assert shown["other"] == [(0, 5), (10, 5)]
 
 
 def test_a_large_plan_is_told_without_its_workings(
