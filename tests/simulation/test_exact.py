@@ -60,6 +60,10 @@ ENDS = 60
 WORLDS = 60
 # Epochs of a bounded input.
 LIMIT = 8
+# Turns in a row with nothing left to do, after which a run that nothing disturbs stays as it is. Three
+# checkpoints or more are completed in them. Replicas change all the time, and so have more.
+QUIET = 10
+QUIET_WITH_REPLICAS = 30
 
 
 class Chaos:
@@ -183,9 +187,13 @@ class Chaos:
             self.coordinate()
         self.calm = True
         self.run.flaws = False
+        quiet, enough = 0, QUIET if self.replicas is None else QUIET_WITH_REPLICAS
         for _ in range(80):
             self.run.turn(present=1)
             self.coordinate()
+            quiet = quiet + 1 if self.run.settled() else 0
+            if quiet == enough:
+                break
         self.run.interrupt = lambda: None
         for _ in range(400):
             if self.run.settled():
