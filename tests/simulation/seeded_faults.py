@@ -137,7 +137,7 @@ FAULTS = (
         "acknowledged",
         "if (ack.generation, ack.attempt) == job}",
         "if ack.attempt == pending.attempt}",
-        found_by=16,
+        found_by=162,
     ),
     ATTEMPTS_IGNORED,
     Fault(
@@ -247,7 +247,7 @@ FAULTS = (
         "forget",
         "self.runs.pop(partition, None)",
         "pass",
-        found_by=96,
+        found_by=12,
     ),
     Fault(
         "operators that are not deterministic compute old epochs again in forks",
@@ -329,7 +329,7 @@ FAULTS = (
         "storage.restore(since)",
         "pass",
         "moves",
-        found_by=18,
+        found_by=22,
     ),
     Fault(
         "a plan is applied while a replay runs under the one before",
@@ -345,7 +345,7 @@ FAULTS = (
         "_job",
         "trim = self._trim and self.replay.running is None",
         "trim = self._trim",
-        found_by=26,
+        found_by=14,
     ),
     Fault(
         "a wave that is too much stays as it is",
@@ -363,7 +363,7 @@ FAULTS = (
         "back.add(query)",
         "pass",
         "scarce",
-        found_by=150,
+        found_by=152,
     ),
     Fault(
         "no node more is asked for while queries are parked",
@@ -372,7 +372,7 @@ FAULTS = (
         "case.name in situation.limited",
         "False",
         "scarce",
-        found_by=81,
+        found_by=145,
     ),
     Fault(
         "nodes that had too much to do take as much again, and costs that proved too low stay",
@@ -418,7 +418,7 @@ FAULTS = (
         "RecordHomes(tracker.position, dict(tracker.homes)),",
         "",
         "replicas",
-        found_by=7,
+        found_by=3,
     ),
     Fault(
         "a shadow keeps its place although states before a newer checkpoint are trimmed",
@@ -427,7 +427,7 @@ FAULTS = (
         "epoch < checkpoint",
         "False",
         "replicas",
-        found_by=2,
+        found_by=5,
     ),
     Fault(
         "a shadow that began anew takes what an earlier job found",
@@ -436,7 +436,7 @@ FAULTS = (
         "shadow not in self.homes or self.restore.get(shadow) not in (None, restored.get(shadow))",
         "shadow not in self.homes",
         "replicas",
-        found_by=2,
+        found_by=5,
     ),
     Fault(
         "a shadow acts before it has its state",

@@ -8,6 +8,7 @@ import logging
 import sys
 import tempfile
 import time
+import warnings
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -98,8 +99,12 @@ def found_after(fault: Fault) -> int | None:
 def is_found(fault: Fault) -> bool:
     """Whether one of the default schedules fails. First comes the one that failed before, because those that
     pass take most of the time."""
-    known = fault.found_by < SCHEDULES[fault.where] and fails(fault.where, fault.found_by)
-    return known or found_after(fault) is not None
+    if fault.found_by < SCHEDULES[fault.where] and fails(fault.where, fault.found_by):
+        return True
+    number = found_after(fault)
+    if number is not None:
+        warnings.warn(f"found_by={number - 1}, not {fault.found_by}: {fault.name}", stacklevel=1)
+    return number is not None
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.replace(" ", "-"))
