@@ -1,6 +1,7 @@
 """`python -m supervision.long_checks [--only PART]`: what takes hours, and CI does not run.
 
-schedules    thousands of random schedules of incidents, alone and with the exact engine model
+schedules    thousands of random schedules of incidents, alone and with the exact engine model, and hundreds
+             of the engine with its files
 crashes      power cuts on a file system that loses what was not forced to disk, where loop devices can be had
 kills        kill schedules on real processes: nodes, driver, workers and servers, verified row by row
 freezes      every kind of process stops for 5, 30 and 120 s while nodes are recovered, verified row by row
@@ -31,6 +32,7 @@ PARTS = (
     *("replication", "repetitions"),
 )
 SCHEDULES = 3_000
+ENGINE_SCHEDULES = 200
 CRASH_SCHEDULES = 13
 KILL_SCHEDULES = 30
 COURSES = 10_000
@@ -48,6 +50,9 @@ def main() -> int:
     parser.add_argument("--only", choices=PARTS, action="append", help="run only this part; may be repeated")
     parser.add_argument(
         "--schedules", type=int, default=SCHEDULES, help=f"of each kind (default {SCHEDULES})"
+    )
+    parser.add_argument(
+        "--engine-schedules", type=int, default=ENGINE_SCHEDULES, help=f"of 7 (default {ENGINE_SCHEDULES})"
     )
     parser.add_argument(
         "--crash-schedules", type=int, default=CRASH_SCHEDULES, help=f"of 4 (default {CRASH_SCHEDULES})"
@@ -103,9 +108,11 @@ def _audit(_: argparse.Namespace) -> list[list[str]]:
 
 def _schedules(options: argparse.Namespace) -> list[list[str]]:
     drawn = ["--count", str(options.schedules), "--first", str(options.first)]
+    engine = ["--count", str(options.engine_schedules), "--first", str(options.first)]
     return [
         ["tests.simulation.incident_schedules", *drawn],
         ["tests.simulation.exact_world", *drawn, "--processes", "2"],
+        ["tests.simulation.engine_schedules", *engine, "--processes", "2"],
     ]
 
 

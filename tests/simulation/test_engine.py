@@ -21,8 +21,8 @@ from tests.simulation.engine_world import World, drive, pipeline, schedules, wri
 
 LIMIT = 700
 NODES = 3
-SCHEDULES = 70
-MOVES = 12
+SCHEDULES = 45
+MOVES = 9
 Rows = list[tuple[object, ...]]
 
 

@@ -35,7 +35,7 @@ MODULES: Final = ("tests.simulation",)
 LIMIT: Final = 600
 AN_EPOCH: Final = 20
 LATENESS_S: Final = 2.0
-SCHEDULES: Final = 25
+SCHEDULES: Final = 15
 Row = tuple[int, str]
 
 
@@ -119,7 +119,12 @@ def pipeline(*, idle_after_s: float | None = None) -> Topology:
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> dict[int, EpochPlan]:
-    """Every epoch that a log was given; the log itself forgets old ones."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    return plans_kept(monkeypatch)
+
+
+def plans_kept(monkeypatch: pytest.MonkeyPatch) -> dict[int, EpochPlan]:
+    """Every epoch that a log is given from now on; the log itself forgets old ones."""
     plans: dict[int, EpochPlan] = {}
     write = EpochLog.plan
 
@@ -130,7 +135,6 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> dict[int, EpochPlan]:
         write(log, given_plans)
 
     monkeypatch.setattr(EpochLog, "plan", kept)
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     return plans
 
 

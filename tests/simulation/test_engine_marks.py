@@ -32,6 +32,7 @@ from tests.simulation.engine_world import World, drive, schedules, sources, writ
 from tests.simulation.test_engine import LIMIT, NODES, live
 
 MODULES: Final = ("tests.simulation",)
+SCHEDULES: Final = 13
 REPEATED: Final = 10
 MARKS = itertools.count(1)
 
@@ -153,7 +154,7 @@ def tells_of_one_history(world: World, expected: Counter[str]) -> None:
         assert keys(world.root, operator) == found, operator
 
 
-@schedules(20)
+@schedules(SCHEDULES)
 @given(seed=st.integers(0, 2**32), freezing=st.booleans())
 def test_all_outputs_tell_of_one_history(
     tmp_path_factory: pytest.TempPathFactory,

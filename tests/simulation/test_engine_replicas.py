@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.simulation.engine_world import World, drive, schedules
 from tests.simulation.test_engine import Rows, clean_run, live, new_world, rows_of
 
-SCHEDULES = 20
+SCHEDULES = 13
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +29,12 @@ def replicate(world: World) -> None:
         world.replicas = {p: world.random.choice(names) for p in chosen}
 
 
+def new_replicated_world(root: Path, seed: int, *, freezing: bool) -> World:
+    world = new_world(root, seed)
+    world.freezing, world.turning = freezing, lambda: replicate(world)
+    return world
+
+
 @schedules(SCHEDULES)
 @given(seed=st.integers(0, 2**32), freezing=st.booleans())
 def test_every_schedule_with_replicas_ends_with_the_rows_of_a_clean_run(
@@ -39,8 +45,7 @@ def test_every_schedule_with_replicas_ends_with_the_rows_of_a_clean_run(
     freezing: bool,
 ) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    world = new_world(tmp_path_factory.mktemp("world"), seed)
-    world.freezing, world.turning = freezing, lambda: replicate(world)
+    world = new_replicated_world(tmp_path_factory.mktemp("world"), seed, freezing=freezing)
     live(world)
     assert rows_of(world.root) == expected
 

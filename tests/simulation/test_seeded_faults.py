@@ -9,14 +9,13 @@ import sys
 import tempfile
 import time
 import warnings
-from collections import Counter
-from functools import cache
 from pathlib import Path
 
 import pytest
 import structlog
 
 from tests.simulation import test_engine, test_engine_marks
+from tests.simulation.engine_schedules import clean_marks, clean_rows
 from tests.simulation.exact_world import ExactWorld
 from tests.simulation.incident_schedules import run_schedule
 from tests.simulation.scarce_world import run_scarce
@@ -44,20 +43,6 @@ KINDS: dict[Where, str] = {
     "marks": "stages that run again",
     "scarce": "CPU that is short",
 }
-
-
-@cache
-def clean_rows() -> test_engine.Rows:
-    """The outputs of the engine without a failure and without a fault."""
-    with tempfile.TemporaryDirectory() as name:
-        return test_engine.clean_run(Path(name))
-
-
-@cache
-def clean_marks() -> Counter[str]:
-    """Those of operators that are not deterministic, without their marks."""
-    with tempfile.TemporaryDirectory() as name:
-        return test_engine_marks.clean_run(Path(name))
 
 
 def run(where: Where, seed: int) -> None:

@@ -1,0 +1,131 @@
+"""Random schedules of the whole engine: `python -m tests.simulation.engine_schedules --count 200`. Each seed
+runs once for each kind of schedule that the tests of the engine draw."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import pytest
+import structlog
+from rich.progress import track
+
+from tests.simulation import test_engine, test_engine_late, test_engine_marks, test_engine_replicas
+
+
+@cache
+def clean_rows() -> test_engine.Rows:
+    """The outputs of the engine without a failure."""
+    with tempfile.TemporaryDirectory() as name:
+        return test_engine.clean_run(Path(name))
+
+
+@cache
+def clean_marks() -> Counter[str]:
+    """Those of operators that are not deterministic, without their marks."""
+    with tempfile.TemporaryDirectory() as name:
+        return test_engine_marks.clean_run(Path(name))
+
+
+def _failures(root: Path, seed: int) -> None:
+    world = test_engine.new_world(root, seed)
+    world.freezing = seed % 2 == 1
+    test_engine.survive(world, clean_rows())
+
+
+def _moves(root: Path, seed: int) -> None:
+    world = test_engine.new_world(root, seed)
+    world.moving = True
+    test_engine.survive(world, clean_rows())
+
+
+def _replicas(root: Path, seed: int) -> None:
+    world = test_engine_replicas.new_replicated_world(root, seed, freezing=seed % 2 == 1)
+    test_engine.live(world)
+    assert test_engine.rows_of(world.root) == clean_rows()
+
+
+def _late(root: Path, seed: int) -> None:
+    _run_late(root, seed, None)
+
+
+def _idle(root: Path, seed: int) -> None:
+    _run_late(root, seed, test_engine_late.IDLE_AFTER_S)
+
+
+def _run_late(root: Path, seed: int, idle_after_s: float | None) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        plans = test_engine_late.plans_kept(monkeypatch)
+        world = test_engine_late.new_world(root, seed, idle_after_s=idle_after_s)
+        test_engine.live(world)
+        test_engine_late.require_exact(world, plans)
+
+
+def _marks(root: Path, seed: int) -> None:
+    world = test_engine_marks.new_world(root, seed)
+    world.freezing = seed % 2 == 1
+    test_engine_marks.survive(world, clean_marks())
+
+
+def _repeated(root: Path, seed: int) -> None:
+    world = test_engine_marks.new_world(root, seed)
+    test_engine_marks.repeat(world, clean_marks(), alone=seed % 2 == 1)
+
+
+KINDS: dict[str, Callable[[Path, int], None]] = {
+    "failures": _failures,
+    "moves": _moves,
+    "replicas": _replicas,
+    "late": _late,
+    "idle": _idle,
+    "marks": _marks,
+    "repeated": _repeated,
+}
+
+
+def attempt(seed: int) -> tuple[int, dict[str, str]]:
+    """Seed, and the error of each kind of schedule that failed."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    failed: dict[str, str] = {}
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(time, "sleep", lambda seconds: None)
+        for kind, run in KINDS.items():
+            with tempfile.TemporaryDirectory() as name:
+                try:
+                    run(Path(name), seed)
+                except Exception:  # the point is to go on and list them all
+                    failed[kind] = traceback.format_exc(limit=-6)
+    return seed, failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=1)
+    given = parser.parse_args()
+    failing: list[str] = []
+    started = time.monotonic()
+    seeds = range(given.first, given.first + given.count)
+    with ProcessPoolExecutor(given.processes) as pool:
+        for seed, failed in track(pool.map(attempt, seeds), total=given.count, description="schedules"):
+            for kind, problem in failed.items():
+                failing.append(f"{kind} {seed}")
+                print(f"{kind} {seed}\n{problem}")
+    seconds = time.monotonic() - started
+    print(f"{given.count} schedules of each kind from seed {given.first} in {seconds:.0f} s")
+    print(f"{len(failing)} fail: {', '.join(failing)}" if failing else "none fails")
+    return 1 if failing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
