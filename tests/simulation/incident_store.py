@@ -4,9 +4,8 @@ instructions are carried out. The rules are checked at every step."""
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from domain.planning import Arrival, LookAhead, Planner, UniformDelay, planner_named
+from domain.planning import UniformDelay
 from domain.recovery import facts
 from domain.recovery.events import DriverReported, Event, NodesLost
 from domain.recovery.incident import NodeView, Request, State
@@ -25,20 +24,17 @@ from domain.recovery.instructions import (
 )
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.memory import Memory, PlanRecord, case_rebuild
+from tests.simulation.incident_planners import Planners
 from tests.simulation.incident_rows import CURRENT, Plan
 from tests.simulation.incident_rules import BOUND, Rules
 
 
-def steady_planner(name: str, arrivals: Any) -> Planner:
-    """Planners with limits in work, not in seconds, so that plans are the same on every machine."""
-    known: tuple[Arrival, ...] = tuple(arrivals)
-    if name == LookAhead.name:
-        return LookAhead(arrivals=known, time_limit=float("inf"), program_limit=0)
-    return planner_named(name)
-
-
 class Store(Rules):
     """Gives each event to a new machine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.planners = Planners()
 
     def load(self, number: int, may_plan: bool) -> IncidentMachine:
         recorded = facts.facts_read(number, enumerate(self.entries[number]))
@@ -82,7 +78,7 @@ class Store(Rules):
             may_plan=may_plan,
             opened_at=0.0,
             delay=UniformDelay(5.0, 30.0),
-            incremental=Incremental(planner_of=steady_planner),
+            incremental=Incremental(planner_of=self.planners),
         )  # fmt: skip
 
     # ---- one step --------------------------------------------------------------------------------
