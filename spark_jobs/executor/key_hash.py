@@ -17,6 +17,7 @@ Words = np.ndarray[Any, np.dtype[np.uint64]]
 KEY = np.frombuffer(b"0123456789123456", dtype="<u8")
 START = np.frombuffer(b"uespemosmodnarodarenegylsetybdet", dtype="<u8")
 WORD = 8
+TURNS = {bits: (np.uint64(bits), np.uint64(64 - bits)) for bits in (13, 16, 17, 21, 32)}
 
 
 def hash_strings(strings: pa.StringArray) -> Words:
@@ -71,20 +72,27 @@ def _absorb(state: list[Words], words: Words) -> None:
 def _round(state: list[Words]) -> None:
     a, b, c, d = state
     a = a + b
-    b = _rotated(b, 13) ^ a
+    b = _rotated(b, 13)
+    b ^= a
     a = _rotated(a, 32)
     c = c + d
-    d = _rotated(d, 16) ^ c
-    a = a + d
-    d = _rotated(d, 21) ^ a
-    c = c + b
-    b = _rotated(b, 17) ^ c
+    d = _rotated(d, 16)
+    d ^= c
+    a += d
+    d = _rotated(d, 21)
+    d ^= a
+    c += b
+    b = _rotated(b, 17)
+    b ^= c
     c = _rotated(c, 32)
     state[:] = a, b, c, d
 
 
 def _rotated(words: Words, bits: int) -> Words:
-    return (words << np.uint64(bits)) | (words >> np.uint64(64 - bits))
+    left, right = TURNS[bits]
+    turned: Words = words << left
+    turned |= words >> right
+    return turned
 
 
 def _mixed(hashes: Words) -> Words:
