@@ -13,11 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+import msgspec
+
 Payload = TypeVar("Payload")
 
 
-@dataclass(frozen=True, slots=True)
-class Batch(Generic[Payload]):
+class Batch(msgspec.Struct, Generic[Payload], frozen=True):
     """All tuples that `source` sent us in `epoch`, followed by its barrier."""
 
     source: str
@@ -25,37 +26,32 @@ class Batch(Generic[Payload]):
     payload: Payload
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotRequest:
+class SnapshotRequest(msgspec.Struct, frozen=True):
     """Punctuation P_k: acknowledge the state after epoch `checkpoint`."""
 
     checkpoint: int
 
 
-@dataclass(frozen=True, slots=True)
-class Processed:
+class Processed(msgspec.Struct, frozen=True):
     """The shell applied the epoch and its state is committed."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Process(Generic[Payload]):
+class Process(msgspec.Struct, Generic[Payload], frozen=True):
     """Apply an epoch to the state: the batches, ordered by source partition."""
 
     epoch: int
     batches: tuple[Batch[Payload], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledge:
+class Acknowledge(msgspec.Struct, frozen=True):
     """Leave the snapshot of this checkpoint for upload."""
 
     checkpoint: int
 
 
-@dataclass(frozen=True, slots=True)
-class DropDuplicate:
+class DropDuplicate(msgspec.Struct, frozen=True):
     """The batch was processed before (`seq <= lastSeq` in Algorithm 1)."""
 
     source: str

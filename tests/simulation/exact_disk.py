@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from domain.execution.epoch_machine import Recorded
 from domain.execution.job import EpochPlan
 from domain.execution.lanes import Channel
@@ -30,8 +32,7 @@ from tests.simulation.exact_symbols import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """The manifest of a partition, left for upload."""
 
     checkpoint: int
@@ -58,15 +59,13 @@ class Disk(defaultdict[str, Kept]):
         super().__init__(Kept)
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryManifest:
+class MemoryManifest(msgspec.Struct, frozen=True):
     epoch: int
     digest: Digest
     bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryVersion:
+class MemoryVersion(msgspec.Struct, frozen=True):
     manifest: MemoryManifest
 
 

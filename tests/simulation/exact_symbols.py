@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from domain.execution.job import EpochPlan
 from domain.topology import Topology
 from spark_jobs.operators.base import EpochContext
@@ -28,8 +30,7 @@ class ContradictionError(BaseException):
     """A write that no run may make. Not an `Exception`, because tasks catch and report those."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(msgspec.Struct, frozen=True):
     """The output of a partition in an epoch, in place of a table."""
 
     source: str
@@ -37,8 +38,7 @@ class Sent:
     num_rows: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(msgspec.Struct, frozen=True):
     """One epoch of one partition: the state before it, its inputs, and the results."""
 
     before: Digest
