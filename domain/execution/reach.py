@@ -76,7 +76,7 @@ def reaches(topology: Topology, progress: Mapping[str, int], absent: Collection[
         for link in links.inputs[operator]:
             if link.ranges is None:
                 above = least[link.other]
-                values = [min(above, value) for value in values]
+                values = [above if above < value else value for value in values]
             else:
                 source = found[link.other]
                 values = [
@@ -84,7 +84,9 @@ def reaches(topology: Topology, progress: Mapping[str, int], absent: Collection[
                     for value, one in zip(values, link.ranges, strict=True)
                 ]
         found[operator], least[operator] = values, min(values)
-        reach.update((p, value) for p, value in zip(partitions, values, strict=True) if value != BLOCKED)
+        for partition, value in zip(partitions, values, strict=True):
+            if value != BLOCKED:
+                reach[partition] = value
     return reach
 
 
