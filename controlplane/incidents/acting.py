@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controlplane.incidents.models import RecoveryPlan
 from controlplane.topologies.models import Topology
-from domain.execution.shadows import unknown_to
+from domain.execution.shadows import unknown_now
 from domain.messages import Plan
 
 
@@ -16,4 +16,4 @@ def placed(plan: RecoveryPlan, topology: Topology) -> dict[str, str]:
 def taken_over(plan: RecoveryPlan, topology: Topology) -> dict[str, str]:
     """Partition -> node: what its driver says has been taken over, and the plan does not know of."""
     known = Plan(generation=plan.generation, kind=plan.kind, assignment=plan.assignment, acting=plan.acting)
-    return unknown_to(known, topology.acting)
+    return unknown_now(known, topology.acting, topology.applied_generation)

@@ -187,6 +187,12 @@ def unknown_to(plan: Plan, acting: Mapping[str, str]) -> dict[str, str]:
     return {p: node for p, node in acting.items() if plan.acting.get(p) != node}
 
 
-def homes_under(plan: Plan, acting: Mapping[str, str]) -> dict[str, str]:
+def unknown_now(plan: Plan, acting: Mapping[str, str], applied: int) -> dict[str, str]:
+    """The same for what a driver said acts when it had applied the plan of generation `applied`: of what took
+    over after that, this plan knows nothing, whatever it says of earlier times."""
+    return dict(acting) if plan.generation <= applied else unknown_to(plan, acting)
+
+
+def homes_now(plan: Plan, acting: Mapping[str, str], applied: int) -> dict[str, str]:
     """Partition -> node: where a plan has it, or the replica that has taken over since."""
-    return {**plan.assignment, **unknown_to(plan, acting)}
+    return {**plan.assignment, **unknown_now(plan, acting, applied)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from domain.execution.shadows import homes_under
+from domain.execution.shadows import homes_now
 from domain.messages import DriverStatus, Plan
 
 WORKING_STATES = frozenset({"running", "degraded", "replaying"})
@@ -23,7 +23,7 @@ def nodes_seen(driver: DriverStatus | None, plan: Plan | None) -> tuple[frozense
     if driver.state not in WORKING_STATES or driver.generation != plan.generation:
         return frozenset(), frozenset()
     absent = set(driver.absent)
-    placed = homes_under(plan, driver.acting)
+    placed = homes_now(plan, driver.acting, driver.generation)
     working = {node for partition, node in placed.items() if partition not in absent}
     return frozenset(set(placed.values()) - working), frozenset(working)
 
@@ -49,7 +49,7 @@ class AbsenceClock:
         if driver is None or plan is None or not present or driver.state not in WORKING_STATES:
             self._since.pop(topology, None)
             return {}
-        placed = homes_under(plan, driver.acting)
+        placed = homes_now(plan, driver.acting, driver.generation)
         absent = {p for p in driver.absent if placed.get(p) in alive}
         since = self._since.setdefault(topology, {})
         for partition in list(since):

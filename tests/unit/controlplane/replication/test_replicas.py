@@ -109,6 +109,9 @@ def test_a_partition_that_acts_is_where_its_replica_is(replicated: Topology, vie
     assert plan.assignment[partition] == home
     plan.acting = {partition: node}
     plan.save()
+    assert homes()[partition] == node, "its driver has applied it: this takeover came later"
+    plan.generation += 1
+    plan.save()
     assert homes()[partition] == home, "a plan that knows of it is obeyed"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from domain.execution.job import PartitionReport
 from domain.execution.progress import Position, ProgressTracker
-from domain.execution.shadows import under
+from domain.execution.shadows import homes_now, under
 from domain.messages import Plan
 from domain.topology import Topology
 from domain.topology.shadows import is_shadow, partition_of, shadow_of, shadowed
@@ -109,6 +109,13 @@ def test_a_plan_that_does_not_know_of_a_takeover_leaves_it_in_force() -> None:
     assert (meant.assignment, meant.restore) == ({"A[0]": "n2"}, ["V[0]"])
     aware = Plan(generation=2, kind="recover", assignment={"A[0]": "n3"}, acting={"A[0]": "n2"})
     assert under(aware, {"A[0]": "n2"}) is aware
+
+
+def test_a_later_takeover_on_the_same_node_is_not_the_one_that_a_plan_knew_of() -> None:
+    plan = Plan(generation=2, kind="recover", assignment={"A[0]": "n3"}, acting={"A[0]": "n2"})
+    assert homes_now(plan, {"A[0]": "n2"}, 1) == {"A[0]": "n3"}, "the driver has not applied the plan"
+    assert homes_now(plan, {"A[0]": "n2"}, 2) == {"A[0]": "n2"}
+    assert homes_now(plan, {"A[0]": "n4"}, 1) == {"A[0]": "n4"}
 
 
 def test_when_its_node_is_lost_too_the_plan_decides_again(run: ProgressTracker) -> None:
