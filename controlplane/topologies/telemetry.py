@@ -122,8 +122,8 @@ def topology_metrics_apply(
         topology.metrics_at = max(now, next_at)
     topology.save(
         update_fields=[
-            "status", "applied_generation", "head_epoch", "committed_epoch", "metrics_at", "updated_at",
-            *SETTLED,
+            "status", "applied_generation", "head_epoch", "committed_epoch", "acting", "metrics_at",
+            "updated_at", *SETTLED,
         ]
     )  # fmt: skip
     if not due and before == (topology.status, rows.standing()):
@@ -314,8 +314,18 @@ def _topology(name: str, generation: int) -> Topology | None:
         log.debug("telemetry of an earlier generation", topology=name, generation=generation)
         return None
     plan_known(topology, generation)
+    if generation > topology.applied_generation:
+        topology.acting = _still_acting(topology, generation)
     topology.applied_generation = generation
     return topology
+
+
+def _still_acting(topology: Topology, generation: int) -> dict[str, str]:
+    """What goes on to act when the driver goes over to this plan: the takeovers that it does not know of. The
+    driver says so itself, but perhaps later than it reports its first epoch under the plan."""
+    plan = topology.plans.filter(generation=generation).only("acting").first() if topology.acting else None
+    known: dict[str, str] = plan.acting if plan is not None else {}
+    return {p: node for p, node in topology.acting.items() if known.get(p) != node}
 
 
 def _states_apply(

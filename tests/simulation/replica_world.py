@@ -11,13 +11,13 @@ import random
 import sys
 import time
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
 
-from domain.execution.shadows import unknown_to
+from domain.execution.shadows import unknown_now, unknown_to
 from domain.messages import Plan as WirePlan
 from domain.recovery import facts
 from domain.recovery.events import DriverReported, Event
@@ -42,12 +42,14 @@ WANTED = (
 
 
 class ReplicaWorld(Looks):
-    """knew: the takeovers that each plan was made with. came_back: nodes that were gone, with their disks."""
+    """knew: the takeovers that each plan was made with; acted: what acted under it, at any time. came_back:
+    nodes that were gone, with their disks."""
 
     def __init__(self, **named: Any) -> None:
         self.came_back: set[str] = set()
         super().__init__(**named)
         self.knew: dict[tuple[str, int], dict[str, str]] = {}
+        self.acted: defaultdict[tuple[str, int], set[tuple[str, str]]] = defaultdict(set)
         self.lost_acting: dict[str, set[str]] = {name: set() for name in self.runs}
         self.quietly(6)
 
@@ -94,7 +96,8 @@ class ReplicaWorld(Looks):
         """Reports of epochs tell of an applied plan, too, and nothing of replicas."""
         for name, exact in self.exact.items():
             known, generation = self.known[name], exact.in_force.generation if exact.in_force else 0
-            if known.applied <= generation <= self.runs[name].generation:
+            if known.applied < generation <= self.runs[name].generation:
+                known.acting = unknown_to(self.wired(name, generation), known.acting)
                 known.applied, known.running = generation, exact.state == "running"
 
     def do_redeploy(self, rng: random.Random) -> None:
@@ -109,7 +112,12 @@ class ReplicaWorld(Looks):
 
     def taken(self, name: str) -> dict[str, str]:
         """As `controlplane.incidents.acting` does it."""
-        return unknown_to(self.wired(name, self.newest(name).generation), self.known[name].acting)
+        known, plan = self.known[name], self.wired(name, self.newest(name).generation)
+        found = unknown_now(plan, known.acting, known.applied)
+        if plan.generation == known.applied:
+            acted = self.acted[name, known.applied]
+            assert found.items() <= acted, f"{name}: {found.items() - acted} never acted under this plan"
+        return found
 
     def deployment(self, name: str, number: int) -> Deployment:
         newest = self.newest(name).generation
@@ -152,6 +160,12 @@ class ReplicaWorld(Looks):
                 self.detect([node])
 
     # ---- drivers -----------------------------------------------------------------------------------
+
+    def do_drive(self, rng: random.Random) -> None:
+        super().do_drive(rng)
+        for name, exact in self.exact.items():
+            if exact.in_force is not None:
+                self.acted[name, exact.in_force.generation].update(exact.tracker.acting.items())
 
     def replicate(self, exact: ExactRun) -> None:
         """What the driver reads in ZooKeeper besides its plan, unless it cannot be reached."""

@@ -11,18 +11,19 @@ from rest_framework.test import APIClient
 from controlplane.events.models import AuditEntry, Event
 from controlplane.incidents.choices import IncidentTrigger
 from controlplane.incidents.loading import deployments_load, plans_newest
+from controlplane.incidents.models import RecoveryPlan
 from controlplane.incidents.services import incident_open_or_grow
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
 from controlplane.replication.models import ReplicaPlacement
 from controlplane.replication.services import INCIDENT, OFF, replicas_look
 from controlplane.topologies.models import Topology
-from controlplane.topologies.telemetry import driver_status_apply
+from controlplane.topologies.telemetry import driver_status_apply, topology_metrics_apply
 from domain.messages import ShadowStatus
 from domain.recovery.events import NodesLost
 from tests.unit.controlplane.incidents.conftest import deployed  # noqa: F401
 from tests.unit.controlplane.incidents.places import now
-from tests.unit.controlplane.specs import driver_status
+from tests.unit.controlplane.specs import driver_status, epoch_report
 
 URL = "/api/v1/topologies/counts/replicas/"
 WHY = {"reason": "they must not wait"}
@@ -113,6 +114,22 @@ def test_a_partition_that_acts_is_where_its_replica_is(replicated: Topology, vie
     plan.generation += 1
     plan.save()
     assert homes()[partition] == home, "a plan that knows of it is obeyed"
+
+
+def test_an_epoch_under_a_plan_ends_the_takeovers_that_it_knew_of(replicated: Topology) -> None:
+    """The driver's own word on them may come after the report of the epoch."""
+    (partition, node), (other, elsewhere) = sorted(row().assignment.items())[:2]
+    report(acting={partition: node, other: elsewhere})
+    before = plans_newest()["counts"]
+    plan = RecoveryPlan.objects.create(
+        topology=replicated, kind="recover", generation=before.generation + 1, assignment=before.assignment,
+        acting={partition: node},
+    )  # fmt: skip
+    Topology.objects.update(generation=plan.generation)
+    replicated.refresh_from_db()
+    epochs = msgspec.structs.replace(epoch_report(replicated), generation=plan.generation)
+    topology_metrics_apply(report=epochs, health={})
+    assert (homes()[partition], homes()[other]) == (plan.assignment[partition], elsewhere)
 
 
 def test_what_the_loss_of_a_rack_or_node_takes(replicated: Topology, viewer: APIClient) -> None:
