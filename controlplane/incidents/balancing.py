@@ -13,7 +13,7 @@ from controlplane.errors import Conflict
 from controlplane.events.services import writing
 from controlplane.incidents.choices import IncidentTrigger
 from controlplane.incidents.loading import deployments_load, machine_load, nodes_load, plans_newest
-from controlplane.incidents.models import Incident, RecoveryPlan
+from controlplane.incidents.models import Incident
 from controlplane.incidents.selectors import incidents_open
 from controlplane.incidents.services import incident_open_or_grow
 from controlplane.nodes.selectors import node_racks
@@ -71,7 +71,7 @@ def rebalance_by_policy() -> Incident | None:
 
 def _settled(topology: str) -> bool:
     """Whether its newest plan has been in force for a while, and every query is available."""
-    plan = RecoveryPlan.objects.filter(topology__name=topology).order_by("-generation").first()
+    plan = plans_newest().get(topology)
     if plan is None or plan.applied_at is None or timezone.now() - plan.applied_at < SETTLED:
         return False
     return not plan.topology.queries.exclude(available=True).exists()

@@ -12,7 +12,7 @@ from django.db.models.functions import Cast, RowNumber
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.incidents.acting import placed, taken_over
-from controlplane.incidents.choices import PlanKind
+from controlplane.incidents.choices import INCIDENT_ENDED, PlanKind, PlanState
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.nodes.choices import NODE_PRESENT, NODE_USABLE
 from controlplane.nodes.models import Node, NodeRequest
@@ -120,14 +120,25 @@ def _homes(plan: RecoveryPlan | None) -> dict[str, str]:
         homes = {**plan.assignment, **homes}
         if plan.kind == PlanKind.DEPLOY or len(homes) == len(graph_of(plan.topology.spec).partitions):
             break
-        older = RecoveryPlan.objects.filter(topology=plan.topology, generation__lt=plan.generation)
+        older = plans_made().filter(topology=plan.topology, generation__lt=plan.generation)
         plan = older.select_related("topology").order_by("-generation").first()
     return homes
 
 
+def plans_made() -> QuerySet[RecoveryPlan]:
+    """Without the plans of aborted incidents that were given up before they got into ZooKeeper: no driver
+    goes over to these, unless its word on that came too late."""
+    return RecoveryPlan.objects.exclude(
+        state=PlanState.SUPERSEDED,
+        published_at=None,
+        incident__state__in=INCIDENT_ENDED,
+        generation__gt=F("topology__applied_generation"),
+    )
+
+
 def plans_newest(*, other_than: Incident | None = None) -> dict[str, RecoveryPlan]:
     """Topology name -> its plan of the highest generation. other_than: leave out those of this incident."""
-    plans = RecoveryPlan.objects.all()
+    plans = plans_made()
     if other_than is not None:
         plans = plans.exclude(incident=other_than)
     ranked = plans.annotate(

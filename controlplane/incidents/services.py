@@ -29,7 +29,7 @@ from controlplane.incidents.choices import (
     IncidentTrigger,
 )
 from controlplane.incidents.forecasting import forecast_follow
-from controlplane.incidents.loading import deployed_topologies, machine_load, queries_awaited
+from controlplane.incidents.loading import deployed_topologies, machine_load, plans_newest, queries_awaited
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.incidents.proposals import proposals_follow
 from controlplane.incidents.representation import entry_change
@@ -170,8 +170,9 @@ def _note_failed_queries(incident: Incident, events: Iterable[Event]) -> None:
         return
     failed = {name: set(labels) for name, labels in incident.summary.get("failed_queries", {}).items()}
     returned = dict(incident.summary.get("returned", {}))
+    newest = plans_newest()
     for topology in deployed_topologies():
-        plan = topology.plans.order_by("-generation").first()
+        plan = newest.get(topology.name)
         if plan is None:
             continue
         partitions = {label for label, node in placed(plan, topology).items() if node in lost_nodes}

@@ -706,7 +706,7 @@ class IncidentMachine:
         case = self.cases.get(name)
         if case is None:
             deployment = self.deployments[name]
-            case = self.cases[name] = TopologyCase(name=name, generation=deployment.generation)
+            case = self.cases[name] = TopologyCase(name=name, generation=deployment.before)
             instructions.append(Involve(topology=name))
             instructions += self._down_since_before(case, partitions)
         elif case.phase in (Phase.PLANNED, Phase.PUBLISHED):

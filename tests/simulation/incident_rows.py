@@ -85,7 +85,22 @@ class Rows:
         self.counts[what] = self.counts.get(what, 0) + 1
 
     def newest(self, name: str) -> Plan:
-        return max((plan for plan in self.plans if plan.topology == name), key=lambda plan: plan.generation)
+        return max(self.made(name), key=lambda plan: plan.generation)
+
+    def made(self, name: str) -> list[Plan]:
+        """Without plans of an aborted incident that were given up before they got into ZooKeeper."""
+        published = self.runs[name].generations_seen
+        return [
+            plan
+            for plan in self.plans
+            if plan.topology == name
+            and not (
+                plan.state == "superseded"
+                and plan.incident is not None
+                and self.incidents[plan.incident] in ENDED_STATES
+                and plan.generation not in published
+            )
+        ]
 
     def placed(self, name: str) -> dict[str, str]:
         """Partition -> node, as the coordinator knows it."""
@@ -97,7 +112,7 @@ class Rows:
     def deployment(self, name: str, number: int) -> Deployment:
         run = self.runs[name]
         others = sorted(
-            (p for p in self.plans if p.topology == name and p.incident != number),
+            (p for p in self.made(name) if p.incident != number),
             key=lambda plan: plan.generation,
         )
         homes: dict[str, str] = {}
