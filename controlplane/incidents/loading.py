@@ -148,6 +148,11 @@ def plans_newest(*, other_than: Incident | None = None) -> dict[str, RecoveryPla
     return {plan.topology.name: plan for plan in newest}
 
 
+def nodes_hosting() -> set[str]:
+    """The nodes on which partitions run, as plans have them or since replicas took over there."""
+    return {node for plan in plans_newest().values() for node in placed(plan, plan.topology).values()}
+
+
 def deployments_load(
     newest: dict[str, RecoveryPlan], incident: Incident | None = None
 ) -> dict[str, Deployment]:

@@ -19,7 +19,7 @@ from controlplane.events.pace import round_begins
 from controlplane.events.services import event_publish, writing
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
 from controlplane.incidents.choices import IncidentTrigger
-from controlplane.incidents.loading import plans_newest
+from controlplane.incidents.loading import nodes_hosting
 from controlplane.incidents.models import Incident
 from controlplane.incidents.selectors import incidents_open
 from controlplane.incidents.services import drain_record, incident_advance, incident_open_or_grow
@@ -137,7 +137,7 @@ def nodes_lost(*, evidence: Mapping[str, str], at: datetime) -> Incident | None:
 
     A drained node on which nothing runs has `left` instead. None if there is nothing new.
     """
-    hosting = {node for plan in plans_newest().values() for node in plan.assignment.values()}
+    hosting = nodes_hosting()
     lost: dict[str, str] = {}
     known = Node.objects.select_for_update().filter(name__in=evidence).exclude(state__in=NODE_GONE)
     for node in known.order_by("name"):
@@ -185,7 +185,7 @@ def node_drain(
         before={"state": node.state}, after={"state": NodeState.DRAINING}, reason=reason,
     )  # fmt: skip
     _move_and_tell(node, NodeState.DRAINING, EventKind.NODE_UPDATED, reason=reason, actor=actor)
-    if not any(name in plan.assignment.values() for plan in plans_newest().values()):
+    if name not in nodes_hosting():
         return None
     return drain_record(node=name, actor=actor, reason=reason, trigger=trigger)
 

@@ -13,6 +13,7 @@ from controlplane.incidents.choices import IncidentTrigger
 from controlplane.incidents.loading import deployments_load, plans_newest
 from controlplane.incidents.models import RecoveryPlan
 from controlplane.incidents.services import incident_open_or_grow
+from controlplane.lifecycle.nodes import node_drain, node_register, nodes_lost
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
 from controlplane.replication.models import ReplicaPlacement
@@ -22,7 +23,7 @@ from controlplane.topologies.telemetry import driver_status_apply, topology_metr
 from domain.messages import ShadowStatus
 from domain.recovery.events import NodesLost
 from tests.unit.controlplane.incidents.conftest import deployed  # noqa: F401
-from tests.unit.controlplane.incidents.places import now
+from tests.unit.controlplane.incidents.places import now, registration
 from tests.unit.controlplane.specs import driver_status, epoch_report
 
 URL = "/api/v1/topologies/counts/replicas/"
@@ -114,6 +115,19 @@ def test_a_partition_that_acts_is_where_its_replica_is(replicated: Topology, vie
     plan.generation += 1
     plan.save()
     assert homes()[partition] == home, "a plan that knows of it is obeyed"
+
+
+def test_what_acts_moves_off_a_drained_node(replicated: Topology) -> None:
+    """And is lost with it where it had no time to move."""
+    spare = "node-9"
+    node_register(registration=registration(spare), at=now())
+    assert node_drain(name=spare, actor="kim", reason="new kernel") is None, "nothing is there"
+    Node.objects.filter(name=spare).update(state=NodeState.ALIVE)
+    partition = sorted(row().assignment)[0]
+    report(acting={partition: spare})
+    assert node_drain(name=spare, actor="kim", reason="new kernel") is not None
+    assert nodes_lost(evidence={spare: "its registration is gone"}, at=now()) is not None
+    assert Node.objects.get(name=spare).state == NodeState.LOST
 
 
 def test_an_epoch_under_a_plan_ends_the_takeovers_that_it_knew_of(replicated: Topology) -> None:
