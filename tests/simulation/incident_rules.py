@@ -23,7 +23,7 @@ class Rules(Rows):
             deployment = self.deployment(name, number)
             for partition, cost in costs.items():
                 measured = deployment.costs.get(partition, 0.0)
-                assert 0 < cost <= (measured or 100.0) + ROUNDING
+                assert 0 < cost <= (measured or max(100.0, *self.capacity.values())) + ROUNDING
                 home = deployment.homes[partition]
                 load[home] = load.get(home, 0.0) + cost
         for node, total in load.items():
