@@ -1,7 +1,7 @@
 """`python -m supervision.long_checks [--only PART]`: what takes hours, and CI does not run.
 
-schedules    thousands of random schedules of incidents, alone, with the exact engine model, and with replicas,
-             and hundreds of the engine with its files
+schedules    thousands of random schedules of incidents, alone, with the exact engine model, and with
+             replicas, and hundreds of the engine with its files
 crashes      power cuts on a file system that loses what was not forced to disk, where loop devices can be had
 kills        kill schedules on real processes: nodes, driver, workers and servers, verified row by row
 freezes      every kind of process stops for 5, 30 and 120 s while nodes are recovered, verified row by row
