@@ -15,6 +15,7 @@ from playwright.sync_api import sync_playwright
 from harness.chromium import LAUNCH
 from tests.browser.serve import USER, session_of
 from tests.browser.servers import Server, free_port, seeded, template
+from tests.browser.tour import SETTLED
 
 PATIENCE = 60_000
 """Milliseconds. Every wait is for a state, so on a slow machine tests take longer and check the same."""
@@ -145,4 +146,4 @@ def enter(page: Any, server: Server, path: str = "/", *, user: str = USER) -> No
     page.context.add_cookies([{"name": "sessionid", "value": session_of(user), "url": server.url}])
     page.goto(server.url + path)
     page.wait_for_selector(".freshness.good")
-    page.wait_for_selector("main:not([aria-busy=true])")
+    page.wait_for_selector(SETTLED)
