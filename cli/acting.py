@@ -26,6 +26,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 
 def _result(result: Mapping[str, Any]) -> str:
     told = {name: "; ".join(value) if isinstance(value, list) else value for name, value in result.items()}
+    if progress := result.get("progress"):
+        told["progress"] = f"{progress['done']} of {progress['steps']}"
     return ", ".join(f"{name} {value}" for name, value in told.items() if value not in ("", None))
 
 

@@ -144,11 +144,14 @@ def topology_action(
     channel: Channel,
     idempotency_key: str = "",
 ) -> Operation:
-    """Ask for a checkpoint, a recovery, a pause or a resume. Raises `Missing` or `Conflict`."""
+    """Ask for a checkpoint, a recovery, a move of partitions, a verification, a pause or a resume. Raises
+    `Missing` or `Conflict`."""
     topology = topology_get(name, lock=True)
 
     def act() -> Permission:
         permit(topology, kind.partition(".")[2])
+        if kind == OperationKind.TOPOLOGY_VERIFY and operations_open(kind=kind, target=name):
+            raise Conflict(f"topology {name!r} is being verified: wait for the outcome")
         return Permission(before=_standing(topology))
 
     return operation_request(
@@ -159,33 +162,6 @@ def topology_action(
         channel=channel,
         idempotency_key=idempotency_key,
         permit=act,
-    )
-
-
-@writing
-def topology_verify(
-    *, name: str, actor: str, reason: str, channel: Channel, idempotency_key: str = ""
-) -> Operation:
-    """Ask whether every query has exactly the rows that it must have. The launcher starts a process for it.
-
-    Raises `Missing` or `Conflict` (never deployed, or being verified).
-    """
-    topology = topology_get(name, lock=True)
-
-    def verify() -> Permission:
-        permit(topology, "verify")
-        if operations_open(kind=OperationKind.TOPOLOGY_VERIFY, target=name):
-            raise Conflict(f"topology {name!r} is being verified: wait for the outcome")
-        return Permission(before=_standing(topology))
-
-    return operation_request(
-        kind=OperationKind.TOPOLOGY_VERIFY,
-        target=name,
-        actor=actor,
-        reason=reason,
-        channel=channel,
-        idempotency_key=idempotency_key,
-        permit=verify,
     )
 
 

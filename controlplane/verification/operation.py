@@ -8,6 +8,7 @@ compared, `rows` found, `queries` compared and those of them that are `exact`, a
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from controlplane.events.operations import operation_fail, operation_start, oper
 from controlplane.topologies.selectors import topology_get
 from controlplane.verification.comparison import QueryResult
 from controlplane.verification.problems import VerificationError
+from controlplane.verification.subject import spec_that_ran
 from controlplane.verification.verifying import Verification, topology_verify
 
 TOLD: Final = 20
@@ -45,13 +47,19 @@ def operation_verify(operation_id: str) -> None:
             operation_start(operation=operation, result={"progress": {"done": done, "steps": steps}})
 
     try:
-        verification = topology_verify(
-            spec=topology_get(operation.target).spec,
-            home=settings.RESURGE.home,
-            outputs=Path(settings.RESURGE.outputs),
-            examples=0,
-            progress=progress,
-        )
+        topology = topology_get(operation.target)
+        with tempfile.TemporaryDirectory(prefix="verify-", dir=settings.RESURGE.run) as scratch:
+            verification = topology_verify(
+                spec=spec_that_ran(topology),
+                home=settings.RESURGE.home,
+                outputs=Path(settings.RESURGE.outputs),
+                examples=0,
+                progress=progress,
+                scratch=Path(scratch),
+            )
+        if topology_get(operation.target, spec=False).deployed_at != topology.deployed_at:
+            operation_fail(operation=operation, error="the topology was deployed again meanwhile: ask again")
+            return
     except (VerificationError, Missing) as error:
         operation_fail(operation=operation, error=str(error))
         return

@@ -23,6 +23,7 @@ from domain.topology.spec import OperatorSpec
 from spark_jobs.sinks.committed import Committed, CommittedError, committed_read
 
 DEFAULT_RATE = 1_000
+MEMORY = "1GB"
 Progress = Callable[[str, int, int], None]
 """Called with the present step's text, the number of steps done, and their total."""
 
@@ -52,9 +53,11 @@ def topology_verify(
     inputs: Mapping[str, Path] | None = None,
     examples: int = 3,
     progress: Progress | None = None,
+    scratch: Path | None = None,
 ) -> Verification:
     """Verify the outputs of the topology that `spec` describes. `home` is RESURGE_HOME, `outputs` where its
-    queries are written; `inputs` may name other copies of the sources' original files. Reads only.
+    queries are written; `inputs` may name other copies of the sources' original files. Reads only, but for
+    `scratch`: tables that need more than `MEMORY` go into that directory, and without it into memory.
 
     Raises `VerificationError` when there is nothing to compare with.
     """
@@ -67,7 +70,8 @@ def topology_verify(
         topology=topology.name, epoch=extent.epoch, tuples=extent.tuples, watermark_us=extent.watermark,
         final=extent.final, inputs={},
     )  # fmt: skip
-    with duckdb.connect(":memory:", config={"preserve_insertion_order": False}) as database:
+    limits = {"memory_limit": MEMORY, "temp_directory": str(scratch)} if scratch else {}
+    with duckdb.connect(":memory:", config={"preserve_insertion_order": False, **limits}) as database:
         relations = Relations(database, topology, extent)
         for operator in topology.operators:
             steps.next(f"Recomputing {operator.name}")

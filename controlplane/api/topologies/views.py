@@ -39,7 +39,6 @@ from controlplane.lifecycle.topologies import (
     topology_deploy,
     topology_restore,
     topology_undeploy,
-    topology_verify,
 )
 from controlplane.topologies.choices import Outputs
 from controlplane.topologies.models import Topology
@@ -223,7 +222,7 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         The operation succeeds where every query that can be compared is exact. Its `result` says how many
         are, and of the others what is wrong. The engine's operators are not used; the topology goes on.
         """
-        return self.act(request, topology_verify, name=name)
+        return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_VERIFY, name=name)
 
     @action_schema(RestoreSerializer)
     @action(detail=True, methods=["post"])

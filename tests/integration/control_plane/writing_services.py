@@ -56,7 +56,6 @@ from controlplane.lifecycle.topologies import (
     topology_deploy,
     topology_restore,
     topology_undeploy,
-    topology_verify,
 )
 from controlplane.nodes.actions import node_action
 from controlplane.nodes.models import Node, NodeRequest
@@ -316,7 +315,6 @@ SERVICES: dict[str, Callable[[], object]] = {
     "topology_action": lambda: topology_action(
         name="counts", kind=OperationKind.TOPOLOGY_CHECKPOINT, idempotency_key="key", **BY
     ),
-    "topology_verify": lambda: topology_verify(name="counts", **BY),
     "topology_restore": lambda: topology_restore(name="counts", checkpoint=10, **BY),
     "topology_park": lambda: topology_park(name="counts", queries=["O1[0]"], **BY),
     "topology_unpark": lambda: topology_unpark(name="counts", queries=["O1[0]"], **BY),

@@ -18,6 +18,7 @@ from controlplane.topologies.models import Topology
 from controlplane.verification.comparison import INSTANTS, Finding, QueryResult
 from controlplane.verification.operation import operation_verify
 from controlplane.verification.problems import VerificationError
+from controlplane.verification.subject import spec_that_ran
 from controlplane.verification.verifying import Verification, topology_verify
 
 NUMBERS = ("expected", "found", "missing", "duplicate", "unexpected", "different")
@@ -50,12 +51,13 @@ class Command(BaseCommand):
         name = options["topology"]
         if not name:
             raise CommandError("name a topology", returncode=2)
-        stored = Topology.objects.filter(name=name).values_list("spec", flat=True).first()
-        if stored is None:
+        topology = Topology.objects.filter(name=name).first()
+        if topology is None:
             known = ", ".join(Topology.objects.values_list("name", flat=True)) or "none"
             raise CommandError(f"there is no topology {name!r}; there are: {known}", returncode=2)
         try:
-            verification = self._verify(stored, max(0, options["rows"]), options["input"])
+            spec = spec_that_ran(topology)
+            verification = self._verify(spec, max(0, options["rows"]), options["input"])
         except VerificationError as error:
             raise CommandError(str(error), returncode=2) from error
         if options["json"]:

@@ -7,20 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import override_settings
+from django.utils import timezone
 
 from controlplane.errors import Conflict
-from controlplane.events.choices import Channel, OperationState
+from controlplane.events.choices import Channel, OperationKind, OperationState
 from controlplane.events.models import Event, Operation
 from controlplane.events.operations import operation_succeed
-from controlplane.lifecycle.topologies import topology_verify
+from controlplane.lifecycle.topologies import topology_action
 from controlplane.topologies.models import Topology
-from controlplane.topologies.services import topology_create
+from controlplane.topologies.services import topology_create, topology_update
 from controlplane.verification import operation as operation_module
 from controlplane.verification.comparison import QueryResult
 from controlplane.verification.operation import outcome
-from controlplane.verification.verifying import Verification
+from controlplane.verification.verifying import Verification, topology_verify
 from host import environment
 from spark_jobs.sinks.parquet import partition_path
 from spark_jobs.sources.sample import sample_write
@@ -47,14 +48,19 @@ def home(tmp_path: Path, finished: tuple[Path, dict[str, Any]], db: None, monkey
     copy = Path(shutil.copytree(ran, tmp_path / "home"))
     topology_create(spec=spec, **BY)
     Topology.objects.update(status="stopped")
+    (copy / "run").mkdir(exist_ok=True)
     monkeypatch.setattr("os.nice", lambda increment: 0)  # this process goes on with other tests
     settings = environment.read({"RESURGE_HOME": str(copy), "RESURGE_OUTPUTS": str(copy / "outputs")})
     with override_settings(RESURGE=settings):
         yield copy
 
 
+def ask(topology: str = "hashtags") -> Operation:
+    return topology_action(kind=OperationKind.TOPOLOGY_VERIFY, name=topology, **BY)
+
+
 def verified() -> Operation:
-    operation = topology_verify(name="hashtags", **BY)
+    operation = ask()
     call_command("verify", operation=str(operation.pk))
     operation.refresh_from_db()
     return operation
@@ -99,8 +105,37 @@ def test_what_cannot_be_verified_says_why(home: Path) -> None:
     assert "epochs.log" in operation.error
 
 
+def test_a_version_that_never_ran_is_not_compared_with_the_outputs_of_another(home: Path) -> None:
+    Topology.objects.update(deployed_at=timezone.now())
+    assert verified().state == OperationState.SUCCEEDED
+    changed = Topology.objects.get().spec
+    changed["operators"][0]["params"]["rate"] = 200
+    topology_update(name="hashtags", spec=changed, **BY)
+    operation = verified()
+    assert operation.state == OperationState.FAILED
+    assert "version 2 has not been deployed yet" in operation.error
+    with pytest.raises(CommandError, match="version 2 has not been deployed yet"):
+        call_command("verify", "hashtags")
+
+
+def test_a_topology_that_is_deployed_again_meanwhile_is_not_judged(home: Path, monkeypatch: Any) -> None:
+    compare = topology_verify
+
+    def meanwhile(**given: Any) -> Verification:
+        assert given["scratch"].is_dir()
+        found = compare(**given)
+        Topology.objects.update(deployed_at=timezone.now())
+        return found
+
+    monkeypatch.setattr(operation_module, "topology_verify", meanwhile)
+    operation = verified()
+    assert operation.state == OperationState.FAILED
+    assert operation.error == "the topology was deployed again meanwhile: ask again"
+    assert not list((home / "run").iterdir()), "what did not fit into memory is removed"
+
+
 def test_an_operation_that_has_ended_is_left_alone(home: Path) -> None:
-    operation = topology_verify(name="hashtags", **BY)
+    operation = ask()
     operation_succeed(operation=operation, result={"exact": 3})
     call_command("verify", operation=str(operation.pk))
     operation.refresh_from_db()
@@ -109,13 +144,13 @@ def test_an_operation_that_has_ended_is_left_alone(home: Path) -> None:
 
 def test_one_at_a_time_and_only_what_was_deployed(topology: Topology) -> None:
     with pytest.raises(Conflict, match="has never been deployed"):
-        topology_verify(name="counts", **BY)
+        ask("counts")
     Topology.objects.update(status="failed")
-    operation = topology_verify(name="counts", **BY)
+    operation = ask("counts")
     with pytest.raises(Conflict, match="is being verified"):
-        topology_verify(name="counts", **BY)
+        ask("counts")
     operation_succeed(operation=operation)
-    topology_verify(name="counts", **BY)
+    ask("counts")
 
 
 def test_many_faults_are_counted() -> None:
