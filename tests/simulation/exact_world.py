@@ -9,16 +9,10 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-import time
-import traceback
-from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
-
-from rich.progress import track
 
 from domain import messages as coordination
 from domain.recovery.events import CheckpointCompleted, DriverReported, Event
@@ -28,6 +22,7 @@ from tests.simulation.exact_run import DriverKilledError, ExactRun
 from tests.simulation.incident_rows import Plan
 from tests.simulation.incident_schedules import ACTIONS, WITH_MOVES, WITH_PARKING, run_schedule
 from tests.simulation.incident_world import World
+from tests.simulation.many_seeds import run_seeds
 
 
 class ExactWorld(World):
@@ -260,13 +255,9 @@ def wire_plan(plan: Plan, deployed: int) -> coordination.Plan:
     )
 
 
-def attempt(seed: int, *, length: int, actions: Sequence[str]) -> tuple[int, dict[str, int], str]:
-    """Seed, counted figures, and the error, if there was one."""
-    try:
-        world = run_schedule(seed, length=length, kind=ExactWorld, actions=actions)
-    except Exception:  # the point is to go on and list them all
-        return seed, {}, traceback.format_exc(limit=-6)
-    return seed, {**world.counts, "incidents": len(world.incidents)}, ""
+def counted(seed: int, *, length: int, actions: Sequence[str]) -> dict[str, int]:
+    world = run_schedule(seed, length=length, kind=ExactWorld, actions=actions)
+    return {**world.counts, "incidents": len(world.incidents)}
 
 
 def main() -> int:
@@ -279,24 +270,8 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=1)
     given = parser.parse_args()
     actions = WITH_PARKING if given.parking else WITH_MOVES if given.moves else ACTIONS
-    totals: Counter[str] = Counter()
-    failing: list[int] = []
-    started = time.monotonic()
-    seeds = range(given.first, given.first + given.count)
-    with ProcessPoolExecutor(given.processes) as pool:
-        results = pool.map(partial(attempt, length=given.length, actions=actions), seeds, chunksize=10)
-        for seed, counts, problem in track(results, total=given.count, description="schedules"):
-            totals.update(counts)
-            if problem:
-                failing.append(seed)
-                if len(failing) <= 3:
-                    print(f"seed {seed}\n{problem}")
-    seconds = time.monotonic() - started
-    print(
-        f"{given.count} schedules from seed {given.first} in {seconds:.0f} s: {len(failing)} fail {failing}"
-    )
-    for what, number in sorted(totals.items()):
-        print(f"  {number:>9,} {what}")
+    run = partial(counted, length=given.length, actions=actions)
+    _, failing = run_seeds(run, count=given.count, first=given.first, processes=given.processes)
     return 1 if failing else 0
 
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-import traceback
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import TypeVar
@@ -16,6 +14,7 @@ from domain.recovery.incident import ENDED_STATES
 from domain.recovery.policy import RecoveryPolicy
 from tests.simulation.incident_graphs import branches, topology
 from tests.simulation.incident_world import World
+from tests.simulation.many_seeds import run_seeds
 
 W = TypeVar("W", bound=World)
 
@@ -137,21 +136,12 @@ def main() -> int:
     given = parser.parse_args()
     actions = WITH_PARKING if given.parking else WITH_MOVES if given.moves else ACTIONS
     run = run_interrupted if given.interrupted else partial(run_schedule, actions=actions)
-    totals: Counter[str] = Counter()
-    failing: list[int] = []
-    for seed in range(given.first, given.first + given.count):
-        try:
-            world = run(seed)
-        except Exception:  # the point is to go on and list them all
-            failing.append(seed)
-            print(f"seed {seed} fails", flush=True)
-            if len(failing) <= 5:
-                traceback.print_exc()
-            continue
-        totals.update(world.counts)
-        totals["incidents"] += len(world.incidents)
-    print(f"{given.count} schedules from seed {given.first}: {len(failing)} failing {failing[:20]}")
-    print(dict(totals))
+
+    def counted(seed: int) -> dict[str, int]:
+        world = run(seed)
+        return {**world.counts, "incidents": len(world.incidents)}
+
+    _, failing = run_seeds(counted, count=given.count, first=given.first)
     return 1 if failing else 0
 
 

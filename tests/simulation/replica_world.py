@@ -9,9 +9,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-import time
-import traceback
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +23,7 @@ from domain.recovery.incident import Deployment, State
 from domain.recovery.instructions import CreatePlan
 from tests.simulation.exact_run import ExactRun
 from tests.simulation.incident_schedules import ACTIONS, COURSE, WITH_MOVES, check, check_ended, world_of
+from tests.simulation.many_seeds import run_seeds
 from tests.simulation.replica_looks import Known, Looks
 
 MORE = (
@@ -234,30 +233,17 @@ def run_placed(seed: int, *, length: int = 8) -> ReplicaWorld:
     return world
 
 
+def counted(seed: int) -> dict[str, int]:
+    world = run_placed(seed)
+    return {**world.counts, "incidents": len(world.incidents)}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     given = parser.parse_args()
-    totals: Counter[str] = Counter()
-    failing: list[int] = []
-    started = time.monotonic()
-    for seed in range(given.first, given.first + given.count):
-        try:
-            world = run_placed(seed)
-        except Exception:  # the point is to go on and list them all
-            failing.append(seed)
-            if len(failing) <= 3:
-                print(f"seed {seed}\n{traceback.format_exc(limit=-6)}", flush=True)
-            continue
-        totals.update(world.counts)
-        totals["incidents"] += len(world.incidents)
-    seconds = time.monotonic() - started
-    print(
-        f"{given.count} schedules from seed {given.first} in {seconds:.0f} s: {len(failing)} fail {failing}"
-    )
-    for what, number in sorted(totals.items()):
-        print(f"  {number:>9,} {what}")
+    totals, failing = run_seeds(counted, count=given.count, first=given.first)
     unseen = [what for what in WANTED if not totals[what] and given.count >= 100]
     if unseen:
         print("never seen:", *unseen)

@@ -11,7 +11,6 @@ import argparse
 import math
 import random
 import sys
-import traceback
 from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import Any
@@ -31,6 +30,7 @@ from tests.simulation.incident_rows import Driver, Plan
 from tests.simulation.incident_rules import BOUND
 from tests.simulation.incident_schedules import check, check_ended
 from tests.simulation.incident_world import World
+from tests.simulation.many_seeds import run_seeds
 
 WRONG = 3.0
 """Costs are between a third of the truth and three times the truth."""
@@ -269,22 +269,16 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     given = parser.parse_args()
-    totals: Counter[str] = Counter()
-    failing: list[int] = []
     most = 0
-    for seed in range(given.first, given.first + given.count):
-        try:
-            world = run_scarce(seed)
-        except Exception:  # the point is to go on and list them all
-            failing.append(seed)
-            if len(failing) <= 3:
-                print(f"seed {seed} fails", flush=True)
-                traceback.print_exc()
-            continue
-        totals.update(world.counts)
+
+    def counted(seed: int) -> dict[str, int]:
+        nonlocal most
+        world = run_scarce(seed)
         most = max(most, most_plans(world))
-    print(f"{given.count} schedules from seed {given.first}: {len(failing)} failing {failing[:40]}")
-    print(dict(totals), "most plans of one topology in an incident:", most)
+        return world.counts
+
+    _, failing = run_seeds(counted, count=given.count, first=given.first)
+    print("most plans of one topology in an incident:", most)
     return 1 if failing else 0
 
 
