@@ -180,7 +180,9 @@ def test_nothing_is_restored_before_it_is_confirmed_or_while_it_is_paused(stack:
         with contextlib.suppress(RestError):
             confirmed = {"reason": "early", "proposal": proposal["proposal"]}
             stack.rest.post(f"incidents/{number}/approve/", confirmed)
-    stack.wait_for(lambda: joined(stack, number), "a replacement, with which it could go on", timeout=90)
+    stack.wait_for(
+        lambda: joined(stack, number) >= len(killed), "the replacements of all lost nodes", timeout=90
+    )
     assert plans(stack, number) == []
     stack.rest.post(f"incidents/{number}/resume/", {"reason": "go on"})
     driver_lost = False

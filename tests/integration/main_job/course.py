@@ -67,6 +67,18 @@ def used(stack: Stack) -> list[str]:
     return sorted(set(homes_of(stack).values()))
 
 
+def operation_ended(stack: Stack, operation: str) -> dict[str, Any]:
+    """How an operation that was asked for has ended."""
+
+    def ended() -> dict[str, Any] | None:
+        row: dict[str, Any] = stack.rest.get(f"operations/{operation}/")
+        return row if row["ended_at"] else None
+
+    found = stack.wait_for(ended, "the end of the operation", timeout=60)
+    assert found is not None
+    return found
+
+
 def opened(stack: Stack) -> list[dict[str, Any]]:
     """Incidents that are not over."""
     return [row for row in stack.incidents() if row["state"] not in ("closed", "aborted")]

@@ -29,6 +29,7 @@ from tests.integration.main_job.course import (
     incidents,
     lose,
     opened,
+    operation_ended,
     used,
 )
 from tests.integration.surface import processes, secrets_of
@@ -59,16 +60,10 @@ def test_a_clean_run(stack: Stack) -> None:
 def test_the_outputs_are_verified_on_request(stack: Stack) -> None:
     """By a process that the launcher starts."""
     asked = stack.rest.post("topologies/hashtags/verify/", {"reason": "a test"})
-    ended = stack.wait_for(lambda: operation_ended(stack, asked["id"]), "the outcome", timeout=60)
-    assert ended is not None
+    ended = operation_ended(stack, asked["id"])
     assert (ended["state"], ended["error"]) == ("succeeded", "")
     assert (ended["result"]["queries"], ended["result"]["exact"]) == (QUERIES, QUERIES)
     assert ended["result"]["rows"] > 0 < ended["result"]["epoch"]
-
-
-def operation_ended(stack: Stack, operation: str) -> dict[str, Any] | None:
-    row: dict[str, Any] = stack.rest.get(f"operations/{operation}/")
-    return row if row["ended_at"] else None
 
 
 def test_another_user_of_the_host_gets_nothing(stack: Stack) -> None:

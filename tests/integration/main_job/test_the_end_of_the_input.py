@@ -9,7 +9,7 @@ import pytest
 from harness.stack import Stack
 from spark_jobs.sinks.committed import Span, committed_read
 from tests.data import shared_data
-from tests.integration.main_job.course import EPOCH, exact
+from tests.integration.main_job.course import EPOCH, exact, operation_ended
 
 pytestmark = pytest.mark.integration
 
@@ -17,8 +17,13 @@ pytestmark = pytest.mark.integration
 def test_a_forced_checkpoint_and_the_end_of_the_input(stack: Stack) -> None:
     """An operator asks for a checkpoint; undeploying and deploying again keeps the earlier outputs aside."""
     before = stack.topology()["checkpoint_epoch"]
-    stack.rest.post("topologies/hashtags/checkpoint/", {"reason": "test"})
+    asked = stack.rest.post("topologies/hashtags/checkpoint/", {"reason": "an operator's"})
+    ended = operation_ended(stack, asked["id"])
+    assert (ended["state"], ended["error"]) == ("succeeded", "")
     stack.wait_for(lambda: stack.topology()["checkpoint_epoch"] > before, "the checkpoint", timeout=30)
+    # There is one every few seconds anyway: this one says who asked for it.
+    taken = stack.rest.get("topologies/hashtags/checkpoints/")["results"]
+    assert [row["requested_by"] for row in taken if row["requested_by"]] == [ended["requested_by"]]
     outputs = stack.home / "outputs" / "hashtags"
     # What was compared was read from these, too.
     stack.wait_for(lambda: len(spans(outputs)) > 3, "spans of several epochs", timeout=60)
