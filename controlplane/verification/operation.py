@@ -8,8 +8,10 @@ compared, `rows` found, `queries` compared and those of them that are `exact`, a
 from __future__ import annotations
 
 import os
-import tempfile
+import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,14 +50,14 @@ def operation_verify(operation_id: str) -> None:
 
     try:
         topology = topology_get(operation.target)
-        with tempfile.TemporaryDirectory(prefix="verify-", dir=settings.RESURGE.run) as scratch:
+        with empty_directory(settings.RESURGE.run / "verify") as scratch:
             verification = topology_verify(
                 spec=spec_that_ran(topology),
                 home=settings.RESURGE.home,
                 outputs=Path(settings.RESURGE.outputs),
                 examples=0,
                 progress=progress,
-                scratch=Path(scratch),
+                scratch=scratch,
             )
         if topology_get(operation.target, spec=False).deployed_at != topology.deployed_at:
             operation_fail(operation=operation, error="the topology was deployed again meanwhile: ask again")
@@ -69,6 +71,17 @@ def operation_verify(operation_id: str) -> None:
         operation_fail(operation=operation, error=wrong)
     else:
         operation_succeed(operation=operation, result=result)
+
+
+@contextmanager
+def empty_directory(path: Path) -> Iterator[Path]:
+    """Removed in the end, or by the next verification where this one is killed: one runs at a time."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def outcome(verification: Verification) -> tuple[dict[str, Any], str]:

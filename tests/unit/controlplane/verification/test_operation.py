@@ -48,7 +48,6 @@ def home(tmp_path: Path, finished: tuple[Path, dict[str, Any]], db: None, monkey
     copy = Path(shutil.copytree(ran, tmp_path / "home"))
     topology_create(spec=spec, **BY)
     Topology.objects.update(status="stopped")
-    (copy / "run").mkdir(exist_ok=True)
     monkeypatch.setattr("os.nice", lambda increment: 0)  # this process goes on with other tests
     settings = environment.read({"RESURGE_HOME": str(copy), "RESURGE_OUTPUTS": str(copy / "outputs")})
     with override_settings(RESURGE=settings):
@@ -57,6 +56,14 @@ def home(tmp_path: Path, finished: tuple[Path, dict[str, Any]], db: None, monkey
 
 def ask(topology: str = "hashtags") -> Operation:
     return topology_action(kind=OperationKind.TOPOLOGY_VERIFY, name=topology, **BY)
+
+
+def left_over(home: Path) -> Path:
+    """What a verification that was killed left on disk."""
+    file = home / "run" / "verify" / "tables"
+    file.parent.mkdir(parents=True)
+    file.write_text("of an earlier one")
+    return file
 
 
 def verified() -> Operation:
@@ -68,7 +75,9 @@ def verified() -> Operation:
 
 def test_exact_outputs_succeed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operation_module, "PACE", 0.0)
+    left = left_over(home)
     operation = verified()
+    assert not left.exists()
     assert (operation.state, operation.error) == (OperationState.SUCCEEDED, "")
     rows = operation.result.pop("rows")
     assert rows > 100
