@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-REAL_PROCESSES = "tests/integration/"
+REAL_PROCESSES = ("tests/integration/", "tests/browser/")
 OPTIONS = ("-o", "junit_family=xunit1", "-o", "junit_logging=all", "-o", "junit_log_passing_tests=false")
 """xunit1 is the format that names the file of a test; the output of tests that passed is left out."""
 

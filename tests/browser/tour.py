@@ -121,7 +121,11 @@ def visit(page: Any, stop: Stop, *, patience: float = 60_000) -> None:
     page.wait_for_selector(SETTLED, timeout=patience)
     if stop.prepare is not None:
         stop.prepare(page)
-    page.wait_for_selector(stop.ready, timeout=patience)
+    try:
+        page.wait_for_selector(stop.ready, timeout=patience)
+    except Exception as error:
+        error.add_note(f"the page {stop.path} showed:\n{page.inner_text('body')[:3_000]}")
+        raise
     page.evaluate(FRAMES)
 
 

@@ -149,10 +149,19 @@ def test_queries_return_wave_by_wave(stack: Stack) -> None:
     applied = [plan for plan in waves if plan["applied_at"]]
     assert len(applied) >= 2, waves
     restored = Counter(partition for plan in applied for partition in plan["restore"])
-    # Where executors take long to start, what they have not begun is planned again.
-    told = [entry["data"] for entry in story(stack, number) if entry["data"].get("fact") == "spread"]
-    again = Counter(partition for data in told for partition in data["failed"]["partitions"])
-    assert restored - again == Counter(set(restored)), "a partition was restored twice"
+    # Where executors take long to start, what they have not begun is planned again ("spread"); on a machine
+    # that is too busy, more is found down ("lost"). A plan parks queries to make room for more of them.
+    course = story(stack, number)
+    told = [entry["data"] for entry in course]
+    down = [data["failed"] for data in told if data.get("fact") in ("lost", "spread")]
+    failed = Counter(
+        partition for one in down for partition in one.get("hashtags", one).get("partitions", ())
+    )
+    failed.update(query for data in told if data.get("method") for query in data.get("parked", ()))
+    assert restored
+    assert restored - failed == Counter(), "restored more often than failed:\n" + "\n".join(
+        f"{entry['text']} {entry['data']}" for entry in course
+    )
     incident = stack.rest.get(f"incidents/{number}/")
     assert incident["first_query_at"] < incident["all_queries_at"]
     applied_once(stack, [plan["generation"] for plan in waves])
