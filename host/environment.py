@@ -176,6 +176,7 @@ class Environment:
     keep_events: Keep
     keep_metrics: Keep
     keep_samples: Keep
+    keep_measurements: Keep
     keep_checkpoints: Keep
     keep_audit: Keep
     keep_operations: Keep
@@ -350,6 +351,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         keep_events=reader.keep("RESURGE_KEEP_EVENTS", "90d/1000000"),
         keep_metrics=reader.keep("RESURGE_KEEP_METRICS", "1h/200000"),
         keep_samples=reader.keep("RESURGE_KEEP_SAMPLES", "1d/1000000"),
+        keep_measurements=reader.keep("RESURGE_KEEP_MEASUREMENTS", "30d/2000000"),
         keep_checkpoints=reader.keep("RESURGE_KEEP_CHECKPOINTS", "30d/100000"),
         keep_audit=reader.keep("RESURGE_KEEP_AUDIT", "730d/1000000"),
         keep_operations=reader.keep("RESURGE_KEEP_OPERATIONS", "90d/100000"),

@@ -31,6 +31,7 @@ SWEEP_INTERVAL = 2.0
 TRIM_INTERVAL = 60.0
 BALANCE_INTERVAL = 15.0
 REPLICAS_INTERVAL = 10.0
+MEASURE_INTERVAL = 10.0
 WEBHOOK_SWEEP_INTERVAL = 5.0
 
 django.setup()
@@ -65,6 +66,11 @@ app.conf.update(
             "task": "recovery.replicas",
             "schedule": REPLICAS_INTERVAL,
             "options": {"queue": "recovery", "expires": REPLICAS_INTERVAL, "retry": False},
+        },
+        "measure": {
+            "task": "maintenance.measure",
+            "schedule": MEASURE_INTERVAL,
+            "options": {"queue": "recovery", "expires": MEASURE_INTERVAL, "retry": False},
         },
         "trim": {
             "task": "maintenance.trim",

@@ -23,6 +23,7 @@ from controlplane.incidents.selectors import incidents_open, incidents_with_quer
 from controlplane.incidents.services import incident_queries_note
 from controlplane.lifecycle.forgetting import nodes_forget_old
 from controlplane.lifecycle.slow_nodes import drain_by_policy
+from controlplane.measurements.measuring import measurements_take
 from controlplane.replication.services import replicas_look
 from controlplane.retention.services import retention_enforce
 from controlplane.topologies.choices import Desired, ReplicationMode, TopologyStatus
@@ -129,6 +130,12 @@ def replicas() -> None:
     )
     for name in list(wanted.values_list("name", flat=True)):
         replicas_place(name)
+
+
+@shared_task(name="maintenance.measure")
+def measure() -> None:
+    """Keep what topologies, queries, operators and nodes did in the last seconds."""
+    _attempt(measurements_take, task="measure", of="all")
 
 
 @shared_task(name="maintenance.trim")

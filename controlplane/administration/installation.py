@@ -170,6 +170,10 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting("RESURGE_KEEP_METRICS", "keep_metrics", "Events with measurements, several a second."),
         Setting("RESURGE_KEEP_SAMPLES", "keep_samples", "Samples of availability, and of nodes."),
         Setting(
+            "RESURGE_KEEP_MEASUREMENTS", "keep_measurements",
+            "Figures over time: of 10 s for two hours, of a minute for a day, of 10 minutes for this age.",
+        ),
+        Setting(
             "RESURGE_KEEP_CHECKPOINTS", "keep_checkpoints",
             "Rows of checkpoints that are in storage no more, besides the newest 50 of each topology.",
         ),

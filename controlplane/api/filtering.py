@@ -101,6 +101,21 @@ def _refused(text: str, why: str) -> forms.ValidationError:
     return forms.ValidationError("%(value)s %(why)s", params={"value": f"{text!r:.60}", "why": why})
 
 
+NO_MOMENT = "is not an ISO 8601 time with an offset or Z"
+
+
+def moment_of(text: str) -> datetime | None:
+    """The time that an address gives, ISO 8601 with an offset or ``Z``; None where it is none."""
+    try:
+        # A plus sign that was not escaped arrives as a space.
+        moment = parse_datetime(text.replace(" ", "+"))
+        if moment is not None and moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+    except (ValueError, OverflowError):  # no such day; or, in UTC, before the first year or after the last
+        pass
+    return None
+
+
 class MomentField(forms.CharField):
     """ISO 8601 with an offset or ``Z``: a time without one means another moment elsewhere."""
 
@@ -108,17 +123,10 @@ class MomentField(forms.CharField):
         text = super().clean(value)
         if value is None:
             return None
-        try:
-            # A plus sign that was not escaped arrives as a space.
-            moment = parse_datetime(text.replace(" ", "+"))
-            if moment is not None and moment.tzinfo is not None:
-                return moment.astimezone(UTC)
-        except (
-            ValueError,
-            OverflowError,
-        ):  # no such day; or, in UTC, before the first year or after the last
-            pass
-        raise _refused(text, "is not an ISO 8601 time with an offset or Z")
+        moment = moment_of(text)
+        if moment is None:
+            raise _refused(text, NO_MOMENT)
+        return moment
 
 
 @extend_schema_field(OpenApiTypes.DATETIME)

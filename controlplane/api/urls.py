@@ -16,6 +16,12 @@ from controlplane.api.events.views import (
     SnapshotView,
 )
 from controlplane.api.incidents.views import IncidentViewSet, TopologyPlanViewSet
+from controlplane.api.measurements.views import (
+    NodeMeasurementsView,
+    OperatorMeasurementsView,
+    QueryMeasurementsView,
+    TopologyMeasurementsView,
+)
 from controlplane.api.nodes.views import NodeRequestViewSet, NodeSampleViewSet, NodeViewSet
 from controlplane.api.replication.views import ReplicasView, ReplicationPlanView
 from controlplane.api.results.views import ResultsView
@@ -55,6 +61,13 @@ of_topology: list[URLPattern | URLResolver] = [
         name="query-detail",
     ),
     path("queries/<str:query>/results/", ResultsView.as_view(), name="query-results"),
+    path("queries/<str:query>/measurements/", QueryMeasurementsView.as_view(), name="query-measurements"),
+    path(
+        "operators/<str:operator>/measurements/",
+        OperatorMeasurementsView.as_view(),
+        name="operator-measurements",
+    ),
+    path("measurements/", TopologyMeasurementsView.as_view(), name="topology-measurements"),
     path("policy/", PolicyViewSet.as_view({"get": "retrieve", "patch": "partial_update"}), name="policy"),
     path("partitions/", PartitionViewSet.as_view({"get": "list"}), name="partition-list"),
     path("checkpoints/", TopologyCheckpointViewSet.as_view({"get": "list"}), name="topology-checkpoints"),
@@ -84,6 +97,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("what-if/", WhatIfView.as_view(), name="what-if"),
     path("", include(router.urls)),
     path("nodes/<str:name>/samples/", NodeSampleViewSet.as_view({"get": "list"}), name="node-samples"),
+    path("nodes/<str:name>/measurements/", NodeMeasurementsView.as_view(), name="node-measurements"),
     re_path(r"^topologies/(?P<topology>[A-Za-z0-9_-]+)/", include(of_topology)),
     re_path(r"^[\s\S]*$", UnknownView.as_view()),
 ]

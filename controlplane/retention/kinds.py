@@ -110,6 +110,10 @@ KINDS = (
         at="at",
     ),
     Kind(
+        name="measurements", title="Figures over time", field="keep_measurements",
+        model="measurements.Measurement", at="at",
+    ),
+    Kind(
         name="checkpoints", title="Checkpoints", field="keep_checkpoints", model="checkpoints.Checkpoint",
         at="started_at", removable=_checkpoints,
     ),

@@ -26,6 +26,7 @@ from controlplane.events.choices import EventKind
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.events.selectors import event_position
 from controlplane.events.services import event_publish
+from controlplane.measurements.models import Measurement
 from controlplane.nodes.models import Node, NodeSample
 from controlplane.retention.kinds import CHECKPOINTS_SHOWN, KINDS, Kind
 from controlplane.retention.logs import log_files, logs_trim
@@ -88,6 +89,13 @@ def checkpoint(at: datetime) -> Checkpoint:
     )
 
 
+def measurement(at: datetime) -> Measurement:
+    part = str(time.perf_counter_ns())
+    return Measurement.objects.create(
+        kind="query", topology=Topology.objects.get(), part=part, seconds=600, at=at, figures={}
+    )
+
+
 MAKE: dict[str, Callable[[datetime], Any]] = {
     "events": lambda at: event(at, EventKind.TOPOLOGY_UPDATED),
     "metrics": lambda at: event(at, EventKind.TOPOLOGY_METRICS),
@@ -95,6 +103,7 @@ MAKE: dict[str, Callable[[datetime], Any]] = {
         topology=Topology.objects.get(), at=at, available=1, total=1, weighted=1.0
     ),
     "node_samples": lambda at: NodeSample.objects.create(node=Node.objects.all()[0], at=at, cpu_percent=1.0),
+    "measurements": measurement,
     "checkpoints": checkpoint,
     "audit": audit,
     "operations": operation,

@@ -1,0 +1,68 @@
+"""Figures over time over REST."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from controlplane.api.filtering import NO_MOMENT, moment_of
+
+LAST = timedelta(minutes=15)
+FIRST_YEAR = 1971
+LONGEST = timedelta(days=400)
+
+
+@extend_schema_field(OpenApiTypes.DATETIME)
+class MomentParameter(serializers.CharField):
+    """A time with its offset, as filters take it."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        text = str(super().to_internal_value(data))
+        moment = moment_of(text)
+        if moment is None:
+            raise serializers.ValidationError(f"{text!r:.60} {NO_MOMENT}")
+        return moment
+
+
+class CourseParameters(serializers.Serializer):
+    since = MomentParameter(
+        required=False, help_text="begin of the time that is shown; 15 minutes before its end without it"
+    )
+    until = MomentParameter(required=False, help_text="its end; now without it")
+
+    def validate(self, given: dict[str, Any]) -> dict[str, Any]:
+        until: datetime = given.get("until") or timezone.now()
+        if until.year < FIRST_YEAR:
+            raise serializers.ValidationError({"until": f"nothing was measured before {FIRST_YEAR}"})
+        since: datetime = given.get("since") or until - LAST
+        if since >= until:
+            raise serializers.ValidationError({"since": "must be before the end of the time that is shown"})
+        if until - since > LONGEST:
+            raise serializers.ValidationError(
+                {"since": f"no more than {LONGEST.days} days are shown at once"}
+            )
+        return {"since": since, "until": until}
+
+
+class LineSerializer(serializers.Serializer):
+    unit = serializers.CharField()
+    mean = serializers.ListField(child=serializers.FloatField(allow_null=True))
+    low = serializers.ListField(child=serializers.FloatField(allow_null=True))
+    high = serializers.ListField(child=serializers.FloatField(allow_null=True))
+
+
+class CourseSerializer(serializers.Serializer):
+    """Figures of equal pieces of time; where nothing was measured, there is no piece."""
+
+    seconds = serializers.IntegerField(help_text="length of the pieces: longer the older the time is")
+    since = serializers.DateTimeField()
+    until = serializers.DateTimeField()
+    at = serializers.ListField(child=serializers.DateTimeField(), help_text="when each piece began")
+    figures = serializers.DictField(
+        child=LineSerializer(), help_text="figure -> its mean, lowest and highest value in each piece"
+    )

@@ -1,0 +1,77 @@
+"""Means, lows and highs of equal pieces of time, and how short these pieces are at which age.
+
+Pieces begin at multiples of their length since 1970. What was measured twice or more in a piece is one
+figure; six pieces of 10 s give one of a minute, and ten of these one of 10 minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Self
+
+MOST_POINTS: Final = 2_000
+"""Of one answer: the pieces are at least as long as that takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Pieces of `seconds`, kept for `age` seconds; None: as long as RESURGE_KEEP_MEASUREMENTS says."""
+
+    seconds: int
+    age: float | None
+
+
+LEVELS: Final = (Level(10, 2 * 3_600.0), Level(60, 26 * 3_600.0), Level(600, None))
+FINEST: Final = LEVELS[0].seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """`count` values of one piece of time, and their mean, lowest and highest."""
+
+    count: int
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Self:
+        """Raises ValueError where there are none."""
+        found = list(values)
+        if not found:
+            raise ValueError("there is no figure of no value")
+        return cls(len(found), sum(found) / len(found), min(found), max(found))
+
+    @classmethod
+    def merged(cls, figures: Iterable[Self]) -> Self:
+        """Of pieces that follow each other. Raises ValueError where there are none."""
+        found = list(figures)
+        count = sum(figure.count for figure in found)
+        if not count:
+            raise ValueError("there is no figure of no value")
+        mean = sum(figure.mean * figure.count for figure in found) / count
+        return cls(count, mean, min(one.low for one in found), max(one.high for one in found))
+
+    def stored(self) -> list[float]:
+        return [self.count, *(round(value, 6) for value in (self.mean, self.low, self.high))]
+
+    @classmethod
+    def read(cls, stored: list[float]) -> Self:
+        return cls(int(stored[0]), stored[1], stored[2], stored[3])
+
+
+def begin_of(at: datetime, seconds: int) -> datetime:
+    """When the piece of time began that contains `at`."""
+    return datetime.fromtimestamp(at.timestamp() // seconds * seconds, tz=UTC)
+
+
+def level_for(since: datetime, until: datetime, *, now: datetime) -> Level:
+    """The finest one that reaches back to `since`, with at most `MOST_POINTS` pieces."""
+    span = (until - since).total_seconds()
+    for level in LEVELS:
+        reaches = level.age is None or now - since <= timedelta(seconds=level.age)
+        if reaches and span / level.seconds <= MOST_POINTS:
+            return level
+    return LEVELS[-1]

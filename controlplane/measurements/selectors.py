@@ -1,0 +1,85 @@
+"""Figures over time, as pages and REST show them (read side)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from controlplane.errors import Missing
+from controlplane.measurements.buckets import Figure, level_for
+from controlplane.measurements.choices import UNITS, MeasuredKind
+from controlplane.measurements.models import Measurement
+from controlplane.nodes.selectors import node_get
+from controlplane.topologies.models import Partition, Query
+from controlplane.topologies.selectors import label_column, topology_get
+
+
+@dataclass(slots=True)
+class Line:
+    """One figure over time; None where it was not measured."""
+
+    unit: str
+    mean: list[float | None] = field(default_factory=list)
+    low: list[float | None] = field(default_factory=list)
+    high: list[float | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """seconds: length of the pieces of time. at: when each began, the oldest first."""
+
+    seconds: int
+    since: datetime
+    until: datetime
+    at: list[datetime]
+    figures: dict[str, Line]
+
+
+def topology_course(name: str, *, since: datetime, until: datetime) -> Course:
+    """Raises `Missing`."""
+    topology = topology_get(name, spec=False)
+    return _course(
+        MeasuredKind.TOPOLOGY, Measurement.objects.filter(topology=topology, part=""), since, until
+    )
+
+
+def query_course(name: str, query: str, *, since: datetime, until: datetime) -> Course:
+    """Raises `Missing`."""
+    topology = topology_get(name, spec=False)
+    known = Query.objects.filter(topology=topology).alias(label=label_column("partition__"))
+    if not known.filter(label=query).exists():
+        raise Missing(f"topology {name!r} has no query {query!r}")
+    rows = Measurement.objects.filter(topology=topology, part=query)
+    return _course(MeasuredKind.QUERY, rows, since, until)
+
+
+def operator_course(name: str, operator: str, *, since: datetime, until: datetime) -> Course:
+    """Raises `Missing`."""
+    topology = topology_get(name, spec=False)
+    if not Partition.objects.filter(topology=topology, operator=operator).exists():
+        raise Missing(f"topology {name!r} has no operator {operator!r}")
+    rows = Measurement.objects.filter(topology=topology, part=operator)
+    return _course(MeasuredKind.OPERATOR, rows, since, until)
+
+
+def node_course(name: str, *, since: datetime, until: datetime) -> Course:
+    """Raises `Missing`."""
+    rows = Measurement.objects.filter(node=node_get(name))
+    return _course(MeasuredKind.NODE, rows, since, until)
+
+
+def _course(kind: MeasuredKind, rows: QuerySet[Measurement], since: datetime, until: datetime) -> Course:
+    level = level_for(since, until, now=timezone.now())
+    found = rows.filter(kind=kind, seconds=level.seconds, at__gte=since, at__lt=until).order_by("at")
+    course = Course(level.seconds, since, until, [], {name: Line(unit) for name, unit in UNITS[kind].items()})
+    for at, figures in found.values_list("at", "figures"):
+        course.at.append(at)
+        for name, line in course.figures.items():
+            figure = Figure.read(figures[name]) if name in figures else None
+            line.mean.append(None if figure is None else figure.mean)
+            line.low.append(None if figure is None else figure.low)
+            line.high.append(None if figure is None else figure.high)
+    return course
