@@ -28,6 +28,7 @@ from controlplane.topologies.racks import rack_exposure_note
 from domain.topology import Topology as Graph
 from domain.topology import load_yaml
 from tests.browser.chronicle import audit_write, checkpoints_write, experiment_write, versions_write
+from tests.browser.figures import figures_write, node_figures_write
 from tests.browser.large import large_write
 from tests.browser.recovering import deployed, drain_play, recovery_play, samples_write
 
@@ -73,6 +74,8 @@ def _installation(scenario: Scenario, now: datetime) -> None:
         if topology is main or not one:
             deployed(topology, now - timedelta(minutes=89))
         _samples(topology, now)
+        figures_write(topology, now)
+    node_figures_write(now)
     versions_write(main, now)
     audit_write(now)
     experiment_write(now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +56,35 @@ def test_operators_tell_their_part_of_the_newest_checkpoint(healthy: Server, pag
     assert cells[2].startswith("4/4")
     page.wait_for_function("""() => /ago.*, \\d.*B/.test(
         [...document.querySelectorAll("section[aria-label=Details] tbody tr")].at(-1).innerText)""")
+
+
+def test_charts_show_the_time_that_is_chosen(healthy: Server, page: Any) -> None:
+    enter(page, healthy, "/topologies/hashtags/?tab=charts")
+    details = page.locator("section[aria-label=Details]")
+    chart = details.locator("figure[aria-label='Input per second over time']")
+    chart.wait_for()
+    assert "Means of 10 s." in details.inner_text()
+    details.get_by_label("Time range").select_option("7d")
+    page.wait_for_selector("section[aria-label=Details] .note:has-text('Means of 10 min')")
+    assert "range=7d" in page.url
+    chart.scroll_into_view_if_needed()
+    box = chart.locator(".u-over").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.95, box["y"] + 40, steps=4)
+    page.mouse.up()
+    page.wait_for_url(re.compile(r"range=\d+-\d+"))
+    begin, end = map(int, re.findall(r"range=(\d+)-(\d+)", page.url)[0])
+    assert 0.04 * 7 * 86_400 < end - begin < 0.06 * 7 * 86_400
+    page.go_back()
+    page.wait_for_url("**range=7d")
+    page.go_forward()
+    details.locator("button.chosen").click()
+    page.wait_for_selector("section[aria-label=Details] .note:has-text('Means of 10 s')")
+    assert "range=" not in page.url
+    details.get_by_label("Time range").select_option("between")
+    details.get_by_label("To", exact=True).fill("2020-01-01T00:00:00")
+    assert details.get_by_role("button", name="Show").is_disabled()
 
 
 def test_failing_a_node_says_what_is_lost_and_needs_a_reason(healthy: Server, page: Any) -> None:

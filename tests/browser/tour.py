@@ -68,7 +68,7 @@ def _topology(entities: dict[str, Any]) -> Iterator[Stop]:
     yield Stop("topology", f"/topologies/{name}/", ready=drawn)
     if "rebalance" not in live[0]["refusals"]:
         yield Stop("dialog-rebalance", f"/topologies/{name}/", ready="dialog[open]", prepare=_even_out)
-    for tab in ("operators", "nodes", "checkpoints", "replication", "errors", "settings"):
+    for tab in ("operators", "charts", "nodes", "checkpoints", "replication", "errors", "settings"):
         yield Stop(f"topology-{tab}", f"/topologies/{name}/?tab={tab}", ready=drawn)
     yield Stop("topology-version", f"/topologies/{name}/?tab=settings&version=2", ready=".versions pre")
     yield Stop("topology-operator", f"/topologies/{name}/?operator={outputs[-1]}", ready="aside.panel")

@@ -3,6 +3,7 @@
 import { boot } from "./boot";
 import type { AuditChoices, AuditEntry, AuditPage } from "./audit";
 import type { CheckpointDetail } from "./checkpoints";
+import type { Course } from "./course";
 import type { Operation, Sample, Snapshot } from "./entities.generated";
 import type { Recent } from "./history";
 import type { Replicas, ReplicationPlan } from "./replication";
@@ -67,19 +68,9 @@ export async function fetchSamples(topology: string, since: number, until: numbe
   return (await call<{ results: Omit<Sample, "topology">[] }>(path)).results;
 }
 
-export interface NodeSample {
-  at: string;
-  cpu_percent: number;
-  /** Null before anything was measured. */
-  predicted_percent: number | null;
-  throttled: number;
-}
-
-/** A node's CPU since then, measured beside predicted, oldest first. */
-export async function fetchNodeSamples(node: string, since: number): Promise<NodeSample[]> {
-  const path = `nodes/${encodeURIComponent(node)}/samples/?since=${encodeURIComponent(new Date(since * 1000).toISOString())}&limit=1000`;
-  return (await call<{ results: NodeSample[] }>(path)).results;
-}
+/** Figures of a resource from one time to another, such as `nodes/node-1/`; seconds since 1970. */
+export const fetchCourse = (path: string, since: number, until: number): Promise<Course> =>
+  call<Course>(`${path}measurements/?${new URLSearchParams({ since: new Date(since * 1000).toISOString(), until: new Date(until * 1000).toISOString() })}`);
 
 /** A page of a query's committed rows, newest first; `before` is the `next` of the page before. */
 export const fetchResults = (topology: string, query: string, before: string, limit: number, windows: number): Promise<Results> =>

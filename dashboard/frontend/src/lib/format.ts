@@ -119,6 +119,11 @@ export function clock(time: Maybe<string | number>, now = Date.now() / 1000): st
   return new Date(now * 1000).toDateString() === date.toDateString() ? clockFormat.format(date) : dayFormat.format(date);
 }
 
+const dayHourFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+
+/** Day and time of seconds since 1970, where several days are shown. */
+export const dayHour = (at: number): string => dayHourFormat.format(new Date(at * 1000));
+
 export function plural(number: number, one: string, many = `${one}s`): string {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
