@@ -165,6 +165,7 @@ def installation_fill(topology: Topology) -> Callable[[str], dict[str, str]]:
             "name": "node-1" if resource == "nodes" else "counts",
             "topology": "counts",
             "query": "O0[0]",
+            "operator": "O0",
             "epoch": "5",
             "number": "1",
             "webhook": str(webhook.pk),

@@ -53,6 +53,7 @@ READS = {
     "topologies/{topology}/availability/",
     "topologies/{topology}/checkpoints/",
     "topologies/{topology}/checkpoints/{epoch}/",
+    "topologies/{topology}/operators/{operator}/",
     "topologies/{topology}/partitions/",
     "topologies/{topology}/plans/",
     "topologies/{topology}/policy/",

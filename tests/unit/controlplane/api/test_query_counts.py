@@ -83,6 +83,7 @@ def address(path: str) -> str:
     values: dict[str, Any] = {
         "topology": "counts",
         "query": "O0[0]",
+        "operator": "O0",
         "number": 1,
         "webhook": webhook.pk,
         "epoch": 1,
