@@ -5,6 +5,7 @@ import type { AuditChoices, AuditEntry, AuditPage } from "./audit";
 import type { CheckpointDetail } from "./checkpoints";
 import type { Operation, Sample, Snapshot } from "./entities.generated";
 import type { Recent } from "./history";
+import type { OperatorDescription } from "./operators";
 import type { Replicas, ReplicationPlan } from "./replication";
 import type { Results } from "./results";
 import type { Settings } from "./settings";
@@ -84,6 +85,11 @@ export async function fetchNodeSamples(node: string, since: number): Promise<Nod
 /** A page of a query's committed rows, newest first; `before` is the `next` of the page before. */
 export const fetchResults = (topology: string, query: string, before: string, limit: number, windows: number): Promise<Results> =>
   call<Results>(`topologies/${encodeURIComponent(topology)}/queries/${encodeURIComponent(query)}/results/?${new URLSearchParams({ limit: String(limit), windows: String(windows), before })}`);
+
+const operatorPath = (topology: string, operator: string): string => `topologies/${encodeURIComponent(topology)}/operators/${encodeURIComponent(operator)}/`;
+
+/** How an operator is configured, and the columns of what it gets and gives. */
+export const fetchOperator = (topology: string, operator: string): Promise<OperatorDescription> => call<OperatorDescription>(operatorPath(topology, operator));
 
 /** Asks the simulator. Changes nothing. */
 export const predict = (question: Record<string, unknown>): Promise<Prediction> => send<Prediction>("POST", "what-if/", question);
