@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
+from controlplane.api.filtering import LONGEST_SEARCH
+from controlplane.operators.log_lines import LEVELS
+from controlplane.operators.logs import MOST_LINES
+
 TYPES = ["text", "number", "boolean", "time", ""]
 
 
@@ -52,3 +56,49 @@ class OperatorSerializer(serializers.Serializer):
     sql = serializers.CharField(allow_blank=True, help_text="its query; empty where its kind has none")
     gives = OperatorColumnsSerializer(help_text="the columns of its rows")
     inputs = OperatorInputSerializer(many=True)
+
+
+class LogParameters(serializers.Serializer):
+    text = serializers.CharField(
+        max_length=LONGEST_SEARCH,
+        default="",
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text="only lines that hold it, in whatever case",
+    )
+    level = serializers.ChoiceField(LEVELS, default="debug", help_text="only lines at least as serious")
+    node = serializers.CharField(
+        max_length=64, default="", allow_blank=True, help_text="only logs of this node, without the driver's"
+    )
+    limit = serializers.IntegerField(min_value=1, max_value=MOST_LINES, default=200, help_text="lines")
+
+
+class LogLineSerializer(serializers.Serializer):
+    source = serializers.CharField(help_text="`driver`, or a node and which of its processes")
+    at = serializers.DateTimeField(allow_null=True, help_text="null where the log says no time")
+    level = serializers.ChoiceField(LEVELS)
+    text = serializers.CharField(help_text="at most 2,000 characters")
+
+
+class LogSourceSerializer(serializers.Serializer):
+    name = serializers.CharField()
+    whole = serializers.BooleanField(help_text="read from its beginning on; otherwise its end only")
+
+
+class UnreadLogSerializer(serializers.Serializer):
+    name = serializers.CharField()
+    reason = serializers.CharField()
+
+
+class OperatorLogSerializer(serializers.Serializer):
+    """The end of the logs that have to do with an operator, the newest line last."""
+
+    topology = serializers.CharField()
+    operator = serializers.CharField()
+    nodes = serializers.ListField(
+        child=serializers.CharField(), help_text="all that have partitions of the operator"
+    )
+    sources = LogSourceSerializer(many=True, help_text="logs that were read")
+    unread = UnreadLogSerializer(many=True, help_text="logs that were not, each with the reason")
+    matching = serializers.IntegerField(help_text="lines that were asked for; `lines` are the last of them")
+    lines = LogLineSerializer(many=True)

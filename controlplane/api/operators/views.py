@@ -8,9 +8,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from controlplane.accounts.roles import OPERATOR
 from controlplane.api.filtering import parameters_require
-from controlplane.api.operators.serializers import OperatorSerializer
+from controlplane.api.operators.serializers import LogParameters, OperatorLogSerializer, OperatorSerializer
 from controlplane.operators.describing import operator_describe
+from controlplane.operators.logs import operator_log
 
 
 class OperatorView(APIView):
@@ -21,3 +23,25 @@ class OperatorView(APIView):
         """Parameters from the specification, and the columns of what it gets and gives, as far as known."""
         parameters_require(request, ())
         return Response(msgspec.to_builtins(operator_describe(topology=topology, operator=operator)))
+
+
+class OperatorLogView(APIView):
+    """The logs of the processes that an operator runs in."""
+
+    read_role = OPERATOR
+    """They may hold data."""
+
+    @extend_schema(
+        operation_id="topologies_operators_log",
+        parameters=[LogParameters],
+        responses={200: OperatorLogSerializer},
+    )
+    def get(self, request: Request, topology: str, operator: str) -> Response:
+        """The end of the driver's log and of those of the nodes that have the operator's partitions."""
+        names = LogParameters().fields
+        parameters_require(request, names)
+        given = {name: request.query_params[name] for name in names if name in request.query_params}
+        parameters = LogParameters(data=given)
+        parameters.is_valid(raise_exception=True)
+        found = operator_log(topology=topology, operator=operator, **parameters.validated_data)
+        return Response(msgspec.to_builtins(found))
