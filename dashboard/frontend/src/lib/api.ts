@@ -5,6 +5,7 @@ import type { AuditChoices, AuditEntry, AuditPage } from "./audit";
 import type { CheckpointDetail } from "./checkpoints";
 import type { Operation, Sample, Snapshot } from "./entities.generated";
 import type { Recent } from "./history";
+import type { OperatorLog } from "./logs";
 import type { OperatorDescription } from "./operators";
 import type { Replicas, ReplicationPlan } from "./replication";
 import type { Results } from "./results";
@@ -90,6 +91,9 @@ const operatorPath = (topology: string, operator: string): string => `topologies
 
 /** How an operator is configured, and the columns of what it gets and gives. */
 export const fetchOperator = (topology: string, operator: string): Promise<OperatorDescription> => call<OperatorDescription>(operatorPath(topology, operator));
+
+/** The end of the logs of the processes that an operator runs in, as `logQuery` asks for it. */
+export const fetchOperatorLog = (topology: string, operator: string, query: string): Promise<OperatorLog> => call<OperatorLog>(`${operatorPath(topology, operator)}log/?${query}`);
 
 /** Asks the simulator. Changes nothing. */
 export const predict = (question: Record<string, unknown>): Promise<Prediction> => send<Prediction>("POST", "what-if/", question);

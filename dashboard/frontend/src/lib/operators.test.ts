@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { panelOf, streamText, typeText, valueText, type OperatorInput } from "./operators";
+import { isGuarded, isWide, panelOf, streamText, typeText, valueText, type OperatorInput } from "./operators";
 
 describe("parameters", () => {
   it("are shown as they are written", () => {
@@ -28,5 +28,7 @@ describe("the address", () => {
     expect(panelOf("configuration")).toBe("configuration");
     expect(panelOf(null)).toBe("partitions");
     expect(panelOf("<b>")).toBe("partitions");
+    expect([isGuarded("log"), isGuarded("configuration")]).toEqual([true, false]);
+    expect([isWide("log"), isWide("configuration"), isWide(null)]).toEqual([true, false, false]);
   });
 });

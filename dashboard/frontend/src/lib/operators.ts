@@ -53,8 +53,15 @@ export function streamText(input: OperatorInput): string {
   return [input.partitioning.replaceAll("_", " "), input.key && `by ${input.key}`, input.feedback && "feedback"].filter(Boolean).join(", ");
 }
 
-export type Panel = "partitions" | "configuration";
-const PANELS: readonly Panel[] = ["partitions", "configuration"];
+export type Panel = "partitions" | "configuration" | "log";
+const PANELS: readonly Panel[] = ["partitions", "configuration", "log"];
+/** Tabs with data, which may be shown to operators and administrators only. */
+const GUARDED: readonly Panel[] = ["log"];
 
 /** Which tab of the panel an address names. */
 export const panelOf = (word: string | null): Panel => PANELS.find((one) => one === word) ?? "partitions";
+
+export const isGuarded = (panel: Panel): boolean => GUARDED.includes(panel);
+
+/** Whether a tab of the panel needs half of the page: long lines and tables. */
+export const isWide = (word: string | null): boolean => isGuarded(panelOf(word));
