@@ -102,3 +102,24 @@ class OperatorLogSerializer(serializers.Serializer):
     unread = UnreadLogSerializer(many=True, help_text="logs that were not, each with the reason")
     matching = serializers.IntegerField(help_text="lines that were asked for; `lines` are the last of them")
     lines = LogLineSerializer(many=True)
+
+
+class OperatorProblemSerializer(serializers.Serializer):
+    """A problem of an operator, with what is known of the rows that caused it."""
+
+    id = serializers.IntegerField(help_text="of `problems/{id}/`")
+    at = serializers.DateTimeField(help_text="last time it happened")
+    first_at = serializers.DateTimeField()
+    severity = serializers.CharField()
+    where = serializers.CharField()
+    what = serializers.CharField()
+    hint = serializers.CharField(allow_blank=True)
+    count = serializers.IntegerField()
+    row = serializers.DictField(
+        allow_null=True,
+        help_text="of its input, that it failed on: at most 1,000 bytes, masked as in results",
+    )
+    rows = serializers.ListField(
+        child=serializers.CharField(), help_text="rows of a source that were not used: at most ten"
+    )
+    known = serializers.CharField(help_text="what is known of the rows that caused it, in a sentence")

@@ -10,9 +10,15 @@ from rest_framework.views import APIView
 
 from controlplane.accounts.roles import OPERATOR
 from controlplane.api.filtering import parameters_require
-from controlplane.api.operators.serializers import LogParameters, OperatorLogSerializer, OperatorSerializer
+from controlplane.api.operators.serializers import (
+    LogParameters,
+    OperatorLogSerializer,
+    OperatorProblemSerializer,
+    OperatorSerializer,
+)
 from controlplane.operators.describing import operator_describe
 from controlplane.operators.logs import operator_log
+from controlplane.operators.problems import operator_problems
 
 
 class OperatorView(APIView):
@@ -45,3 +51,18 @@ class OperatorLogView(APIView):
         parameters.is_valid(raise_exception=True)
         found = operator_log(topology=topology, operator=operator, **parameters.validated_data)
         return Response(msgspec.to_builtins(found))
+
+
+class OperatorProblemsView(APIView):
+    """The problems of one operator."""
+
+    read_role = OPERATOR
+    """Rows are data. Viewers read problems without them at `problems/`."""
+
+    @extend_schema(
+        operation_id="topologies_operators_problems", responses={200: OperatorProblemSerializer(many=True)}
+    )
+    def get(self, request: Request, topology: str, operator: str) -> Response:
+        """At most 100, the newest first, each with the row that caused it, or what is known of it."""
+        parameters_require(request, ())
+        return Response(msgspec.to_builtins(operator_problems(topology=topology, operator=operator)))

@@ -69,6 +69,7 @@ READS = {
 
 GUARDED_READS = {
     "topologies/{topology}/operators/{operator}/log/": "operator",
+    "topologies/{topology}/operators/{operator}/problems/": "operator",
     "webhooks/": "administrator",
     "webhooks/{pk}/": "administrator",
     "webhooks/{webhook}/deliveries/": "administrator",
