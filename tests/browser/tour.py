@@ -11,7 +11,11 @@ GO = """(path) => {
   if (path !== location.pathname + location.search) history.pushState(null, "", path);
   dispatchEvent(new PopStateEvent("popstate"));
 }"""
-OPERATOR_TABS = {"configuration": "section[aria-label=Parameters]", "log": ".note"}
+OPERATOR_TABS = {
+    "configuration": "section[aria-label=Parameters]",
+    "errors": ":is(article, .empty)",
+    "log": ".note",
+}
 """Tabs of the panel of an operator, each with what it shows when its answer is there."""
 FRAMES = """() => new Promise((done) => {
   requestAnimationFrame(() => requestAnimationFrame(() => done()));

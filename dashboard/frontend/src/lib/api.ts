@@ -6,7 +6,7 @@ import type { CheckpointDetail } from "./checkpoints";
 import type { Operation, Sample, Snapshot } from "./entities.generated";
 import type { Recent } from "./history";
 import type { OperatorLog } from "./logs";
-import type { OperatorDescription } from "./operators";
+import type { OperatorDescription, OperatorProblem } from "./operators";
 import type { Replicas, ReplicationPlan } from "./replication";
 import type { Results } from "./results";
 import type { Settings } from "./settings";
@@ -94,6 +94,9 @@ export const fetchOperator = (topology: string, operator: string): Promise<Opera
 
 /** The end of the logs of the processes that an operator runs in, as `logQuery` asks for it. */
 export const fetchOperatorLog = (topology: string, operator: string, query: string): Promise<OperatorLog> => call<OperatorLog>(`${operatorPath(topology, operator)}log/?${query}`);
+
+/** The problems of an operator, with the rows that caused them. */
+export const fetchOperatorProblems = (topology: string, operator: string): Promise<OperatorProblem[]> => call<OperatorProblem[]>(`${operatorPath(topology, operator)}problems/`);
 
 /** Asks the simulator. Changes nothing. */
 export const predict = (question: Record<string, unknown>): Promise<Prediction> => send<Prediction>("POST", "what-if/", question);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { isGuarded, isWide, panelOf, streamText, typeText, valueText, type OperatorInput } from "./operators";
+import type { Problem } from "./entities.generated";
+import { concerns, isGuarded, isWide, panelOf, problemsOfOperator, streamText, typeText, valueText, type OperatorInput, type OperatorProblem } from "./operators";
 
 describe("parameters", () => {
   it("are shown as they are written", () => {
@@ -20,6 +21,22 @@ describe("streams and columns", () => {
     expect(streamText({ ...input, partitioning: "full", key: "key", feedback: true })).toBe("full, by key, feedback");
     expect(typeText({ name: "a", type: "", masked: false })).toBe("not known");
     expect(typeText({ name: "a", type: "text", masked: true })).toBe("text, masked");
+  });
+});
+
+describe("problems of an operator", () => {
+  const problem = (where: string): Problem => ({ topology: "t", at: "2026-01-01T00:00:00Z", first_at: "2026-01-01T00:00:00Z", severity: "error", where, what: "x", hint: "", count: 1 });
+
+  it("are those whose place names it", () => {
+    for (const where of ["O1", "O1[3]", "replica of O1[0]"]) expect(concerns({ where }, "O1"), where).toBe(true);
+    for (const where of ["O10[0]", "o1[0]", "O2[1]", "Spark job", "replica of O10[0]", "", "column O1", "O1 and others"]) expect(concerns({ where }, "O1"), where).toBe(false);
+  });
+
+  it("and those that the server names", () => {
+    const problems: [string, Problem][] = [["1", problem("Source[0]")], ["2", problem("/data/a.csv")], ["3", problem("O1")]];
+    const told: OperatorProblem[] = [{ ...problem("/data/a.csv"), id: 2, row: null, rows: [], known: "" }];
+    expect(problemsOfOperator(problems, "Source", told).map(([key]) => key)).toEqual(["1", "2"]);
+    expect(problemsOfOperator(problems, "Source", []).map(([key]) => key)).toEqual(["1"]);
   });
 });
 

@@ -1,5 +1,7 @@
 // One operator as its panel shows it. Pure.
 
+import type { Problem } from "./entities.generated";
+
 export type ColumnType = "text" | "number" | "boolean" | "time" | "";
 
 export interface OperatorColumn {
@@ -53,8 +55,31 @@ export function streamText(input: OperatorInput): string {
   return [input.partitioning.replaceAll("_", " "), input.key && `by ${input.key}`, input.feedback && "feedback"].filter(Boolean).join(", ");
 }
 
-export type Panel = "partitions" | "configuration" | "log";
-const PANELS: readonly Panel[] = ["partitions", "configuration", "log"];
+/** A problem of an operator as the server tells it to those who may see data. */
+export interface OperatorProblem extends Omit<Problem, "topology"> {
+  id: number;
+  /** The row that the operator fails on, masked. */
+  row: Record<string, string | number | boolean | null> | null;
+  /** Sentences about rows of a source that were not used. */
+  rows: string[];
+  known: string;
+}
+
+const PLACE = /^(?:replica of )?([A-Za-z][A-Za-z0-9_]*)(?:\[\d+\])?$/;
+
+/** Whether a problem is one of this operator: its place names it, one of its partitions, or a replica of one. */
+export function concerns(problem: Pick<Problem, "where">, operator: string): boolean {
+  return PLACE.exec(problem.where)?.[1] === operator;
+}
+
+/** The problems of an operator: those whose place names it, and those that the server says are of it (of the file that it reads). */
+export function problemsOfOperator(problems: readonly [string, Problem][], operator: string, told: readonly OperatorProblem[]): [string, Problem][] {
+  const also = new Set(told.map((one) => String(one.id)));
+  return problems.filter(([key, problem]) => concerns(problem, operator) || also.has(key));
+}
+
+export type Panel = "partitions" | "configuration" | "errors" | "log";
+const PANELS: readonly Panel[] = ["partitions", "configuration", "errors", "log"];
 /** Tabs with data, which may be shown to operators and administrators only. */
 const GUARDED: readonly Panel[] = ["log"];
 
