@@ -17,7 +17,12 @@ from controlplane.api.events.views import (
 )
 from controlplane.api.incidents.views import IncidentViewSet, TopologyPlanViewSet
 from controlplane.api.nodes.views import NodeRequestViewSet, NodeSampleViewSet, NodeViewSet
-from controlplane.api.operators.views import OperatorLogView, OperatorProblemsView, OperatorView
+from controlplane.api.operators.views import (
+    OperatorLogView,
+    OperatorProblemsView,
+    OperatorRowsView,
+    OperatorView,
+)
 from controlplane.api.replication.views import ReplicasView, ReplicationPlanView
 from controlplane.api.results.views import ResultsView
 from controlplane.api.retention.views import RetentionView
@@ -59,6 +64,7 @@ of_topology: list[URLPattern | URLResolver] = [
     path("policy/", PolicyViewSet.as_view({"get": "retrieve", "patch": "partial_update"}), name="policy"),
     path("operators/<str:operator>/", OperatorView.as_view(), name="operator-detail"),
     path("operators/<str:operator>/log/", OperatorLogView.as_view(), name="operator-log"),
+    path("operators/<str:operator>/rows/", OperatorRowsView.as_view(), name="operator-rows"),
     path(
         "operators/<str:operator>/problems/",
         OperatorProblemsView.as_view(),

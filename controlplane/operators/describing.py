@@ -7,11 +7,7 @@ from typing import Any
 import msgspec
 from django.conf import settings
 
-from controlplane.errors import Missing
-from controlplane.topologies.graphs import graph_of_text
-from controlplane.topologies.selectors import topology_worded
-from domain.topology import Topology as TopologyGraph
-from domain.topology.spec import OperatorSpec
+from controlplane.topologies.operators import operator_find
 from spark_jobs.operators.row_columns import KnownColumns, columns_known
 
 CODE = {"sql": "query"}
@@ -65,16 +61,6 @@ class OperatorDescription(msgspec.Struct, frozen=True, kw_only=True):
     sql: str
     gives: OperatorColumns
     inputs: list[OperatorInput]
-
-
-def operator_find(topology: str, operator: str) -> tuple[Any, TopologyGraph, OperatorSpec]:
-    """A topology's row and graph, and one of its operators. Raises `Missing`."""
-    row = topology_worded(topology)
-    graph = graph_of_text(row.spec_text)
-    found = graph.by_name.get(operator)
-    if found is None:
-        raise Missing(f"topology {topology!r} has no operator {operator!r}")
-    return row, graph, found
 
 
 def operator_describe(*, topology: str, operator: str) -> OperatorDescription:

@@ -10,7 +10,6 @@ import msgspec
 from django.conf import settings
 
 from controlplane.errors import Invalid
-from controlplane.operators.describing import operator_find
 from controlplane.operators.log_files import (
     ALL_BYTES,
     MOST_BYTES,
@@ -23,6 +22,7 @@ from controlplane.operators.log_files import (
 )
 from controlplane.operators.log_lines import Level, LogLine, lines_of, merged, wanted
 from controlplane.topologies.models import Partition
+from controlplane.topologies.operators import operator_find
 
 MOST_LINES: Final = 500
 MOST_NODES: Final = 8

@@ -9,9 +9,9 @@ import msgspec
 from django.conf import settings
 from django.db.models import Q
 
-from controlplane.operators.describing import operator_find
 from controlplane.operators.refused_rows import Prepared, TopologyFiles
 from controlplane.topologies.models import Problem
+from controlplane.topologies.operators import operator_find
 from controlplane.topologies.problem_rows import row_masked
 from domain.topology import Topology as TopologyGraph
 from domain.topology.spec import OperatorSpec

@@ -155,6 +155,8 @@ class PartitionRun:
                 epoch=plan.epoch,
                 generation=self.layout.generation,
             )
+            if not self.shadow:
+                self.storage.sample(plan.epoch, output)
         assert self.lane is not None  # noqa: S101 - only a lane has epochs
         if not self.shadow:
             self.level.emit(self.lane, self.partition, plan.epoch, output)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from controlplane.api.filtering import LONGEST_SEARCH
+from controlplane.api.results.serializers import ResultColumnSerializer
 from controlplane.operators.log_lines import LEVELS
 from controlplane.operators.logs import MOST_LINES
+from domain.topology.spec import MAX_PARALLELISM
+from spark_jobs.state.sample_files import MOST_ROWS
 
 TYPES = ["text", "number", "boolean", "time", ""]
 
@@ -123,3 +126,27 @@ class OperatorProblemSerializer(serializers.Serializer):
         child=serializers.CharField(), help_text="rows of a source that were not used: at most ten"
     )
     known = serializers.CharField(help_text="what is known of the rows that caused it, in a sentence")
+
+
+class RowsParameters(serializers.Serializer):
+    partition = serializers.IntegerField(
+        min_value=0, max_value=MAX_PARALLELISM, default=0, help_text="its number"
+    )
+    limit = serializers.IntegerField(min_value=1, max_value=MOST_ROWS, default=MOST_ROWS, help_text="rows")
+
+
+class OperatorRowsSerializer(serializers.Serializer):
+    """The last rows that a partition of an operator gave."""
+
+    topology = serializers.CharField()
+    partition = serializers.CharField()
+    origin = serializers.ChoiceField(
+        ["results", "sample", "none"],
+        help_text="committed results; rows of the newest epoch that had some, committed or not; or none, and "
+        "`note` says why",
+    )
+    note = serializers.CharField(help_text="what these rows are, or why there are none, in a sentence")
+    epoch = serializers.IntegerField(help_text="the newest that counts, or that of the sample")
+    at = serializers.DateTimeField(allow_null=True, help_text="when the sample was taken")
+    columns = ResultColumnSerializer(many=True)
+    rows = serializers.ListField(child=serializers.DictField(), help_text="the last one first")

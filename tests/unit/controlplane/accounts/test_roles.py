@@ -70,6 +70,7 @@ READS = {
 GUARDED_READS = {
     "topologies/{topology}/operators/{operator}/log/": "operator",
     "topologies/{topology}/operators/{operator}/problems/": "operator",
+    "topologies/{topology}/operators/{operator}/rows/": "operator",
     "webhooks/": "administrator",
     "webhooks/{pk}/": "administrator",
     "webhooks/{webhook}/deliveries/": "administrator",

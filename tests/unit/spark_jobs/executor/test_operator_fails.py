@@ -1,4 +1,4 @@
-"""A partition whose operator fails on a row says which."""
+"""A partition whose operator fails on a row says which; one that works keeps rows for those who look."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from domain.execution.faults import Faults
@@ -16,6 +17,7 @@ from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.executor.exchange import encode_table
 from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.executor.partition_run import PartitionRun
+from spark_jobs.state.sample_files import sample_ask, sample_path
 
 SPEC = TopologySpec(
     name="t",
@@ -58,6 +60,16 @@ def test_the_row_reaches_the_problem(tmp_path: Path) -> None:
     assert json.loads(report.row) == {"text": "bad"}
     told = [one for one in Faults().take({"V[0]": report}, 1.0) if isinstance(one, TellProblem)]
     assert [(one.where, one.row) for one in told] == [("V[0]", report.row)]
+
+
+def test_rows_are_kept_for_those_who_look(tmp_path: Path) -> None:
+    home = tmp_path / "node-1"
+    home.mkdir()
+    report_of(tmp_path, "1")
+    assert not sample_path(home, "t", "V[0]").exists()
+    sample_ask(home, "t", "V[0]")
+    report_of(tmp_path, "1", "2")
+    assert pq.ParquetFile(sample_path(home, "t", "V[0]")).read().column("number").to_pylist() == [1, 2]
 
 
 def test_a_partition_that_works_names_none(tmp_path: Path) -> None:
