@@ -57,7 +57,12 @@ def _is_only_source(graph: TopologyGraph) -> bool:
 def _of(operator: OperatorSpec, prepared: Prepared | None) -> Q:
     """What may concern an operator: its name, one of its partitions or their replicas, the file it reads."""
     name = operator.name
-    wanted = Q(where=name) | Q(where__startswith=f"{name}[") | Q(where__startswith=f"replica of {name}[")
+    wanted = (
+        Q(where=name)
+        | Q(where__startswith=f"{name}:")
+        | Q(where__startswith=f"{name}[")
+        | Q(where__startswith=f"replica of {name}[")
+    )
     return wanted | Q(where__in=_files_of(operator, prepared))
 
 
@@ -70,7 +75,7 @@ def _files_of(operator: OperatorSpec, prepared: Prepared | None) -> list[str]:
 
 def _concerns(problem: Problem, operator: OperatorSpec, prepared: Prepared | None) -> bool:
     """SQLite does not tell capital letters from small ones where it compares beginnings."""
-    place = re.fullmatch(r"(?:replica of )?([A-Za-z]\w*)(?:\[\d+\])?", problem.where, re.ASCII)
+    place = re.fullmatch(r"(?:replica of )?([A-Za-z]\w*)(?:\[\d+\])?(?::.*)?", problem.where, re.A | re.S)
     if place is not None:
         return place[1] == operator.name
     return problem.where in _files_of(operator, prepared)

@@ -13,6 +13,7 @@ GO = """(path) => {
 }"""
 OPERATOR_TABS = {
     "configuration": "section[aria-label=Parameters]",
+    "rows": ".origin",
     "errors": ":is(article, .empty)",
     "log": ".note",
 }

@@ -6,7 +6,7 @@ import type { CheckpointDetail } from "./checkpoints";
 import type { Operation, Sample, Snapshot } from "./entities.generated";
 import type { Recent } from "./history";
 import type { OperatorLog } from "./logs";
-import type { OperatorDescription, OperatorProblem } from "./operators";
+import type { OperatorDescription, OperatorProblem, OperatorRows } from "./operators";
 import type { Replicas, ReplicationPlan } from "./replication";
 import type { Results } from "./results";
 import type { Settings } from "./settings";
@@ -97,6 +97,10 @@ export const fetchOperatorLog = (topology: string, operator: string, query: stri
 
 /** The problems of an operator, with the rows that caused them. */
 export const fetchOperatorProblems = (topology: string, operator: string): Promise<OperatorProblem[]> => call<OperatorProblem[]>(`${operatorPath(topology, operator)}problems/`);
+
+/** The last rows that a partition of an operator gave; asks for them where they are not kept anyway. */
+export const fetchOperatorRows = (topology: string, operator: string, partition: number, limit: number): Promise<OperatorRows> =>
+  call<OperatorRows>(`${operatorPath(topology, operator)}rows/?${new URLSearchParams({ partition: String(partition), limit: String(limit) })}`);
 
 /** Asks the simulator. Changes nothing. */
 export const predict = (question: Record<string, unknown>): Promise<Prediction> => send<Prediction>("POST", "what-if/", question);

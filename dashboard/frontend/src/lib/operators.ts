@@ -1,6 +1,7 @@
 // One operator as its panel shows it. Pure.
 
 import type { Problem } from "./entities.generated";
+import type { Cell, ResultColumn } from "./results";
 
 export type ColumnType = "text" | "number" | "boolean" | "time" | "";
 
@@ -12,7 +13,7 @@ export interface OperatorColumn {
 
 export interface OperatorColumns {
   columns: OperatorColumn[];
-  origin: "kind" | "inputs" | "unknown";
+  origin: "kind" | "inputs" | "rows" | "unknown";
   note: string;
 }
 
@@ -47,6 +48,14 @@ export function valueText(value: unknown): string {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
+const INSTANTS = ["ts", "window_start", "window_end"];
+
+/** A value of a row inside the engine, where these columns are microseconds since 1970. */
+export function rowValueText(name: string, value: unknown): string {
+  const instant = INSTANTS.includes(name) && typeof value === "number" && Math.abs(value) < 8e18 ? new Date(value / 1000) : null;
+  return instant && !Number.isNaN(instant.getTime()) ? instant.toISOString() : valueText(value);
+}
+
 /** The type of a column as a word. */
 export const typeText = (column: OperatorColumn): string => `${column.type || "not known"}${column.masked ? ", masked" : ""}`;
 
@@ -65,7 +74,7 @@ export interface OperatorProblem extends Omit<Problem, "topology"> {
   known: string;
 }
 
-const PLACE = /^(?:replica of )?([A-Za-z][A-Za-z0-9_]*)(?:\[\d+\])?$/;
+const PLACE = /^(?:replica of )?([A-Za-z][A-Za-z0-9_]*)(?:\[\d+\])?(?:$|:)/;
 
 /** Whether a problem is one of this operator: its place names it, one of its partitions, or a replica of one. */
 export function concerns(problem: Pick<Problem, "where">, operator: string): boolean {
@@ -78,10 +87,34 @@ export function problemsOfOperator(problems: readonly [string, Problem][], opera
   return problems.filter(([key, problem]) => concerns(problem, operator) || also.has(key));
 }
 
-export type Panel = "partitions" | "configuration" | "errors" | "log";
-const PANELS: readonly Panel[] = ["partitions", "configuration", "errors", "log"];
+/** The last rows of a partition, the last one first. */
+export interface OperatorRows {
+  topology: string;
+  partition: string;
+  origin: "results" | "sample" | "none";
+  note: string;
+  epoch: number;
+  at: string | null;
+  columns: ResultColumn[];
+  rows: Record<string, Cell>[];
+}
+
+/** The columns of an operator: those that are known from its specification, else those that its rows have. */
+export function columnsShown(gives: OperatorColumns, rows: OperatorRows | null): OperatorColumns {
+  if (gives.origin !== "unknown" || !rows?.columns.length) return gives;
+  return { columns: rows.columns, origin: "rows", note: "As its newest rows have them." };
+}
+
+/** Which partition an address names, of so many. */
+export function partitionOf(word: string | null, parallelism: number): number {
+  const number = /^\d{1,5}$/.test(word ?? "") ? Number(word) : 0;
+  return number < parallelism ? number : 0;
+}
+
+export type Panel = "partitions" | "configuration" | "rows" | "errors" | "log";
+const PANELS: readonly Panel[] = ["partitions", "configuration", "rows", "errors", "log"];
 /** Tabs with data, which may be shown to operators and administrators only. */
-const GUARDED: readonly Panel[] = ["log"];
+const GUARDED: readonly Panel[] = ["rows", "log"];
 
 /** Which tab of the panel an address names. */
 export const panelOf = (word: string | null): Panel => PANELS.find((one) => one === word) ?? "partitions";

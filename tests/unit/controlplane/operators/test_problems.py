@@ -49,7 +49,7 @@ def told(operator: APIClient, name: str = "O0") -> list[dict[str, Any]]:
 
 
 def test_those_that_concern_it(operator: APIClient, home: Path) -> None:
-    own = ["O0", "O0[1]", "replica of O0[0]"]
+    own = ["O0", "O0[1]", "replica of O0[0]", "O0[1]: a.csv, row 7"]
     for where in (
         *own,
         "o0[1]",
@@ -57,6 +57,8 @@ def test_those_that_concern_it(operator: APIClient, home: Path) -> None:
         "O1[0]",
         "replica of O1[0]",
         "Spark job",
+        "O0[1] and others",
+        "o0: x",
         "O0 and others",
         "/a.csv",
     ):
