@@ -19,7 +19,7 @@ from spark_jobs.state.node_home import WORK
 
 MOST_BYTES: Final = 256 * 1024
 """Of one file."""
-ALL_BYTES: Final = 4 * 1024 * 1024
+ALL_BYTES: Final = 2 * 1024 * 1024
 """Of all files that are read for one answer."""
 EXECUTORS: Final = 2
 """Of a node, the newest ones: another one takes the place of one that was lost."""

@@ -77,24 +77,15 @@ def wanted(line: LogLine, *, text: str, level: Level) -> bool:
 
 def _beginning(line: str) -> tuple[datetime | None, Level] | None:
     """Time and level, if a line begins with them. Times without a zone are of this host."""
-    for form, reading in (
-        (_OURS, None),
-        (_SPARK, "%y/%m/%d %H:%M:%S"),
-        (_JVM, "%Y-%m-%dT%H:%M:%S.%f"),
-        (_AGENT, "%Y-%m-%d %H:%M:%S"),
-    ):
+    for form, century in ((_OURS, ""), (_SPARK, "20"), (_JVM, ""), (_AGENT, "")):
         found = form.match(line)
-        if found is not None and found["level"].lower() in _WORDS:
-            return _instant(found["at"], reading), _WORDS[found["level"].lower()]
+        if found is not None and (level := _WORDS.get(found["level"].lower())):
+            return _instant(century + found["at"].replace("/", "-").replace(",", ".")), level
     return None
 
 
-def _instant(text: str, form: str | None) -> datetime | None:
+def _instant(text: str) -> datetime | None:
     try:
-        if form is None:
-            read = datetime.fromisoformat(text)
-        else:
-            read = datetime.strptime(text.replace(",", "."), form)  # noqa: DTZ007 - the host's zone, below
-        return read.astimezone(UTC)
+        return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
