@@ -364,7 +364,8 @@ class CheckpointReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kin
 
 
 class ProblemReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="problem"):
-    """Something an operator must know: where it happened, what is wrong, what to do."""
+    """Something an operator must know: where it happened, what is wrong, what to do. row: the one that caused
+    it, as a JSON object, where it is known."""
 
     topology: str
     where: str
@@ -372,6 +373,7 @@ class ProblemReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
     hint: str = ""
     severity: Literal["warning", "error"] = "error"
     count: Count = 1
+    row: str = ""
 
 
 Telemetry = DriverStatus | EpochReport | CheckpointReport | ProblemReport

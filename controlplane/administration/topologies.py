@@ -190,6 +190,8 @@ class ProblemAdmin(SystemOwnedAdmin):
     list_filter = ("severity", "topology")
     list_select_related = ("topology",)
     search_fields = ("where", "what", "hint", "topology__name")
+    # Data, which viewers are not shown; the panel of its operator has it.
+    exclude = ("row",)
 
 
 @admin.register(Installation)

@@ -23,6 +23,12 @@ from controlplane.api.measurements.views import (
     TopologyMeasurementsView,
 )
 from controlplane.api.nodes.views import NodeRequestViewSet, NodeSampleViewSet, NodeViewSet
+from controlplane.api.operators.views import (
+    OperatorLogView,
+    OperatorProblemsView,
+    OperatorRowsView,
+    OperatorView,
+)
 from controlplane.api.replication.views import ReplicasView, ReplicationPlanView
 from controlplane.api.results.views import ResultsView
 from controlplane.api.retention.views import RetentionView
@@ -69,6 +75,14 @@ of_topology: list[URLPattern | URLResolver] = [
     ),
     path("measurements/", TopologyMeasurementsView.as_view(), name="topology-measurements"),
     path("policy/", PolicyViewSet.as_view({"get": "retrieve", "patch": "partial_update"}), name="policy"),
+    path("operators/<str:operator>/", OperatorView.as_view(), name="operator-detail"),
+    path("operators/<str:operator>/log/", OperatorLogView.as_view(), name="operator-log"),
+    path("operators/<str:operator>/rows/", OperatorRowsView.as_view(), name="operator-rows"),
+    path(
+        "operators/<str:operator>/problems/",
+        OperatorProblemsView.as_view(),
+        name="operator-problems",
+    ),
     path("partitions/", PartitionViewSet.as_view({"get": "list"}), name="partition-list"),
     path("checkpoints/", TopologyCheckpointViewSet.as_view({"get": "list"}), name="topology-checkpoints"),
     path(

@@ -65,7 +65,7 @@ def query_results(*, topology: str, query: str, limit: int, before: str = "", wi
         before=before,
         masked=list(settings.RESURGE.mask_columns),
     )
-    reply = _asked(question)
+    reply = asked(question)
     if reply.answer is not None:
         return reply.answer
     refusal = reply.refusal
@@ -85,7 +85,8 @@ def _absence(topology: Topology) -> str:
     return f"topology {topology.name!r} has not committed an epoch yet: there are no results yet"
 
 
-def _asked(question: Question) -> Reply:
+def asked(question: Question) -> Reply:
+    """The reply of the reading process. Raises `Conflict` where there is none in time."""
     if not _places.acquire(timeout=PATIENCE):
         raise Conflict("results of other queries are being read; ask again in a few seconds")
     try:

@@ -46,7 +46,7 @@ class Cursor:
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """directory: the outputs of the topology. limit: rows. windows: how many to sum up, newest first. masked:
-    columns whose values are not to be shown."""
+    columns whose values are not to be shown. sample: the file that is read instead of outputs."""
 
     directory: str
     operator: str
@@ -55,6 +55,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     windows: int = 0
     before: str = ""
     masked: list[str] = []
+    sample: str = ""
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):

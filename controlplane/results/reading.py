@@ -27,6 +27,7 @@ from controlplane.results.files import (
 )
 from controlplane.results.messages import Answer, Column, Cursor, Question, Refusal, Reply, ResultWindow
 from spark_jobs.sinks.committed import CommittedError, committed_read, rows_directory
+from spark_jobs.state.sample_files import EPOCH
 
 MEMORY: Final = "256MB"
 MOST_FILES: Final = 2_000
@@ -45,13 +46,17 @@ _NUMBERS = (*_INTEGERS, *(f"U{name}" for name in _INTEGERS), "FLOAT", "DOUBLE")
 def answer(question: Question) -> Reply:
     """The reply to a question; a refusal if it has no answer."""
     try:
-        return _answer(question)
+        return _sampled(question) if question.sample else _answer(question)
     except CommittedError:
         return _refused(
             "the record of what counts is damaged; the driver writes it again with its next epoch"
         )
     except CompactedError:
         return _overtaken("the files of this page have become one")
+    except duckdb.IOException as error:
+        if question.sample:  # it went while it was looked at
+            return Reply(refusal=Refusal(message="", absent=True))
+        return _refused(f"an output file cannot be read: {str(error).splitlines()[0]:.300}")
     except duckdb.Error as error:
         return _refused(f"an output file cannot be read: {str(error).splitlines()[0]:.300}")
 
@@ -73,19 +78,29 @@ def _answer(question: Question) -> Reply:
         )
         return islice(every, MOST_EPOCHS)
 
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "threads": 1,
-        "memory_limit": MEMORY,
-        "temp_directory": "",
-        "preserve_insertion_order": False,
-    }
-    with duckdb.connect(":memory:", config=settings) as database:
+    with duckdb.connect(":memory:", config=_SETTINGS) as database:
         newest = next((file.path for file in files() if file.path is not None), None)
         if newest is not None:
             reader = _Reader(database, question, newest)
             found.columns = reader.columns
             by = reader.by_window if reader.windowed else reader.by_position
             by(found, files(), cursor)
+    return Reply(answer=found)
+
+
+def _sampled(question: Question) -> Reply:
+    """The rows of a sample (`spark_jobs.state.sample_files`), the last one first."""
+    with duckdb.connect(":memory:", config=_SETTINGS) as database:
+        noted = database.execute(
+            "SELECT decode(value) FROM parquet_kv_metadata($file) WHERE decode(key) = $key",
+            {"file": question.sample, "key": EPOCH},
+        ).fetchone()
+        epoch = int(noted[0]) if noted else 0
+        found = Answer(deployed=0, epoch=epoch, removed=0)
+        reader = _Reader(database, question, Path(question.sample))
+        found.columns = reader.columns
+        reader.by_position(found, iter([OutputFile(epoch, epoch, Path(question.sample))]), Cursor(deployed=0))
+    found.next = ""
     return Reply(answer=found)
 
 
@@ -270,6 +285,12 @@ class _Reader:
         return len(rows)
 
 
+_SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "threads": 1,
+    "memory_limit": MEMORY,
+    "temp_directory": "",
+    "preserve_insertion_order": False,
+}
 _SOURCE: Final = "read_parquet($files, hive_partitioning = false, union_by_name = true)"
 
 

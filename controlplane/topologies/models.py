@@ -296,6 +296,12 @@ class Problem(models.Model):
     what = models.TextField()
     hint = models.TextField(blank=True, default="")
     count = models.PositiveIntegerField(default=1)
+    row = models.JSONField(
+        null=True,
+        blank=True,
+        default=None,
+        help_text="the row that caused it, masked, where it is known; shown to operators only",
+    )
 
     class Meta:
         ordering = ("-at",)

@@ -62,6 +62,15 @@ def topology_written(name: str) -> Any:
     return topology
 
 
+def topology_worded(name: str) -> Any:
+    """The topology called `name` with its specification as text (`spec_text`) only. Raises `Missing`."""
+    rows = Topology.objects.defer("spec").annotate(spec_text=Cast("spec", TextField()))
+    topology = rows.filter(name=name).first()
+    if topology is None:
+        raise Missing(f"there is no topology {name!r}")
+    return topology
+
+
 def label_column(partition: str = "") -> Concat:
     """`Partition.label` as a column; `partition` is the way to it, with its underscores."""
     return Concat(

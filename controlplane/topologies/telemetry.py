@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 import structlog
+from django.conf import settings
 from django.utils import timezone
 
 from controlplane.events.choices import EventKind
@@ -30,6 +31,7 @@ from controlplane.topologies.figures import SETTLED, figures_settle, rate_smooth
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import AvailabilitySample, Problem, Topology
 from controlplane.topologies.outcomes import operations_end
+from controlplane.topologies.problem_rows import row_read
 from controlplane.topologies.representation import (
     TOPOLOGY_METRICS,
     problem_change,
@@ -246,6 +248,7 @@ def problem_record(*, report: ProblemReport) -> None:
         return
     now = timezone.now()
     where, what = report.where[:255], report.what[:LONGEST_TEXT]
+    row = row_read(report.row, settings.RESURGE.mask_columns)
     problem = (
         Problem.objects.select_for_update()
         .filter(topology=topology, where=where, what=what, severity=report.severity)
@@ -260,12 +263,14 @@ def problem_record(*, report: ProblemReport) -> None:
             what=what,
             hint=report.hint[:LONGEST_TEXT],
             count=report.count,
+            row=row,
         )
     else:
         problem.at = now
+        problem.row = row or problem.row
         problem.hint = report.hint[:LONGEST_TEXT]
         problem.count = min(problem.count + report.count, LARGEST_COUNT)
-        problem.save(update_fields=["at", "hint", "count"])
+        problem.save(update_fields=["at", "hint", "count", "row"])
     event_publish(
         kind=EventKind.PROBLEM_RAISED,
         topology=report.topology or None,

@@ -48,7 +48,7 @@ class Faults:
                 if self.errors.pop(partition, None):
                     told.append(Note("partition works again", {"partition": partition}))
                 continue
-            told += self._failed(partition, result.error, result.hint, at)
+            told += self._failed(partition, result, at)
             if result.missing:
                 del self.errors[partition]
         return told
@@ -66,13 +66,13 @@ class Faults:
             )
         return told
 
-    def _failed(self, partition: str, error: str, hint: str, at: float) -> list[TellProblem | Note]:
-        before = self.errors.get(partition)
+    def _failed(self, partition: str, result: PartitionReport, at: float) -> list[TellProblem | Note]:
+        before, error = self.errors.get(partition), result.error
         self.errors[partition] = (at + RETRY_INTERVAL, error)
         if before is not None and before[1] == error:
             return []
-        hint = hint or "It is tried again every few seconds; nothing is lost."
+        hint = result.hint or "It is tried again every few seconds; nothing is lost."
         return [
             Note("partition failed", {"partition": partition, "error": error}, warning=True),
-            TellProblem(partition, error, hint),
+            TellProblem(partition, error, hint, result.row),
         ]

@@ -277,11 +277,12 @@ class TellCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class TellProblem:
-    """A problem, for operators."""
+    """A problem, for operators. row: the one that caused it, as JSON text, where it is known."""
 
     where: str
     what: str
     hint: str
+    row: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,8 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     because its node does not have the state it should start from. `instead`: the checkpoint it should be put
     back to is damaged in storage, and this is the newest of `Job.older` that is whole, -1 if none is. `late`:
     rows left out since the topology started because they came behind the watermark, of which `late_rows` are
-    some of this job. `event_time`: the greatest that a source partition has given, in microseconds."""
+    some of this job. `event_time`: the greatest that a source partition has given, in microseconds. `row`:
+    the one that the operator failed on, as JSON text, where it is known."""
 
     epoch: int
     cpu_seconds: float = 0.0
@@ -123,6 +124,7 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     state_bytes: int = 0
     error: str = ""
     hint: str = ""
+    row: str = ""
     missing: bool = False
     instead: int | None = None
     late: int = 0

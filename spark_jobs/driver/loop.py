@@ -375,7 +375,7 @@ class EpochLoop:
         self.send(report)
 
     def _tell_problem(self, instruction: TellProblem) -> None:
-        self._status.problem(instruction.where, instruction.what, instruction.hint)
+        self._status.problem(instruction.where, instruction.what, instruction.hint, instruction.row)
 
     def _note(self, instruction: Note) -> None:
         (log.warning if instruction.warning else log.info)(instruction.event, **instruction.fields)

@@ -90,8 +90,8 @@ class Status:
             _log_state(status)
         return state
 
-    def problem(self, where: str, what: str, hint: str) -> None:
-        self._send(ProblemReport(topology=self.topology, where=where, what=what, hint=hint))
+    def problem(self, where: str, what: str, hint: str, row: str = "") -> None:
+        self._send(ProblemReport(topology=self.topology, where=where, what=what, hint=hint, row=row))
 
 
 def _log_state(status: DriverStatus) -> None:

@@ -21,6 +21,7 @@ from domain.topology.shadows import is_shadow, partition_of
 from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.executor.restore import RestoreError
 from spark_jobs.operators.base import EpochContext
+from spark_jobs.operators.failing_row import failing_row
 from spark_jobs.sources.lateness import LISTED, late_rows_cut, may_be_late
 from spark_jobs.state.late import event_time_note, greatest_event_time, leave_out, left_out
 from spark_jobs.state.store import Manifest, StateMissingError
@@ -60,16 +61,18 @@ class PartitionRun:
         self.late = 0
         self.late_rows: list[LateRow] = []
         self.event_time: int | None = None
+        self.failed_on = ""
 
     def execute(self) -> PartitionReport:
         """Run the epochs of the lane; what goes wrong here must not fail the neighbours in this task."""
         started = time.process_time()
-        error, hint, missing, instead = "", "", False, None
+        error, hint, missing, instead, row = "", "", False, None, ""
         try:
             self._run()
         except Exception as problem:
             error, hint = described(problem)
             missing, instead = isinstance(problem, StateMissingError), self._instead(problem)
+            row = self.failed_on
         return PartitionReport(
             epoch=self.runtime.progress,
             cpu_seconds=time.process_time() - started,
@@ -78,6 +81,7 @@ class PartitionRun:
             state_bytes=self.manifest.bytes if self.manifest else 0,
             error=error,
             hint=hint,
+            row=row,
             missing=missing,
             instead=instead,
             late=self.late,
@@ -151,6 +155,8 @@ class PartitionRun:
                 epoch=plan.epoch,
                 generation=self.layout.generation,
             )
+            if not self.shadow:
+                self.storage.sample(plan.epoch, output)
         assert self.lane is not None  # noqa: S101 - only a lane has epochs
         if not self.shadow:
             self.level.emit(self.lane, self.partition, plan.epoch, output)
@@ -182,7 +188,21 @@ class PartitionRun:
         }
         self.rows_in += sum(table.num_rows for group in tables.values() for table in group)
         context = EpochContext(plan.epoch, plan.watermark, plan.previous_watermark, plan.final)
-        return self.level.operators[self.name].process(context, tables, state)
+        operator = self.level.operators[self.name]
+        started = time.perf_counter()
+        try:
+            return operator.process(context, tables, state)
+        except Exception as problem:
+            key = (self.layout.spec.name, self.layout.deployed, self.partition, plan.epoch, str(problem))
+            self.failed_on = failing_row(
+                key,
+                self.operator.kind,
+                tables,
+                lambda rows: operator.process(context, rows, StateTables({}, {}, {})),
+                problem,
+                time.perf_counter() - started,
+            )
+            raise
 
     def _cut(self, read: pa.Table, plan: EpochPlan, state: StateTables) -> pa.Table:
         """What a source read without its late rows. A fork cuts the same, and reports nothing."""

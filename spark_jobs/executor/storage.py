@@ -15,6 +15,7 @@ import pyarrow as pa
 from domain.execution.job import EpochPlan, Layout
 from domain.topology import partition_directory, split_partition
 from spark_jobs.executor.restore import restore_partition, whole_in_storage
+from spark_jobs.executor.samples import sample_keep
 from spark_jobs.sinks.base import TaskOutputs
 from spark_jobs.sources.registry import reader_create
 from spark_jobs.state.node_home import STATE, deployment_home, forget_earlier
@@ -52,6 +53,8 @@ class PartitionStorage(Protocol):
     def read(self, plan: EpochPlan) -> pa.Table | None: ...
 
     def write(self, epoch: int, table: pa.Table | None) -> None: ...
+
+    def sample(self, epoch: int, table: pa.Table | None) -> None: ...
 
     def snapshot(self, manifest: Manifest) -> None: ...
 
@@ -98,6 +101,10 @@ class NodeStorage:
         """The output of an epoch, which takes the place of what was there when the task settles it."""
         assert self._outputs is not None  # noqa: S101 - given to every task that runs epochs
         self._outputs.write(self._operator, self._index, epoch, table)
+
+    def sample(self, epoch: int, table: pa.Table | None) -> None:
+        """Keep the last rows of an epoch for users who look at them, if one does."""
+        sample_keep(self._home, self._layout.spec.name, self._partition, epoch, table)
 
     def snapshot(self, manifest: Manifest) -> None:
         """Leave the state for the node's agent to upload."""

@@ -44,12 +44,18 @@ def partition_path(root: str | Path, topology: str, deployed: int, operator: str
     return deployment_directory(Path(root) / topology, deployed) / operator / f"partition={partition}"
 
 
-def output_table(table: pa.Table) -> pa.Table:
-    """The rows as they are stored: instants as timestamps in UTC, `status` final unless given."""
+def instants_table(table: pa.Table) -> pa.Table:
+    """The rows with instants as timestamps in UTC."""
     for name in INSTANTS:
         index = table.schema.get_field_index(name)
         if index >= 0 and table.schema.field(index).type == pa.int64():
             table = table.set_column(index, name, table.column(index).cast(INSTANT))
+    return table
+
+
+def output_table(table: pa.Table) -> pa.Table:
+    """The rows as they are stored: instants as timestamps in UTC, `status` final unless given."""
+    table = instants_table(table)
     if "status" not in table.column_names:
         table = table.append_column("status", pa.repeat(pa.scalar(FINAL), table.num_rows))
     return table.combine_chunks()

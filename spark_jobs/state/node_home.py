@@ -19,8 +19,10 @@ BUFFERS: Final = "buffers"
 SNAPSHOTS: Final = "snapshots"
 WORK: Final = "work"
 """Of the Spark worker of a topology, with the logs of its executors."""
+SAMPLES: Final = "samples"
+"""Rows for those who look at them (`spark_jobs.state.sample_files`), of any deployment."""
 
-KINDS: Final = (STATE, BUFFERS, SNAPSHOTS, WORK)
+KINDS: Final = (STATE, BUFFERS, SNAPSHOTS, WORK, SAMPLES)
 
 
 def deployment_home(home: Path, kind: str, topology: str, deployed: int) -> Path:
@@ -57,6 +59,8 @@ def forget_up_to(home: Path, topology: str, deployed: int, *, gone: bool) -> lis
         if gone:
             with contextlib.suppress(OSError):  # not empty, or not there
                 (home / kind / topology).rmdir()
+    if gone:
+        shutil.rmtree(home / SAMPLES / topology, ignore_errors=True)
     return found
 
 

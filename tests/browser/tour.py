@@ -11,6 +11,14 @@ GO = """(path) => {
   if (path !== location.pathname + location.search) history.pushState(null, "", path);
   dispatchEvent(new PopStateEvent("popstate"));
 }"""
+OPERATOR_TABS = {
+    "charts": ":is(figure, .empty)",
+    "configuration": "section[aria-label=Parameters]",
+    "rows": ".origin",
+    "errors": ":is(article, .empty)",
+    "log": ".note",
+}
+"""Tabs of the panel of an operator, each with what it shows when its answer is there."""
 FRAMES = """() => new Promise((done) => {
   requestAnimationFrame(() => requestAnimationFrame(() => done()));
   setTimeout(done, 1000);
@@ -72,6 +80,9 @@ def _topology(entities: dict[str, Any]) -> Iterator[Stop]:
         yield Stop(f"topology-{tab}", f"/topologies/{name}/?tab={tab}", ready=drawn)
     yield Stop("topology-version", f"/topologies/{name}/?tab=settings&version=2", ready=".versions pre")
     yield Stop("topology-operator", f"/topologies/{name}/?operator={outputs[-1]}", ready="aside.panel")
+    for panel, ready in OPERATOR_TABS.items():
+        path = f"/topologies/{name}/?operator={outputs[-1]}&panel={panel}"
+        yield Stop(f"operator-{panel}", path, ready=f"aside.panel {ready}")
 
 
 def _incidents(entities: dict[str, Any]) -> Iterator[Stop]:

@@ -291,6 +291,9 @@ class MemoryStorage:
         self.step()
         self.outside.history.write(self.partition, epoch, table.digest)
 
+    def sample(self, epoch: int, table: Sent) -> None:
+        """No user looks at rows here."""
+
     def snapshot(self, manifest: MemoryManifest) -> None:
         self._by_no_shadow("left a snapshot")
         self.step()

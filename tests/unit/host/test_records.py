@@ -24,7 +24,11 @@ PACKAGES = (
     "supervision",
     "cli",
 )
-WRITTEN_ONLY = {"Finding", "FieldProblem", "QueryResult", "Recent", "Verification"}
+WRITTEN_ONLY = {
+    *("Finding", "FieldProblem", "QueryResult", "Recent", "Verification"),
+    *("OperatorDescription", "OperatorColumn", "OperatorColumns", "OperatorInput", "Parameter"),
+    *("OperatorLog", "LogSource", "ShownLine", "UnreadLog", "OperatorProblem", "OperatorRows"),
+}
 NEITHER = {"Acknowledge", "Batch", "DropDuplicate", "Process", "Processed", "SnapshotRequest"}
 """Events and instructions of the partition runtime, which never leave their process."""
 

@@ -6,6 +6,8 @@ import type { CheckpointDetail } from "./checkpoints";
 import type { Course } from "./course";
 import type { Operation, Sample, Snapshot } from "./entities.generated";
 import type { Recent } from "./history";
+import type { OperatorLog } from "./logs";
+import type { OperatorDescription, OperatorProblem, OperatorRows } from "./operators";
 import type { Replicas, ReplicationPlan } from "./replication";
 import type { Results } from "./results";
 import type { Settings } from "./settings";
@@ -75,6 +77,21 @@ export const fetchCourse = (path: string, since: number, until: number): Promise
 /** A page of a query's committed rows, newest first; `before` is the `next` of the page before. */
 export const fetchResults = (topology: string, query: string, before: string, limit: number, windows: number): Promise<Results> =>
   call<Results>(`topologies/${encodeURIComponent(topology)}/queries/${encodeURIComponent(query)}/results/?${new URLSearchParams({ limit: String(limit), windows: String(windows), before })}`);
+
+const operatorPath = (topology: string, operator: string): string => `topologies/${encodeURIComponent(topology)}/operators/${encodeURIComponent(operator)}/`;
+
+/** How an operator is configured, and the columns of what it gets and gives. */
+export const fetchOperator = (topology: string, operator: string): Promise<OperatorDescription> => call<OperatorDescription>(operatorPath(topology, operator));
+
+/** The end of the logs of the processes that an operator runs in, as `logQuery` asks for it. */
+export const fetchOperatorLog = (topology: string, operator: string, query: string): Promise<OperatorLog> => call<OperatorLog>(`${operatorPath(topology, operator)}log/?${query}`);
+
+/** The problems of an operator, with the rows that caused them. */
+export const fetchOperatorProblems = (topology: string, operator: string): Promise<OperatorProblem[]> => call<OperatorProblem[]>(`${operatorPath(topology, operator)}problems/`);
+
+/** The last rows that a partition of an operator gave; asks for them where they are not kept anyway. */
+export const fetchOperatorRows = (topology: string, operator: string, partition: number, limit: number): Promise<OperatorRows> =>
+  call<OperatorRows>(`${operatorPath(topology, operator)}rows/?${new URLSearchParams({ partition: String(partition), limit: String(limit) })}`);
 
 /** Asks the simulator. Changes nothing. */
 export const predict = (question: Record<string, unknown>): Promise<Prediction> => send<Prediction>("POST", "what-if/", question);

@@ -56,6 +56,7 @@ READS = {
     "topologies/{topology}/checkpoints/{epoch}/",
     "topologies/{topology}/measurements/",
     "topologies/{topology}/operators/{operator}/measurements/",
+    "topologies/{topology}/operators/{operator}/",
     "topologies/{topology}/partitions/",
     "topologies/{topology}/plans/",
     "topologies/{topology}/policy/",
@@ -71,12 +72,15 @@ READS = {
 """Below ``/api/v1/``, for viewers and above. What else REST can be asked is in `WRITES`."""
 
 GUARDED_READS = {
-    "webhooks/",
-    "webhooks/{pk}/",
-    "webhooks/{webhook}/deliveries/",
-    "webhooks/{webhook}/deliveries/{pk}/",
+    "topologies/{topology}/operators/{operator}/log/": "operator",
+    "topologies/{topology}/operators/{operator}/problems/": "operator",
+    "topologies/{topology}/operators/{operator}/rows/": "operator",
+    "webhooks/": "administrator",
+    "webhooks/{pk}/": "administrator",
+    "webhooks/{webhook}/deliveries/": "administrator",
+    "webhooks/{webhook}/deliveries/{pk}/": "administrator",
 }
-"""The same, for administrators."""
+"""The same, for this role and above."""
 
 PAGES: dict[str, dict[str, int]] = {
     "healthz": dict.fromkeys(METHODS, PUBLIC),
@@ -120,13 +124,13 @@ def needed(address: Address, method: str) -> int:
     if method == "GET" and route in READS:
         return RANK["viewer"]
     if method == "GET" and route in GUARDED_READS:
-        return RANK["administrator"]
+        return RANK[GUARDED_READS[route]]
     write = WRITES.get((method, route))
     return REFUSED if write is None else RANK[write.role]
 
 
 def test_every_address_has_its_entry() -> None:
-    below = READS | GUARDED_READS | {route for _, route in WRITES}
+    below = READS | set(GUARDED_READS) | {route for _, route in WRITES}
     known = {REST + route for route in below} | set(PAGES)
     found = {address.route for address in OURS}
     assert found - {REST + "{anything}"} == known

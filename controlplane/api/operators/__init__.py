@@ -1,0 +1,1 @@
+"""One operator of a topology over REST."""
