@@ -32,6 +32,7 @@ TRIM_INTERVAL = 60.0
 BALANCE_INTERVAL = 15.0
 REPLICAS_INTERVAL = 10.0
 WEBHOOK_SWEEP_INTERVAL = 5.0
+ALERTS_INTERVAL = 5.0
 
 django.setup()
 
@@ -65,6 +66,11 @@ app.conf.update(
             "task": "recovery.replicas",
             "schedule": REPLICAS_INTERVAL,
             "options": {"queue": "recovery", "expires": REPLICAS_INTERVAL, "retry": False},
+        },
+        "alerts": {
+            "task": "recovery.alerts",
+            "schedule": ALERTS_INTERVAL,
+            "options": {"queue": "recovery", "expires": ALERTS_INTERVAL, "retry": False},
         },
         "trim": {
             "task": "maintenance.trim",

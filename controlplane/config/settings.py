@@ -32,6 +32,7 @@ INSTALLED_APPS = [
     "controlplane.health",
     "controlplane.lifecycle",
     "controlplane.replication",
+    "controlplane.alerts",
     "controlplane.webhooks",
     "controlplane.verification",
     "controlplane.api",

@@ -11,11 +11,13 @@ Subject = Literal["query", "topology"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """subject: what has one value of it. series: its name in `/metrics`. by_priority: whether a rule can
-    leave out queries below a priority. most: the highest value there can be, None if there is none."""
+    """noun: as it stands before "of clicks". subject: what has one value of it. series: its name in
+    `/metrics`. by_priority: whether a rule can leave out queries below a priority. most: the highest value
+    there can be, None if there is none."""
 
     name: str
     title: str
+    noun: str
     unit: Unit
     subject: Subject
     series: str
@@ -30,6 +32,7 @@ METRICS: dict[str, Metric] = {
         Metric(
             name="query_relative_latency",
             title="Relative latency of a query",
+            noun="relative latency",
             unit="times",
             subject="query",
             series="resurge_query_relative_latency",
@@ -39,6 +42,7 @@ METRICS: dict[str, Metric] = {
         Metric(
             name="query_latency",
             title="Latency of a query",
+            noun="latency",
             unit="seconds",
             subject="query",
             series="resurge_query_latency_seconds",
@@ -48,6 +52,7 @@ METRICS: dict[str, Metric] = {
         Metric(
             name="availability",
             title="Share of queries available",
+            noun="share of queries available",
             unit="share",
             subject="topology",
             series="resurge_availability_share",
@@ -58,6 +63,7 @@ METRICS: dict[str, Metric] = {
         Metric(
             name="lag",
             title="Lag",
+            noun="lag",
             unit="seconds",
             subject="topology",
             series="resurge_judged_lag_seconds",
@@ -66,6 +72,7 @@ METRICS: dict[str, Metric] = {
         Metric(
             name="checkpoint_age",
             title="Age of the newest checkpoint",
+            noun="age of the newest checkpoint",
             unit="seconds",
             subject="topology",
             series="resurge_checkpoint_age_seconds",
@@ -74,6 +81,7 @@ METRICS: dict[str, Metric] = {
         Metric(
             name="checkpoint_intervals",
             title="Age of the newest checkpoint in its intervals",
+            noun="age of the newest checkpoint",
             unit="intervals",
             subject="topology",
             series="resurge_checkpoint_age_intervals",
@@ -82,6 +90,7 @@ METRICS: dict[str, Metric] = {
         Metric(
             name="fidelity",
             title="Fidelity now",
+            noun="fidelity",
             unit="share",
             subject="topology",
             series="resurge_fidelity",
@@ -91,6 +100,7 @@ METRICS: dict[str, Metric] = {
         Metric(
             name="fidelity_rack_loss",
             title="Fidelity after the worst loss of a rack",
+            noun="fidelity after the worst loss of a rack",
             unit="share",
             subject="topology",
             series="resurge_fidelity_worst_rack",

@@ -37,3 +37,12 @@ def rule_words(rule: Rule) -> str:
     metric = METRICS[rule.metric]
     held = f" for {rule.held.total_seconds():g} s" if rule.held else ""
     return f"{metric.title} {rule.comparison} {value_words(metric.unit, rule.threshold)}{held}"
+
+
+def alert_words(
+    metric_name: str, subject: str, value: float | None, comparison: str, threshold: float
+) -> str:
+    """`Lag of clicks: 35 s, above 30 s`."""
+    metric = METRICS[metric_name]
+    said = f"{metric.noun[0].upper()}{metric.noun[1:]} of {subject}: {value_words(metric.unit, value)}"
+    return said if value is None else f"{said}, {comparison} {value_words(metric.unit, threshold)}"

@@ -9,15 +9,15 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """rule: its id, None for all rules. topology: its name, None for all topologies."""
+    """rule, topology: names; None for all."""
 
     key: int
-    rule: int | None
+    rule: str | None
     topology: str | None
     until: datetime
     ended: bool = False
 
-    def covers(self, *, rule: int, topology: str, at: datetime) -> bool:
+    def covers(self, *, rule: str, topology: str, at: datetime) -> bool:
         return (
             not self.ended
             and at < self.until
@@ -26,7 +26,7 @@ class Silence:
         )
 
 
-def silence_of(silences: Iterable[Silence], *, rule: int, topology: str, at: datetime) -> int | None:
+def silence_of(silences: Iterable[Silence], *, rule: str, topology: str, at: datetime) -> int | None:
     """The silence that covers an alert for longest; None if there is none."""
     covering = [one for one in silences if one.covers(rule=rule, topology=topology, at=at)]
     return max(covering, key=lambda one: (one.until, one.key)).key if covering else None
