@@ -44,9 +44,7 @@ class EventKind(Choices):
     RULE_UPDATED = "rule.updated", "Alert rule updated"
 
 
-EVENT_TRIMMED = frozenset(
-    {EventKind.TOPOLOGY_METRICS, EventKind.NODE_METRICS, EventKind.ALERT_UPDATED}
-)
+EVENT_TRIMMED = frozenset({EventKind.TOPOLOGY_METRICS, EventKind.NODE_METRICS, EventKind.ALERT_UPDATED})
 """Frequent and soon worthless: dropped after an hour, unlike the rest."""
 
 

@@ -22,6 +22,10 @@ PUBLIC, REFUSED = 0, 9
 """Ranks for what needs no identity, and for what no identity may ask."""
 
 READS = {
+    "alert-rules/",
+    "alert-rules/{name}/",
+    "alerts/",
+    "alerts/{pk}/",
     "audit/",
     "audit/choices/",
     "audit/{pk}/",
@@ -45,6 +49,8 @@ READS = {
     "schema/",
     "retention/",
     "settings/",
+    "silences/",
+    "silences/{pk}/",
     "snapshot/",
     "snapshot/recent/",
     "tokens/",
