@@ -228,6 +228,7 @@ SPECTACULAR_SETTINGS = {
         "ApprovalPolicyEnum": "controlplane.topologies.choices.ApprovalPolicy",
         "RebalancingPolicyEnum": "controlplane.topologies.choices.RebalancingPolicy",
         "AlertStateEnum": "controlplane.alerts.choices.AlertState",
+        "SeverityEnum": "controlplane.topologies.choices.Severity",
         "AlertSeverityEnum": "controlplane.alerts.choices.AlertSeverity",
         "AlertComparisonEnum": "controlplane.alerts.choices.AlertComparison",
         "AlertMetricEnum": "controlplane.alerts.choices.METRIC_CHOICES",
