@@ -120,6 +120,7 @@ for command in (
     alert_rules.create,
     alert_rules.set_,
     alert_rules.delete,
+    alert_rules.export,
 ):
     alerts.add_command(command)
 for command in (test, deliveries, delivery, redeliver):

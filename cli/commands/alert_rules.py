@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,6 +20,7 @@ from cli.status import state
 from cli.words import clock, duration
 
 LONGEST = 7 * 86_400.0
+MEDIA_TYPES = {"prometheus": "application/yaml", "grafana": "application/json"}
 
 
 def _condition(row: Row) -> str:
@@ -178,6 +181,39 @@ def delete(session: Session, name: str, order: Order) -> None:
     order = confirmed(session, order, f"delete rule {name}", effects)
     session.rest.delete(path, order.reason, tag=tag)
     session.say(f"rule {name} is deleted")
+
+
+@click.command("export", cls=ResurgeCommand)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(tuple(MEDIA_TYPES)),
+    default="prometheus",
+    show_default=True,
+    help="prometheus: alerting rules; grafana: a dashboard",
+)
+@click.option(
+    "--to", "file", type=click.Path(dir_okay=False, allow_dash=True), help="a file; default: standard output"
+)
+@with_session
+def export(session: Session, form: str, file: str | None) -> None:
+    """The rules that are on, for Prometheus or Grafana. FILE is replaced if it is there.
+
+    \b
+    Examples:
+      resurge alerts export --to /etc/prometheus/rules/resurge.yaml
+      resurge alerts export --format grafana --to resurge.json
+    """
+    path = resource("alert-rules", "export")
+    content = session.rest.document(path, {"format": form}, media_type=MEDIA_TYPES[form])
+    if not file or file == "-":
+        sys.stdout.write(content.decode())
+        return
+    try:
+        Path(file).write_bytes(content)
+    except OSError as error:
+        raise click.UsageError(f"{file} cannot be written: {error.strerror}") from None
+    session.say(f"the rules are in {file}")
 
 
 def _given(given: dict[str, Any]) -> dict[str, Any]:

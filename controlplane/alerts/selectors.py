@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db.models import Q, QuerySet
 
 from controlplane.alerts.choices import AlertState
@@ -71,6 +73,7 @@ def alerts_covered(silence: Silence) -> Q:
     return covered
 
 
-def evaluated_at() -> object:
+def evaluated_at() -> datetime | None:
     """When rules were looked at last; None before the first time."""
-    return Evaluation.objects.filter(pk=EVALUATION).values_list("at", flat=True).first()
+    at: datetime | None = Evaluation.objects.filter(pk=EVALUATION).values_list("at", flat=True).first()
+    return at

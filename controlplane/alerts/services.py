@@ -26,6 +26,7 @@ from domain.alerting import METRICS
 from domain.topology.spec import TOPOLOGY_NAME_PATTERN
 
 MOST_RULES = 100
+EXPORT = "export"
 LONGEST = 7 * 86_400.0
 """Seconds for which a condition can have to hold."""
 HIGHEST = 1e9
@@ -45,6 +46,8 @@ def rule_create(
     reason_require(reason)
     if not re.fullmatch(TOPOLOGY_NAME_PATTERN, name):
         raise Invalid("name", f"{name!r} is not a small letter followed by small letters, digits or -")
+    if name == EXPORT:
+        raise Invalid("name", f"{EXPORT!r} is the address of the export; choose another name")
     if metric not in METRICS:
         raise Invalid("metric", f"there is no metric {metric!r}; the metrics are {', '.join(METRICS)}")
     if missing := [one for one in ("comparison", "threshold", "held") if one not in fields]:

@@ -66,7 +66,7 @@ METRICS: dict[str, Metric] = {
             noun="lag",
             unit="seconds",
             subject="topology",
-            series="resurge_judged_lag_seconds",
+            series="resurge_current_lag_seconds",
             about="seconds of input that wait to be worked off",
         ),
         Metric(

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import mixins, status, viewsets
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.accounts.roles import ADMINISTRATOR
+from controlplane.alerts.export.grafana import grafana_dashboard
+from controlplane.alerts.export.prometheus import prometheus_rules
 from controlplane.alerts.models import Alert, AlertRule, Silence
 from controlplane.alerts.selectors import alert_list, rule_get, rule_list, silence_get, silence_list
 from controlplane.alerts.services import rule_create, rule_delete, rule_update
 from controlplane.alerts.silencing import silence_create, silence_end
 from controlplane.alerts.tags import rule_tag, silence_tag
 from controlplane.api.alerts.filtersets import AlertFilters, RuleFilters, SilenceFilters
+from controlplane.api.alerts.renderers import GrafanaRenderer, PrometheusRenderer
 from controlplane.api.alerts.serializers import (
     AlertSerializer,
     RuleCreateSerializer,
@@ -27,6 +31,7 @@ from controlplane.api.alerts.serializers import (
 )
 from controlplane.api.idempotency import once
 from controlplane.api.preconditions import ETAG, IF_MATCH, expected_of, tagged
+from controlplane.api.renderers import FastJSONRenderer
 from controlplane.api.requests import (
     IDEMPOTENCY_KEY,
     REASON,
@@ -36,6 +41,9 @@ from controlplane.api.requests import (
     reason_of,
 )
 
+FORMAT = OpenApiParameter(
+    "format", OpenApiTypes.STR, enum=("prometheus", "grafana"), description="instead of an Accept header"
+)
 REFUSED = {400: ErrorsSerializer, 404: ErrorsSerializer, 409: ErrorsSerializer}
 STALE = {412: ErrorsSerializer}
 
@@ -90,6 +98,40 @@ class AlertRuleViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
             return response
 
         return once(request, create)
+
+    @extend_schema(
+        operation_id="alert_rules_export",
+        parameters=[FORMAT],
+        responses={
+            (200, "application/yaml"): OpenApiTypes.OBJECT,
+            (200, "application/json"): OpenApiTypes.OBJECT,
+        },
+        filters=False,
+    )
+    @action(
+        detail=False,
+        methods=["get"],
+        renderer_classes=[PrometheusRenderer, GrafanaRenderer],
+        pagination_class=None,
+        filterset_class=None,
+        search_fields=(),
+        ordering_fields=(),
+    )
+    def export(self, request: Request) -> Response:
+        """The rules that are on, as alerting rules of Prometheus or as a dashboard of Grafana."""
+        kind = request.accepted_renderer.format
+        text = prometheus_rules(rule_list()) if kind == "prometheus" else grafana_dashboard(rule_list())
+        name = "resurge.rules.yaml" if kind == "prometheus" else "resurge.dashboard.json"
+        response = Response(text)
+        response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+        return response
+
+    def handle_exception(self, exc: Exception) -> Response:
+        # What goes wrong has the form it has everywhere.
+        self.request.accepted_renderer = FastJSONRenderer()
+        self.request.accepted_media_type = FastJSONRenderer.media_type
+        response: Response = super().handle_exception(exc)
+        return response
 
     @extend_schema(
         request=RuleUpdateSerializer,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
 import pytest
 
@@ -60,3 +62,21 @@ def test_rules_are_for_administrators(resurge: Resurge, administrator: dict[str,
     gone = resurge("alerts", "delete", "slow", *WHY, "--yes", **administrator)
     assert gone.err == "rule slow is deleted\n"
     assert resurge("alerts", "rule", "slow").code == 6
+
+
+@pytest.mark.parametrize(
+    ("form", "begins"), [("prometheus", "# Alerting rules for Prometheus"), ("grafana", "{")]
+)
+def test_rules_are_exported(
+    resurge: Resurge, rest: httpx.Client, tmp_path: Path, form: str, begins: str
+) -> None:
+    printed = resurge("alerts", "export", "--format", form)
+    assert (printed.code, printed.err) == (0, "")
+    assert printed.out.startswith(begins)
+    assert printed.out == rest.get("alert-rules/export/", params={"format": form}).text
+    file = tmp_path / "rules"
+    assert resurge("alerts", "export", "--format", form, "--to", str(file)).code == 0
+    assert file.read_text() == printed.out
+    refused = rest.get("alert-rules/export/", params={"format": "nagios"})
+    assert refused.status_code == 404
+    assert refused.json()["errors"]

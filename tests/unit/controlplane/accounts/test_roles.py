@@ -23,6 +23,7 @@ PUBLIC, REFUSED = 0, 9
 
 READS = {
     "alert-rules/",
+    "alert-rules/export/",
     "alert-rules/{name}/",
     "alerts/",
     "alerts/{pk}/",
