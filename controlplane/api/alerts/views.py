@@ -105,6 +105,7 @@ class AlertRuleViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
         responses={
             (200, "application/yaml"): OpenApiTypes.OBJECT,
             (200, "application/json"): OpenApiTypes.OBJECT,
+            404: ErrorsSerializer,
         },
         filters=False,
     )
