@@ -55,5 +55,20 @@ WEBHOOK_KINDS = (
     "query.updated",
     "problem.raised",
     "operation.updated",
+    "alert.firing",
+    "alert.resolved",
+    "alert.silenced",
+    "alert.unsilenced",
+    "rule.updated",
 )
-EVENT_KINDS = (*WEBHOOK_KINDS, "topology.metrics", "node.metrics")
+EVENT_KINDS = (*WEBHOOK_KINDS, "topology.metrics", "node.metrics", "alert.updated")
+ALERT_METRICS = (
+    "query_relative_latency",
+    "query_latency",
+    "availability",
+    "lag",
+    "checkpoint_age",
+    "checkpoint_intervals",
+    "fidelity",
+    "fidelity_rack_loss",
+)

@@ -11,7 +11,9 @@ import click
 from click.shell_completion import get_completion_class
 
 from cli import __version__
+from cli.commands import alert_rules
 from cli.commands.access import login, logout, tokens, whoami
+from cli.commands.alerts import alerts
 from cli.commands.delivering import deliveries, delivery, redeliver, test
 from cli.commands.deploying import create, deploy, update
 from cli.commands.events import events
@@ -88,6 +90,7 @@ COMMANDS: tuple[click.Command, ...] = (
     policy,
     nodes,
     incidents,
+    alerts,
     what_if,
     checkpoints,
     operations,
@@ -111,6 +114,15 @@ for command in (validate, create, update, deploy):
 for command in (park, unpark):
     queries.add_command(command)
 incidents.add_command(export)
+for command in (
+    alert_rules.rules,
+    alert_rules.rule,
+    alert_rules.create,
+    alert_rules.set_,
+    alert_rules.delete,
+    alert_rules.export,
+):
+    alerts.add_command(command)
 for command in (test, deliveries, delivery, redeliver):
     webhooks.add_command(command)
 

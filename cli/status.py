@@ -46,6 +46,10 @@ TONES: dict[str, dict[str, str]] = {
     "checkpoint": {"started": BUSY, "completed": GOOD, "failed": BAD, "undone": IDLE},
     "operation": {"pending": IDLE, "running": BUSY, "succeeded": DONE, "failed": BAD},
     "severity": {"warning": WARN, "error": BAD},
+    "urgency": {"warning": WARN, "critical": BAD},
+    "alert": {"missing": WARN, "pending": BUSY, "firing": BAD, "resolved": DONE},
+    "rule": {"enabled": GOOD, "off": IDLE},
+    "silence": {"lasts": BUSY, "ended": IDLE},
     "webhook": {"enabled": GOOD, "failing": WARN, "disabled": IDLE, "disabled by the system": BAD},
     "delivery": {"pending": BUSY, "succeeded": DONE, "given_up": BAD},
 }  # fmt: skip

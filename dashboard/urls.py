@@ -8,7 +8,17 @@ from django.urls import path, re_path
 from dashboard.signing_in import SignIn
 from dashboard.views import shell
 
-PAGES = ("topologies", "nodes", "incidents", "what-if", "checkpoints", "audit", "faults", "settings")
+PAGES = (
+    "topologies",
+    "nodes",
+    "incidents",
+    "what-if",
+    "checkpoints",
+    "alerts",
+    "audit",
+    "faults",
+    "settings",
+)
 
 urlpatterns = [
     path("login/", SignIn.as_view(), name="login"),

@@ -33,6 +33,7 @@ BALANCE_INTERVAL = 15.0
 REPLICAS_INTERVAL = 10.0
 MEASURE_INTERVAL = 10.0
 WEBHOOK_SWEEP_INTERVAL = 5.0
+ALERTS_INTERVAL = 5.0
 
 django.setup()
 
@@ -71,6 +72,11 @@ app.conf.update(
             "task": "maintenance.measure",
             "schedule": MEASURE_INTERVAL,
             "options": {"queue": "recovery", "expires": MEASURE_INTERVAL, "retry": False},
+        },
+        "alerts": {
+            "task": "recovery.alerts",
+            "schedule": ALERTS_INTERVAL,
+            "options": {"queue": "recovery", "expires": ALERTS_INTERVAL, "retry": False},
         },
         "trim": {
             "task": "maintenance.trim",

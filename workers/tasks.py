@@ -15,6 +15,7 @@ from django.db import DatabaseError
 from django.db.models import Q
 from django.utils import timezone
 
+from controlplane.alerts.evaluation import alerts_evaluate
 from controlplane.events.choices import OPERATION_OPEN
 from controlplane.events.models import Operation
 from controlplane.incidents.balancing import rebalance_by_policy
@@ -24,6 +25,7 @@ from controlplane.incidents.services import incident_queries_note
 from controlplane.lifecycle.forgetting import nodes_forget_old
 from controlplane.lifecycle.slow_nodes import drain_by_policy
 from controlplane.measurements.measuring import measurements_take
+from controlplane.replication.figures import fidelities_note
 from controlplane.replication.services import replicas_look
 from controlplane.retention.services import retention_enforce
 from controlplane.topologies.choices import Desired, ReplicationMode, TopologyStatus
@@ -112,7 +114,14 @@ def balance() -> None:
     """Note what the loss of a rack would take down. Move partitions to nodes with more room, or out of racks,
     where a policy wants that and all is well."""
     _attempt(rack_exposure_note, task="racks", of="all")
+    _attempt(fidelities_note, task="fidelities", of="all")
     _attempt(rebalance_by_policy, task="balance", of="all")
+
+
+@shared_task(name="recovery.alerts")
+def alerts() -> None:
+    """Look at the rules for alerts."""
+    _attempt(alerts_evaluate, task="alerts", of="all")
 
 
 @shared_task(name="recovery.replicas_place")

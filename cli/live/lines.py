@@ -11,7 +11,9 @@ from cli.live.state import Fields, State, worst
 from cli.waves import wave_moves, wave_partitions, wave_places, wave_queries, wave_state
 from cli.words import age, between, clock, listed, plain, plural, rate, relative, since, stopwatch
 
-ROUTINE = frozenset({"checkpoint.started", "checkpoint.completed", "topology.metrics", "node.metrics"})
+ROUTINE = frozenset(
+    {"checkpoint.started", "checkpoint.completed", "topology.metrics", "node.metrics", "alert.updated"}
+)
 """Kinds that come every few seconds while all is well."""
 
 

@@ -10,6 +10,7 @@ from typing import get_args
 
 from rest_framework import serializers
 
+from controlplane.api.alerts.serializers import AlertSerializer, RuleSerializer, SilenceSerializer
 from controlplane.api.checkpoints.serializers import CheckpointDetailSerializer
 from controlplane.api.events.serializers import ChangeSerializer, EventSerializer, OperationSerializer
 from controlplane.api.incidents.serializers import (
@@ -212,6 +213,18 @@ class SampleEntity(AvailabilitySampleSerializer):
         fields = SAMPLE_FIELDS
 
 
+class AlertEntity(AlertSerializer):
+    """One time that a rule applies to one topology or query."""
+
+
+class RuleEntity(RuleSerializer):
+    """A condition on a metric, and for how long it must hold before an alert fires."""
+
+
+class SilenceEntity(SilenceSerializer):
+    """Alerts that nothing is told of for some time; an empty name stands for all."""
+
+
 class ChangeEntity(ChangeSerializer):
     """The fields of an entity that changed, to be merged; or its removal where `fields` is null."""
 
@@ -238,5 +251,8 @@ ENTITIES: dict[EntityKind, type[serializers.Serializer]] = {
     "problem": ProblemEntity,
     "operation": OperationEntity,
     "sample": SampleEntity,
+    "alert": AlertEntity,
+    "rule": RuleEntity,
+    "silence": SilenceEntity,
 }
 """Each kind of entity, as a row of the snapshot has it."""

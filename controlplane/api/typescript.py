@@ -9,6 +9,13 @@ from typing import get_args
 from rest_framework import serializers
 from rest_framework.fields import _UnvalidatedField
 
+from controlplane.alerts.choices import (
+    METRIC_CHOICES,
+    AlertComparison,
+    AlertSeverity,
+    AlertState,
+    MissingPolicy,
+)
 from controlplane.api.entities import ENTITIES, NumberedEventEntity
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.choices import Choices
@@ -70,11 +77,13 @@ _CHOICES: tuple[type[Choices], ...] = (
         EventKind,
         Channel,
     ),
+    *(AlertState, AlertSeverity, AlertComparison, MissingPolicy),
 )
 ENUMERATIONS: dict[str, tuple[str, ...]] = {
     **{choices.__name__: tuple(choices.values) for choices in _CHOICES},
     "Planner": tuple(name for name, _ in PLANNER_CHOICES),
     "ReplicationPlanner": tuple(name for name, _ in REPLICATION_PLANNER_CHOICES),
+    "AlertMetric": tuple(name for name, _ in METRIC_CHOICES),
     "Partitioning": get_args(Partitioning),
     "Tone": TONES,
     "EntityName": tuple(ENTITIES),

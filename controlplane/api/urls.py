@@ -6,6 +6,7 @@ from django.urls import URLPattern, URLResolver, include, path, re_path
 from rest_framework.routers import SimpleRouter
 
 from controlplane.api.accounts.views import MeView, SettingsView, TokenViewSet
+from controlplane.api.alerts.views import AlertRuleViewSet, AlertViewSet, SilenceViewSet
 from controlplane.api.checkpoints.views import CheckpointViewSet, TopologyCheckpointViewSet
 from controlplane.api.docs import DocumentationView, SchemaView
 from controlplane.api.events.views import (
@@ -52,6 +53,9 @@ router.register("nodes", NodeViewSet, basename="node")
 router.register("node-requests", NodeRequestViewSet, basename="node-request")
 router.register("incidents", IncidentViewSet, basename="incident")
 router.register("checkpoints", CheckpointViewSet, basename="checkpoint")
+router.register("alerts", AlertViewSet, basename="alert")
+router.register("alert-rules", AlertRuleViewSet, basename="alert-rule")
+router.register("silences", SilenceViewSet, basename="silence")
 router.register("operations", OperationViewSet, basename="operation")
 router.register("problems", ProblemViewSet, basename="problem")
 router.register("audit", AuditViewSet, basename="audit")

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from prometheus_client.core import REGISTRY, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from controlplane.config.alert_metrics import alert_families
+
 
 class ControlPlaneCollector(Collector):
     """A constant number of queries a scrape. Health comes from where pages have it."""
@@ -84,7 +86,7 @@ class ControlPlaneCollector(Collector):
         failing = GaugeMetricFamily("resurge_webhooks_failing", "Webhooks that have failed since they worked")
         failing.add_metric([], Webhook.objects.exclude(failing_since=None).count())
         of_topologies = [available, total, parked, health, catch_up, rate, load, lag, epoch, checkpoint]
-        return [*of_topologies, nodes, incidents, standing, waiting, failing]
+        return [*of_topologies, nodes, incidents, standing, waiting, failing, *alert_families(reading)]
 
 
 def metrics_register() -> None:

@@ -36,9 +36,15 @@ class EventKind(Choices):
     QUERY_UPDATED = "query.updated", "Query updated"
     PROBLEM_RAISED = "problem.raised", "Problem raised"
     OPERATION_UPDATED = "operation.updated", "Operation updated"
+    ALERT_FIRING = "alert.firing", "Alert firing"
+    ALERT_RESOLVED = "alert.resolved", "Alert resolved"
+    ALERT_SILENCED = "alert.silenced", "Alerts silenced"
+    ALERT_UNSILENCED = "alert.unsilenced", "Silence ended"
+    ALERT_UPDATED = "alert.updated", "Alert values"
+    RULE_UPDATED = "rule.updated", "Alert rule updated"
 
 
-EVENT_TRIMMED = frozenset({EventKind.TOPOLOGY_METRICS, EventKind.NODE_METRICS})
+EVENT_TRIMMED = frozenset({EventKind.TOPOLOGY_METRICS, EventKind.NODE_METRICS, EventKind.ALERT_UPDATED})
 """Frequent and soon worthless: dropped after an hour, unlike the rest."""
 
 

@@ -29,6 +29,9 @@ EntityKind = Literal[
     "problem",
     "operation",
     "sample",
+    "alert",
+    "rule",
+    "silence",
 ]
 Fields = dict[str, Any]
 

@@ -40,3 +40,23 @@ class ReplicaPlacement(models.Model):
 
     def __str__(self) -> str:
         return f"{self.topology}: {len(self.assignment)} replicas"
+
+
+class FidelityFigure(models.Model):
+    """What the outputs of a topology that runs are worth, as a share of what they would be worth whole."""
+
+    topology = models.OneToOneField(
+        "topologies.Topology", on_delete=models.CASCADE, related_name="fidelity_figure"
+    )
+    at = models.DateTimeField(help_text="when it was computed")
+    now = models.FloatField(help_text="with the nodes that are there")
+    worst_rack = models.FloatField(
+        null=True, blank=True, help_text="without the rack that matters most; empty: no rack is known"
+    )
+    rack = models.CharField(max_length=64, blank=True, default="", help_text="that rack")
+
+    class Meta:
+        ordering = ("topology",)
+
+    def __str__(self) -> str:
+        return f"{self.topology}: {self.now:.2f}"

@@ -9,7 +9,7 @@ from controlplane.nodes.choices import NODE_PRESENT
 from controlplane.nodes.models import Node
 from controlplane.replication.answering import budget_of
 from controlplane.replication.models import ReplicaPlacement
-from controlplane.replication.selectors import measured_load
+from controlplane.replication.selectors import Measured, measured_load
 from controlplane.topologies.models import Partition, Topology
 from controlplane.topologies.selectors import topology_get
 from domain.planning import natural_key
@@ -21,14 +21,7 @@ def replicas_answer(name: str) -> dict[str, Any]:
     topology = topology_get(name, spec=False)
     measured = measured_load(name)
     row = ReplicaPlacement.objects.filter(topology=topology).first() or ReplicaPlacement(topology=topology)
-    model = FidelityModel(measured.graph, measured.rates, "weighted", measured.priorities)
-    nodes = {node.name: node.rack for node in Node.objects.filter(state__in=NODE_PRESENT)}
-    homes = {
-        partition.label: partition.node.name if partition.node is not None else ""
-        for partition in Partition.objects.filter(topology=topology).select_related("node")
-    }
-    homes = {partition: homes.get(partition, "") for partition in measured.graph.partitions}
-    ready = {p: one["node"] for p, one in topology.shadows.items() if one["caught_up"]}
+    model, nodes, homes, ready = _placed(topology, measured)
     return {
         "topology": name,
         "mode": topology.replication_mode,
@@ -47,6 +40,37 @@ def replicas_answer(name: str) -> dict[str, Any]:
             for kind, lost, gone in _domains(nodes, {*homes.values(), *ready.values()})
         ],
     }
+
+
+def losses_of_racks(name: str, *, most_partitions: int) -> tuple[float, dict[str, float]] | None:
+    """The fidelity with the present nodes and the replicas that have caught up, and by rack what would be
+    left without it. None for a topology of more partitions. Raises `Missing`."""
+    measured = measured_load(name)
+    if len(measured.graph.partitions) > most_partitions:
+        return None
+    model, nodes, homes, ready = _placed(topology_get(name, spec=False), measured)
+    racks = {
+        lost: float(_outlook(model, homes, ready, nodes.keys() - gone)["fidelity"])
+        for kind, lost, gone in _domains(nodes, {*homes.values(), *ready.values()})
+        if kind == "rack"
+    }
+    return float(_outlook(model, homes, ready, nodes.keys())["fidelity"]), racks
+
+
+def _placed(
+    topology: Topology, measured: Measured
+) -> tuple[FidelityModel, dict[str, str], dict[str, str], dict[str, str]]:
+    """The model, the rack of each node that is present, the home of each partition ("": none), and the node
+    of each replica that has caught up."""
+    model = FidelityModel(measured.graph, measured.rates, "weighted", measured.priorities)
+    nodes = {node.name: node.rack for node in Node.objects.filter(state__in=NODE_PRESENT)}
+    placed = {
+        partition.label: partition.node.name if partition.node is not None else ""
+        for partition in Partition.objects.filter(topology=topology).select_related("node")
+    }
+    homes = {partition: placed.get(partition, "") for partition in measured.graph.partitions}
+    ready = {p: one["node"] for p, one in topology.shadows.items() if one["caught_up"]}
+    return model, nodes, homes, ready
 
 
 def _replicas(

@@ -17,11 +17,19 @@ from django.db.models import F, QuerySet, TextField, Value
 from django.db.models.functions import Cast, Concat, JSONObject
 from django.utils import timezone
 
+from controlplane.alerts.models import Alert, AlertRule, Silence
+from controlplane.alerts.representation import (
+    ALERT_STORED,
+    alert_fields,
+    rule_change,
+    silence_change,
+)
+from controlplane.alerts.selectors import alerts_going_on
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.representation import CHECKPOINT_STORED, checkpoint_change
 from controlplane.events.choices import OPERATION_OPEN
 from controlplane.events.models import Operation
-from controlplane.events.representation import Change, operation_change
+from controlplane.events.representation import Change, change, operation_change
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.incidents.representation import (
     ENTRY_STORED,
@@ -63,6 +71,10 @@ HISTORY = 400
 
 INCIDENTS = 50
 OPERATIONS = 50
+ALERTS = 200
+"""Newest that have ended; those that go on are all there."""
+SILENCES = 300
+"""Those that last, of which there are fewer, and the newest that have ended."""
 
 Key = tuple[Any, ...]
 """The id of a row, its time, and whatever of it can change: after a database was put back the same id can
@@ -193,6 +205,24 @@ def _samples() -> Iterator[Change]:
     return iter(_sampled.of(_steps(newest[:SAMPLES])).values())
 
 
+def _alerts() -> Iterator[Change]:
+    ended = Alert.objects.filter(resolved_at__isnull=False).order_by("-resolved_at", "-pk")[:ALERTS]
+    names = (*ALERT_STORED, "silence_id")
+    found = [row for rows in (ended, alerts_going_on()) for row in tuple_rows(rows, *names)]
+    return (
+        change("alert", row.id, alert_fields(row)) for row in sorted(found, key=attrgetter("since", "id"))
+    )
+
+
+def _rules() -> Iterator[Change]:
+    return map(rule_change, AlertRule.objects.order_by("name"))
+
+
+def _silences() -> Iterator[Change]:
+    newest = Silence.objects.order_by(F("ended_at").desc(nulls_first=True), "-pk")[:SILENCES]
+    return map(silence_change, sorted(newest, key=attrgetter("created_at", "pk")))
+
+
 def _steps(newest: QuerySet[Any]) -> Keys:
     """Of samples of a topology that say the same one after the other, the first and the last: a curve of
     steps needs no other."""
@@ -238,4 +268,7 @@ KINDS: dict[str, Callable[[], Iterable[Change]]] = {
     "problem": _problems,
     "operation": _operations,
     "sample": _samples,
+    "alert": _alerts,
+    "rule": _rules,
+    "silence": _silences,
 }

@@ -15,9 +15,9 @@ CHANGE = """async ({path, body}) => {
 
 
 def confirm(page: Any, reason: str) -> None:
-    """Fill in the dialog that is open and send it."""
+    """Fill in the reason in the dialog that is open, its last field, and send it."""
     dialog = page.locator("dialog[open]")
-    dialog.locator("textarea").fill(reason)
+    dialog.locator("textarea").last.fill(reason)
     dialog.locator("button[type=submit]").click()
 
 

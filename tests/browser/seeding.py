@@ -27,6 +27,7 @@ from controlplane.topologies.models import AvailabilitySample, Partition, Proble
 from controlplane.topologies.racks import rack_exposure_note
 from domain.topology import Topology as Graph
 from domain.topology import load_yaml
+from tests.browser.alarming import alerts_play
 from tests.browser.chronicle import audit_write, checkpoints_write, experiment_write, versions_write
 from tests.browser.figures import figures_write, node_figures_write
 from tests.browser.large import large_write
@@ -86,6 +87,7 @@ def _installation(scenario: Scenario, now: datetime) -> None:
         drain_play(now, number=2, node="node-2")
     if scenario == "broken":
         _problems(main, now)
+    alerts_play(now, broken=scenario == "broken")
 
 
 def _nodes(now: datetime) -> dict[str, Node]:

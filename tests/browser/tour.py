@@ -52,6 +52,7 @@ def stops(snapshot: dict[str, Any]) -> Iterator[Stop]:
     states = {checkpoint["state"]: key for key, checkpoint in entities["checkpoint"].items()}
     for state, key in sorted(states.items()):
         yield Stop(f"checkpoint-{state}", f"/checkpoints/?checkpoint={key}", ready=".details .parts")
+    yield from _alerts(entities)
     yield from _what_if(entities)
     yield Stop("audit", "/audit/", ready=f"{SETTLED} section[aria-label=Trail] :is(tbody tr, .empty)")
     if entities["node"]:
@@ -96,6 +97,19 @@ def _incidents(entities: dict[str, Any]) -> Iterator[Stop]:
         yield Stop("incident-wave", f"/incidents/{newest}/?wave={waves[0]}", ready="section.details")
 
 
+def _alerts(entities: dict[str, Any]) -> Iterator[Stop]:
+    yield Stop("alerts", "/alerts/")
+    yield Stop(
+        "dialog-silence",
+        "/alerts/",
+        ready="dialog[open] select",
+        prepare=lambda page: _press(page, "Silence…"),
+    )
+    yield Stop(
+        "dialog-rule", "/alerts/", ready="dialog[open] input", prepare=lambda page: _press(page, "New rule…")
+    )
+
+
 def _what_if(entities: dict[str, Any]) -> Iterator[Stop]:
     yield Stop("what-if", "/what-if/")
     yield Stop("faults", "/faults/")
@@ -110,6 +124,10 @@ def _ask(page: Any, node: str, button: str) -> None:
         f"section[aria-label='All nodes'] tr:has(button:text-is('{node}')) button:has-text('{button}')"
     )
     page.wait_for_selector("dialog[open]")
+
+
+def _press(page: Any, button: str) -> None:
+    page.click(f"main button:text-is('{button}')")
 
 
 def _even_out(page: Any) -> None:

@@ -16,6 +16,13 @@ from knox.models import AuthToken
 
 from controlplane.accounts.services import admin_ensure, token_create, token_revoke
 from controlplane.accounts.users import user_create, user_password_set, user_update
+from controlplane.alerts.evaluation import _last as alerts_looked_at
+from controlplane.alerts.evaluation import _look_store as alerts_store
+from controlplane.alerts.measuring import Measured as AlertsMeasured
+from controlplane.alerts.models import Silence
+from controlplane.alerts.selectors import rule_list
+from controlplane.alerts.services import rule_create, rule_delete, rule_update
+from controlplane.alerts.silencing import silence_create, silence_end
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.services import checkpoint_apply
 from controlplane.events.choices import OperationKind
@@ -120,6 +127,7 @@ def installed() -> None:
     first_nodes_request(names_and_racks=[("node-6", "rack-a")], slots=2, capacity=100, at=now)
     webhook, _ = webhook_create(name="pager", **HOOK, **BY)
     webhook_test(webhook_id=webhook.pk, **BY)
+    silence_create(topology="draft", until=now + timedelta(hours=1), **BY)
     user_create(username="bob", password=PASSWORD, role="operator", **BY)
     user_create(username="root", password=PASSWORD, role="administrator", **BY)
     token_create(user=user(), lifetime=None, **BY)
@@ -245,6 +253,15 @@ def long_gone_before() -> None:
     gone.update(last_heartbeat=long_ago, registered_at=long_ago, created_at=long_ago)
 
 
+def alerts_found() -> None:
+    now = timezone.now()
+    alerts_store(rules=list(rule_list()), measured=AlertsMeasured(now), now=now, last=alerts_looked_at())
+
+
+def silence_id() -> int:
+    return Silence.objects.latest("pk").pk
+
+
 def replicas_placed() -> None:
     found = Kept(
         replicas=Replicas(assignment={"O0[0]": "node-2"}),
@@ -347,6 +364,17 @@ SERVICES: dict[str, Callable[[], object]] = {
     "delivery_redeliver": redelivered,
     "deliveries_trim": deliveries_trim,
     "_record": sent,
+    # alerts
+    "_look_store": alerts_found,
+    "rule_create": lambda: rule_create(
+        name="other", metric="lag", comparison="above", threshold=5.0, held=10.0, **BY
+    ),
+    "rule_update": lambda: rule_update(name="lag-high", changes={"enabled": False}, **BY),
+    "rule_delete": lambda: rule_delete(name="checkpoint-old", **BY),
+    "silence_create": lambda: silence_create(
+        rule="queries-unavailable", until=timezone.now() + timedelta(hours=1), **BY
+    ),
+    "silence_end": lambda: silence_end(silence_id=silence_id(), **BY),
 }
 
 ABOUT_INCIDENTS: dict[str, Callable[[], object]] = {

@@ -40,10 +40,13 @@ def schemas() -> dict[str, Any]:
         (TONES["operation"], "OperationStateEnum"),
         (TONES["severity"], "SeverityEnum"),
         (TONES["delivery"], "DeliveryStateEnum"),
+        (TONES["alert"], "AlertStateEnum"),
+        (TONES["urgency"], "AlertSeverityEnum"),
         (kinds.CHANNELS, "ChannelEnum"),
         (kinds.OPERATION_KINDS, "OperationKindEnum"),
         (kinds.WEBHOOK_KINDS, "WebhookKindEnum"),
         (kinds.EVENT_KINDS, "EventKindEnum"),
+        (kinds.ALERT_METRICS, "AlertMetricEnum"),
     ],
 )
 def test_words(known: Any, schema: str, schemas: dict[str, Any]) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Literal
 
 from django.conf import settings
 from django.utils import timezone
 
+from controlplane.alerts.models import Alert
+from controlplane.alerts.silencing import silence_create
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.choices import Channel
 from controlplane.events.models import AuditEntry, Event, Operation
@@ -44,6 +47,10 @@ class Write:
 
 
 WEBHOOK: dict[str, Any] = {"url": "https://hooks.example.org/x", "kinds": ["incident.opened"]}
+
+
+def soon() -> str:
+    return (timezone.now() + timedelta(days=1)).isoformat()
 
 
 def running() -> None:
@@ -132,6 +139,17 @@ WRITES: dict[tuple[str, str], Write] = {
     ("POST", "webhooks/{webhook}/deliveries/{pk}/redeliver/"): Write(
         "changes", prepare=undelivered, role="administrator"
     ),
+    ("POST", "alert-rules/"): Write(
+        "creates",
+        {"name": "other", "metric": "lag", "comparison": "above", "threshold": 5.0, "held": 10},
+        role="administrator",
+    ),
+    ("PATCH", "alert-rules/{name}/"): Write("changes", {"threshold": 60}, role="administrator"),
+    ("DELETE", "alert-rules/{name}/"): Write(
+        "deletes", query="reason=because+of+the+tests", role="administrator"
+    ),
+    ("POST", "silences/"): Write("creates", {"rule": "lag-high", "until": soon()}),
+    ("POST", "silences/{pk}/end/"): Write("changes"),
     ("POST", "what-if/"): Write(
         "nothing",
         {"nodes": ["node-1"], "algorithms": ["blocking"], "arrivals": [5], "points": 2},
@@ -156,13 +174,25 @@ def installation_fill(topology: Topology) -> Callable[[str], dict[str, str]]:
     by: dict[str, Any] = {"actor": "ada", "reason": "test", "channel": Channel.SYSTEM}
     webhook, _ = webhook_create(name="pager", **WEBHOOK, **by)
     delivery = webhook_test(webhook_id=webhook.pk, **by)
-    rows = {"webhooks": webhook, "operations": operation, "problems": problem, "audit": entry}
+    silence = silence_create(topology="counts", until=now + timedelta(hours=1), **by)
+    alert = Alert.objects.create(
+        rule="lag-high", metric="lag", comparison="above", threshold=30.0, severity="warning",
+        topology="counts", state="firing", value=45.0, since=now, fired_at=now,
+    )  # fmt: skip
+    rows = {
+        "webhooks": webhook,
+        "silences": silence,
+        "alerts": alert,
+        "operations": operation,
+        "problems": problem,
+        "audit": entry,
+    }
     keys = {resource: str(row.pk) for resource, row in rows.items()}
 
     def values(route: str) -> dict[str, str]:
         resource = route.removeprefix("api/v1/").partition("/")[0]
         return {
-            "name": "node-1" if resource == "nodes" else "counts",
+            "name": {"nodes": "node-1", "alert-rules": "lag-high"}.get(resource, "counts"),
             "topology": "counts",
             "query": "O0[0]",
             "operator": "O0",

@@ -1,6 +1,6 @@
 // Actions an operator takes: a dialog asks for the reason, the call is made once, and its outcome is followed.
 
-import { act, ApiError, change, fetchOperation, newKey, remove } from "./api";
+import { act, ApiError, change, create, fetchOperation, newKey, remove } from "./api";
 import { boot, mayAct } from "./boot";
 import type { Operation } from "./entities.generated";
 import { store } from "./store.svelte";
@@ -18,6 +18,16 @@ export interface Choice {
   options: { value: string; label: string }[];
 }
 
+/** What the user fills in; `name` is the field of the request. */
+export interface Field {
+  name: string;
+  label: string;
+  kind: "text" | "number" | "select" | "area";
+  value: string;
+  options?: { value: string; label: string }[];
+  optional?: true;
+}
+
 export interface Action {
   title: string;
   /** The label of the button that does it. */
@@ -29,10 +39,13 @@ export interface Action {
   suggestion?: string;
   body?: Record<string, unknown>;
   choice?: Choice;
+  fields?: Field[];
+  /** What is sent of the fields; as they are if left out. */
+  asked?: (given: Record<string, string>) => Record<string, unknown>;
   /** The same for several things at once; `path` is then the first of them. */
   paths?: string[];
   /** Done when the server has answered; otherwise an operation is followed to its end. */
-  edit?: "change" | "remove";
+  edit?: "create" | "change" | "remove";
   /** Called once an edit is done. */
   done?: () => void;
 }
@@ -65,8 +78,8 @@ class Actions {
     if (!this.busy) this.asked = null;
   }
 
-  /** `chosen`: the value of the action's choice, if it has one. */
-  async confirm(reason: string, chosen = ""): Promise<void> {
+  /** `chosen`: the value of the action's choice, `given`: those of its fields, if it has some. */
+  async confirm(reason: string, chosen = "", given: Record<string, string> = {}): Promise<void> {
     const action = this.asked;
     if (!action || this.busy) return;
     if (store.stale) {
@@ -77,9 +90,10 @@ class Actions {
     this.error = "";
     try {
       const told = action.choice ? { reason, [action.choice.name]: chosen } : { reason };
-      const body = { ...action.body, ...told };
+      const body = { ...action.body, ...(action.asked?.(given) ?? given), ...told };
       if (action.edit) {
-        await (action.edit === "remove" ? remove(action.path, told) : change(action.path, body, this.key));
+        const send = action.edit === "create" ? create : change;
+        await (action.edit === "remove" ? remove(action.path, told) : send(action.path, body, this.key));
         this.asked = null;
         this.done(action);
       } else {

@@ -140,6 +140,10 @@ function send<T>(method: "POST" | "PATCH", path: string, body: Record<string, un
 export const act = (path: string, body: Record<string, unknown>, key: string): Promise<Operation> =>
   send<Operation>("POST", path, body, { "Idempotency-Key": key });
 
+/** Makes what is there at once: the answer is the new thing, no operation. */
+export const create = (path: string, body: Record<string, unknown>, key: string): Promise<unknown> =>
+  send<unknown>("POST", path, body, { "Idempotency-Key": key });
+
 /** Changes what is done at once: the answer is the new state, no operation. */
 export const change = (path: string, body: Record<string, unknown>, key: string): Promise<unknown> =>
   send<unknown>("PATCH", path, body, { "Idempotency-Key": key });

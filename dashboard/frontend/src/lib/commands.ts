@@ -1,5 +1,6 @@
 // Everything the palette offers: places first, then actions.
 
+import { silence } from "./alertActions";
 import type { Incident, Node, Topology } from "./entities.generated";
 import { byName } from "./format";
 import { abort, pauseRecovery, replan, resumeRecovery } from "./incidentActions";
@@ -75,6 +76,7 @@ export function commands(help: () => void): Command[] {
     { group: "Do", label: "Theme: light", run: () => theme.set("light") },
     { group: "Do", label: "Theme: dark", run: () => theme.set("dark") },
     { group: "Do", label: "Theme: as the system says", run: () => theme.set("system") },
+    ...(mayAct ? [{ group: "Do", label: "Silence alerts", words: "alert mute webhooks", run: () => silence() }] : []),
     ...(mayAct ? topologies.flatMap(topologyCommands) : []),
     ...(mayAct ? nodes.flatMap(nodeCommands) : []),
     ...(mayAct ? [...incident.values()].flatMap(incidentCommands) : []),

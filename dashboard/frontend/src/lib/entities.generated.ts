@@ -118,9 +118,23 @@ export type EventKind =
   | "checkpoint.failed"
   | "query.updated"
   | "problem.raised"
-  | "operation.updated";
+  | "operation.updated"
+  | "alert.firing"
+  | "alert.resolved"
+  | "alert.silenced"
+  | "alert.unsilenced"
+  | "alert.updated"
+  | "rule.updated";
 
 export type Channel = "page" | "rest" | "admin" | "cli" | "system";
+
+export type AlertState = "missing" | "pending" | "firing" | "resolved";
+
+export type AlertSeverity = "warning" | "critical";
+
+export type AlertComparison = "above" | "below";
+
+export type MissingPolicy = "show" | "fire";
 
 export type Planner =
   | "adaptive_density"
@@ -138,6 +152,16 @@ export type ReplicationPlanner =
   | "greedy"
   | "published";
 
+export type AlertMetric =
+  | "query_relative_latency"
+  | "query_latency"
+  | "availability"
+  | "lag"
+  | "checkpoint_age"
+  | "checkpoint_intervals"
+  | "fidelity"
+  | "fidelity_rack_loss";
+
 export type Partitioning = "one_to_one" | "split" | "merge" | "full";
 
 export type Tone = "good" | "busy" | "warn" | "bad" | "idle" | "done";
@@ -153,7 +177,10 @@ export type EntityName =
   | "checkpoint"
   | "problem"
   | "operation"
-  | "sample";
+  | "sample"
+  | "alert"
+  | "rule"
+  | "silence";
 
 export const ENTITY_NAMES: readonly EntityName[] = [
   "topology",
@@ -167,6 +194,9 @@ export const ENTITY_NAMES: readonly EntityName[] = [
   "problem",
   "operation",
   "sample",
+  "alert",
+  "rule",
+  "silence",
 ];
 
 /**
@@ -581,6 +611,79 @@ export interface Sample {
   weighted: number;
 }
 
+/** One time that a rule applies to one topology or query. */
+export interface Alert {
+  id: number;
+  rule: string;
+  metric: AlertMetric;
+  comparison: AlertComparison;
+  threshold: number;
+  severity: AlertSeverity;
+  runbook: string;
+  topology: string;
+  /** empty: the whole topology */
+  query: string;
+  state: AlertState;
+  /** empty: no data */
+  value: number | null;
+  /** when its condition began to hold, or its value to be missing */
+  since: Iso;
+  fired_at: Iso | null;
+  resolved_at: Iso | null;
+  /** why it ended, if not because its condition did not hold */
+  because: string;
+  /** id of the silence that covers it; null: none */
+  silence: number | null;
+  /** the topology, or `topology/query` */
+  subject: string;
+  /** what it says, in a sentence */
+  text: string;
+}
+
+/** A condition on a metric, and for how long it must hold before an alert fires. */
+export interface Rule {
+  id: number;
+  /** its name in alerts, silences and the audit trail; cannot be changed */
+  name: string;
+  /** what is judged; cannot be changed */
+  metric: AlertMetric;
+  comparison: AlertComparison;
+  /** in the unit of the metric; of a share, 1 is all */
+  threshold: number;
+  /** seconds for which the condition must hold before an alert fires */
+  held: number;
+  /** seconds for which the condition must not hold before the alert ends */
+  calm: number;
+  /** what happens where the value stays away for as long as the condition must hold */
+  missing: MissingPolicy;
+  severity: AlertSeverity;
+  /** the one that it judges; empty: all */
+  topology: string;
+  /** queries of a lower priority are left out; for metrics of queries and their share only */
+  priority: number;
+  enabled: boolean;
+  /** what to do when it fires: a text, or an address that begins with https:// or http:// */
+  runbook: string;
+  created_by: string;
+  created_at: Iso;
+  updated_at: Iso;
+}
+
+/** Alerts that nothing is told of for some time; an empty name stands for all. */
+export interface Silence {
+  id: number;
+  rule: string;
+  topology: string;
+  until: Iso;
+  author: string;
+  reason: string;
+  created_at: Iso;
+  /** empty: it lasts */
+  ended_at: Iso | null;
+  /** who ended it early; empty: its time was over */
+  ended_by: string;
+}
+
 /** The fields of an entity that changed, to be merged; or its removal where `fields` is null. */
 export interface Change {
   entity: EntityName;
@@ -613,6 +716,9 @@ export interface EntityTypes {
   problem: Problem;
   operation: Operation;
   sample: Sample;
+  alert: Alert;
+  rule: Rule;
+  silence: Silence;
 }
 
 /** The state of everything at one sequence number: entity, then key, then fields. */

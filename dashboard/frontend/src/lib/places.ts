@@ -14,6 +14,8 @@ export interface Place {
   /** Stands in the bar of a phone itself; the others are under More. */
   first: boolean;
   words: string;
+  /** Has a sign of its own at the right of the bar. */
+  bell?: true;
 }
 
 export function places(): Place[] {
@@ -24,6 +26,7 @@ export function places(): Place[] {
     { key: "c", name: "Checkpoints", href: paths.checkpoints(), icon: "checkpoints", pages: ["checkpoints"], first: false, words: "snapshots" },
     { key: "w", name: "What-if", href: paths.whatIf(), icon: "whatif", pages: ["what-if"], first: true, words: "predict simulate planners" },
     ...(boot.faultInjection ? [{ key: "x", name: "Faults", href: paths.faults(), icon: "faults", pages: ["faults"], first: false, words: "fault injection kill experiment chaos" }] : []),
+    { key: "l", name: "Alerts", href: paths.alerts(), icon: "bell", pages: ["alerts"], first: false, bell: true, words: "rules silences firing thresholds" },
     { key: "a", name: "Audit", href: paths.audit(), icon: "audit", pages: ["audit"], first: false, words: "who changed what trail log" },
     { key: "s", name: "Settings", href: paths.settings(), icon: "settings", pages: ["settings"], first: false, words: "thresholds policies tokens theme kiosk" },
   ];

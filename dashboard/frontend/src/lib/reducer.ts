@@ -13,7 +13,7 @@ export interface State {
 export type Outcome = { state: State; gap: boolean; touched: ReadonlySet<EntityName> };
 
 // Series and journals grow for ever; the page keeps the newest rows, the server keeps the rest.
-const KEEP: Partial<Record<EntityName, number>> = { sample: 4_000, problem: 400, checkpoint: 400, entry: 2_000, operation: 200, plan: 400 };
+const KEEP: Partial<Record<EntityName, number>> = { sample: 4_000, problem: 400, checkpoint: 400, entry: 2_000, operation: 200, plan: 400, alert: 2_000, silence: 600 };
 
 export function emptyState(): State {
   const entities = Object.fromEntries(ENTITY_NAMES.map((entity) => [entity, new Map()]));

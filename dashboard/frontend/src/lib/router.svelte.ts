@@ -9,6 +9,7 @@ export type Page =
   | { name: "incident"; number: number }
   | { name: "what-if" }
   | { name: "checkpoints" }
+  | { name: "alerts" }
   | { name: "audit" }
   | { name: "faults" }
   | { name: "settings" }
@@ -24,7 +25,7 @@ export function parse(path: string): Page {
   if (first === "nodes" && parts.length === 1) return { name: "nodes" };
   if (first === "incidents" && parts.length === 1) return { name: "incidents" };
   if (first === "incidents" && second && /^\d+$/.test(second) && parts.length === 2) return { name: "incident", number: Number(second) };
-  for (const name of ["what-if", "checkpoints", "audit", "faults", "settings"] as const) if (first === name && parts.length === 1) return { name };
+  for (const name of ["what-if", "checkpoints", "alerts", "audit", "faults", "settings"] as const) if (first === name && parts.length === 1) return { name };
   return { name: "missing", path };
 }
 
@@ -37,6 +38,7 @@ export const paths = {
   incident: (number: number) => `/incidents/${number}/`,
   whatIf: (query: Record<string, string> = {}) => withQuery("/what-if/", query),
   checkpoints: (query: Record<string, string> = {}) => withQuery("/checkpoints/", query),
+  alerts: (query: Record<string, string> = {}) => withQuery("/alerts/", query),
   audit: (query: Record<string, string> = {}) => withQuery("/audit/", query),
   faults: (query: Record<string, string> = {}) => withQuery("/faults/", query),
   settings: (query: Record<string, string> = {}) => withQuery("/settings/", query),

@@ -1,7 +1,7 @@
 // One vocabulary for every status: a tone (colour), a shape (for those who do not see the colour) and a word.
 
 import type {
-  CheckpointState, Incident, IncidentState, OperationState, PlanState, Severity,
+  AlertSeverity, AlertState, CheckpointState, Incident, IncidentState, OperationState, PlanState, Severity,
 } from "./entities.generated";
 import type { PartitionStatus } from "./figures";
 import { humanise } from "./format";
@@ -36,9 +36,12 @@ interface Statuses {
   part: PartState;
   operation: OperationState;
   problem: Severity;
+  alert: AlertLook;
 }
 
 export type PlanStatus = PlanState | "proposed" | "catching_up" | "caught_up";
+/** One that fires looks like its severity. */
+export type AlertLook = Exclude<AlertState, "firing"> | AlertSeverity;
 export type PartState = "stored" | "failed" | "missing";
 export type StatusKind = keyof Statuses;
 
@@ -56,6 +59,7 @@ const VOCABULARY: { [K in StatusKind]: Record<Statuses[K], Partial<Status>> } = 
   part: { stored: good(), failed: bad("Not stored"), missing: warn("No answer") },
   operation: { pending: idle(), running: busy(), succeeded: done(), failed: bad() },
   problem: { warning: warn(), error: bad() },
+  alert: { critical: bad(), warning: warn(), pending: busy(), missing: { ...idle("No data"), rank: 4 }, resolved: done("Ended") },
 };
 
 /** The look of a status. One that a newer server tells and this page does not know has its name as its label. */

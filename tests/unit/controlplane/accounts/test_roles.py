@@ -22,6 +22,11 @@ PUBLIC, REFUSED = 0, 9
 """Ranks for what needs no identity, and for what no identity may ask."""
 
 READS = {
+    "alert-rules/",
+    "alert-rules/export/",
+    "alert-rules/{name}/",
+    "alerts/",
+    "alerts/{pk}/",
     "audit/",
     "audit/choices/",
     "audit/{pk}/",
@@ -46,6 +51,8 @@ READS = {
     "schema/",
     "retention/",
     "settings/",
+    "silences/",
+    "silences/{pk}/",
     "snapshot/",
     "snapshot/recent/",
     "tokens/",

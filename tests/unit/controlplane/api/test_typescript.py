@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +13,8 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
 from rest_framework import serializers
 
+from controlplane.alerts.models import Alert
+from controlplane.alerts.silencing import silence_create
 from controlplane.api import typescript as generator
 from controlplane.api.typescript import COMMAND, ENUMERATIONS, TYPESCRIPT, typescript
 from controlplane.checkpoints.models import Checkpoint
@@ -142,6 +144,11 @@ def test_rows_and_events_have_the_types(topology: Topology, nodes: list[Node], t
         incident=incident, at=now, kind="step", text="Asked for a node.", data={"a": 1}
     )
     Checkpoint.objects.create(topology=topology, epoch=4, started_at=now, ended_at=now)
+    Alert.objects.create(
+        rule="lag-high", metric="lag", comparison="above", threshold=30.0, severity="warning",
+        topology="counts", state="firing", since=now, fired_at=now,
+    )  # fmt: skip
+    silence_create(topology="counts", until=now + timedelta(hours=1), **BY)
     Problem.objects.create(topology=topology, at=now, where="O0", what="it broke")
     Problem.objects.create(at=now, where="web", what="it broke")
     AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=1, weighted=1.0)
