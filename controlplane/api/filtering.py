@@ -12,6 +12,7 @@ from django.utils.dateparse import parse_datetime
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.filters import OrderingFilter, SearchFilter
 from rest_framework.request import Request
@@ -55,6 +56,15 @@ class ExplicitFilters(DjangoFilterBackend):
         if view.paginator is not None:
             known |= {"limit", "offset"}
         return known
+
+
+def asked_of(request: Request, parameters: type[serializers.Serializer]) -> dict[str, Any]:
+    """What an address asks for, by a serializer of its parameters; any other parameter is refused."""
+    names = parameters().fields
+    parameters_require(request, names)
+    asked = parameters(data={name: value for name, value in request.query_params.items() if name in names})
+    asked.is_valid(raise_exception=True)
+    return dict(asked.validated_data)
 
 
 class StrictOrdering(OrderingFilter):

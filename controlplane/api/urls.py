@@ -39,6 +39,7 @@ from controlplane.api.topologies.parts import (
     PolicyViewSet,
     ProblemViewSet,
     QueryViewSet,
+    SpecificationView,
     TopologyProblemViewSet,
     VersionViewSet,
 )
@@ -97,6 +98,7 @@ of_topology: list[URLPattern | URLResolver] = [
     path("plans/", TopologyPlanViewSet.as_view({"get": "list"}), name="topology-plans"),
     path("replication-plan/", ReplicationPlanView.as_view(), name="topology-replication-plan"),
     path("replicas/", ReplicasView.as_view(), name="topology-replicas"),
+    path("specification/", SpecificationView.as_view(), name="topology-specification"),
     path("versions/", VersionViewSet.as_view({"get": "list"}), name="topology-versions"),
     path("problems/", TopologyProblemViewSet.as_view({"get": "list"}), name="topology-problems"),
     path("availability/", AvailabilityViewSet.as_view({"get": "list"}), name="topology-availability"),

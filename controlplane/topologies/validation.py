@@ -70,12 +70,17 @@ def pipeline_names() -> list[str]:
 
 def pipeline_read(name: str) -> dict[str, Any]:
     """The specification of a ready-made pipeline; raises `Invalid`. Names no other file."""
+    return spec_read(pipeline_text(name))
+
+
+def pipeline_text(name: str) -> str:
+    """The same as YAML; raises `Invalid`."""
     known = pipeline_names()
     if name not in known:
         raise Invalid(
             "pipeline", f"there is no pipeline {name!r:.80}; pipelines: {', '.join(known) or 'none'}"
         )
-    return spec_read(file_text(PIPELINES / f"{name}.yaml"))
+    return file_text(PIPELINES / f"{name}.yaml")
 
 
 def file_text(path: Path) -> str:

@@ -13,6 +13,7 @@ from domain.topology.spec import (
     spec_decoder,
 )
 from domain.topology.text import load_yaml
+from domain.topology.written import dump_yaml, specification_text
 
 __all__ = [
     "Catalogue",
@@ -23,11 +24,13 @@ __all__ = [
     "Topology",
     "TopologyError",
     "TopologySpec",
+    "dump_yaml",
     "lines_told",
     "load_topology",
     "load_yaml",
     "partition_directory",
     "partition_id",
     "spec_decoder",
+    "specification_text",
     "split_partition",
 ]

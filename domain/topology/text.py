@@ -26,6 +26,7 @@ def load_yaml(text: str) -> dict[str, Any]:
         raise TopologyError([FieldProblem("", f"{len(text)} characters; at most {MAX_TEXT} are read")])
     try:
         _bounded_require(text)
+        _unique_require(text)
         data = yaml.load(text, _Loader)  # noqa: S506 - both loaders are the safe ones
     except TopologyError:
         raise
@@ -94,6 +95,41 @@ def _bounded_require(text: str) -> None:
         raise TopologyError(
             [FieldProblem("", f"more than {MAX_VALUES} values, aliases and merge keys included")]
         )
+
+
+def _unique_require(text: str) -> None:
+    """Refuse a field that is given twice: YAML readers keep the last one and say nothing.
+
+    Raises `TopologyError` and `YAMLError`.
+    """
+    # Of each open collection: the fields so far, None for a list, and whether a field's name comes next.
+    opened: list[tuple[set[str] | None, bool]] = []
+
+    def passed(event: Any = None) -> None:
+        """A whole value, or a field's name, has gone by; `event` if it is a plain one."""
+        if not opened:
+            return
+        fields, named = opened[-1]
+        if fields is None:
+            return
+        if named and event is not None:
+            if event.value in fields:
+                raise _refusal(event, f"the field {event.value!r:.60} is given twice")
+            fields.add(event.value)
+        opened[-1] = (fields, not named)
+
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, yaml.MappingStartEvent):
+            opened.append((set(), True))
+        elif isinstance(event, yaml.SequenceStartEvent):
+            opened.append((None, False))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            opened.pop()
+            passed()
+        elif isinstance(event, yaml.ScalarEvent):
+            passed(event)
+        elif isinstance(event, yaml.AliasEvent):
+            passed()
 
 
 def _may_be_number(event: Any) -> bool:

@@ -34,6 +34,8 @@ class Operator(ABC):
     """
 
     kind: ClassVar[str]
+    takes: ClassVar[Sequence[str]] = ()
+    """Names of the parameters."""
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         """`inputs` are the names of the operators subscribed to, in the order of the specification."""

@@ -44,6 +44,14 @@ class OperatorCatalogue:
     def kinds(self) -> list[str]:
         return [SOURCE, *_OPERATORS]
 
+    def takes(self, kind: str) -> Sequence[str]:
+        """Names of the parameters of a kind; of a source, those of all readers."""
+        if kind == SOURCE:
+            from spark_jobs.sources.registry import FILE_PARAMS, READER_PARAMS
+
+            return tuple(dict.fromkeys((*FILE_PARAMS, *READER_PARAMS)))
+        return _OPERATORS[kind].takes
+
     def is_source(self, kind: str) -> bool:
         return kind == SOURCE
 

@@ -28,10 +28,11 @@ class Filter(Operator):
     Keeps the rows for which it holds; as in SQL, a null value fails every comparison but `is_null`."""
 
     kind = "filter"
+    takes = ("column", "comparison", "value")
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
-        found = unknown_params(params, ["column", "comparison", "value"])
+        found = unknown_params(params, cls.takes)
         column, comparison, value = params.get("column"), params.get("comparison"), params.get("value")
         if not isinstance(column, str) or not column:
             found.append(f"column must be the name of a column, not {column!r}")
@@ -85,6 +86,7 @@ class Project(Operator):
     """Params: `columns`, a list of names, or a mapping of new names to old ones. Emits these columns."""
 
     kind = "project"
+    takes = ("columns",)
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         super().__init__(params, inputs)
@@ -95,7 +97,7 @@ class Project(Operator):
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
-        found = unknown_params(params, ["columns"])
+        found = unknown_params(params, cls.takes)
         columns = params.get("columns")
         if not isinstance(columns, list | dict) or not columns:
             return [

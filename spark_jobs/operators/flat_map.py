@@ -43,6 +43,7 @@ class FlatMapRegex(Operator):
     only group, else the whole match); `fold`, `lower` or `none` (default). Emits `ts`, `key`."""
 
     kind = "flat_map_regex"
+    takes = ("pattern", "field", "group", "fold")
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         super().__init__(params, inputs)
@@ -55,7 +56,7 @@ class FlatMapRegex(Operator):
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
-        found = unknown_params(params, ["pattern", "field", "group", "fold"])
+        found = unknown_params(params, cls.takes)
         pattern, group = params.get("pattern"), params.get("group")
         if not isinstance(pattern, str) or not pattern:
             return [*found, f"pattern must be a regular expression, not {pattern!r}"]

@@ -33,6 +33,7 @@ class WindowedJoin(Operator):
     """
 
     kind = "windowed_join"
+    takes = ("size_s", "column", "time")
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         super().__init__(params, inputs)
@@ -46,7 +47,7 @@ class WindowedJoin(Operator):
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
-        found = unknown_params(params, ["size_s", "column", "time"])
+        found = unknown_params(params, cls.takes)
         size = params.get("size_s")
         if isinstance(size, bool) or not isinstance(size, int | float) or not 0.001 <= size <= 604_800:
             found.append(

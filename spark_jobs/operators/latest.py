@@ -24,10 +24,11 @@ class Latest(Operator):
     """
 
     kind = "latest"
+    takes = ()
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
-        return unknown_params(params, [])
+        return unknown_params(params, cls.takes)
 
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables

@@ -26,6 +26,7 @@ class PythonMap(Operator):
     number matters it must not rely on it, since epochs vary in size."""
 
     kind = "map"
+    takes = ("function", "arguments")
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str], modules: Sequence[str] = ()) -> None:
         super().__init__(params, inputs)
@@ -42,7 +43,7 @@ class PythonMap(Operator):
 
     @classmethod
     def problems_within(cls, params: Mapping[str, Any], modules: Sequence[str]) -> list[str]:
-        found = unknown_params(params, ["function", "arguments"])
+        found = unknown_params(params, cls.takes)
         arguments = params.get("arguments", {})
         if not isinstance(arguments, dict) or not all(isinstance(name, str) for name in arguments):
             found.append(f"arguments must be a mapping of names to values, not {arguments!r}")
@@ -72,6 +73,7 @@ class PythonOperator(Operator):
     """Params: `class`, the dotted path of a subclass of `Operator`, and `params`, its own parameters."""
 
     kind = "python"
+    takes = ("class", "params")
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str], modules: Sequence[str] = ()) -> None:
         super().__init__(params, inputs)
@@ -87,7 +89,7 @@ class PythonOperator(Operator):
 
     @classmethod
     def problems_within(cls, params: Mapping[str, Any], modules: Sequence[str]) -> list[str]:
-        found = unknown_params(params, ["class", "params"]) + _problems_of_path(params, "class", modules)
+        found = unknown_params(params, cls.takes) + _problems_of_path(params, "class", modules)
         own = params.get("params", {})
         if not isinstance(own, dict):
             found.append(f"params must be a mapping, not {own!r}")

@@ -25,10 +25,11 @@ class Union(Operator):
     """All rows of all inputs, in the order of the inputs; they must have the same columns."""
 
     kind = "union"
+    takes = ()
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
-        return unknown_params(params, [])
+        return unknown_params(params, cls.takes)
 
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
@@ -43,6 +44,7 @@ class Distinct(Operator):
     Without it they are remembered for ever, so use it on columns of few values."""
 
     kind = "distinct"
+    takes = ("columns", "size_s")
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         super().__init__(params, inputs)
@@ -51,7 +53,7 @@ class Distinct(Operator):
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
-        found = unknown_params(params, ["columns", "size_s"])
+        found = unknown_params(params, cls.takes)
         columns, size = params.get("columns", ["key"]), params.get("size_s")
         if not isinstance(columns, list) or not columns or not all(isinstance(name, str) for name in columns):
             found.append(f"columns must be a list of column names, not {columns!r}")

@@ -22,10 +22,11 @@ class Sql(Operator):
     come in the order the query gives; one thread runs it, so equal rows in give equal rows out."""
 
     kind = "sql"
+    takes = ("query",)
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
-        found = unknown_params(params, ["query"])
+        found = unknown_params(params, cls.takes)
         query = params.get("query")
         if not isinstance(query, str) or not query.strip():
             return [*found, f"query must be a SELECT statement, not {query!r}"]

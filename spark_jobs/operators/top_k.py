@@ -23,10 +23,11 @@ class TopK(Operator):
     sees all of a window."""
 
     kind = "top_k"
+    takes = ("k",)
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
-        found = unknown_params(params, ["k"])
+        found = unknown_params(params, cls.takes)
         k = params.get("k", 10)
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= 1_000_000:
             found.append(f"k must be a whole number from 1 to 1000000, not {k!r}")

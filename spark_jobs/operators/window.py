@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,7 @@ class SlidingWindow(Operator, Combinable):
     end the watermark has passed are left out and counted."""
 
     kind = "sliding_window"
+    takes: ClassVar[Sequence[str]] = ("size_s", "slide_s")
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         super().__init__(params, inputs)
@@ -46,7 +47,7 @@ class SlidingWindow(Operator, Combinable):
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
-        found = unknown_params(params, ["size_s", "slide_s"])
+        found = unknown_params(params, cls.takes)
         for name in ("size_s", "slide_s"):
             value = params.get(name)
             if value is None and name == "slide_s":
@@ -176,10 +177,11 @@ class TumblingWindow(SlidingWindow):
     """A sliding window that slides by its size (`size_s`)."""
 
     kind = "tumbling_window"
+    takes = ("size_s",)
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
-        return unknown_params(params, ["size_s"]) or super().problems(params)
+        return unknown_params(params, cls.takes) or super().problems(params)
 
 
 def newer(name: str, rows: pa.Table, state: StateTables) -> pa.Table:

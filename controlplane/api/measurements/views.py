@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from controlplane.api.filtering import parameters_require
+from controlplane.api.filtering import asked_of
 from controlplane.api.measurements.serializers import CourseParameters, CourseSerializer
 from controlplane.api.requests import ErrorsSerializer
 from controlplane.measurements.selectors import (
@@ -22,13 +22,8 @@ from controlplane.measurements.selectors import (
 
 
 def asked(request: Request) -> tuple[datetime, datetime]:
-    names = CourseParameters().fields
-    parameters_require(request, names)
-    parameters = CourseParameters(
-        data={name: request.query_params[name] for name in names if name in request.query_params}
-    )
-    parameters.is_valid(raise_exception=True)
-    return parameters.validated_data["since"], parameters.validated_data["until"]
+    given = asked_of(request, CourseParameters)
+    return given["since"], given["until"]
 
 
 def shown(course: Course) -> Response:

@@ -8,7 +8,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 
+from controlplane.api.filtering import asked_of
 from controlplane.api.health import HEALTHS, health_added, healths_of
 from controlplane.api.listing import Lookups, Rows, TupleListMixin, rows_shown
 from controlplane.api.preconditions import (
@@ -37,6 +39,8 @@ from controlplane.api.topologies.serializers import (
     QueryPrioritiesSerializer,
     QuerySerializer,
     QueryUpdateSerializer,
+    SpecificationParameters,
+    SpecificationSerializer,
     TopologyVersionSerializer,
 )
 from controlplane.errors import Missing
@@ -60,7 +64,8 @@ from controlplane.topologies.selectors import (
     topology_require,
     version_list,
 )
-from controlplane.topologies.tags import policy_tag, priorities_tag
+from controlplane.topologies.tags import policy_tag, priorities_tag, specification_tag
+from domain.topology import specification_text
 
 
 class OfTopology(viewsets.GenericViewSet):
@@ -213,6 +218,26 @@ class VersionViewSet(OfTopology, TupleListMixin):
 
     def get_queryset(self) -> Any:
         return version_list(self.topology)
+
+
+class SpecificationView(APIView):
+    """The newest specification of a topology, or an older one, as text to be edited."""
+
+    @extend_schema(
+        operation_id="topologies_specification",
+        parameters=[SpecificationParameters, ETAG],
+        responses={200: SpecificationSerializer, 404: ErrorsSerializer},
+    )
+    def get(self, request: Request, topology: str) -> Response:
+        """The ETag is that of the newest version, which `PUT topologies/{t}/` asks for."""
+        given = asked_of(request, SpecificationParameters)
+        row = topology_get(topology, spec=False)
+        number = given.get("version") or row.version
+        version = version_list(topology).filter(number=number).first()
+        if version is None:
+            raise Missing(f"topology {topology!r} has no version {number}")
+        written = {"name": topology, "version": number, "text": specification_text(version.spec)}
+        return tagged(SpecificationSerializer(written).data, specification_tag(row))
 
 
 class AvailabilityViewSet(OfTopology, TupleListMixin):

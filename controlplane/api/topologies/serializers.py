@@ -289,9 +289,24 @@ class ProblemSerializer(serializers.ModelSerializer):
         fields: tuple[str, ...] = ("id", *PROBLEM_FIELDS)
 
 
+class SpecificationParameters(serializers.Serializer):
+    version = serializers.IntegerField(
+        required=False, min_value=1, max_value=2**31 - 1, help_text="the newest without it"
+    )
+
+
+class SpecificationSerializer(serializers.Serializer):
+    """A version of a specification as YAML, to be edited by a person. Comments are not kept."""
+
+    name = serializers.CharField()
+    version = serializers.IntegerField()
+    text = serializers.CharField()
+
+
 class PipelineSerializer(serializers.Serializer):
     """A ready-made topology."""
 
     name = serializers.CharField()
     description = serializers.CharField()
     spec = serializers.DictField()
+    text = serializers.CharField(help_text="the same as YAML, with its comments")

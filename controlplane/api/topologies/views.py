@@ -46,7 +46,13 @@ from controlplane.topologies.selectors import topology_list, topology_written
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
 from controlplane.topologies.submission import specification_check, specification_compose
 from controlplane.topologies.tags import specification_tag
-from controlplane.topologies.validation import lines_known, pipeline_names, pipeline_read, spec_read
+from controlplane.topologies.validation import (
+    lines_known,
+    pipeline_names,
+    pipeline_read,
+    pipeline_text,
+    spec_read,
+)
 
 ACTION = action_schema()
 IN_YAML = "with a YAML body, which is the specification itself; a JSON body has a field for it"
@@ -277,7 +283,12 @@ class PipelineListView(APIView):
         specs = {name: pipeline_read(name) for name in pipeline_names()}
         return Response(
             [
-                {"name": name, "description": spec.get("description", ""), "spec": spec}
+                {
+                    "name": name,
+                    "description": spec.get("description", ""),
+                    "spec": spec,
+                    "text": pipeline_text(name),
+                }
                 for name, spec in specs.items()
             ]
         )

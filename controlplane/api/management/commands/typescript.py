@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from controlplane.api.specification_words import WORDS, specification_words
 from controlplane.api.typescript import TYPESCRIPT, typescript
 
 
@@ -13,5 +14,6 @@ class Command(BaseCommand):
     help = "Write the types of entities, events and enumerations for the front end."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        TYPESCRIPT.write_text(typescript(), encoding="utf-8")
-        self.stdout.write(f"wrote {TYPESCRIPT}")
+        for path, text in ((WORDS, specification_words()), (TYPESCRIPT, typescript())):
+            path.write_text(text, encoding="utf-8")
+            self.stdout.write(f"wrote {path}")

@@ -16,6 +16,7 @@ from rest_framework import serializers
 from controlplane.alerts.models import Alert
 from controlplane.alerts.silencing import silence_create
 from controlplane.api import typescript as generator
+from controlplane.api.specification_words import WORDS, specification_words
 from controlplane.api.typescript import COMMAND, ENUMERATIONS, TYPESCRIPT, typescript
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.choices import Channel, OperationKind
@@ -115,6 +116,10 @@ class TypeScript:
 @pytest.fixture(scope="module")
 def types() -> TypeScript:
     return TypeScript(TYPESCRIPT.read_text(encoding="utf-8"))
+
+
+def test_the_words_of_specifications_are_current() -> None:
+    assert WORDS.read_text(encoding="utf-8") == specification_words(), f"run {COMMAND}"
 
 
 def test_the_committed_types_are_current() -> None:

@@ -1,0 +1,27 @@
+// Written by `manage.py typescript` from the specification and the operators. Do not edit.
+
+/** Part of a specification to the fields that it can have. */
+export const FIELDS: Record<string, readonly string[]> = {
+  topology: ["name", "operators", "description", "epoch_interval", "checkpoint_interval", "max_epoch_tuples", "catch_up_epochs", "sink"],
+  operator: ["name", "kind", "parallelism", "inputs", "params", "output", "priority", "correlated", "deterministic", "description"],
+  input: ["from", "partitioning", "key", "feedback"],
+  sink: ["kind", "compact_s", "keep_days", "keep_gb"],
+};
+
+/** Kind of an operator to its parameters. */
+export const KINDS: Record<string, readonly string[]> = {
+  source: ["reader", "path", "text", "ts", "ts_unit", "rate", "limit", "pace", "origin", "surges", "options", "lateness_s", "idle_after_s"],
+  flat_map_regex: ["pattern", "field", "group", "fold"],
+  filter: ["column", "comparison", "value"],
+  project: ["columns"],
+  map: ["function", "arguments"],
+  python: ["class", "params"],
+  sql: ["query"],
+  sliding_window: ["size_s", "slide_s"],
+  tumbling_window: ["size_s"],
+  top_k: ["k"],
+  latest: [],
+  windowed_join: ["size_s", "column", "time"],
+  distinct: ["columns", "size_s"],
+  union: [],
+};
