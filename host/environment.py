@@ -185,6 +185,7 @@ class Environment:
     keep_tokens: Keep
     keep_answers: Keep
     keep_deliveries: Keep
+    keep_alerts: Keep
     keep_sign_ins: Keep
     keep_logs: Keep
 
@@ -360,6 +361,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         keep_tokens=reader.keep("RESURGE_KEEP_TOKENS", "30d/10000"),
         keep_answers=reader.keep("RESURGE_KEEP_ANSWERS", "1d/100000"),
         keep_deliveries=reader.keep("RESURGE_KEEP_DELIVERIES", "14d/500000"),
+        keep_alerts=reader.keep("RESURGE_KEEP_ALERTS", "90d/100000"),
         keep_sign_ins=reader.keep("RESURGE_KEEP_SIGN_INS", "30d/10000"),
         keep_logs=reader.keep("RESURGE_KEEP_LOGS", "14d/2000"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controlplane.administration import (  # noqa: F401
     accounts,
+    alerts,
     checkpoints,
     events,
     incidents,

@@ -191,6 +191,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "Answers to creations, by their idempotency key: so long the same request is answered the same.",
         ),
         Setting("RESURGE_KEEP_DELIVERIES", "keep_deliveries", "Deliveries of webhooks that have ended."),
+        Setting("RESURGE_KEEP_ALERTS", "keep_alerts", "Alerts that have ended; as many silences."),
         Setting(
             "RESURGE_KEEP_SIGN_INS", "keep_sign_ins",
             "Failed sign-ins. They stay while they lock a user out.",

@@ -16,7 +16,7 @@ from controlplane.events.choices import OperationKind
 from controlplane.events.models import AuditEntry
 from controlplane.events.selectors import audit_of
 from controlplane.lifecycle.topologies import topology_action, topology_deploy, topology_undeploy
-from controlplane.replication.models import ReplicaPlacement
+from controlplane.replication.models import FidelityFigure, ReplicaPlacement
 from controlplane.topologies.models import (
     AvailabilitySample,
     FormerTopology,
@@ -111,6 +111,15 @@ class ReplicaPlacementAdmin(SystemOwnedAdmin):
     @admin.display(description="replicas")
     def replicas(self, row: ReplicaPlacement) -> int:
         return len(row.assignment)
+
+
+@admin.register(FidelityFigure)
+class FidelityFigureAdmin(SystemOwnedAdmin):
+    """What alert rules judge, computed every fifteen seconds."""
+
+    list_display = ("topology", "now", "worst_rack", "rack", "at")
+    list_select_related = ("topology",)
+    search_fields = ("topology__name",)
 
 
 @admin.register(TopologyVersion)

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 import structlog
 from django.utils import timezone
 
-from controlplane.alerts.choices import AlertState
+from controlplane.alerts.choices import AlertComparison, AlertState, MissingPolicy
 from controlplane.alerts.measuring import Measured
 from controlplane.alerts.models import Alert, AlertRule, Evaluation, Silence
 from controlplane.alerts.representation import alert_change, silence_change
@@ -138,7 +138,7 @@ def group_words(alerts: list[Alert]) -> str:
 
 def _outstanding(alert: Alert) -> tuple[float, str]:
     """The worst value first."""
-    sign = -1 if alert.comparison == "above" else 1
+    sign = -1 if alert.comparison == AlertComparison.ABOVE else 1
     return (float("inf") if alert.value is None else sign * alert.value, alert.query)
 
 
@@ -260,11 +260,11 @@ def instance_of(alert: Alert | None) -> Instance | None:
 def rule_terms(rule: AlertRule) -> Rule:
     return Rule(
         metric=rule.metric,
-        comparison="above" if rule.comparison == "above" else "below",
+        comparison="above" if rule.comparison == AlertComparison.ABOVE else "below",
         threshold=rule.threshold,
         held=timedelta(seconds=rule.held),
         calm=timedelta(seconds=rule.calm),
-        missing="fire" if rule.missing == "fire" else "show",
+        missing="fire" if rule.missing == MissingPolicy.FIRE else "show",
     )
 
 
@@ -272,7 +272,7 @@ def alert_terms(alert: Alert) -> Rule:
     """The rule as it was last seen, for one that is gone."""
     return Rule(
         metric=alert.metric,
-        comparison="above" if alert.comparison == "above" else "below",
+        comparison="above" if alert.comparison == AlertComparison.ABOVE else "below",
         threshold=alert.threshold,
         held=timedelta(0),
         calm=timedelta(0),

@@ -83,6 +83,14 @@ def _ended_deliveries() -> Q:
     return Q(ended_at__isnull=False)
 
 
+def _ended_alerts() -> Q:
+    return Q(resolved_at__isnull=False)
+
+
+def _ended_silences() -> Q:
+    return Q(ended_at__isnull=False)
+
+
 def _expired_tokens() -> Q:
     return Q(expiry__lt=timezone.now())
 
@@ -137,6 +145,14 @@ KINDS = (
     Kind(
         name="deliveries", title="Deliveries of webhooks", field="keep_deliveries",
         model="webhooks.Delivery", at="ended_at", removable=_ended_deliveries,
+    ),
+    Kind(
+        name="alerts", title="Alerts that have ended", field="keep_alerts", model="alerts.Alert",
+        at="resolved_at", removable=_ended_alerts,
+    ),
+    Kind(
+        name="silences", title="Silences that have ended", field="keep_alerts", model="alerts.Silence",
+        at="ended_at", removable=_ended_silences,
     ),
     Kind(
         name="sign_ins", title="Failed sign-ins", field="keep_sign_ins", model="axes.AccessAttempt",

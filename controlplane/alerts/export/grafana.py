@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from controlplane.alerts.choices import AlertComparison, AlertSeverity
 from controlplane.alerts.evaluation import rule_terms
 from controlplane.alerts.export.promql import EVALUATED
 from controlplane.alerts.models import AlertRule
@@ -74,12 +75,14 @@ def _steps(rules: Sequence[AlertRule]) -> list[dict[str, Any]]:
     at = sorted({rule.threshold for rule in rules})
     steps: list[dict[str, Any]] = []
     for low in [None, *at]:
-        above = [rule for rule in rules if rule.comparison == "above" and low is not None]
+        above = [rule for rule in rules if rule.comparison == AlertComparison.ABOVE and low is not None]
         hit = [rule for rule in above if rule.threshold <= (low or 0.0)]
         hit += [
-            rule for rule in rules if rule.comparison == "below" and (low is None or low < rule.threshold)
+            rule
+            for rule in rules
+            if rule.comparison == AlertComparison.BELOW and (low is None or low < rule.threshold)
         ]
-        worst = "critical" if any(rule.severity == "critical" for rule in hit) else "warning"
+        worst = "critical" if any(rule.severity == AlertSeverity.CRITICAL for rule in hit) else "warning"
         steps.append({"color": COLOURS[worst] if hit else "green", "value": low})
     return steps
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controlplane.alerts.choices import AlertComparison
 from controlplane.alerts.models import AlertRule
 from controlplane.topologies.models import PRIORITY_HIGH, PRIORITY_LOW
 from domain.alerting import METRICS
@@ -24,7 +25,7 @@ def value_of(rule: AlertRule) -> str:
 
 
 def condition_of(rule: AlertRule) -> str:
-    sign = ">" if rule.comparison == "above" else "<"
+    sign = ">" if rule.comparison == AlertComparison.ABOVE else "<"
     return f"{value_of(rule)} {sign} {rule.threshold:g}"
 
 

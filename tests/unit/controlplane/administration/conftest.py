@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,12 +13,14 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.accounts.services import token_create
+from controlplane.alerts.models import Alert, Evaluation
+from controlplane.alerts.silencing import silence_create
 from controlplane.checkpoints.services import checkpoint_apply
 from controlplane.events.choices import OperationKind
 from controlplane.events.operations import operation_request
 from controlplane.incidents.models import Incident, IncidentEntry, IncidentPrediction, RecoveryPlan
 from controlplane.nodes.models import Node, NodeRequest, NodeSample
-from controlplane.replication.models import ReplicaPlacement
+from controlplane.replication.models import FidelityFigure, ReplicaPlacement
 from controlplane.topologies.installation import installation_id
 from controlplane.topologies.models import AvailabilitySample, FormerTopology, Problem, Topology
 from controlplane.webhooks.deliveries import webhook_test
@@ -59,6 +62,13 @@ def everything(topology: Topology) -> Topology:
     FormerTopology.objects.create(name="old", generation=4)
     installation_id()
     ReplicaPlacement.objects.create(topology=topology)
+    FidelityFigure.objects.create(topology=topology, at=now, now=1.0)
+    Alert.objects.create(
+        rule="lag-high", metric="lag", comparison="above", threshold=30.0, severity="warning",
+        topology="counts", state="firing", since=now,
+    )  # fmt: skip
+    Evaluation.objects.create(pk=1, at=now)
+    silence_create(topology="counts", until=now + timedelta(hours=1), **BY)
     Problem.objects.create(topology=topology, at=now, where="x", what="y")
     AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=1, weighted=1)
     checkpoint_apply(report=checkpoint_report(topology))

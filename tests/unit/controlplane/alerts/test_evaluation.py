@@ -285,7 +285,7 @@ def test_a_look_costs_the_same_number_of_queries_for_any_number_of_topologies(cl
     Checkpoint.objects.update(ended_at=clock.now)
     Topology.objects.update(deployed_at=clock.now)
     assert _queries(clock) == one
-    assert one <= 13
+    assert one <= 12
 
 
 def test_a_look_that_finds_much_costs_no_query_for_each_alert(clock: Clock) -> None:

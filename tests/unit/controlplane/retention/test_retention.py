@@ -20,6 +20,7 @@ from django.utils import timezone
 from knox.models import AuthToken
 from rest_framework.test import APIClient
 
+from controlplane.alerts.models import Alert, Silence
 from controlplane.api.models import KeptAnswer
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.choices import EventKind
@@ -74,6 +75,13 @@ def attempt(at: datetime) -> AccessAttempt:
     return made
 
 
+def alert(at: datetime) -> Alert:
+    return Alert.objects.create(
+        rule="lag-high", metric="lag", comparison="above", threshold=30.0, severity="warning",
+        topology="counts", state="resolved", since=at, resolved_at=at,
+    )  # fmt: skip
+
+
 def token(at: datetime) -> AuthToken:
     user, _ = get_user_model().objects.get_or_create(username="ada")
     made, _ = AuthToken.objects.create(user=user)
@@ -115,6 +123,10 @@ MAKE: dict[str, Callable[[datetime], Any]] = {
     "answers": answer,
     "deliveries": lambda at: Delivery.objects.create(
         webhook_id=1, kind="x", state="succeeded", due_at=at, created_at=at, ended_at=at
+    ),
+    "alerts": alert,
+    "silences": lambda at: Silence.objects.create(
+        rule="lag-high", until=at, author="ada", reason="x", ended_at=at
     ),
     "sign_ins": attempt,
 }
@@ -177,6 +189,10 @@ def test_what_is_in_use_stays(nothing: Topology, settings: Any) -> None:
     Operation.objects.update(state="running")
     MAKE["deliveries"](old)
     Delivery.objects.update(state="pending", ended_at=None)
+    alert(old)
+    Alert.objects.update(state="firing", resolved_at=None)
+    MAKE["silences"](old)
+    Silence.objects.update(ended_at=None)
     for _ in range(CHECKPOINTS_SHOWN + 2):
         checkpoint(old)
     Checkpoint.objects.filter(epoch=1).update(stored=True)
@@ -184,6 +200,7 @@ def test_what_is_in_use_stays(nothing: Topology, settings: Any) -> None:
     attempt(timezone.now())
     retention_enforce(lambda action, of: action())
     assert Operation.objects.count() == Delivery.objects.count() == AuthToken.objects.count() == 1
+    assert Alert.objects.count() == Silence.objects.count() == 1, "they have not ended"
     assert AccessAttempt.objects.count() == 1, "it locks a user out"
     assert Checkpoint.objects.count() == CHECKPOINTS_SHOWN + 1, "what can be restored, and what is shown"
     assert not Checkpoint.objects.filter(epoch=2).exists()
