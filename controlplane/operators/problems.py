@@ -15,11 +15,9 @@ from controlplane.topologies.operators import operator_find
 from controlplane.topologies.problem_rows import row_masked
 from domain.topology import Topology as TopologyGraph
 from domain.topology.spec import OperatorSpec
-from spark_jobs.driver.late_rows import CUT
+from spark_jobs.sources.problems import CUT, NOT_USED
 
 MOST: Final = 100
-NOT_USED: Final = "rows are treated as having no text"
-"""What `spark_jobs.sources.prepare` says of rows that it did not use."""
 
 
 class OperatorProblem(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,12 +21,12 @@ from domain.topology import Topology, split_partition
 from domain.topology.shadows import is_shadow
 from spark_jobs.sources.idleness import idle_after
 from spark_jobs.sources.lateness import lateness_us
+from spark_jobs.sources.problems import CUT
 
 log = structlog.get_logger()
 LISTED: Final = 1_000
 """Rows of a deployment that are named one by one."""
 PAUSE_S: Final = 10.0
-CUT: Final = "rows came behind the watermark or had no event time, and were left out"
 DROPPED: Final = "rows came behind the watermark that the operator had passed, and were left out"
 
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from host.durable import write_whole
 from spark_jobs.sources.event_time import EventTimes
 from spark_jobs.sources.formats import Progress, rows_of
-from spark_jobs.sources.problems import SourceError, SourceProblem
+from spark_jobs.sources.problems import NOT_USED, SourceError, SourceProblem
 from spark_jobs.sources.spool import Spool
 
 FORMAT_VERSION: Final = 2
@@ -63,7 +63,7 @@ class PreparedInput:
             found.append(
                 SourceProblem(
                     self.source,
-                    f"{self.rejected} of {self.rows} rows are treated as having no text ({counts})",
+                    f"{self.rejected} of {self.rows} {NOT_USED} ({counts})",
                     f"Their row numbers and reasons are in {self.rejected_path}.",
                 )
             )

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+NOT_USED: Final = "rows are treated as having no text"
+"""Of a file's rows."""
+CUT: Final = "rows came behind the watermark or had no event time, and were left out"
+"""Of rows that a source has read."""
 
 
 @dataclass(frozen=True, slots=True)

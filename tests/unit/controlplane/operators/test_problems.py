@@ -16,7 +16,7 @@ from controlplane.topologies.models import Problem, Topology
 from controlplane.topologies.problem_rows import LONGEST, row_read
 from controlplane.topologies.telemetry import problem_record
 from domain.messages import ProblemReport
-from spark_jobs.driver.late_rows import CUT
+from spark_jobs.sources.problems import CUT
 from tests.unit.controlplane.conftest import client_of
 
 PATH = "/api/v1/topologies/counts/operators/{}/problems/"
