@@ -18,6 +18,7 @@ PAGES = (
     "audit",
     "faults",
     "settings",
+    "editor",
 )
 
 urlpatterns = [

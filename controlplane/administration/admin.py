@@ -8,6 +8,7 @@ from controlplane.administration import (  # noqa: F401
     checkpoints,
     events,
     incidents,
+    measurements,
     nodes,
     topologies,
     webhooks,

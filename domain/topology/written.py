@@ -77,7 +77,9 @@ def _is_default(field: msgspec.structs.FieldInfo, value: Any) -> bool:
     default: Any = field.default
     if field.default_factory is not msgspec.NODEFAULT:
         default = field.default_factory()
-    return bool(msgspec.to_builtins(default) == value) if default is not msgspec.NODEFAULT else False
+    if default is msgspec.NODEFAULT:
+        return False
+    return bool(msgspec.json.decode(msgspec.json.encode(default)) == value)
 
 
 def dump_yaml(specification: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 // Actions an operator takes: a dialog asks for the reason, the call is made once, and its outcome is followed.
 
-import { act, ApiError, change, create, fetchOperation, newKey, remove } from "./api";
+import { act, ApiError, change, create, fetchOperation, newKey, remove, replace } from "./api";
 import { boot, mayAct } from "./boot";
 import type { Operation } from "./entities.generated";
 import { store } from "./store.svelte";
@@ -45,7 +45,9 @@ export interface Action {
   /** The same for several things at once; `path` is then the first of them. */
   paths?: string[];
   /** Done when the server has answered; otherwise an operation is followed to its end. */
-  edit?: "create" | "change" | "remove";
+  edit?: "create" | "change" | "remove" | "replace";
+  /** Of what a replacement was made from: it is refused if that has changed meanwhile. */
+  tag?: string;
   /** Called once an edit is done. */
   done?: () => void;
 }
@@ -93,7 +95,9 @@ class Actions {
       const body = { ...action.body, ...(action.asked?.(given) ?? given), ...told };
       if (action.edit) {
         const send = action.edit === "create" ? create : change;
-        await (action.edit === "remove" ? remove(action.path, told) : send(action.path, body, this.key));
+        if (action.edit === "remove") await remove(action.path, told);
+        else if (action.edit === "replace") await replace(action.path, body, action.tag ?? "");
+        else await send(action.path, body, this.key);
         this.asked = null;
         this.done(action);
       } else {

@@ -8,6 +8,7 @@ import type { Operation, Sample, Snapshot } from "./entities.generated";
 import type { Recent } from "./history";
 import type { OperatorLog } from "./logs";
 import type { OperatorDescription, OperatorProblem, OperatorRows } from "./operators";
+import type { Pipeline, Verdict } from "./editing";
 import type { Replicas, ReplicationPlan } from "./replication";
 import type { Results } from "./results";
 import type { Settings } from "./settings";
@@ -37,7 +38,10 @@ export function errorText(body: unknown, status: number): string {
   return `The server answered ${status}.`;
 }
 
-async function call<T>(path: string, init: RequestInit = {}): Promise<T> {
+const call = async <T>(path: string, init: RequestInit = {}): Promise<T> => (await answer<T>(path, init)).body;
+
+/** The answer with its tag, by which an edit says what it was made from. */
+async function answer<T>(path: string, init: RequestInit = {}): Promise<{ body: T; tag: string }> {
   let response: Response;
   try {
     response = await fetch(BASE + path, { credentials: "same-origin", ...init, headers: { Accept: "application/json", ...init.headers } });
@@ -55,7 +59,7 @@ async function call<T>(path: string, init: RequestInit = {}): Promise<T> {
     location.assign(`/login/?next=${encodeURIComponent(location.pathname + location.search)}`);
   }
   if (!response.ok) throw new ApiError(errorText(body, response.status), response.status);
-  return body as T;
+  return { body: body as T, tag: response.headers.get("ETag") ?? "" };
 }
 
 export const fetchSnapshot = (): Promise<Snapshot> => call<Snapshot>("snapshot/");
@@ -128,7 +132,7 @@ export function newKey(): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-function send<T>(method: "POST" | "PATCH", path: string, body: Record<string, unknown>, headers: Record<string, string> = {}): Promise<T> {
+function send<T>(method: "POST" | "PATCH" | "PUT", path: string, body: Record<string, unknown>, headers: Record<string, string> = {}): Promise<T> {
   return call<T>(path, {
     method,
     headers: { "Content-Type": "application/json", "X-CSRFToken": csrfToken(), ...headers },
@@ -147,6 +151,22 @@ export const create = (path: string, body: Record<string, unknown>, key: string)
 /** Changes what is done at once: the answer is the new state, no operation. */
 export const change = (path: string, body: Record<string, unknown>, key: string): Promise<unknown> =>
   send<unknown>("PATCH", path, body, { "Idempotency-Key": key });
+
+/** Puts the whole of something new in place of what has this tag. */
+export const replace = (path: string, body: Record<string, unknown>, tag: string): Promise<unknown> =>
+  send<unknown>("PUT", path, body, { "If-Match": tag });
+
+/** A specification as text, and the tag of the newest version. */
+export async function fetchSpecification(topology: string): Promise<{ version: number; text: string; tag: string }> {
+  const { body, tag } = await answer<{ version: number; text: string }>(`topologies/${encodeURIComponent(topology)}/specification/`);
+  return { ...body, tag };
+}
+
+/** Ready-made topologies to begin with. */
+export const fetchPipelines = (): Promise<Pipeline[]> => call<Pipeline[]>("pipelines/");
+
+/** Everything that is wrong with a specification. Changes nothing. */
+export const validateSpecification = (text: string): Promise<Verdict> => send<Verdict>("POST", "topologies/validate/", { spec: text });
 
 /** Takes something away at once. What is told, such as the reason, stands in the address: a DELETE has no body to rely on. */
 export const remove = (path: string, told: Record<string, string>): Promise<unknown> =>

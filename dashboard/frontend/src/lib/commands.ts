@@ -28,6 +28,7 @@ const permitted = <T extends { refusals: Record<string, string> }>(row: T, actio
   refusal(row, action) ? [] : [{ group: "Do", label, run: () => run(row) }];
 
 const topologyCommands = (row: Topology): Command[] => [
+  { group: "Do", label: `Edit the specification of ${row.name}`, words: "yaml version change", run: () => router.go(paths.editor({ topology: row.name })) },
   ...permitted(row, "checkpoint", `Take a checkpoint of ${row.name}`, takeCheckpoint),
   ...permitted(row, "recover", `Recover ${row.name} now`, recoverTopology),
   ...permitted(row, "rebalance", `Rebalance the partitions of ${row.name}`, rebalanceTopology),
@@ -63,6 +64,7 @@ export function commands(help: () => void): Command[] {
     ...[...incident.values()].filter(isOpen).map((row) =>
       go("Incident", `Incident ${row.number}`, paths.incident(row.number), row.health.word)),
     ...places().map((place) => ({ ...go("Page", place.name, place.href, `g ${place.key}`), words: place.words })),
+    { ...go("Page", "New topology", paths.editor()), words: "create specification yaml editor" },
     go("Page", "API tokens", paths.settings({ tab: "tokens" })),
     go("Page", "Recovery policies", paths.settings({ tab: "policies" })),
     ...topologies.map((row) => go("Topology", row.name, paths.topology(row.name), row.health.word)),

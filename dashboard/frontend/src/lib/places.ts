@@ -20,7 +20,7 @@ export interface Place {
 
 export function places(): Place[] {
   return [
-    { key: "f", name: "Fleet", href: paths.fleet(), icon: "fleet", pages: ["fleet", "topology"], first: true, words: "home topologies" },
+    { key: "f", name: "Fleet", href: paths.fleet(), icon: "fleet", pages: ["fleet", "topology", "query", "editor"], first: true, words: "home topologies" },
     { key: "n", name: "Nodes", href: paths.nodes(), icon: "nodes", pages: ["nodes"], first: true, words: "racks hosts" },
     { key: "i", name: "Incidents", href: paths.incidents(), icon: "incidents", pages: ["incidents", "incident"], first: true, words: "failures recovery" },
     { key: "c", name: "Checkpoints", href: paths.checkpoints(), icon: "checkpoints", pages: ["checkpoints"], first: false, words: "snapshots" },

@@ -13,6 +13,7 @@ export type Page =
   | { name: "audit" }
   | { name: "faults" }
   | { name: "settings" }
+  | { name: "editor" }
   | { name: "missing"; path: string };
 
 export function parse(path: string): Page {
@@ -25,7 +26,7 @@ export function parse(path: string): Page {
   if (first === "nodes" && parts.length === 1) return { name: "nodes" };
   if (first === "incidents" && parts.length === 1) return { name: "incidents" };
   if (first === "incidents" && second && /^\d+$/.test(second) && parts.length === 2) return { name: "incident", number: Number(second) };
-  for (const name of ["what-if", "checkpoints", "alerts", "audit", "faults", "settings"] as const) if (first === name && parts.length === 1) return { name };
+  for (const name of ["what-if", "checkpoints", "alerts", "audit", "faults", "settings", "editor"] as const) if (first === name && parts.length === 1) return { name };
   return { name: "missing", path };
 }
 
@@ -41,6 +42,7 @@ export const paths = {
   alerts: (query: Record<string, string> = {}) => withQuery("/alerts/", query),
   audit: (query: Record<string, string> = {}) => withQuery("/audit/", query),
   faults: (query: Record<string, string> = {}) => withQuery("/faults/", query),
+  editor: (query: Record<string, string> = {}) => withQuery("/editor/", query),
   settings: (query: Record<string, string> = {}) => withQuery("/settings/", query),
 };
 

@@ -33,7 +33,14 @@ def test_what_goes_without_saying_is_not_written() -> None:
         spec = load_topology(load_yaml(path.read_text(encoding="utf-8")), catalogue).spec
         text = specification_text(msgspec.json.decode(msgspec.json.encode(spec)))
         assert load_topology(load_yaml(text), catalogue).spec == spec
-        for default in ("feedback: false", "correlated: false", "doubt", "params: {}", "compact_s"):
+        for default in (
+            "feedback: false",
+            "correlated: false",
+            "doubt",
+            "params: {}",
+            "inputs: []",
+            "compact_s",
+        ):
             assert default not in text
 
 

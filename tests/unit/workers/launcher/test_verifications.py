@@ -102,7 +102,9 @@ def test_a_process_that_ends_without_an_outcome_fails_its_operation(process: Pro
     operation = ask()
     reconcile_until(process.launcher(), lambda: state(operation) == OperationState.FAILED)
     log = process.home / "log" / "verify.hashtags.log"
-    assert operation.error == f"not verified: its process ended; {log} says why"
+    # Whether it was seen to run before it ended is chance.
+    assert operation.error.startswith("not verified: ")
+    assert str(log) in operation.error
     assert "no memory" in log.read_text()
     assert process.starts == [str(operation.pk)]
 
