@@ -41,6 +41,7 @@ def boot_data(request: HttpRequest) -> dict[str, Any]:
         "heartbeatInterval": installation.heartbeat_interval,
         "sessionTimeout": installation.session_timeout,
         "checkpointInterval": installation.checkpoint_interval,
+        "checkpointsKept": installation.checkpoints_kept,
         "maxUtilisation": installation.max_utilisation,
         "replacementDelay": [installation.replacement_delay.low, installation.replacement_delay.high],
         "policyDefaults": policy_defaults(),

@@ -157,6 +157,7 @@ class Environment:
     moves_at_once: int
     theta: float
     checkpoint_interval: float
+    checkpoints_kept: int
     checkpoints: str
     outputs: str
     force: bool
@@ -329,6 +330,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         moves_at_once=reader.integer("RESURGE_MOVES_AT_ONCE", 200, 1, 10_000),
         theta=reader.number("RESURGE_THETA", 1.2, 1.0),
         checkpoint_interval=reader.seconds("RESURGE_CHECKPOINT_INTERVAL", 10.0, 0.1),
+        checkpoints_kept=reader.integer("RESURGE_CHECKPOINTS_KEPT", 12, 3, 100),
         checkpoints=reader.text("RESURGE_CHECKPOINTS", f"file://{home}/checkpoints"),
         outputs=reader.text("RESURGE_OUTPUTS", str(home / "outputs")),
         # Without it, a host that crashes can lose what was committed; processes that end lose nothing.

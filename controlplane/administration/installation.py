@@ -113,6 +113,12 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "Seconds between global checkpoints of a topology whose specification has no "
             "`checkpoint_interval`: shorter replays less after a failure and uploads more.",
         ),
+        Setting(
+            "RESURGE_CHECKPOINTS_KEPT", "checkpoints_kept",
+            "So many of the newest complete checkpoints of a topology stay in storage, to go back to "
+            "(3 to 100); `checkpoints_kept` of a specification goes before it. Outputs of the epochs since "
+            "the oldest one are not yet made into larger files.",
+        ),
         Setting("RESURGE_CHECKPOINTS", "checkpoints", "Where checkpoints are kept (any fsspec URL).", True),
         Setting("RESURGE_OUTPUTS", "outputs", "Where queries write their results.", True),
         Setting(

@@ -20,8 +20,8 @@ from domain.messages import (
 )
 
 UPLOAD_TIMEOUT = 60.0
-KEEP = 3
-"""So many complete checkpoints stay in storage, besides one that is held."""
+FEWEST_KEPT, MOST_KEPT = 3, 100
+"""So many complete checkpoints may stay in storage, besides one that is held."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Checkpoints:
     `since`. kept: the complete ones of the present history that stay in storage, ascending. highest: of those
     ever completed. ended: the pending one completed or failed, and what follows from that is still to do.
     held: the one from which a plan starts that is still to be applied, None without such a plan; it stays,
-    however many newer ones complete."""
+    however many newer ones complete. keep: so many of the newest stay."""
 
     topology: str
     partitions: list[str]
@@ -68,10 +68,13 @@ class Checkpoints:
     pending: Pending | None = None
     ended: bool = False
     held: int | None = None
+    keep: int = FEWEST_KEPT
     _next_at: float = 0.0
     _served: int = 0
 
     def __post_init__(self) -> None:
+        if self.keep < 1:
+            raise ValueError(f"at least one checkpoint must stay in storage, not {self.keep}")
         self.highest = max(self.highest, self.latest)
         self._next_at = self.since + self.interval
 
@@ -160,7 +163,7 @@ class Checkpoints:
 
     def _with(self, pending: Pending) -> list[int]:
         complete = [*self.kept, pending.checkpoint]
-        return [number for number in complete if number == self.held or number in complete[-KEEP:]]
+        return [number for number in complete if number == self.held or number in complete[-self.keep :]]
 
     def _point(self, kept: list[int], generation: int, size: int, at: float) -> PointTo:
         return PointTo(

@@ -93,7 +93,8 @@ class ParquetSinkSpec(
 
 
 class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A topology. Intervals are seconds; without a `checkpoint_interval` that of the installation holds.
+    """A topology. Intervals are seconds; without a `checkpoint_interval` that of the installation holds, and
+    likewise how many of the newest checkpoints stay in storage (`checkpoints_kept`).
     `max_epoch_tuples` bounds one epoch, `catch_up_epochs` how many epochs one Spark job may replay after a
     recovery. `sink`: where the rows of output operators go."""
 
@@ -102,6 +103,7 @@ class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     description: str = ""
     epoch_interval: Seconds = 1.0
     checkpoint_interval: Seconds | None = None
+    checkpoints_kept: Annotated[int, msgspec.Meta(ge=3, le=100)] | None = None
     max_epoch_tuples: Annotated[int, msgspec.Meta(ge=1, le=100_000_000)] = 1_000_000
     catch_up_epochs: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 8
     sink: ParquetSinkSpec = ParquetSinkSpec()

@@ -75,6 +75,7 @@ def epoch_loop(
             since=clock(),
             kept=complete_checkpoints(newest, checkpoint=log.position.checkpoint, generation=log.generation),
             highest=newest.highest if newest else 0,
+            keep=topology.spec.checkpoints_kept or settings.checkpoints_kept,
         )
         checkpoints.served(coordination.control.checkpoint_request)
         yield EpochLoop(

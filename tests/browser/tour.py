@@ -61,6 +61,10 @@ def stops(snapshot: dict[str, Any]) -> Iterator[Stop]:
     yield Stop("settings", "/settings/", ready="section[aria-label='Detecting failures'] li")
     for tab in ("policies", "tokens", "appearance", "administration"):
         yield Stop(f"settings-{tab}", f"/settings/?tab={tab}")
+    if entities["topology"]:
+        written = f"{SETTLED} section[aria-label=Check]:has-text('valid')"
+        yield Stop("editor", f"/editor/?topology={min(entities['topology'])}", ready=written)
+    yield Stop("editor-new", "/editor/", ready="section[aria-label=Check]:has-text('problem')")
     yield Stop("missing", "/nodes/none/such/")
     yield Stop("palette", "/", ready="dialog[open] li", prepare=lambda page: page.keyboard.press("Control+k"))
     yield Stop("help", "/", ready="dialog[open] dl", prepare=lambda page: page.keyboard.press("?"))

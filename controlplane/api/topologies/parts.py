@@ -231,12 +231,13 @@ class SpecificationView(APIView):
     def get(self, request: Request, topology: str) -> Response:
         """The ETag is that of the newest version, which `PUT topologies/{t}/` asks for."""
         given = asked_of(request, SpecificationParameters)
-        row = topology_get(topology, spec=False)
+        row = topology_get(topology)
         number = given.get("version") or row.version
-        version = version_list(topology).filter(number=number).first()
-        if version is None:
+        older = None if number == row.version else version_list(topology).filter(number=number).first()
+        if number != row.version and older is None:
             raise Missing(f"topology {topology!r} has no version {number}")
-        written = {"name": topology, "version": number, "text": specification_text(version.spec)}
+        text = specification_text(row.spec if older is None else older.spec)
+        written = {"name": topology, "version": number, "text": text}
         return tagged(SpecificationSerializer(written).data, specification_tag(row))
 
 

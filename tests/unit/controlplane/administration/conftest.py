@@ -19,6 +19,7 @@ from controlplane.checkpoints.services import checkpoint_apply
 from controlplane.events.choices import OperationKind
 from controlplane.events.operations import operation_request
 from controlplane.incidents.models import Incident, IncidentEntry, IncidentPrediction, RecoveryPlan
+from controlplane.measurements.models import Measurement
 from controlplane.nodes.models import Node, NodeRequest, NodeSample
 from controlplane.replication.models import FidelityFigure, ReplicaPlacement
 from controlplane.topologies.installation import installation_id
@@ -58,6 +59,13 @@ def everything(topology: Topology) -> Topology:
     )  # fmt: skip
     RecoveryPlan.objects.create(topology=topology, generation=1, kind="deploy")
     NodeRequest.objects.create(key="k", node_name="n", requested_at=now, due_at=now)
+    Measurement.objects.create(
+        kind="node",
+        node=Node.objects.earliest("pk"),
+        seconds=600,
+        at=now,
+        figures={"throttled": [1, 0, 0, 0]},
+    )
     NodeSample.objects.create(node=Node.objects.earliest("pk"), at=now, cpu_percent=1.0)
     FormerTopology.objects.create(name="old", generation=4)
     installation_id()

@@ -22,7 +22,17 @@ from controlplane.webhooks.models import DeliveryAttempt, WebhookSecret
 from tests.unit.controlplane.administration.conftest import ROLES
 from tests.unit.controlplane.conftest import user_of
 
-OURS = ("topologies", "checkpoints", "events", "nodes", "incidents", "replication", "alerts", "webhooks")
+OURS = (
+    "topologies",
+    "checkpoints",
+    "events",
+    "nodes",
+    "incidents",
+    "measurements",
+    "replication",
+    "alerts",
+    "webhooks",
+)
 PARTS = {DeliveryAttempt, WebhookSecret}
 """Models that are shown with another one, or not at all."""
 

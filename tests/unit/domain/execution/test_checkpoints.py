@@ -228,3 +228,15 @@ def test_a_new_driver_does_not_believe_in_what_was_undone() -> None:
     )
     assert complete_checkpoints(told, checkpoint=15, generation=3) == [9, 12, 15], "plan 3 undid nothing"
     assert complete_checkpoints(None, checkpoint=9, generation=3) == []
+
+
+def test_so_many_of_the_newest_stay(world: World) -> None:
+    checkpoints, coordinator, store, _, _ = world
+    checkpoints.keep, checkpoints.held = 5, 2
+    for number in range(1, 12):
+        coordinator.started(checkpoint=number, generation=2, request=0)
+        store.acks = [ack(one, checkpoint=number) for one in ("A[0]", "A[1]")]
+        coordinator.poll()
+    assert checkpoints.kept == [2, 7, 8, 9, 10, 11]
+    with pytest.raises(ValueError, match="at least one checkpoint"):
+        Checkpoints(topology="t", partitions=["A[0]"], interval=1.0, since=0.0, keep=0)

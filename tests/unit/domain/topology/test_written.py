@@ -37,7 +37,8 @@ def test_what_goes_without_saying_is_not_written() -> None:
             "feedback: false",
             "correlated: false",
             "doubt",
-            "params: {}",
+            "{}",
+            "[]",
             "inputs: []",
             "compact_s",
         ):
