@@ -49,6 +49,24 @@ def test_checkpoints_are_counted_filtered_and_unfolded(broken: Server, page: Any
     assert page.locator("tr.selected").is_visible()
 
 
+def test_a_link_to_a_checkpoint_that_is_not_followed_any_more(healthy: Server, page: Any) -> None:
+    """The page follows the newest 400; the server has the rest."""
+
+    def without(route: Any) -> None:
+        answer = route.fetch()
+        state = answer.json()
+        del state["entities"]["checkpoint"]["trending/5220"]
+        route.fulfill(response=answer, json=state)
+
+    enter(page, healthy)
+    page.route("**/api/v1/snapshot/", without)
+    page.goto(f"{healthy.url}/checkpoints/?checkpoint=trending/5220")
+    page.wait_for_selector("tr.selected:has-text('5,220')")
+    page.wait_for_selector(".details .parts tbody tr")
+    page.goto(f"{healthy.url}/checkpoints/?checkpoint=trending/99999")
+    page.wait_for_selector("section[aria-label=History] .older[role=alert]")
+
+
 def test_checkpoints_of_one_topology_and_asking_for_one(healthy: Server, page: Any) -> None:
     enter(page, healthy, "/topologies/trending/?tab=checkpoints")
     assert "Newest complete" in page.locator("section[aria-label=Details]").inner_text()
@@ -63,7 +81,7 @@ def test_checkpoints_of_one_topology_and_asking_for_one(healthy: Server, page: A
 def test_a_node_shows_its_cpu_measured_and_expected(healthy: Server, page: Any) -> None:
     enter(page, healthy, "/nodes/", user="viewer")
     page.click("section[aria-label='All nodes'] button:text-is('node-5')")
-    page.wait_for_selector("figure[aria-label='CPU of node-5 in cores, measured and expected'] canvas")
+    page.wait_for_selector("tr.detail figure[aria-label='CPU in cores over time'] canvas")
     assert "node=node-5" in page.url
     node = read(page, healthy, "nodes/node-5/")
     told = page.locator("tr.detail").inner_text().replace("\n", " ")
@@ -71,7 +89,7 @@ def test_a_node_shows_its_cpu_measured_and_expected(healthy: Server, page: Any) 
     assert f"Expected at the normal pace {node['predicted_percent'] / 100:.2f}".rstrip("0") in told
     # The link alone shows the same.
     page.goto(page.url)
-    page.wait_for_selector("figure[aria-label='CPU of node-5 in cores, measured and expected'] canvas")
+    page.wait_for_selector("tr.detail figure[aria-label='CPU in cores over time'] canvas")
     page.click("section[aria-label='All nodes'] button:text-is('node-5')")
     page.wait_for_selector("tr.detail", state="detached")
 

@@ -4,7 +4,7 @@ import { boot } from "./boot";
 import type { AuditChoices, AuditEntry, AuditPage } from "./audit";
 import type { CheckpointDetail } from "./checkpoints";
 import type { Course } from "./course";
-import type { Operation, Sample, Snapshot } from "./entities.generated";
+import type { Checkpoint, Operation, Sample, Snapshot } from "./entities.generated";
 import type { Recent } from "./history";
 import type { OperatorLog } from "./logs";
 import type { OperatorDescription, OperatorProblem, OperatorRows } from "./operators";
@@ -99,6 +99,12 @@ export const fetchOperatorRows = (topology: string, operator: string, partition:
 
 /** Asks the simulator. Changes nothing. */
 export const predict = (question: Record<string, unknown>): Promise<Prediction> => send<Prediction>("POST", "what-if/", question);
+
+/** A page of the checkpoints of all topologies, newest first, behind so many. */
+export async function fetchCheckpoints(behind: number, limit: number): Promise<{ count: number; results: Checkpoint[] }> {
+  const page = await call<{ count: number; results: Omit<Checkpoint, "refusals">[] }>(`checkpoints/?${new URLSearchParams({ offset: String(behind), limit: String(limit) })}`);
+  return { count: page.count, results: page.results.map((row) => ({ ...row, refusals: {} })) };
+}
 
 /** One checkpoint, partition by partition. */
 export const fetchCheckpoint = (topology: string, epoch: number): Promise<CheckpointDetail> =>
