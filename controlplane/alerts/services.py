@@ -151,9 +151,9 @@ def _require(rule: AlertRule) -> None:
     metric = METRICS[rule.metric]
     if metric.most is not None and rule.threshold > metric.most:
         raise Invalid("threshold", f"{metric.title} is at most {metric.most:g}: 0.95 stands for 95 %")
-    if metric.most is not None and rule.threshold == metric.most and rule.comparison == "above":
+    if metric.most is not None and rule.threshold == metric.most and rule.comparison == AlertComparison.ABOVE:
         raise Invalid("threshold", f"{metric.title} is never above {metric.most:g}, so no alert would fire")
-    if rule.threshold <= 0 and rule.comparison == "below":
+    if rule.threshold <= 0 and rule.comparison == AlertComparison.BELOW:
         raise Invalid("threshold", f"{metric.title} is never below 0, so no alert would fire")
     if rule.priority != PRIORITY_LOW and not metric.by_priority:
         raise Invalid("priority", f"{metric.title} is one value for all queries of a topology")

@@ -72,19 +72,19 @@ def _said(rule: AlertRule) -> str:
 
 def _steps(rules: Sequence[AlertRule]) -> list[dict[str, Any]]:
     """The colour from each value upwards. Below a threshold of `below`, the colour is that of the rule."""
-    at = sorted({rule.threshold for rule in rules})
     steps: list[dict[str, Any]] = []
-    for low in [None, *at]:
-        above = [rule for rule in rules if rule.comparison == AlertComparison.ABOVE and low is not None]
-        hit = [rule for rule in above if rule.threshold <= (low or 0.0)]
-        hit += [
-            rule
-            for rule in rules
-            if rule.comparison == AlertComparison.BELOW and (low is None or low < rule.threshold)
-        ]
+    for low in [None, *sorted({rule.threshold for rule in rules})]:
+        hit = [rule for rule in rules if _hits(rule, low)]
         worst = "critical" if any(rule.severity == AlertSeverity.CRITICAL for rule in hit) else "warning"
         steps.append({"color": COLOURS[worst] if hit else "green", "value": low})
     return steps
+
+
+def _hits(rule: AlertRule, low: float | None) -> bool:
+    """Whether values just above `low` meet the condition; None is below all thresholds."""
+    if rule.comparison == AlertComparison.ABOVE:
+        return low is not None and rule.threshold <= low
+    return low is None or low < rule.threshold
 
 
 def _firing() -> dict[str, Any]:

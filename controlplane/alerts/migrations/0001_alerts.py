@@ -5,45 +5,6 @@ import django.db.models.deletion
 from django.db import migrations, models
 
 
-RULES = [
-    {
-        "name": "queries-unavailable", "metric": "availability", "comparison": "below", "threshold": 1.0,
-        "held": 120.0, "severity": "critical",
-        "runbook": "Open the incident of the topology: it says what is down and when it will be back. Without an "
-        "open incident, look at the errors of the topology.",
-    },
-    {
-        "name": "query-latency-high", "metric": "query_relative_latency", "comparison": "above", "threshold": 2.0,
-        "held": 120.0, "severity": "warning",
-        "runbook": "Look for the busiest partition of the topology and for nodes that are full. Rebalance it, or "
-        "give it nodes.",
-    },
-    {
-        "name": "lag-high", "metric": "lag", "comparison": "above", "threshold": 30.0, "held": 60.0,
-        "severity": "warning",
-        "runbook": "More comes in than is worked off. Give the topology nodes, or park queries of low priority.",
-    },
-    {
-        "name": "checkpoint-old", "metric": "checkpoint_intervals", "comparison": "above", "threshold": 3.0,
-        "held": 270.0, "severity": "warning",
-        "runbook": "The page of checkpoints says which partition does not acknowledge, and why. A recovery would "
-        "replay everything since the newest complete one.",
-    },
-    {
-        "name": "fidelity-low", "metric": "fidelity_rack_loss", "comparison": "below", "threshold": 0.5,
-        "held": 300.0, "severity": "warning", "enabled": False,
-        "runbook": "The loss of one rack would take down more than half of what the outputs are worth. Rebalance "
-        "the topology, add nodes in other racks, or have replicas run.",
-    },
-]
-
-
-def default_rules(apps, schema_editor):
-    rule = apps.get_model("alerts", "AlertRule")
-    for fields in RULES:
-        rule.objects.get_or_create(name=fields["name"], defaults={**fields, "created_by": "system"})
-
-
 class Migration(migrations.Migration):
 
     initial = True
@@ -129,5 +90,4 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(condition=models.Q(('state', 'resolved'), _negated=True), fields=('rule', 'topology', 'query'), name='alert_of_one')],
             },
         ),
-        migrations.RunPython(default_rules, migrations.RunPython.noop),
     ]

@@ -75,7 +75,7 @@ def everything(topology: Topology) -> Topology:
         rule="lag-high", metric="lag", comparison="above", threshold=30.0, severity="warning",
         topology="counts", state="firing", since=now,
     )  # fmt: skip
-    Evaluation.objects.create(pk=1, at=now)
+    Evaluation.objects.update(at=now)
     silence_create(topology="counts", until=now + timedelta(hours=1), **BY)
     Problem.objects.create(topology=topology, at=now, where="x", what="y")
     AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=1, weighted=1)

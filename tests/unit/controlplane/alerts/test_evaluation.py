@@ -16,7 +16,9 @@ from controlplane.alerts.services import rule_create, rule_delete, rule_update
 from controlplane.alerts.silencing import silence_create, silence_end
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.models import Event
+from controlplane.nodes.models import Node
 from controlplane.replication.figures import fidelities_note
+from controlplane.replication.models import FidelityFigure
 from controlplane.topologies.models import Partition, Query, Topology
 from controlplane.topologies.services import topology_create
 from controlplane.webhooks.models import Delivery
@@ -173,6 +175,19 @@ def test_fidelity_is_that_without_the_worst_rack(clock: Clock) -> None:
     assert alert.state == "firing"
     assert alert.value is not None
     assert 0.0 <= alert.value < 1.0
+
+
+def test_the_worst_rack_is_the_one_whose_loss_leaves_least(clock: Clock) -> None:
+    """One query is in the other rack, and needs what is in the first one."""
+    Partition.objects.update(node=Node.objects.get(name="node-1"))
+    window = Partition.objects.filter(operator="O1", index=0)
+    window.update(node=Node.objects.get(name="node-2"))
+    fidelities_note()
+    figure = FidelityFigure.objects.get()
+    assert (figure.now, figure.worst_rack, figure.rack) == (1.0, 0.0, "rack-a")
+    Topology.objects.update(status="paused")
+    fidelities_note()
+    assert not FidelityFigure.objects.exists(), "a topology that does not run has none"
 
 
 def test_after_a_break_the_time_begins_again(clock: Clock, only_lag: AlertRule) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
@@ -22,6 +23,7 @@ from controlplane.alerts.export.promql import condition_of
 from controlplane.alerts.measuring import Measured
 from controlplane.alerts.models import AlertRule
 from controlplane.alerts.services import rule_create, rule_update
+from controlplane.alerts.silencing import silence_create
 from controlplane.replication.figures import fidelities_note
 from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.services import topology_create
@@ -108,6 +110,25 @@ def test_what_is_not_known_has_no_series(clock: Clock, viewer: APIClient) -> Non
     text = viewer.get("/metrics", headers={"Accept": "text/plain"}).content.decode()
     assert 'resurge_topology_health{state="paused",topology="counts"} 1.0' in text
     assert not re.findall(r"^resurge_(?:current_lag|availability|checkpoint_age|query_)\w*{", text, re.M)
+
+
+def test_a_query_without_a_latency_has_no_series_of_it(clock: Clock, viewer: APIClient) -> None:
+    clock.run(5)
+    Query.objects.filter(partition__operator="O1").update(status="failed", available=False)
+    text = viewer.get("/metrics", headers={"Accept": "text/plain"}).content.decode()
+    assert 'resurge_query_available{priority="1",query="O1[0]",topology="counts"} 0.0' in text
+    assert len(re.findall(r"^resurge_query_latency_seconds{", text, re.M)) == 2
+
+
+def test_what_is_silenced_does_not_count_as_firing(
+    clock: Clock, only_lag: AlertRule, viewer: APIClient
+) -> None:
+    silence_create(rule="lag-high", until=clock.now + timedelta(hours=1), **BY)
+    Topology.objects.update(lag=45.0)
+    clock.run(65)
+    text = viewer.get("/metrics", headers={"Accept": "text/plain"}).content.decode()
+    found = re.findall(r"^resurge_alerts{.*}.*$", text, re.M)
+    assert found == ['resurge_alerts{rule="lag-high",severity="warning",state="silenced"} 1.0']
 
 
 def test_alerts_are_counted_by_state(clock: Clock, only_lag: AlertRule, viewer: APIClient) -> None:
