@@ -18,10 +18,9 @@ from domain.messages import (
     CheckpointState,
     LatestCheckpoint,
 )
+from domain.topology.spec import FEWEST_KEPT
 
 UPLOAD_TIMEOUT = 60.0
-FEWEST_KEPT, MOST_KEPT = 3, 100
-"""So many complete checkpoints may stay in storage, besides one that is held."""
 
 
 @dataclass(slots=True)

@@ -16,6 +16,9 @@ MAX_PARTITIONS = 100_000
 MAX_CHANNELS = 10_000_000
 """Pairs of partitions that `full` streams of one topology connect."""
 
+FEWEST_KEPT, MOST_KEPT = 3, 100
+"""Complete checkpoints that may be asked to stay in storage."""
+
 Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
 TopologyName = Annotated[str, msgspec.Meta(pattern=TOPOLOGY_NAME_PATTERN)]
 Parallelism = Annotated[int, msgspec.Meta(ge=1, le=MAX_PARALLELISM)]
@@ -103,7 +106,7 @@ class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     description: str = ""
     epoch_interval: Seconds = 1.0
     checkpoint_interval: Seconds | None = None
-    checkpoints_kept: Annotated[int, msgspec.Meta(ge=3, le=100)] | None = None
+    checkpoints_kept: Annotated[int, msgspec.Meta(ge=FEWEST_KEPT, le=MOST_KEPT)] | None = None
     max_epoch_tuples: Annotated[int, msgspec.Meta(ge=1, le=100_000_000)] = 1_000_000
     catch_up_epochs: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 8
     sink: ParquetSinkSpec = ParquetSinkSpec()

@@ -16,15 +16,13 @@ SHORT = 60
 class _Dumper(yaml.SafeDumper):
     """Writes what is short in one line, as authors do, and texts of several lines as blocks."""
 
-    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> yaml.MappingNode:
+    def represent_mapping(self, tag: str, mapping: Any, **_: Any) -> yaml.MappingNode:
         return super().represent_mapping(tag, mapping, flow_style=_is_short(mapping))
 
-    def represent_sequence(
-        self, tag: str, sequence: Any, flow_style: bool | None = None
-    ) -> yaml.SequenceNode:
+    def represent_sequence(self, tag: str, sequence: Any, **_: Any) -> yaml.SequenceNode:
         return super().represent_sequence(tag, sequence, flow_style=_is_short(sequence))
 
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+    def increase_indent(self, flow: bool = False, **_: Any) -> None:
         super().increase_indent(flow, indentless=False)
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from importlib import import_module
 from typing import Any
-
-from django.apps import apps
 
 from controlplane.alerts.evaluation import alerts_evaluate
 from controlplane.alerts.models import Alert, AlertRule
@@ -22,14 +19,8 @@ LOOKED_FOR = 200
 """Seconds. Longer than any of the rules that are to fire must hold."""
 
 
-def default_rules() -> None:
-    """Those that an installation begins with. Tests that empty the database take them away."""
-    import_module("controlplane.alerts.migrations.0001_alerts").default_rules(apps, None)
-
-
 def alerts_play(now: datetime, *, broken: bool) -> None:
     """In an installation that is broken an alert of each group; else only one that has ended."""
-    default_rules()
     fidelities_note()
     if broken:
         # A rule that is far too strict, silenced; and one that still waits.

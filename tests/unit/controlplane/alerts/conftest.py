@@ -13,7 +13,6 @@ from controlplane.alerts.models import AlertRule
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.topologies.models import Query, Topology
-from tests.browser.alarming import default_rules
 from tests.unit.controlplane.specs import BY
 
 EVERY = 5
@@ -62,6 +61,5 @@ def clock(healthy: Topology) -> Clock:
 @pytest.fixture
 def only_lag(db: None) -> AlertRule:
     """One rule: a lag of more than 30 s for a minute; an alert ends after 30 s."""
-    default_rules()
     AlertRule.objects.exclude(name="lag-high").delete()
     return AlertRule.objects.get(name="lag-high")
