@@ -6,13 +6,14 @@ figure; six pieces of 10 s give one of a minute, and ten of these one of 10 minu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
 MOST_POINTS: Final = 2_000
-"""Of one answer: the pieces are at least as long as that takes."""
+"""Of one answer: pieces are put together where there would be more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +69,16 @@ def begin_of(at: datetime, seconds: int) -> datetime:
 
 
 def level_for(since: datetime, until: datetime, *, now: datetime) -> Level:
-    """The finest one that reaches back to `since`, with at most `MOST_POINTS` pieces."""
-    span = (until - since).total_seconds()
+    """The finest one that reaches back to `since`, with at most `MOST_POINTS` pieces; else the last one."""
     for level in LEVELS:
         reaches = level.age is None or now - since <= timedelta(seconds=level.age)
-        if reaches and span / level.seconds <= MOST_POINTS:
+        if reaches and together(level, since, until) == level.seconds:
             return level
     return LEVELS[-1]
+
+
+def together(level: Level, since: datetime, until: datetime) -> int:
+    """The seconds of pieces of this level, or of several put together, of which there are at most
+    `MOST_POINTS`."""
+    pieces = (until - since).total_seconds() / level.seconds
+    return level.seconds * max(1, math.ceil(pieces / MOST_POINTS))

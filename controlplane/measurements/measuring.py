@@ -6,19 +6,19 @@ What is told every second is taken from the events that tell it; the rest is rea
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
 import msgspec
-from django.db import transaction
 from django.db.models import Max, Min, Sum, TextField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
 from controlplane.events.choices import EventKind
 from controlplane.events.models import Event
+from controlplane.events.services import writing
 from controlplane.measurements.buckets import FINEST, LEVELS, Figure, Level, begin_of
 from controlplane.measurements.choices import UNITS, MeasuredKind
 from controlplane.measurements.models import Measurement
@@ -44,7 +44,7 @@ Key = tuple[MeasuredKind, int, str, datetime]
 class _Fields(msgspec.Struct):
     """What events tell that is kept: of topologies, of queries and of samples of availability."""
 
-    topology: str = ""
+    topology: str | None = None
     input_rate: float | None = None
     load: float | None = None
     lag: float | None = None
@@ -99,9 +99,9 @@ def measurements_take(*, now: datetime | None = None) -> int:
         _told(gathered, ids, since, until)
         _operators(gathered, until - timedelta(seconds=FINEST))
         _nodes(gathered, since, until)
-        stored += _store(gathered.rows())
+        stored += _stored(list(gathered.rows()))
     for finer, coarser in pairwise(LEVELS):
-        stored += _store(_thinned(finer, coarser, until))
+        stored += _stored(list(_thinned(finer, coarser, until)))
     for level in LEVELS:
         if level.age is not None:
             aged = Measurement.objects.filter(
@@ -116,7 +116,7 @@ def _told(gathered: Gathered, ids: Mapping[str, int], since: datetime, until: da
     events = Event.objects.filter(kind=EventKind.TOPOLOGY_METRICS, at__gte=since, at__lt=until)
     of_topology = tuple(UNITS[MeasuredKind.TOPOLOGY])
     of_query = tuple(UNITS[MeasuredKind.QUERY])
-    for at, text in events.values_list("at", Cast("changes", TextField())):
+    for at, text in events.values_list("at", Cast("changes", TextField())).iterator():
         begin = begin_of(at, FINEST)
         for change in _decoder.decode(text):
             fields = change.fields
@@ -128,7 +128,7 @@ def _told(gathered: Gathered, ids: Mapping[str, int], since: datetime, until: da
                     values = {name: getattr(fields, name) for name in of_query}
                     gathered.add((MeasuredKind.QUERY, ids[topology], part, begin), values)
             elif change.entity in ("topology", "sample"):
-                name = fields.topology if change.entity == "sample" else change.key
+                name = (fields.topology or "") if change.entity == "sample" else change.key
                 if name in ids:
                     values = {name: getattr(fields, name) for name in of_topology}
                     gathered.add((MeasuredKind.TOPOLOGY, ids[name], "", begin), values)
@@ -191,8 +191,13 @@ def _row(key: Key, seconds: int, figures: Mapping[str, Figure]) -> Measurement:
     )
 
 
-def _store(rows: Iterable[Measurement]) -> int:
-    found = list(rows)
-    with transaction.atomic():
-        Measurement.objects.bulk_create(found, batch_size=BATCH, ignore_conflicts=True)
-    return len(found)
+def _stored(rows: Sequence[Measurement]) -> int:
+    if rows:
+        measurements_store(rows)
+    return len(rows)
+
+
+@writing
+def measurements_store(rows: Sequence[Measurement]) -> None:
+    """Store rows that are not there yet. They lock their topologies and nodes, as other services do."""
+    Measurement.objects.bulk_create(rows, batch_size=BATCH, ignore_conflicts=True)

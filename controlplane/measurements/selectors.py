@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
 
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.errors import Missing
-from controlplane.measurements.buckets import Figure, level_for
+from controlplane.measurements.buckets import Figure, begin_of, level_for, together
 from controlplane.measurements.choices import UNITS, MeasuredKind
 from controlplane.measurements.models import Measurement
 from controlplane.nodes.selectors import node_get
@@ -73,12 +74,16 @@ def node_course(name: str, *, since: datetime, until: datetime) -> Course:
 
 def _course(kind: MeasuredKind, rows: QuerySet[Measurement], since: datetime, until: datetime) -> Course:
     level = level_for(since, until, now=timezone.now())
+    length = together(level, since, until)
+    course = Course(length, since, until, [], {name: Line(unit) for name, unit in UNITS[kind].items()})
     found = rows.filter(kind=kind, seconds=level.seconds, at__gte=since, at__lt=until).order_by("at")
-    course = Course(level.seconds, since, until, [], {name: Line(unit) for name, unit in UNITS[kind].items()})
-    for at, figures in found.values_list("at", "figures"):
+    rows_of = groupby(found.values_list("at", "figures"), key=lambda row: begin_of(row[0], length))
+    for at, pieces in rows_of:
         course.at.append(at)
+        told = [figures for _, figures in pieces]
         for name, line in course.figures.items():
-            figure = Figure.read(figures[name]) if name in figures else None
+            parts = [Figure.read(figures[name]) for figures in told if name in figures]
+            figure = Figure.merged(parts) if parts else None
             line.mean.append(None if figure is None else figure.mean)
             line.low.append(None if figure is None else figure.low)
             line.high.append(None if figure is None else figure.high)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import structlog
-from django.db import transaction
 from django.utils import timezone
 
 from controlplane.errors import Missing
+from controlplane.events.services import writing
 from controlplane.replication.models import FidelityFigure
 from controlplane.replication.showing import losses_of_racks
 from controlplane.topologies.choices import TopologyStatus
@@ -32,12 +34,17 @@ def fidelities_note() -> None:
             FidelityFigure.objects.filter(topology__name=name).delete()
             continue
         now, racks = found
-        rack = min(racks, key=lambda one: racks[one], default="")
-        with transaction.atomic():
-            topology = Topology.objects.filter(name=name).only("pk").first()
-            if topology is None:
-                continue
-            FidelityFigure.objects.update_or_create(
-                topology=topology,
-                defaults={"at": timezone.now(), "now": now, "worst_rack": racks.get(rack), "rack": rack},
-            )
+        fidelity_store(name=name, now=now, racks=racks)
+
+
+@writing
+def fidelity_store(*, name: str, now: float, racks: Mapping[str, float]) -> None:
+    """Keep the fidelity of a topology, unless it was deleted. racks: what the loss of each leaves."""
+    topology = Topology.objects.filter(name=name).only("pk").first()
+    if topology is None:
+        return
+    rack = min(racks, key=lambda one: racks[one], default="")
+    FidelityFigure.objects.update_or_create(
+        topology=topology,
+        defaults={"at": timezone.now(), "now": now, "worst_rack": racks.get(rack), "rack": rack},
+    )

@@ -14,7 +14,7 @@ from tests.browser.axe import prepare, violations
 from tests.browser.conftest import enter
 from tests.browser.results import outputs_write
 from tests.browser.servers import Server
-from tests.browser.tour import Stop, visit
+from tests.browser.tour import PARTS, Stop, visit
 from workers.launcher.verifications import verify_command
 
 pytestmark = pytest.mark.browser
@@ -62,7 +62,7 @@ def test_a_link_to_a_checkpoint_that_is_not_followed_any_more(healthy: Server, p
     page.route("**/api/v1/snapshot/", without)
     page.goto(f"{healthy.url}/checkpoints/?checkpoint=trending/5220")
     page.wait_for_selector("tr.selected:has-text('5,220')")
-    page.wait_for_selector(".details .parts tbody tr")
+    page.wait_for_selector(PARTS)
     page.goto(f"{healthy.url}/checkpoints/?checkpoint=trending/99999")
     page.wait_for_selector("section[aria-label=History] .older[role=alert]")
 

@@ -11,6 +11,8 @@ GO = """(path) => {
   if (path !== location.pathname + location.search) history.pushState(null, "", path);
   dispatchEvent(new PopStateEvent("popstate"));
 }"""
+PARTS = ".details :is(.parts, .forgotten)"
+"""Of a checkpoint; they are kept of the newest 50, and a server that runs for long has more."""
 OPERATOR_TABS = {
     "charts": ":is(figure, .empty)",
     "configuration": "section[aria-label=Parameters]",
@@ -51,7 +53,7 @@ def stops(snapshot: dict[str, Any]) -> Iterator[Stop]:
     yield Stop("checkpoints", "/checkpoints/")
     states = {checkpoint["state"]: key for key, checkpoint in entities["checkpoint"].items()}
     for state, key in sorted(states.items()):
-        yield Stop(f"checkpoint-{state}", f"/checkpoints/?checkpoint={key}", ready=".details .parts")
+        yield Stop(f"checkpoint-{state}", f"/checkpoints/?checkpoint={key}", ready=PARTS)
     yield from _alerts(entities)
     yield from _what_if(entities)
     yield Stop("audit", "/audit/", ready=f"{SETTLED} section[aria-label=Trail] :is(tbody tr, .empty)")

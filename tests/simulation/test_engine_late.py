@@ -24,9 +24,10 @@ from domain.execution.job import EpochPlan
 from domain.messages import Plan, ProblemReport
 from domain.topology import Topology, load_topology
 from spark_jobs.driver.epoch_log import EpochLog
-from spark_jobs.driver.late_rows import CUT, LISTED
+from spark_jobs.driver.late_rows import LISTED
 from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.operators.window import SECOND
+from spark_jobs.sources.problems import CUT
 from tests.outputs import read_outputs
 from tests.simulation.engine_world import World, drive, schedules
 from tests.simulation.test_engine import NODES, live

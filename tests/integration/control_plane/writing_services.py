@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from copy import copy
 from datetime import timedelta
 from typing import Any
 
@@ -64,9 +65,12 @@ from controlplane.lifecycle.topologies import (
     topology_restore,
     topology_undeploy,
 )
+from controlplane.measurements.measuring import measurements_store
+from controlplane.measurements.models import Measurement
 from controlplane.nodes.actions import node_action
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.requests import first_nodes_request, request_failed, request_started
+from controlplane.replication.figures import fidelity_store
 from controlplane.replication.services import _store as replicas_store
 from controlplane.topologies.capacity import cpu_model_learn
 from controlplane.topologies.former import foreign_note, former_cleared, former_learn
@@ -272,6 +276,17 @@ def replicas_placed() -> None:
     replicas_store(topology=Topology.objects.get(name="counts"), found=found, revision=0)
 
 
+def figures_measured() -> None:
+    """Of a topology and of a node, and once more."""
+    at = timezone.now().replace(second=0, microsecond=0)
+    kept = {"seconds": 600, "at": at, "figures": {"lag": [1, 1.0, 1.0, 1.0]}}
+    rows = [
+        Measurement(kind="topology", topology=Topology.objects.get(name="counts"), **kept),
+        Measurement(kind="node", node=Node.objects.earliest("pk"), **kept),
+    ]
+    measurements_store([*rows, *(copy(row) for row in rows)])
+
+
 SERVICES: dict[str, Callable[[], object]] = {
     # what happens to nodes
     "nodes_lost": lost("node-1"),
@@ -364,6 +379,9 @@ SERVICES: dict[str, Callable[[], object]] = {
     "delivery_redeliver": redelivered,
     "deliveries_trim": deliveries_trim,
     "_record": sent,
+    # measurements
+    "measurements_store": figures_measured,
+    "fidelity_store": lambda: fidelity_store(name="counts", now=1.0, racks={"rack-a": 0.5}),
     # alerts
     "_look_store": alerts_found,
     "rule_create": lambda: rule_create(

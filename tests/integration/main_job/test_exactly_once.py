@@ -10,6 +10,7 @@ import os
 import re
 import time
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -55,6 +56,35 @@ SPARK_NOTICES = 60.0
 def test_a_clean_run(stack: Stack) -> None:
     exact(stack)
     assert incidents(stack) == 0
+
+
+def test_figures_are_kept_and_no_alert_fires(stack: Stack) -> None:
+    """By the tasks that beat sends, of what really runs."""
+    figures = {
+        "topologies/hashtags/": "input_rate",
+        "topologies/hashtags/queries/O4[0]/": "latency",
+        "topologies/hashtags/operators/Parser/": "rows_in_rate",
+        f"nodes/{used(stack)[0]}/": "cpu_percent",
+    }
+
+    def highest(path: str) -> float:
+        line = stack.rest.get(f"{path}measurements/")["figures"][figures[path]]
+        return max((value for value in line["high"] if value is not None), default=0.0)
+
+    for path in figures:
+        stack.wait_for(partial(highest, path), f"figures of {path}", timeout=60)
+
+    def firing() -> set[str]:
+        return {one["rule"] for one in stack.rest.listing("alerts/?state=firing&limit=100")}
+
+    # Only what must fire does: every query has a latency.
+    rule = {"name": "any-latency", "metric": "query_latency", "comparison": "above", "threshold": 0.0,
+            "held": 0.0, "calm": 0.0, "reason": "a test"}  # fmt: skip
+    stack.rest.post("alert-rules/", rule)
+    stack.wait_for(firing, "an alert", timeout=30)
+    assert firing() == {"any-latency"}
+    stack.rest.call("DELETE", "alert-rules/any-latency/?reason=a+test")
+    stack.wait_for(lambda: not firing(), "the end of the alert", timeout=30)
 
 
 def test_the_outputs_are_verified_on_request(stack: Stack) -> None:

@@ -23,6 +23,6 @@ describe("figures over time", () => {
 
   it("may be none", () => {
     expect(pointsOf(course([]))).toEqual({ times: [], lines: { lag: { unit: "s", mean: [], low: [], high: [] } } });
-    expect([10, 60, 600].map(pieceWords)).toEqual(["10 s", "1 min", "10 min"]);
+    expect([10, 60, 600, 17_400].map(pieceWords)).toEqual(["10 s", "1 min", "10 min", "4.8 h"]);
   });
 });

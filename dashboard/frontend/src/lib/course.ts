@@ -39,5 +39,6 @@ export function pointsOf(course: Course): { times: number[]; lines: Record<strin
   return { times, lines };
 }
 
-/** "10 s", "1 min", "10 min". */
-export const pieceWords = (length: number): string => (length < 60 ? `${length} s` : `${length / 60} min`);
+/** "10 s", "1 min", "10 min", "4.8 h". */
+export const pieceWords = (length: number): string =>
+  length < 60 ? `${length} s` : length < 3600 ? `${length / 60} min` : `${Number((length / 3600).toFixed(1))} h`;

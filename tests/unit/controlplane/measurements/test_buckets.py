@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.measurements.buckets import LEVELS, MOST_POINTS, Figure, begin_of, level_for
+from controlplane.measurements.buckets import LEVELS, MOST_POINTS, Figure, begin_of, level_for, together
 
 NOW = datetime(2026, 3, 1, 12, 0, 7, tzinfo=UTC)
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20)
@@ -46,6 +46,9 @@ def test_the_finest_level_that_is_still_there_and_not_too_long(age: float, span:
         assert finer.age is not None
         assert age > finer.age or span / finer.seconds > MOST_POINTS
     assert level.age is None or age <= level.age
+    length = together(level, since, since + timedelta(seconds=span))
+    assert length % level.seconds == 0
+    assert span / length <= MOST_POINTS
 
 
 @pytest.mark.parametrize(

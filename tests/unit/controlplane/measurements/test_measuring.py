@@ -127,7 +127,7 @@ def viewer(db: None) -> APIClient:
 
 
 def test_rest_shows_the_figures(topology: Topology, viewer: APIClient) -> None:
-    for second in (0, 10, 30):
+    for second in (0, 600, 1_800):
         Measurement.objects.create(
             kind="operator", topology=topology, part="Parser", seconds=600,
             at=NOW + timedelta(seconds=second),
@@ -136,15 +136,35 @@ def test_rest_shows_the_figures(topology: Topology, viewer: APIClient) -> None:
     operator = topology.spec["operators"][1]["name"]
     Measurement.objects.update(part=operator)
     path = f"/api/v1/topologies/counts/operators/{operator}/measurements/"
-    answer = viewer.get(path, {"since": "2026-03-01T12:00:00Z", "until": "2026-03-01T12:00:30Z"})
+    answer = viewer.get(path, {"since": "2026-03-01T12:00:00Z", "until": "2026-03-01T12:30:00Z"})
     assert answer.status_code == 200
     body = answer.json()
     assert body["seconds"] == 600
-    assert body["at"] == ["2026-03-01T12:00:00Z", "2026-03-01T12:00:10Z"]
+    assert body["at"] == ["2026-03-01T12:00:00Z", "2026-03-01T12:10:00Z"]
     assert body["figures"]["cpu"] == {
         "unit": "cores", "mean": [0.5, 0.5], "low": [0.25, 0.25], "high": [0.75, 0.75]
     }  # fmt: skip
     assert body["figures"]["state_bytes"]["mean"] == [None, None]
+
+
+def test_a_year_is_shown_in_no_more_points_than_a_page_draws(topology: Topology, viewer: APIClient) -> None:
+    """400 days are 57,600 pieces of 10 minutes: 29 are put together."""
+    begin = datetime(2026, 3, 1, tzinfo=UTC)
+    Measurement.objects.bulk_create(
+        Measurement(
+            kind="topology", topology=topology, seconds=600, at=begin + timedelta(seconds=600 * piece),
+            figures={"lag": [1, piece, piece, piece]},
+        )
+        for piece in range(600)
+    )  # fmt: skip
+    until = begin + timedelta(days=400)
+    asked = {"since": begin.isoformat(), "until": until.isoformat()}
+    body = viewer.get("/api/v1/topologies/counts/measurements/", asked).json()
+    assert body["seconds"] == 29 * 600
+    lag = body["figures"]["lag"]
+    assert 20 <= len(body["at"]) == len(lag["mean"]) <= 22
+    assert min(lag["low"]) == 0
+    assert max(lag["high"]) == 599
 
 
 @pytest.mark.parametrize(

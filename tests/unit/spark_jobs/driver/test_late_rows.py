@@ -9,7 +9,8 @@ import msgspec
 from domain.execution.job import LateRow, PartitionReport, TaskReport
 from domain.messages import ProblemReport
 from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
-from spark_jobs.driver.late_rows import CUT, DROPPED, LISTED, PAUSE_S, LateRows
+from spark_jobs.driver.late_rows import DROPPED, LISTED, PAUSE_S, LateRows
+from spark_jobs.sources.problems import CUT
 
 TOPOLOGY = Topology(
     TopologySpec(
