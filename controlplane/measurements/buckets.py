@@ -1,7 +1,7 @@
-"""Means, lows and highs of equal pieces of time, and how short these pieces are at which age.
+"""Buckets of time: their means, lows and highs, and how long buckets are at which age.
 
-Pieces begin at multiples of their length since 1970. What was measured twice or more in a piece is one
-figure; six pieces of 10 s give one of a minute, and ten of these one of 10 minutes.
+Buckets begin at multiples of their length since 1970. Six buckets of 10 s give one of a minute, and ten of
+these one of 10 minutes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
 MOST_POINTS: Final = 2_000
-"""Of one answer: pieces are put together where there would be more."""
+"""Of one answer: buckets are merged where there would be more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Pieces of `seconds`, kept for `age` seconds; None: as long as RESURGE_KEEP_MEASUREMENTS says."""
+    """Buckets of `seconds`, kept for `age` seconds; None: as long as RESURGE_KEEP_MEASUREMENTS says."""
 
     seconds: int
     age: float | None
@@ -30,7 +30,7 @@ FINEST: Final = LEVELS[0].seconds
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`count` values of one piece of time, and their mean, lowest and highest."""
+    """`count` values of one bucket, and their mean, lowest and highest."""
 
     count: int
     mean: float
@@ -47,7 +47,7 @@ class Figure:
 
     @classmethod
     def merged(cls, figures: Iterable[Self]) -> Self:
-        """Of pieces that follow each other. Raises ValueError where there are none."""
+        """Of several buckets. Raises ValueError where there are none."""
         found = list(figures)
         count = sum(figure.count for figure in found)
         if not count:
@@ -64,12 +64,12 @@ class Figure:
 
 
 def begin_of(at: datetime, seconds: int) -> datetime:
-    """When the piece of time began that contains `at`."""
+    """When the bucket began that contains `at`."""
     return datetime.fromtimestamp(at.timestamp() // seconds * seconds, tz=UTC)
 
 
 def level_for(since: datetime, until: datetime, *, now: datetime) -> Level:
-    """The finest one that reaches back to `since`, with at most `MOST_POINTS` pieces; else the last one."""
+    """The finest one that reaches back to `since`, with at most `MOST_POINTS` buckets; else the last one."""
     for level in LEVELS:
         reaches = level.age is None or now - since <= timedelta(seconds=level.age)
         if reaches and together(level, since, until) == level.seconds:
@@ -78,7 +78,7 @@ def level_for(since: datetime, until: datetime, *, now: datetime) -> Level:
 
 
 def together(level: Level, since: datetime, until: datetime) -> int:
-    """The seconds of pieces of this level, or of several put together, of which there are at most
+    """The length, in seconds, of buckets of this level, or of several merged, so that there are at most
     `MOST_POINTS`."""
-    pieces = (until - since).total_seconds() / level.seconds
-    return level.seconds * max(1, math.ceil(pieces / MOST_POINTS))
+    buckets = (until - since).total_seconds() / level.seconds
+    return level.seconds * max(1, math.ceil(buckets / MOST_POINTS))

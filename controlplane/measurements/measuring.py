@@ -1,4 +1,4 @@
-"""Keeps what topologies, queries, operators and nodes do over time, in fewer figures the older they are.
+"""Keeps figures of topologies, queries, operators and nodes over time, in longer buckets the older they are.
 
 What is told every second is taken from the events that tell it; the rest is read as it is at the moment.
 """
@@ -30,7 +30,7 @@ LATEST: Final = timedelta(seconds=120)
 """How far back a look goes. What a longer absence of the workers left out is a gap."""
 
 SETTLED: Final = timedelta(seconds=1)
-"""After which the events of a piece of time are all there."""
+"""After which the events of a bucket are all there."""
 
 MEASURED: Final = (TopologyStatus.RUNNING, TopologyStatus.DEGRADED, TopologyStatus.RECOVERING)
 
@@ -38,7 +38,7 @@ BATCH: Final = 500
 """Rows that one statement writes."""
 
 Key = tuple[MeasuredKind, int, str, datetime]
-"""Kind, primary key of the topology or node, part, when the piece of time began."""
+"""Kind, primary key of the topology or node, part, when the bucket began."""
 
 
 class _Fields(msgspec.Struct):
@@ -65,7 +65,7 @@ _decoder = msgspec.json.Decoder(list[_Change])
 
 
 class Gathered:
-    """Values by piece of time, until they are made figures of."""
+    """The values of each bucket, before they are summed up."""
 
     def __init__(self) -> None:
         self._values: defaultdict[Key, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -81,7 +81,7 @@ class Gathered:
 
 
 def measurements_take(*, now: datetime | None = None) -> int:
-    """Store the figures of the pieces of time that have ended, make longer pieces of short ones, and delete
+    """Store the figures of the buckets that have ended, merge short buckets into longer ones, and delete
     short ones that are old. Returns how many rows were stored.
 
     Two at once, or one twice, store the same rows once.
@@ -158,7 +158,7 @@ def _nodes(gathered: Gathered, since: datetime, until: datetime) -> None:
 
 
 def _thinned(finer: Level, coarser: Level, until: datetime) -> Iterator[Measurement]:
-    """Rows of the coarser level for the pieces that have ended since the newest one."""
+    """Rows of the coarser level for the buckets that have ended since the newest one."""
     newest = Measurement.objects.filter(seconds=coarser.seconds).aggregate(at=Max("at"))["at"]
     fine = Measurement.objects.filter(seconds=finer.seconds, at__lt=begin_of(until, coarser.seconds))
     if newest is None:

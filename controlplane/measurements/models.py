@@ -9,7 +9,7 @@ from controlplane.measurements.choices import MeasuredKind
 
 
 class Measurement(models.Model):
-    """Figures of one piece of time: of a topology, of one of its queries or operators, or of a node."""
+    """Figures of one bucket: of a topology, of one of its queries or operators, or of a node."""
 
     kind = models.CharField(max_length=8, choices=MeasuredKind.choices)
     topology = models.ForeignKey(
@@ -19,7 +19,7 @@ class Measurement(models.Model):
     part = models.CharField(
         max_length=80, blank=True, default="", help_text="query or operator; empty: all of the topology"
     )
-    seconds = models.PositiveSmallIntegerField(help_text="length of the piece of time")
+    seconds = models.PositiveSmallIntegerField(help_text="length of the bucket, in seconds")
     at = models.DateTimeField(help_text="when it began")
     figures = models.JSONField(help_text="figure -> how many values, their mean, the lowest, the highest")
 

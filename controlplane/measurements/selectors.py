@@ -30,7 +30,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """seconds: length of the pieces of time. at: when each began, the oldest first."""
+    """seconds: length of the buckets. at: when each began, the oldest first."""
 
     seconds: int
     since: datetime
@@ -78,9 +78,9 @@ def _course(kind: MeasuredKind, rows: QuerySet[Measurement], since: datetime, un
     course = Course(length, since, until, [], {name: Line(unit) for name, unit in UNITS[kind].items()})
     found = rows.filter(kind=kind, seconds=level.seconds, at__gte=since, at__lt=until).order_by("at")
     rows_of = groupby(found.values_list("at", "figures"), key=lambda row: begin_of(row[0], length))
-    for at, pieces in rows_of:
+    for at, buckets in rows_of:
         course.at.append(at)
-        told = [figures for _, figures in pieces]
+        told = [figures for _, figures in buckets]
         for name, line in course.figures.items():
             parts = [Figure.read(figures[name]) for figures in told if name in figures]
             figure = Figure.merged(parts) if parts else None

@@ -46,7 +46,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def specification_text(specification: dict[str, Any]) -> str:
-    """A stored specification, without what it does not have to say because it is so without it."""
+    """A stored specification as YAML, without the fields that have their default."""
     told = _told(specification, TopologySpec)
     if "sink" in told:
         told["sink"] = _told(told["sink"], ParquetSinkSpec)

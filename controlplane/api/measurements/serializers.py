@@ -57,12 +57,14 @@ class LineSerializer(serializers.Serializer):
 
 
 class CourseSerializer(serializers.Serializer):
-    """Figures of equal pieces of time; where nothing was measured, there is no piece."""
+    """Figures by bucket of time; where nothing was measured, there is no bucket."""
 
-    seconds = serializers.IntegerField(help_text="length of the pieces: longer the older the time is")
+    seconds = serializers.IntegerField(
+        help_text="length of a bucket; it grows with the age of what is asked for"
+    )
     since = serializers.DateTimeField()
     until = serializers.DateTimeField()
-    at = serializers.ListField(child=serializers.DateTimeField(), help_text="when each piece began")
+    at = serializers.ListField(child=serializers.DateTimeField(), help_text="when each bucket began")
     figures = serializers.DictField(
-        child=LineSerializer(), help_text="figure -> its mean, lowest and highest value in each piece"
+        child=LineSerializer(), help_text="figure -> its mean, lowest and highest value in each bucket"
     )

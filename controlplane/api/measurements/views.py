@@ -39,7 +39,7 @@ class TopologyMeasurementsView(APIView):
         responses={200: CourseSerializer, 404: ErrorsSerializer},
     )
     def get(self, request: Request, topology: str) -> Response:
-        """The older the time, the longer the pieces that are one figure."""
+        """The older the time that is asked for, the longer the buckets."""
         since, until = asked(request)
         return shown(topology_course(topology, since=since, until=until))
 
@@ -53,7 +53,7 @@ class QueryMeasurementsView(APIView):
         responses={200: CourseSerializer, 404: ErrorsSerializer},
     )
     def get(self, request: Request, topology: str, query: str) -> Response:
-        """The older the time, the longer the pieces that are one figure."""
+        """The older the time that is asked for, the longer the buckets."""
         since, until = asked(request)
         return shown(query_course(topology, query, since=since, until=until))
 
@@ -67,7 +67,7 @@ class OperatorMeasurementsView(APIView):
         responses={200: CourseSerializer, 404: ErrorsSerializer},
     )
     def get(self, request: Request, topology: str, operator: str) -> Response:
-        """The older the time, the longer the pieces that are one figure."""
+        """The older the time that is asked for, the longer the buckets."""
         since, until = asked(request)
         return shown(operator_course(topology, operator, since=since, until=until))
 
@@ -81,6 +81,6 @@ class NodeMeasurementsView(APIView):
         responses={200: CourseSerializer, 404: ErrorsSerializer},
     )
     def get(self, request: Request, name: str) -> Response:
-        """The older the time, the longer the pieces that are one figure."""
+        """The older the time that is asked for, the longer the buckets."""
         since, until = asked(request)
         return shown(node_course(name, since=since, until=until))

@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('kind', models.CharField(choices=[('topology', 'Topology'), ('query', 'Query'), ('operator', 'Operator'), ('node', 'Node')], max_length=8)),
                 ('part', models.CharField(blank=True, default='', help_text='query or operator; empty: all of the topology', max_length=80)),
-                ('seconds', models.PositiveSmallIntegerField(help_text='length of the piece of time')),
+                ('seconds', models.PositiveSmallIntegerField(help_text='length of the bucket, in seconds')),
                 ('at', models.DateTimeField(help_text='when it began')),
                 ('figures', models.JSONField(help_text='figure -> how many values, their mean, the lowest, the highest')),
                 ('node', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='measurements', to='nodes.node')),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { pieceWords, pointsOf, type Course } from "./course";
+import { bucketWords, pointsOf, type Course } from "./course";
 
 const at = (second: number): string => new Date(second * 1000).toISOString();
 const course = (moments: number[]): Course => ({
@@ -23,6 +23,6 @@ describe("figures over time", () => {
 
   it("may be none", () => {
     expect(pointsOf(course([]))).toEqual({ times: [], lines: { lag: { unit: "s", mean: [], low: [], high: [] } } });
-    expect([10, 60, 600, 17_400].map(pieceWords)).toEqual(["10 s", "1 min", "10 min", "4.8 h"]);
+    expect([10, 60, 600, 17_400].map(bucketWords)).toEqual(["10 s", "1 min", "10 min", "4.8 h"]);
   });
 });

@@ -10,7 +10,7 @@ export interface CourseLine {
 }
 
 export interface Course {
-  /** Length of the pieces of time that are one figure. */
+  /** Length of the buckets. */
   seconds: number;
   since: string;
   until: string;
@@ -18,7 +18,7 @@ export interface Course {
   figures: Record<string, CourseLine>;
 }
 
-/** Points of a chart; a piece of time that is missing gets a null, so that no line is drawn over it. */
+/** Points of a chart; a bucket that is missing gets a null, so that no line is drawn over it. */
 export function pointsOf(course: Course): { times: number[]; lines: Record<string, CourseLine> } {
   const times: number[] = [];
   const places: number[] = [];
@@ -40,5 +40,5 @@ export function pointsOf(course: Course): { times: number[]; lines: Record<strin
 }
 
 /** "10 s", "1 min", "10 min", "4.8 h". */
-export const pieceWords = (length: number): string =>
+export const bucketWords = (length: number): string =>
   length < 60 ? `${length} s` : length < 3600 ? `${length / 60} min` : `${Number((length / 3600).toFixed(1))} h`;

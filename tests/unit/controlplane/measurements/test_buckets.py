@@ -1,4 +1,4 @@
-"""Figures of pieces of time: merged they are those of all values, and none is finer than what is kept."""
+"""Merged figures are those of all values, and no bucket is shorter than what is kept."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20)
 
 
 @given(st.lists(VALUES, min_size=1, max_size=6))
-def test_merged_figures_are_those_of_all_values(pieces: list[list[float]]) -> None:
-    whole = Figure.of(value for piece in pieces for value in piece)
-    merged = Figure.merged(Figure.read(Figure.of(piece).stored()) for piece in pieces)
+def test_merged_figures_are_those_of_all_values(buckets: list[list[float]]) -> None:
+    whole = Figure.of(value for bucket in buckets for value in bucket)
+    merged = Figure.merged(Figure.read(Figure.of(bucket).stored()) for bucket in buckets)
     assert merged.count == whole.count
     assert (merged.low, merged.high) == pytest.approx((whole.low, whole.high), abs=1e-5)
     assert merged.mean == pytest.approx(whole.mean, rel=1e-6, abs=1e-5)

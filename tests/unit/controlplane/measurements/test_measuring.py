@@ -148,14 +148,14 @@ def test_rest_shows_the_figures(topology: Topology, viewer: APIClient) -> None:
 
 
 def test_a_year_is_shown_in_no_more_points_than_a_page_draws(topology: Topology, viewer: APIClient) -> None:
-    """400 days are 57,600 pieces of 10 minutes: 29 are put together."""
+    """400 days are 57,600 buckets of 10 minutes: 29 each are merged."""
     begin = datetime(2026, 3, 1, tzinfo=UTC)
     Measurement.objects.bulk_create(
         Measurement(
-            kind="topology", topology=topology, seconds=600, at=begin + timedelta(seconds=600 * piece),
-            figures={"lag": [1, piece, piece, piece]},
+            kind="topology", topology=topology, seconds=600, at=begin + timedelta(seconds=600 * bucket),
+            figures={"lag": [1, bucket, bucket, bucket]},
         )
-        for piece in range(600)
+        for bucket in range(600)
     )  # fmt: skip
     until = begin + timedelta(days=400)
     asked = {"since": begin.isoformat(), "until": until.isoformat()}

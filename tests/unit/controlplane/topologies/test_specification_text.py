@@ -18,7 +18,7 @@ def test_it_is_edited_as_text(topology: Topology) -> None:
     read = operator.get(PATH)
     text = read.json()["text"]
     assert spec_validate(load_yaml(text)).spec == spec_validate(Topology.objects.get().spec).spec
-    assert "feedback" not in text  # it is as without a word
+    assert "feedback" not in text  # it has its default
     changed = text.replace("Two windows over one parser", "edited by hand")
     body = {"spec": changed, "reason": "a test"}
     saved = operator.put("/api/v1/topologies/counts/", body, format="json", HTTP_IF_MATCH=read["ETag"])

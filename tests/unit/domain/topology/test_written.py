@@ -28,7 +28,7 @@ def test_nothing_is_lost(specification: dict[str, Any]) -> None:
     assert load_yaml(dump_yaml(specification)) == specification
 
 
-def test_what_goes_without_saying_is_not_written() -> None:
+def test_fields_that_have_their_default_are_left_out() -> None:
     for path in PIPELINES.glob("*.yaml"):
         spec = load_topology(load_yaml(path.read_text(encoding="utf-8")), catalogue).spec
         text = specification_text(msgspec.json.decode(msgspec.json.encode(spec)))
