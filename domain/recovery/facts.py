@@ -158,7 +158,7 @@ class Deferred(msgspec.Struct, tag_field="fact", tag="waiting", frozen=True, for
     """No plan can be made now."""
 
     topology: str
-    reason: str  # as it was told; the same reason is not told twice
+    reason: str  # as it was told; one that differs in numbers only is not told again
 
 
 class MethodChosen(msgspec.Struct, tag_field="fact", tag="method", frozen=True, forbid_unknown_fields=True):

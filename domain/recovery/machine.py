@@ -950,7 +950,8 @@ class IncidentMachine:
             fact: facts.Fact = facts.Withdrawn(case.name, proposed.proposal)
             text = f"Proposal {proposed.proposal} is withdrawn. {reason}"
             instructions += self._tell("decision", text, fact)
-        if self.memory.waiting.get(case.name) != reason:
+        # What is free changes with every look; a story that repeats itself hides what happened.
+        if not wording.same_but_for_figures(self.memory.waiting.get(case.name, ""), reason):
             fact = facts.Deferred(case.name, reason)
             instructions += self._tell("decision", f"{case.name}: {reason}", fact)
         return [*instructions, *further]

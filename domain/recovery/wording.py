@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from domain.planning import natural_key
 from domain.recovery import facts
 from domain.recovery.policy import MOVE
+
+_NUMBER = re.compile(r"\d+(\.\d+)?")
 
 SHOWN = 12
 
@@ -19,6 +22,11 @@ def listed(names: Collection[str]) -> str:
     if len(ordered) < 2:
         return "".join(ordered)
     return f"{', '.join(ordered[:-1])} and {ordered[-1]}"
+
+
+def same_but_for_figures(one: str, other: str) -> bool:
+    """Whether two sentences differ in nothing but their numbers."""
+    return _NUMBER.sub("0", one) == _NUMBER.sub("0", other)
 
 
 def counted(number: int, thing: str, things: str = "") -> str:

@@ -279,6 +279,15 @@ def test_one_node_more_is_asked_for_where_the_rest_does_not_fit() -> None:
     assert plan_of(arrive(subject, "node-6", at=31.0)).wave == 2
 
 
+def test_what_is_still_free_is_not_told_again_when_only_its_amount_has_changed() -> None:
+    subject = machine()
+    assert "cannot be restored yet" in story(lose(subject, "node-2", "node-3"))
+    for at, capacity in ((6.0, 20.0), (8.0, 21.0)):
+        subject.nodes["node-4"] = NodeView(name="node-4", alive=True, usable=True, capacity=capacity)
+        said = story(subject.handle_stimulus(NodeArrived(at=at, node="node-4")))
+        assert ("cannot be restored yet: the 2 nodes" in said) is (at == 6.0), "0.16 and then 0.17 cores"
+
+
 def test_it_is_said_when_no_further_node_is_asked_for() -> None:
     subject = machine()
     lose(subject, "node-2", "node-3")
