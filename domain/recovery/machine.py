@@ -899,11 +899,23 @@ class IncidentMachine:
         text = wording.method_chosen(case.name, method, why)
         return method, self._tell("decision", text, facts.MethodChosen(case.name, method))
 
+    def _settled(self) -> bool:
+        """Whether every query that has what it needs is available; without a reserve nothing waits for it."""
+        if self.replay_reserve <= 1.0:
+            return True
+        down = sum(
+            len(deployment.topology.failed_queries(case.failed))
+            for name, case in self.cases.items()
+            if (deployment := self.deployments.get(name)) is not None
+        )
+        return self.queries_awaited <= down
+
     def _situation(self) -> Situation:
         policies = [self.deployments[name].policy for name in self.cases if name in self.deployments]
         requests = self.requests.values()
         # When nodes are expected takes a while to work out, so it is done only for planners that ask.
         looks_ahead = any(policy.planner == LookAhead.name for policy in policies)
+        settled = self._settled()
         return decisions.situation_of(
             cases=self.cases,
             deployments=self.deployments,
@@ -921,7 +933,13 @@ class IncidentMachine:
             else (),
             max_utilisation=self.max_utilisation,
             replaying={
-                name: replaying(case, caught_up=self.memory.caught_up, now=self.now, back=self._of_wave(case))
+                name: replaying(
+                    case,
+                    caught_up=self.memory.caught_up,
+                    settled=settled,
+                    now=self.now,
+                    back=self._of_wave(case),
+                )
                 for name, case in self.cases.items()
                 if name in self.deployments and self.deployments[name].topology.deterministic
             },

@@ -8,8 +8,9 @@ If it is to have caught up T seconds later, its node must have room for
 
 within its whole capacity until then. With rho = 0.5, T = 20 s and B = 24 s (a checkpoint every 10 s, and the
 time until the plan is applied) that is 1.6 times the cost. It is the same for every backlog, because a plan
-that waits for a confirmation must not change with every second. When a wave has caught up, its reserve is
-free for the next one. By default there is none (docs/decisions/0023).
+that waits for a confirmation must not change with every second. When a wave has caught up and its queries
+are available, its reserve is free for the next one: a replay that began before would keep them from becoming
+available, and all waves would be late. By default there is none (docs/decisions/0023).
 """
 
 from __future__ import annotations
@@ -25,12 +26,18 @@ PATIENCE = 45.0
 
 
 def replaying(
-    case: TopologyCase, *, caught_up: Mapping[str, int], now: float, back: Collection[str]
+    case: TopologyCase,
+    *,
+    caught_up: Mapping[str, int],
+    settled: bool,
+    now: float,
+    back: Collection[str],
 ) -> frozenset[str]:
-    """Partitions of a case that are being restored or have missed epochs to replay. caught_up: topology ->
-    generation of the plan that is known to work live. back: what its last plan restores."""
+    """Partitions of a case that are being restored, have missed epochs to replay, or have just caught up.
+    caught_up: topology -> generation of the plan that is known to work live. settled: every query that has
+    what it needs is available. back: what its last plan restores."""
     under_way = case.phase in (Phase.PLANNED, Phase.PUBLISHED, Phase.REPLAYING)
-    if not under_way or caught_up.get(case.name) == case.generation:
+    if not under_way or (settled and caught_up.get(case.name) == case.generation):
         return frozenset()
     if case.applied_at is not None and now - case.applied_at > PATIENCE:
         return frozenset()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from domain.recovery.events import Looked
+from domain.recovery.events import Looked, QueriesAwaited
 from domain.recovery.instructions import AskForNode, CreatePlan, Instruction
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.reserve import PATIENCE
@@ -38,6 +38,21 @@ def test_a_wave_is_smaller_than_its_node_and_the_next_follows_when_it_has_caught
     assert not only(applied(subject, first, caught_up=False), CreatePlan)
     second = plan_of(applied(subject, first, caught_up=True))
     assert list(second.assignment.values()).count("node-4") == FULL
+
+
+def test_the_next_wave_waits_until_the_queries_of_the_first_are_available() -> None:
+    subject, first = lost_two()
+    down = len(subject.deployments["t0"].topology.failed_queries(subject.cases["t0"].failed))
+    assert down > 0
+    subject.handle_stimulus(QueriesAwaited(at=19.0, number=down + 1))
+    assert not only(applied(subject, first, caught_up=True), CreatePlan), "one is back, but not available yet"
+    assert plan_of(subject.handle_stimulus(QueriesAwaited(at=24.0, number=down))).restore
+
+    subject, first = lost_two()
+    subject.handle_stimulus(QueriesAwaited(at=19.0, number=down + 1))
+    applied(subject, first, caught_up=True)
+    (late,) = look(subject, 20.0 + PATIENCE + 1.0)
+    assert late.restore, "it may be that it never becomes available"
 
 
 def test_a_reserve_of_one_keeps_no_room() -> None:
