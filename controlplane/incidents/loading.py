@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Case, F, Max, QuerySet, TextField, When, Window
+from django.db.models import Case, F, Max, Q, QuerySet, TextField, When, Window
 from django.db.models.functions import Cast, RowNumber
 
 from controlplane.checkpoints.choices import CheckpointState
@@ -178,8 +178,9 @@ def deployments_load(
         )
         for pk, topology in topologies.items()
     }
-    for partition in Partition.objects.filter(topology__in=topologies, cpu__gt=0):
-        deployments[partition.topology_id].costs[partition.label] = partition.cpu * PERCENT
+    measured_or_requested = Q(cpu__gt=0) | Q(cpu_request__gt=0)
+    for partition in Partition.objects.filter(measured_or_requested, topology__in=topologies):
+        deployments[partition.topology_id].costs[partition.label] = partition.planned_cpu * PERCENT
         deployments[partition.topology_id].state[partition.label] = partition.state_bytes
     for query in Query.objects.filter(topology__in=topologies).select_related("partition"):
         deployments[query.topology_id].priorities[query.partition.label] = query.priority

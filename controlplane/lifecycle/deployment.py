@@ -21,7 +21,7 @@ from controlplane.nodes.selectors import node_racks
 from controlplane.topologies.capacity import PERCENT, cpu_model_read
 from controlplane.topologies.choices import TOPOLOGY_LIVE
 from controlplane.topologies.graphs import graph_of
-from controlplane.topologies.models import Partition, Topology
+from controlplane.topologies.models import PLANNED_CPU, Partition, Topology
 from controlplane.topologies.rows import Rows, rows_reset
 from controlplane.topologies.selectors import query_priorities
 from domain.planning.balance import placed_by_racks
@@ -44,7 +44,9 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
         return None, rows.changes()
     graph = graph_of(topology.spec)
     measured = {
-        row.label: row.cpu * PERCENT for row in Partition.objects.filter(topology=topology, cpu__gt=0)
+        row.label: row.planned_cpu * PERCENT
+        for row in Partition.objects.filter(topology=topology)
+        if row.planned_cpu
     }
     bound = settings.RESURGE.max_utilisation
     placement = initial_placement(graph, nodes, costs=measured, max_utilisation=bound)
@@ -95,7 +97,7 @@ def node_spaces(*, excluding: Topology | None = None) -> list[NodeSpace]:
     others = Partition.objects.filter(topology__status__in=TOPOLOGY_LIVE, node__isnull=False)
     if excluding is not None:
         others = others.exclude(topology=excluding)
-    for node, cpu in others.values_list("node_id", "cpu"):
+    for node, cpu in others.values_list("node_id", PLANNED_CPU):
         load[node] += cpu * PERCENT
     # What this topology took on every node before is what it will take again.
     live = Topology.objects.filter(Q(status__in=TOPOLOGY_LIVE) | Q(pk=excluding.pk if excluding else None))

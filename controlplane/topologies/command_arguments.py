@@ -18,13 +18,20 @@ def specification_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--input", help="parquet, csv or jsonl file with a text column")
     parser.add_argument("--rate", type=int, help="tuples per second")
     parser.add_argument("--limit", type=int, help="tuples after which the topology is completed")
+    parser.add_argument(
+        "--cpu-request",
+        type=float,
+        metavar="CORES",
+        help="what plans count at least for each partition of an output operator that says nothing itself",
+    )
 
 
 def specification_given(options: Mapping[str, Any]) -> dict[str, Any]:
     """What those arguments mean, as `specification_compose` takes it. Raises `Invalid`."""
     source = options["pipeline"]
     known = pipeline_names()
-    given = {name: options[name] for name in ("name", "input", "rate", "limit") if options[name] is not None}
+    names = ("name", "input", "rate", "limit", "cpu_request")
+    given = {name: options[name] for name in names if options.get(name) is not None}
     if source in known:
         return {**given, "pipeline": source}
     file = Path(source).expanduser()

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
+from django.db.models.functions import Greatest
 
 from controlplane.topologies.choices import (
     PLANNER_CHOICES,
@@ -209,6 +210,9 @@ class Partition(models.Model):
     cpu = models.FloatField(
         default=0.0, help_text="CPU seconds per second of its node, without what every node takes anyway"
     )
+    cpu_request = models.FloatField(
+        default=0.0, help_text="cores that are planned for it at least, as its operator says"
+    )
     rows_in_rate = models.FloatField(default=0.0)
     rows_out_rate = models.FloatField(default=0.0)
     state_bytes = models.PositiveBigIntegerField(default=0)
@@ -223,9 +227,18 @@ class Partition(models.Model):
         return self.label
 
     @property
+    def planned_cpu(self) -> float:
+        """Cores that plans count for it; `PLANNED_CPU` is the same in a query."""
+        return max(self.cpu, self.cpu_request)
+
+    @property
     def label(self) -> str:
         """The partition id used everywhere: ``O3[0]``."""
         return f"{self.operator}[{self.index}]"
+
+
+PLANNED_CPU = Greatest("cpu", "cpu_request")
+"""Cores that plans count for a partition, of its rows."""
 
 
 class Query(models.Model):

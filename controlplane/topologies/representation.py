@@ -70,7 +70,7 @@ def topology_change(topology: Topology, *, only: Iterable[str] | None = None, gr
 
 
 PARTITION_METRICS = ("epoch", "cpu", "rows_in_rate", "rows_out_rate", "state_bytes")
-PARTITION_STORED = ("operator", "index", "node", "state", *PARTITION_METRICS)
+PARTITION_STORED = ("operator", "index", "node", "state", "cpu_request", *PARTITION_METRICS)
 PARTITION_FIELDS = ("partition", "topology", *PARTITION_STORED)
 """What is shown of a partition: by the snapshot, by events and by REST. `partition` is its id, `O3[0]`."""
 

@@ -135,6 +135,9 @@ def rows_create(topology: Topology, graph: TopologyGraph, previous: TopologyGrap
         for operator, index in (split_partition(label) for label in wanted if label not in existing)
     )
     partitions = {row.label: row for row in Partition.objects.filter(topology=topology)}
+    requests = {label: graph.operator_of(label).cpu_request for label in partitions}
+    changed = [row for label, row in partitions.items() if row.cpu_request != requests[label]]
+    rows_update(Partition, ("cpu_request",), [(row.pk, requests[row.label]) for row in changed])
     queries = {row.partition_id: row for row in Query.objects.filter(topology=topology)}
     fresh: list[Query] = []
     reprioritised: list[tuple[int, int]] = []

@@ -8,6 +8,7 @@ from typing import Any
 
 from controlplane.errors import Invalid
 from controlplane.topologies.validation import (
+    cpu_requests_set,
     inputs_problems,
     lines_known,
     pipeline_read,
@@ -51,13 +52,15 @@ def _note(operator: OperatorSpec) -> str:
 
 def specification_compose(given: Mapping[str, Any]) -> dict[str, Any]:
     """The specification that `spec` (an object or a text) or `pipeline` (a name) gives, with `name` and,
-    for its sources, `input`, `rate` and `limit` replaced where they are given. Raises `Invalid`."""
+    for its sources, `input`, `rate` and `limit` replaced where they are given, and `cpu_request` set where
+    output operators say nothing. Raises `Invalid`."""
     spec = pipeline_read(given["pipeline"]) if "pipeline" in given else spec_read(given["spec"])
     if given.get("name"):
         spec = {**spec, "name": given["name"]}
-    return source_params_override(
+    spec = source_params_override(
         spec, path=given.get("input"), rate=given.get("rate"), limit=given.get("limit")
     )
+    return cpu_requests_set(spec, given.get("cpu_request"))
 
 
 def specification_check(given: Mapping[str, Any]) -> Verdict:

@@ -110,6 +110,20 @@ def source_params_override(
     return {**spec, "operators": changed}
 
 
+def cpu_requests_set(spec: dict[str, Any], cores: float | None) -> dict[str, Any]:
+    """A copy of `spec` in which output operators that request no CPU themselves request `cores`."""
+    operators = spec.get("operators")
+    if cores is None or not isinstance(operators, list):
+        return spec
+    changed = [
+        {**one, "cpu_request": cores}
+        if isinstance(one, dict) and one.get("output") and "cpu_request" not in one
+        else one
+        for one in operators
+    ]
+    return {**spec, "operators": changed}
+
+
 def _absolute(path: str | None) -> str | None:
     """Drivers run elsewhere in the tree, so a relative path would mean another file there."""
     if path is None or "://" in path:

@@ -24,6 +24,7 @@ TopologyName = Annotated[str, msgspec.Meta(pattern=TOPOLOGY_NAME_PATTERN)]
 Parallelism = Annotated[int, msgspec.Meta(ge=1, le=MAX_PARALLELISM)]
 Priority = Annotated[int, msgspec.Meta(ge=1, le=10)]
 Seconds = Annotated[float, msgspec.Meta(gt=0.0, le=86_400.0)]
+Cores = Annotated[float, msgspec.Meta(ge=0.0, le=64.0)]
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
@@ -61,9 +62,10 @@ class InputSpec(
 
 class OperatorSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An operator. `correlated` inputs are joined: losing one loses everything; `priority` (1 to 10) is
-    that of the queries an output operator defines. `deterministic` is what the author says, None: nothing.
-    `doubt` is not the author's: loading puts there why the operator may not be deterministic, as far as the
-    catalogue knows."""
+    that of the queries an output operator defines. `cpu_request`: cores that are planned for each of its
+    partitions even where it was measured to take less, as requests are in Kubernetes. `deterministic` is what
+    the author says, None: nothing. `doubt` is not the author's: loading puts there why the operator may not
+    be deterministic, as far as the catalogue knows."""
 
     name: Name
     kind: str
@@ -72,6 +74,7 @@ class OperatorSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     params: dict[str, Any] = {}
     output: bool = False
     priority: Priority = 1
+    cpu_request: Cores = 0.0
     correlated: bool = False
     deterministic: bool | None = None
     doubt: str = ""

@@ -13,8 +13,9 @@ from controlplane.nodes.representation import NODE_FIELDS, NODE_SAMPLE_FIELDS
 
 
 class NodeSerializer(serializers.ModelSerializer):
-    """Percents count one core as 100. `planned_percent` is what its partitions need, as measured;
-    `predicted_percent` adds what every node takes anyway."""
+    """Percents count one core as 100. `planned_percent` is what its partitions need, as measured
+    or as requested, if that is more; `predicted_percent` is what they were measured to need and what every
+    node takes anyway."""
 
     partitions_total = serializers.IntegerField(read_only=True)
     planned_percent = serializers.FloatField(read_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, F, FloatField, Prefetch, Sum, Value
-from django.db.models.functions import Coalesce
+from django.db.models import Count, FloatField, Prefetch, Sum, Value
+from django.db.models.functions import Coalesce, Greatest
 from rest_framework import mixins, viewsets
 from rest_framework.decorators import action
 from rest_framework.exceptions import PermissionDenied
@@ -52,7 +52,9 @@ class NodeViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, views
             .annotate(
                 partitions_total=Count("partitions"),
                 planned_percent=Coalesce(
-                    Sum(F("partitions__cpu")) * 100.0, Value(0.0), output_field=FloatField()
+                    Sum(Greatest("partitions__cpu", "partitions__cpu_request")) * 100.0,
+                    Value(0.0),
+                    output_field=FloatField(),
                 ),
             )
             .order_by("name")

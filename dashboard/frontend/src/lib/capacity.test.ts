@@ -3,7 +3,7 @@ import { evenness, hostedBy, roomElsewhere, roomOf } from "./capacity";
 import type { Node, Partition } from "./entities.generated";
 
 const node = (name: string, more: Partial<Node> = {}): Node => ({ name, state: "alive", capacity: 100, standby: false, ...more }) as Node;
-const partition = (name: string, on: string | null, cpu: number): Partition => ({ partition: name, node: on, cpu }) as Partition;
+const partition = (name: string, on: string | null, cpu: number, request = 0): Partition => ({ partition: name, node: on, cpu, cpu_request: request }) as Partition;
 
 describe("capacity", () => {
   const hosted = hostedBy([partition("A[0]", "n1", 0.3), partition("B[0]", "n1", 0.2), partition("C[0]", "n2", 0.9), partition("D[0]", null, 9)]);
@@ -11,6 +11,12 @@ describe("capacity", () => {
   it("counts what partitions need against what may be planned", () => {
     expect(roomOf(node("n1"), hosted.get("n1")!, 0.8)).toEqual({ needed: 50, limit: 80, free: 30, capacity: 100 });
     expect(roomOf(node("n2"), hosted.get("n2")!, 0.8).free, "over its bound").toBe(0);
+  });
+
+  it("counts what partitions request, where that is more, beside what every node takes anyway", () => {
+    const rows = [partition("A[0]", "n1", 0.1, 0.3), partition("B[0]", "n1", 0.2, 0.1)];
+    expect(roomOf(node("n1"), rows, 0.8).needed).toBe(50);
+    expect(roomOf(node("n1", { predicted_percent: 42 }), rows, 0.8).needed, "12 of the node, 30 and 20").toBeCloseTo(62);
   });
   it("looks for room on other nodes that are alive and no standbys", () => {
     const nodes = [node("n1"), node("n2"), node("n3", { capacity: 400 }), node("n4", { state: "draining" }), node("n5", { standby: true })];

@@ -19,9 +19,14 @@ export interface Room {
   capacity: number;
 }
 
+/** CPU percent that plans count for partitions: what they were measured to take, or request. */
+export const plannedFor = (partitions: readonly Pick<Partition, "cpu" | "cpu_request">[]): number =>
+  partitions.reduce((sum, partition) => sum + Math.max(partition.cpu, partition.cpu_request) * 100, 0);
+
 export function roomOf(node: Node, hosted: readonly Partition[], maxUtilisation: number): Room {
-  const partitions = hosted.reduce((sum, partition) => sum + partition.cpu * 100, 0);
-  const needed = Math.max(partitions, node.predicted_percent ?? 0);
+  const measured = hosted.reduce((sum, partition) => sum + partition.cpu * 100, 0);
+  const planned = plannedFor(hosted);
+  const needed = Math.max(planned, (node.predicted_percent ?? 0) + planned - measured);
   const limit = node.capacity * maxUtilisation;
   return { needed, limit, free: Math.max(0, limit - needed), capacity: node.capacity };
 }

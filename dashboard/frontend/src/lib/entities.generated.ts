@@ -355,6 +355,8 @@ export interface Partition {
   index: number;
   node: string | null;
   state: PartitionState;
+  /** cores that are planned for it at least, as its operator says */
+  cpu_request: number;
   epoch: number;
   /** CPU seconds per second of its node, without what every node takes anyway */
   cpu: number;
