@@ -1,4 +1,4 @@
-"""The two demos that `make up` can start: `PROFILE=roomy`, the default, and `PROFILE=scarce`.
+"""The two demos that `make up` can start: `PROFILE=scarce`, the default, and `PROFILE=roomy`.
 
 A profile is a set of defaults: what the command line and the shell's RESURGE_* variables say goes before it.
 """
@@ -17,27 +17,31 @@ from host.durable import write_whole
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """`capacity` of a node is in CPU percent of one core, and its quota where control groups can be written.
-    `rate` is that of the main job in tweets per second; None: what its pipeline says. `about` is shown."""
+    `cpu_request` is what each query of the main job requests, in cores; None: what its pipeline says. `about`
+    is shown."""
 
     name: str
     about: str
     nodes: int
     slots: int
     capacity: int
-    rate: int | None = None
+    cpu_request: float | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-# Nodes hardly larger than the main job needs them. With the reserve, two of four have room for a part of what
-# the other two lose, so its queries are restored in waves (docs/capacity.md has what was measured).
+# 80 % of a node may be planned, and each query requests 15 %, so with the 8 to 20 % that every node takes
+# anyway it has room for four queries. Four nodes have room for one query more than there are. So two nodes
+# can take one of the queries that the other two had, and each replacement four: queries return in three waves,
+# or more. They request far more than they take, so that waves depend on plans and not on the speed of the
+# host (docs/capacity.md).
 SCARCE = Profile(
     name="scarce",
-    about="CPU is scarce, queries come back in waves (PROFILE=roomy: room to spare)",
+    about="nodes are nearly full, queries come back in waves (PROFILE=roomy: room to spare)",
     nodes=4,
-    slots=1,
-    capacity=20,
-    rate=10_000,
-    settings={"RESURGE_REPLACEMENT_DELAY": "uniform:15:60", "RESURGE_REPLAY_RESERVE": "10"},
+    slots=2,
+    capacity=100,
+    cpu_request=0.15,
+    settings={"RESURGE_REPLACEMENT_DELAY": "uniform:15:60"},
 )
 # Two nodes have room for everything.
 ROOMY = Profile(
@@ -49,7 +53,7 @@ ROOMY = Profile(
     settings={"RESURGE_REPLACEMENT_DELAY": "uniform:6:15"},
 )
 PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in (SCARCE, ROOMY)}
-DEFAULT = ROOMY
+DEFAULT = SCARCE
 
 
 class InvalidProfile(ValueError):  # noqa: N818 - named for what is the matter

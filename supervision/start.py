@@ -55,11 +55,10 @@ class StartOptions:
         return Source(pipeline=self.pipeline, input=self.input, rate=self.rate, limit=self.limit)
 
     @property
-    def deployed_rate(self) -> str:
-        """With which rate the pipeline is deployed; empty for what it says itself."""
-        if self.rate or self.profile.rate is None or self.pipeline != MAIN_JOB:
-            return self.rate
-        return str(self.profile.rate)
+    def deployed_cpu_request(self) -> str:
+        """What queries of the main job request, in cores; empty for what its pipeline says."""
+        request = self.profile.cpu_request if self.pipeline == MAIN_JOB else None
+        return "" if request is None else str(request)
 
 
 @dataclass(slots=True)
@@ -182,8 +181,9 @@ def _deploy(started: Started, options: StartOptions, sample: Future[Path], progr
             installation,
             *("deploy", options.pipeline, "--input", source, "--if-needed"),
             *("--wait-nodes", str(options.nodes), "--timeout", "180", "--reason", "make up"),
-            *(["--rate", options.deployed_rate] if options.deployed_rate else []),
+            *(["--rate", options.rate] if options.rate else []),
             *(["--limit", options.limit] if options.limit else []),
+            *(["--cpu-request", options.deployed_cpu_request] if options.deployed_cpu_request else []),
         )
         deployed_keep(installation.home, options.source, settled=True)
         progress.say(said.strip() or f"{options.pipeline} deployed")

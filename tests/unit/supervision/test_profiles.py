@@ -42,9 +42,9 @@ def test_a_new_home_has_the_profile_that_is_named(tmp_path: Path) -> None:
 
 
 def test_roomy_is_what_it_was() -> None:
-    assert (ROOMY.nodes, ROOMY.slots, ROOMY.capacity, ROOMY.rate) == (4, 2, 100, None)
+    assert (ROOMY.nodes, ROOMY.slots, ROOMY.capacity, ROOMY.cpu_request) == (4, 2, 100, None)
     assert ROOMY.settings == {"RESURGE_REPLACEMENT_DELAY": "uniform:6:15"}
-    assert StartOptions().deployed_rate == "", "the rate is that of the pipeline"
+    assert StartOptions().deployed_cpu_request == "", "queries request what the pipeline says"
 
 
 @pytest.mark.parametrize("name", sorted(PROFILES))
@@ -138,17 +138,25 @@ def test_options_are_those_of_the_profile_unless_given(
 ) -> None:
     options = _options_from_environment(profile_choose(tmp_path, "scarce"))
     assert (options.nodes, options.slots, options.capacity) == (SCARCE.nodes, SCARCE.slots, SCARCE.capacity)
-    assert options.deployed_rate == str(SCARCE.rate)
+    assert options.deployed_cpu_request == str(SCARCE.cpu_request)
     assert not options.source.named, "a running main job is left alone"
     monkeypatch.setenv("NODES", "6")
     monkeypatch.setenv("CAPACITY", "55")
     monkeypatch.setenv("RATE", "700")
     options = _options_from_environment(profile_choose(tmp_path, "scarce"))
     assert (options.nodes, options.slots, options.capacity) == (6, SCARCE.slots, 55)
-    assert options.deployed_rate == "700"
+    assert options.rate == "700"
     assert options.source.named
 
 
-def test_the_rate_is_that_of_the_main_job_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_those_of_the_main_job_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIPELINE", "trending")
-    assert _options_from_environment(profile_choose(tmp_path, "scarce")).deployed_rate == ""
+    assert _options_from_environment(profile_choose(tmp_path, "scarce")).deployed_cpu_request == ""
+
+
+def test_scarce_nodes_have_room_for_four_queries_each_and_two_nodes_not_for_all() -> None:
+    room = SCARCE.capacity * 0.8
+    request = (SCARCE.cpu_request or 0.0) * 100
+    for overhead in (6.0, 19.0):
+        assert (room - overhead) // request == 4
+    assert 2 * 4 < 15 <= SCARCE.nodes * 4
