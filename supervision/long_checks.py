@@ -7,6 +7,7 @@ kills        kill schedules on real processes: nodes, driver, workers and server
 freezes      every kind of process stops for 5, 30 and 120 s while nodes are recovered, verified row by row
 power        50 power cuts under a whole installation on such a file system, verified row by row
 memory       whether memory stays flat over 3,600 epochs
+demo         the guided tour in a browser, from a fresh `make up` to its verified end
 audit        whether vulnerabilities are known of the locked requirements
 pairs        every pair of services that write, at the same moment on PostgreSQL, where it is installed
 health       10,000 random courses in which no two places that show health contradict each other
@@ -28,7 +29,7 @@ from collections.abc import Callable
 from supervision.checks import INSTALLATIONS, SKIPPED, WAITING, command_run, report, run_tests, say
 
 PARTS = (
-    *("audit", "schedules", "crashes", "kills", "freezes", "power", "memory", "pairs", "health"),
+    *("audit", "demo", "schedules", "crashes", "kills", "freezes", "power", "memory", "pairs", "health"),
     *("replication", "repetitions"),
 )
 SCHEDULES = 3_000
@@ -106,6 +107,10 @@ def _audit(_: argparse.Namespace) -> list[list[str]]:
     return [["supervision.audit"]]
 
 
+def _demo(_: argparse.Namespace) -> list[list[str]]:
+    return [["pytest", "-s", "tests/demo"]]
+
+
 def _schedules(options: argparse.Namespace) -> list[list[str]]:
     drawn = ["--count", str(options.schedules), "--first", str(options.first)]
     engine = ["--count", str(options.engine_schedules), "--first", str(options.first)]
@@ -153,6 +158,7 @@ def _replication(_: argparse.Namespace) -> list[list[str]]:
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], list[list[str]]]] = {
     "audit": _audit,
+    "demo": _demo,
     "schedules": _schedules,
     "crashes": _crashes,
     "kills": _kills,

@@ -9,6 +9,8 @@ import { activateNode, drainNode, failNodes, forgetNode } from "./nodeActions";
 import { places } from "./places";
 import { refusal } from "./refusals";
 import { paths, router } from "./router.svelte";
+import { target } from "./guide";
+import { guide } from "./guide.svelte";
 import { isOpen } from "./health";
 import { store } from "./store.svelte";
 import { theme } from "./theme.svelte";
@@ -60,6 +62,7 @@ export function commands(help: () => void): Command[] {
   const sorted = <T>(rows: Iterable<T>, name: (row: T) => string): T[] => [...rows].sort((a, b) => byName(name(a), name(b)));
   const topologies = sorted(topology.values(), (row) => row.name);
   const nodes = sorted(node.values(), (row) => row.name);
+  const tour = guide.possible ? target(topology.values(), node.values(), store.entities.partition.values()) : null;
   return [
     ...[...incident.values()].filter(isOpen).map((row) =>
       go("Incident", `Incident ${row.number}`, paths.incident(row.number), row.health.word)),
@@ -82,6 +85,7 @@ export function commands(help: () => void): Command[] {
     ...(mayAct ? topologies.flatMap(topologyCommands) : []),
     ...(mayAct ? nodes.flatMap(nodeCommands) : []),
     ...(mayAct ? [...incident.values()].flatMap(incidentCommands) : []),
+    ...(tour ? [{ group: "Do", label: "Take the guided tour", words: "demo fail rack waves blocking verify", run: () => guide.begin(tour) }] : []),
     { group: "Do", label: "Keyboard help", note: "?", run: help },
   ];
 }

@@ -93,7 +93,7 @@ export function lossOf(nodes: readonly Node[]): { partitions: Partition[]; queri
   return { partitions, queries: queriesOn(partitions) };
 }
 
-export function failNodes(nodes: readonly Node[]): void {
+export function failNodes(nodes: readonly Node[], suggestion = ""): void {
   if (!nodes.length) return;
   const { partitions, queries } = lossOf(nodes);
   const topologies = byTopology(partitions);
@@ -116,5 +116,6 @@ export function failNodes(nodes: readonly Node[]): void {
       : "Sends SIGKILL to every process of these nodes, as a rack without power would. They do not come back; the provider brings up replacements.",
     consequences,
     danger: true,
+    ...(suggestion ? { suggestion } : {}),
   });
 }
