@@ -31,7 +31,7 @@ class Profile:
 
 # 80 % of a node may be planned, and each query requests 15 %, so with the 8 to 20 % that every node takes
 # anyway it has room for four queries. Four nodes have room for one query more than there are. So two nodes
-# can take one of the queries that the other two had, and each replacement four: queries return in three waves,
+# can take one of the queries that the other two had, and each replacement four: queries return in three waves
 # or more. They request far more than they take, so that waves depend on plans and not on the speed of the
 # host (docs/capacity.md).
 SCARCE = Profile(

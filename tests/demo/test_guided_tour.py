@@ -82,7 +82,7 @@ def test_the_tour_ends_verified_with_three_waves_in_five_minutes(demo: Access, p
     press(page, "See the prediction")
     page.wait_for_selector(".answer")
     step(page, "Fail a rack")
-    press(page, "Fail rack")
+    press(page, "Fail ")
     confirm(page)
     step(page, "Watch the waves")
     page.wait_for_url("**/incidents/1/")

@@ -69,8 +69,8 @@ describe("figures", () => {
   });
   it("of a predicted course count from the failure to the horizon", () => {
     const curve = [{ at: -5, available: 2, total: 2, weighted: 1 }, { at: 0, available: 0, total: 2, weighted: 0 }, { at: 10, available: 1, total: 2, weighted: 0.5 }];
-    expect(meanDown(curve, 2, 30)).toBe(20);
-    expect(meanDown(curve, 0, 30)).toBeNull();
+    expect(meanDown(curve, 30)).toBe(20);
+    expect(meanDown([{ at: 0, available: 2, total: 2, weighted: 1 }], 30)).toBeNull();
   });
   it("know when the replacements came", () => {
     const entries = [{ at: "2026-01-01T00:00:30Z", data: { fact: "arrived" } }, { at: "2026-01-01T00:00:12Z", data: { fact: "arrived" } }, { at: "2026-01-01T00:00:13Z", data: {} }];

@@ -103,14 +103,16 @@ export function measured(incident: Incident): Figures {
   return { first: since(incident.first_query_at), half: since(incident.half_queries_at), all: since(incident.all_queries_at), mean };
 }
 
-/** The mean time for which the failed queries of a predicted course are down. */
-export function meanDown(curve: readonly CurvePoint[], failed: number, horizon: number): number | null {
-  if (!failed) return null;
+/** The mean time for which queries of a predicted course are down, of those that are. A recovery that puts everything
+ * back to a checkpoint stops queries that had lost nothing, too. */
+export function meanDown(curve: readonly CurvePoint[], horizon: number): number | null {
+  const most = Math.max(0, ...curve.map((point) => point.total - point.available));
+  if (!most) return null;
   const down = curve.reduce((sum, point, i) => {
     const until = Math.min(curve[i + 1]?.at ?? horizon, horizon);
     return sum + Math.max(0, until - Math.max(0, point.at)) * (point.total - point.available);
   }, 0);
-  return down / failed;
+  return down / most;
 }
 
 /** Seconds from detection at which the replacements of an incident came, from the facts of its story. */
