@@ -282,12 +282,12 @@ def measure(session: Session) -> Report:
             name = f"{row['kind']}: share of truths within the range of 80 %"
             value = row["held"]
             report.criteria.append(Criterion(name, value, f"{LOW:g} to {HIGH:g}", LOW <= value <= HIGH))
-    report.tables.append(_table(rows))
+    report.tables.append(table_of(rows, "Predictions of simulated incidents"))
     return report
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> Table:
-    table = Table(title="Predictions of simulated incidents", title_justify="left")
+def table_of(rows: Sequence[dict[str, Any]], title: str) -> Table:
+    table = Table(title=title, title_justify="left")
     for name in ("predicted", "stage"):
         table.add_column(name)
     for name in ("predictions", "within", "sooner", "later", "width / estimate", "median error"):
