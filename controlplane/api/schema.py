@@ -19,7 +19,7 @@ REFUSALS = {
     "415": "The body is of a kind that is not read here.",
     "428": "If-Match is needed.",
     "429": "Too many requests; the answer says when to try again.",
-    "503": "The database is busy or away; nothing was changed. The answer says when to try again.",
+    "503": "Server busy, or database away; nothing was changed. The answer says when to try again.",
 }
 ALWAYS = ("401", "403", "406", "429", "503")
 
