@@ -43,7 +43,11 @@ class Busy(ServiceError):  # noqa: N818
 
 
 class Stale(ServiceError):  # noqa: N818
-    """The object has changed since the author of this change read it."""
+    """The object has changed since the author of this change read it; `tag` is its present entity tag."""
+
+    def __init__(self, message: str, tag: str) -> None:
+        super().__init__(message)
+        self.tag = tag
 
 
 class Missing(ServiceError):  # noqa: N818

@@ -53,7 +53,9 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
         return _later(str(error))
     if isinstance(error, ServiceError):
         return Response(
-            {"errors": [{"path": "", "message": str(error)}]}, status=_STATUS.get(type(error), 400)
+            {"errors": [{"path": "", "message": str(error)}]},
+            status=_STATUS.get(type(error), 400),
+            headers={"ETag": error.tag} if isinstance(error, Stale) else None,
         )
     if isinstance(error, OperationalError | InterfaceError):
         log.error("database not usable now", error=str(error))

@@ -14,7 +14,7 @@ REFUSALS = {
     "404": "There is no such thing.",
     "406": "None of the accepted forms can be given.",
     "409": "The present state does not permit it; the error says which it is and what to do.",
-    "412": "It is not what If-Match names any more.",
+    "412": "It is not what If-Match names any more; its present ETag is in the header.",
     "413": "The body is too long.",
     "415": "The body is of a kind that is not read here.",
     "428": "If-Match is needed.",

@@ -1,7 +1,8 @@
 // What can be done about alerts: silence them, end a silence, and decide rules.
 
-import { actions, type Field } from "./actions.svelte";
+import { actions, type Action, type Field } from "./actions.svelte";
 import { conditionWords, METRICS, UNITS } from "./alerts";
+import { fetchRule } from "./api";
 import { boot } from "./boot";
 import type { AlertMetric, Rule, Silence } from "./entities.generated";
 import { byName, clock, plural } from "./format";
@@ -78,17 +79,21 @@ export function addRule(): void {
   });
 }
 
-export function editRule(rule: Rule): void {
-  actions.ask({
+/** Asks about a rule as it is now; what is decided holds only for that. */
+function askAboutRule({ name }: Rule, about: (rule: Rule) => Omit<Action, "path" | "tag">): void {
+  void actions.askAbout(`Read the rule ${name}`, () => fetchRule(name), ({ rule, tag }) => ({ ...about(rule), path: `alert-rules/${name}/`, tag }));
+}
+
+export function editRule(shown: Rule): void {
+  askAboutRule(shown, (rule) => ({
     title: `Change the rule ${rule.name}`,
     verb: "Change",
-    path: `alert-rules/${rule.name}/`,
     edit: "change",
     explain: `Now: ${conditionWords(rule)}. Alerts that go on are judged by the new values.`,
     consequences: [],
     fields: ruleFields(rule),
     asked: numbers,
-  });
+  }));
 }
 
 const endingWith = (rule: Rule): { title: string; items: string[]; tone: "warn" }[] => {
@@ -96,27 +101,25 @@ const endingWith = (rule: Rule): { title: string; items: string[]; tone: "warn" 
   return alerts.length ? [{ title: `${plural(alerts.length, "alert")} of it ${alerts.length === 1 ? "ends" : "end"}`, items: alerts.map((alert) => alert.subject), tone: "warn" }] : [];
 };
 
-export function switchRule(rule: Rule): void {
-  actions.ask({
+export function switchRule(shown: Rule): void {
+  askAboutRule(shown, (rule) => ({
     title: `Switch the rule ${rule.name} ${rule.enabled ? "off" : "on"}`,
     verb: rule.enabled ? "Switch off" : "Switch on",
-    path: `alert-rules/${rule.name}/`,
     edit: "change",
     body: { enabled: !rule.enabled },
     explain: rule.enabled ? "It is not looked at until it is switched on again." : `${conditionWords(rule)}: looked at every five seconds from now on.`,
     consequences: rule.enabled ? endingWith(rule) : [],
-  });
+  }));
 }
 
-export function deleteRule(rule: Rule): void {
-  actions.ask({
+export function deleteRule(shown: Rule): void {
+  askAboutRule(shown, (rule) => ({
     title: `Delete the rule ${rule.name}`,
     verb: "Delete",
-    path: `alert-rules/${rule.name}/`,
     edit: "remove",
     explain: "Alerts that have ended stay in the history.",
     consequences: endingWith(rule),
     danger: true,
-  });
+  }));
 }
 
