@@ -44,7 +44,9 @@ def operator_problems(*, topology: str, operator: str) -> list[OperatorProblem]:
     prepared = None if found.inputs else files.prepared(found.name, only=_is_only_source(graph))
     problems = Problem.objects.filter(_of(found, prepared), topology=row)
     return [
-        _told(problem, found, files) for problem in problems[:MOST] if _concerns(problem, found, prepared)
+        _told(problem, found, files, prepared)
+        for problem in problems[:MOST]
+        if _concerns(problem, found, prepared)
     ]
 
 
@@ -79,9 +81,11 @@ def _concerns(problem: Problem, operator: OperatorSpec, prepared: Prepared | Non
     return problem.where in _files_of(operator, prepared)
 
 
-def _told(problem: Problem, operator: OperatorSpec, files: TopologyFiles) -> OperatorProblem:
+def _told(
+    problem: Problem, operator: OperatorSpec, files: TopologyFiles, prepared: Prepared | None
+) -> OperatorProblem:
     row = None if problem.row is None else row_masked(problem.row, settings.RESURGE.mask_columns)
-    rows, known = _evidence(problem, operator, files)
+    rows, known = _evidence(problem, operator, files, prepared)
     return OperatorProblem(
         id=problem.pk,
         at=_iso(problem.at),
@@ -97,12 +101,14 @@ def _told(problem: Problem, operator: OperatorSpec, files: TopologyFiles) -> Ope
     )
 
 
-def _evidence(problem: Problem, operator: OperatorSpec, files: TopologyFiles) -> tuple[list[str], str]:
+def _evidence(
+    problem: Problem, operator: OperatorSpec, files: TopologyFiles, prepared: Prepared | None
+) -> tuple[list[str], str]:
     if problem.row is not None:
         return [], "The operator fails on this row of its input when it gets it alone."
     if NOT_USED in problem.what:
-        rows = files.rejected()
-        return rows, "Rows of the input that are not used, numbered from 0." if rows else _AWAY
+        rows = files.rejected(prepared) if prepared else []
+        return rows, f"Rows of {problem.where} that are not used, numbered from 0." if rows else _AWAY
     if problem.what == CUT:
         rows = files.late(operator.name)
         return rows, "The last rows that were left out and listed." if rows else _AWAY

@@ -200,7 +200,7 @@ def _csv_rows(
         if not fields and width > 1:
             continue  # an empty line is no row in CSV
         if len(fields) != width and not (not fields and width == 1):
-            rows.add(None, None, f"the row has {len(fields)} fields, the header {width}")
+            rows.add(None, None, f"fields in the row: {len(fields)}, in the header: {width}")
         else:
             value = fields[at] if fields else ""
             time = fields[time_at] if time_at >= 0 else None
