@@ -12,7 +12,7 @@ from django.db.models import Q
 from controlplane.operators.refused_rows import Prepared, TopologyFiles
 from controlplane.topologies.models import Problem
 from controlplane.topologies.operators import operator_find
-from controlplane.topologies.problem_rows import row_masked
+from domain.masking import row_masked
 from domain.topology import Topology as TopologyGraph
 from domain.topology.spec import OperatorSpec
 from spark_jobs.sources.problems import CUT, NOT_USED
