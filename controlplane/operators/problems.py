@@ -105,17 +105,17 @@ def _evidence(
     problem: Problem, operator: OperatorSpec, files: TopologyFiles, prepared: Prepared | None
 ) -> tuple[list[str], str]:
     if problem.row is not None:
-        return [], "The operator fails on this row of its input when it gets it alone."
+        return [], "The operator fails in the same way if it gets only this row of its input."
     if NOT_USED in problem.what:
         rows = files.rejected(prepared) if prepared else []
         return rows, f"Rows of {problem.where} that are not used, numbered from 0." if rows else _AWAY
     if problem.what == CUT:
         rows = files.late(operator.name)
-        return rows, "The last rows that were left out and listed." if rows else _AWAY
-    return [], "Which row caused it, if it was a single one, is not known."
+        return rows, "The newest of the rows that were left out." if rows else _AWAY
+    return [], "It is not known which row caused it."
 
 
-_AWAY: Final = "Which rows they were is listed on the host of the driver, not on this one."
+_AWAY: Final = "The list of these rows is on the host of the driver, not on this one."
 
 
 def _iso(at: Any) -> str:

@@ -49,10 +49,10 @@ def answer(question: Question) -> Reply:
         return _sampled(question) if question.sample else _answer(question)
     except CommittedError:
         return _refused(
-            "the record of what counts is damaged; the driver writes it again with its next epoch"
+            "the record of committed epochs is damaged; the driver writes it again with its next epoch"
         )
     except CompactedError:
-        return _overtaken("the files of this page have become one")
+        return _overtaken("the files of this page were merged")
     except duckdb.IOException as error:
         if question.sample:  # it went while it was looked at
             return Reply(refusal=Refusal(message="", absent=True))

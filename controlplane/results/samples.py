@@ -101,7 +101,7 @@ NOTE_SAMPLE: Final = (
     "The last rows of its newest epoch that gave some since you look. They may not be committed yet."
 )
 WAITING: Final = (
-    "Asked for: they come with the next epoch in which it gives rows. A window gives its rows when it ends."
+    "Requested. Rows appear with the next epoch that gives some; a window gives its rows when it ends."
 )
 TOO_LARGE: Final = "Its rows are larger than 1 MB each, so none is kept."
 

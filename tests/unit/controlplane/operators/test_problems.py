@@ -65,9 +65,7 @@ def test_those_that_concern_it(operator: APIClient, home: Path) -> None:
     ):
         problem(where)
     assert sorted(one["where"] for one in told(operator)) == sorted(own)
-    assert {one["known"] for one in told(operator)} == {
-        "Which row caused it, if it was a single one, is not known."
-    }
+    assert {one["known"] for one in told(operator)} == {"It is not known which row caused it."}
     Problem.objects.update(topology=None)
     assert told(operator) == []
 
@@ -80,7 +78,7 @@ def test_a_row_is_kept_masked(operator: APIClient, home: Path) -> None:
     problem_record(report=replace_row(report, ""))
     (one,) = told(operator)
     assert (one["row"]["text"], one["count"]) == ("bad", 2), "a repetition without a row takes none away"
-    assert one["known"].startswith("The operator fails on this row")
+    assert one["known"].startswith("The operator fails in the same way")
     settings.RESURGE = replace(settings.RESURGE, mask_columns=("text",))
     assert told(operator)[0]["row"]["text"] == "•••", "what is masked later is not shown, either"
 
