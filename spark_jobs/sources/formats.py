@@ -273,7 +273,7 @@ def _json_row(
     if value is None:
         rows.add(None, time, "the text is null" if text in row else f"the row has no field {text!r}")
     elif not isinstance(value, str):
-        rows.add(None, time, f"the text is a {type(value).__name__}, not a string")
+        rows.add(None, time, "the text is not a string")
     else:
         rows.add(value, time)
     return text in row
