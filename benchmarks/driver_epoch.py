@@ -160,6 +160,7 @@ def epoch_seconds(partitions: int, epochs: int, step: Callable[[], None]) -> lis
             outputs="",
             checkpoint_url="",
             modules=[],
+            masked=[],
             force=True,
             clock=time.time,
             stop=threading.Event(),

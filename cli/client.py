@@ -189,6 +189,8 @@ class Rest:
             asked = unquote(str(response.url.path)).partition("/api/v1/")[2].rstrip("/")
             raise MissingError(f"{asked}: {_sentence(problems)}")
         if status >= 500:
+            if status == 503 and problems:
+                raise UnreachableError(f"{self.target.url} cannot answer now: {_sentence(problems)}")
             said = _sentence(problems) or "its log says why"
             raise UnreachableError(f"{self.target.url} failed to answer ({status}): {said}")
         if len(problems) > 1:

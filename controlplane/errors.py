@@ -38,8 +38,16 @@ class Conflict(ServiceError):  # noqa: N818
     """The present state does not permit it; the message says which state it is and what to do."""
 
 
+class Busy(ServiceError):  # noqa: N818
+    """There is no room for this question now; it can be asked again in `RETRY_AFTER` seconds, as it is."""
+
+
 class Stale(ServiceError):  # noqa: N818
-    """The object has changed since the author of this change read it."""
+    """The object has changed since the author of this change read it; `tag` is its present entity tag."""
+
+    def __init__(self, message: str, tag: str) -> None:
+        super().__init__(message)
+        self.tag = tag
 
 
 class Missing(ServiceError):  # noqa: N818

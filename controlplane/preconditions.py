@@ -26,8 +26,9 @@ class Expected:
         """Raise `Stale` where `what` is tagged otherwise by now. To be called with its row locked."""
         if self.tags is not None and present not in self.tags:
             raise Stale(
-                f"{what} was changed meanwhile; load it again and repeat the change if it is still right "
-                f"(its ETag is {present})"
+                f"{what} was changed meanwhile, perhaps by another user; read it again, and repeat your "
+                "change if it is still right",
+                present,
             )
 
 

@@ -37,7 +37,7 @@ RULES = (
     Column("SEVERITY", lambda row: state("urgency", row["severity"])),
     Column("CONDITION", _condition),
     Column("TOPOLOGY", lambda row: row["topology"] or "all", least_width=90),
-    Column("PRIORITY FROM", lambda row: str(row["priority"]), right=True, least_width=110),
+    Column("LOWEST PRIORITY", lambda row: str(row["priority"]), right=True, least_width=110),
 )
 RULE = (
     Column("name", field("name")),
@@ -45,10 +45,10 @@ RULE = (
     Column("severity", lambda row: state("urgency", row["severity"])),
     Column("condition", _condition),
     Column("ends after", lambda row: duration(row["calm"])),
-    Column("without data", lambda row: "it fires" if row["missing"] == "fire" else "it is shown"),
+    Column("without data", lambda row: "fires" if row["missing"] == "fire" else "is only shown"),
     Column("topology", lambda row: row["topology"] or "all"),
-    Column("priority from", lambda row: str(row["priority"])),
-    Column("what to do", field("runbook")),
+    Column("lowest priority", lambda row: str(row["priority"])),
+    Column("runbook", field("runbook")),
     Column("changed", lambda row: clock(row["updated_at"])),
     Column("created", lambda row: f"{clock(row['created_at'])} by {row['created_by']}"),
 )
@@ -60,14 +60,14 @@ def rule_options(function: Any) -> Any:
     """What may be changed of a rule, given to the command as keywords; None where it was not given."""
     options = (
         click.option("--calm", type=Duration(0, LONGEST), metavar="DURATION",
-                     help="for how long the condition must not hold before an alert ends; at first 30s"),
-        click.option("--severity", type=click.Choice(("warning", "critical")), help="at first warning"),
+                     help="how long the condition must be false before an alert ends; default 30s"),
+        click.option("--severity", type=click.Choice(("warning", "critical")), help="default warning"),
         click.option("--missing", type=click.Choice(("show", "fire")),
-                     help="what happens if there is no value for that long; at first show"),
-        click.option("--topology", shell_complete=completion.TOPOLOGIES, help='judge this one; "": all'),
-        click.option("--priority", type=click.IntRange(1, 10), help="leave out queries below this one"),
-        click.option("--runbook", metavar="TEXT", help="what to do when it fires: a text, or an address"),
-        click.option("--enable/--disable", "enabled", default=None, help="the alerts of a rule end with it"),
+                     help="what happens if there is no value for that long; default show"),
+        click.option("--topology", shell_complete=completion.TOPOLOGIES, help='only this topology; "": all'),
+        click.option("--priority", type=click.IntRange(1, 10), help="only queries of at least this priority"),
+        click.option("--runbook", metavar="TEXT", help="what to do when it fires: a text or a URL"),
+        click.option("--enable/--disable", "enabled", default=None, help="alerts of a disabled rule end"),
     )  # fmt: skip
     for option in reversed(options):
         function = option(function)
@@ -88,7 +88,7 @@ def rules(session: Session) -> None:
 @rule_argument
 @with_session
 def rule(session: Session, name: str) -> None:
-    """One rule, with what is to be done when it fires."""
+    """One rule, with its runbook."""
     show(session, session.rest.get(resource("alert-rules", name)), RULE)
 
 
@@ -170,13 +170,13 @@ def delete(session: Session, name: str, order: Order) -> None:
 
     \b
     Example:
-      resurge alerts delete slow --reason "it told nothing" --yes
+      resurge alerts delete slow --reason "not useful" --yes
     """
     path = resource("alert-rules", name)
     row, tag = session.rest.tagged(path)
 
     def effects() -> list[Effect]:
-        return [Effect(f"{_condition(row)} is judged no more, and its alerts end", warning=True)]
+        return [Effect(f"{_condition(row)} is no longer checked, and its alerts end", warning=True)]
 
     order = confirmed(session, order, f"delete rule {name}", effects)
     session.rest.delete(path, order.reason, tag=tag)

@@ -47,7 +47,7 @@ ALERT = (
     Column("lasted", lambda row: duration(between(row["fired_at"], row["resolved_at"]))),
     Column("ended because", field("because")),
     Column("silence", lambda row: str(row["silence"] or "")),
-    Column("what to do", field("runbook")),
+    Column("runbook", field("runbook")),
 )
 
 
@@ -79,7 +79,7 @@ SILENCE = (
 
 @click.group(cls=ResurgeGroup)
 def alerts() -> None:
-    """What fires now and what has, the rules that decide it, and silences."""
+    """Alerts that fire now or fired before, their rules, and silences."""
 
 
 @alerts.command("list")
@@ -94,7 +94,7 @@ def alerts() -> None:
 def list_(
     session: Session, wanted: tuple[str, ...], silenced: bool | None, limit: int, **asked: str | None
 ) -> None:
-    """Alerts that go on, newest first; with --state also those that have ended.
+    """Open alerts, newest first; ended ones with `--state resolved`.
 
     `pending`: the condition holds, but not for long enough. `missing`: there is no value to judge.
 
@@ -116,7 +116,7 @@ def list_(
 @click.argument("number", type=click.IntRange(min=1), shell_complete=completion.ALERTS)
 @with_session
 def show_(session: Session, number: int) -> None:
-    """One alert, with what its rule says is to be done."""
+    """One alert, with the runbook of its rule."""
     show(session, session.rest.get(resource("alerts", number)), ALERT)
 
 
@@ -125,7 +125,7 @@ def show_(session: Session, number: int) -> None:
 @limit_option(100)
 @with_session
 def silences(session: Session, ended: bool, limit: int) -> None:
-    """Silences that last, newest first."""
+    """Silences in force, newest first."""
     asked = {} if ended else {"lasting": "true"}
     rows = session.rest.rows(resource("silences"), asked, most=limit)
     show_rows(session, rows, SILENCES, empty="No silences found.")
@@ -145,9 +145,10 @@ def silences(session: Session, ended: bool, limit: int) -> None:
 @changes(waits=False, keyed=True)
 @with_session
 def silence(session: Session, rule: str, topology: str, seconds: float, order: Order) -> None:
-    """Have webhooks told nothing of these alerts for some time. Name a rule, a topology, or both.
+    """Send webhooks no messages about some alerts for a time. Name a rule, a topology, or both.
 
-    Alerts go on, and pages show them as silenced. What still fires when the silence ends is told then.
+    Rules are still checked, and pages show the alerts as silenced. Those that still fire at the end are
+    sent then.
 
     \b
     Examples:

@@ -111,7 +111,7 @@ def delivery(session: Session, name: str, delivery: str) -> None:
 @changes()
 @with_session
 def redeliver(session: Session, name: str, delivery: str, order: Order) -> None:
-    """Send a delivery again, under the same id, with all its tries.
+    """Send a delivery again, under the same id, with all attempts.
 
     \b
     Example:

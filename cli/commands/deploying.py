@@ -52,7 +52,7 @@ def specification_options(function: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Path(exists=True, dir_okay=False, allow_dash=True),
             help="a specification, YAML or JSON; - for standard input",
         ),
-        click.option("--pipeline", shell_complete=completion.PIPELINES, help="a ready-made one"),
+        click.option("--pipeline", shell_complete=completion.PIPELINES, help="a ready-made topology"),
         click.option(
             "--input", type=click.Path(), help="the input of its sources: a file on the server, or a URL"
         ),

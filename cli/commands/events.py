@@ -90,9 +90,7 @@ def pages(session: Session, after: int, *, most: int = 0, **asked: Any) -> Itera
 
 
 @events.command("follow")
-@click.option(
-    "--after", type=click.IntRange(min=0), help="begin behind this number; default: with what comes now"
-)
+@click.option("--after", type=click.IntRange(min=0), help="begin after this number; default: with new events")
 @kinds_option(EVENT_KINDS, "for instance `node.lost`; repeatable")
 @click.option(
     "--topology", "topologies", multiple=True, shell_complete=completion.TOPOLOGIES, help="repeatable"

@@ -91,10 +91,10 @@ def incidents() -> None:
 
 
 @incidents.command("list")
-@click.option("--open", "only_open", is_flag=True, help="only those that are not over")
+@click.option("--open", "only_open", is_flag=True, help="only open ones")
 @state_option("incident")
-@click.option("--topology", shell_complete=completion.TOPOLOGIES, help="only those that took it down")
-@click.option("--node", shell_complete=completion.NODES, help="only those in which it failed")
+@click.option("--topology", shell_complete=completion.TOPOLOGIES, help="only those of this topology")
+@click.option("--node", shell_complete=completion.NODES, help="only those in which this node failed")
 @span_options
 @limit_option(50)
 @with_session
@@ -148,7 +148,7 @@ def plans_(session: Session, number: int) -> None:
 
 @incidents.command("approve")
 @number_argument
-@click.option("--proposal", metavar="ID", help="only this one, without a question")
+@click.option("--proposal", metavar="ID", help="only this proposal, without asking")
 @changes(destructive=True)
 @with_session
 def approve(session: Session, number: int, proposal: str | None, order: Order) -> None:
@@ -255,8 +255,8 @@ def replan(session: Session, number: int, order: Order) -> None:
 def accept(session: Session, number: int, order: Order) -> None:
     """Accept that queries are not available as before, and close the incident.
 
-    Everything must be restored already (state catching_up). What gives results has its present latency as its
-    usual one from now on.
+    Everything must be restored already (state catching_up). The present latency of each query becomes its
+    usual latency.
 
     \b
     Example:

@@ -94,7 +94,7 @@ def show_(session: Session, name: str) -> None:
 @changes(destructive=True)
 @with_session
 def drain(session: Session, name: str, order: Order) -> None:
-    """Plan nothing new on it, and move its partitions away with their state.
+    """Place no new partitions on a node, and move its partitions away with their state.
 
     \b
     Example:
@@ -111,7 +111,7 @@ def drain(session: Session, name: str, order: Order) -> None:
                 warning=False,
             ),
             *(_moving() if partitions else []),
-            Effect("Nothing new is planned on it until it is activated."),
+            Effect("No new partitions are placed on it until it is activated."),
         ]
 
     act(session, resource("nodes", name, "drain"), order, title=f"drain {name}", effects=effects)
@@ -154,7 +154,7 @@ def fail(session: Session, name: str, order: Order) -> None:
 @changes(destructive=True)
 @with_session
 def forget(session: Session, name: str, order: Order) -> None:
-    """Take a node that is lost or has left off every list. The audit trail and incidents keep its name.
+    """Remove a node that is lost or has left from all lists. Incidents and the audit trail keep its name.
 
     \b
     Example:
@@ -163,7 +163,7 @@ def forget(session: Session, name: str, order: Order) -> None:
 
     def effects() -> list[Effect]:
         permitted(session.rest.get(resource("nodes", name)), "forget")
-        return [Effect("No list names it any more. If it registers again, it comes back.")]
+        return [Effect("It disappears from all lists. If it registers again, it is shown again.")]
 
     act(session, resource("nodes", name, "forget"), order, title=f"forget {name}", effects=effects)
 
@@ -179,7 +179,7 @@ def _hosted(session: Session, name: str, action: str) -> Sequence[Row]:
 def _moving() -> list[Effect]:
     return [
         Effect("No query goes back to a checkpoint; latencies are higher for about one epoch."),
-        Effect("Partitions for which the other nodes have no room stay until they have."),
+        Effect("Partitions that do not fit on other nodes stay until there is room."),
     ]
 
 

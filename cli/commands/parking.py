@@ -60,7 +60,10 @@ def unpark(session: Session, topology: str, queries: tuple[str, ...], order: Ord
         rows = session.rest.rows(resource("topologies", topology, "queries"))
         back = queries or sorted((row["partition"] for row in rows if row["parked"]), key=by_name)
         return [
-            Effect(f"{plural(len(back), 'query', 'queries')} of {topology} return with room.", list(back)),
+            Effect(
+                f"{plural(len(back), 'query', 'queries')} of {topology} return as soon as there is capacity.",
+                list(back),
+            ),
             Effect("They start from the newest checkpoint and replay what they missed."),
         ]
 

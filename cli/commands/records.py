@@ -17,7 +17,7 @@ from cli.output import Column, Row, field, show, show_rows
 from cli.paths import resource
 from cli.session import Session
 from cli.status import state
-from cli.words import age, between, clock, count, duration, plain, since, size
+from cli.words import age, between, clock, count, duration, plain, plural, since, size
 
 CHECKPOINTS = (
     Column("TOPOLOGY", field("topology")),
@@ -69,7 +69,7 @@ SETTINGS = (
     Column("heartbeat interval", lambda row: duration(row["heartbeat_interval"])),
     Column("session timeout", lambda row: duration(row["session_timeout"])),
     Column("correlation window", lambda row: duration(row["correlation_window"])),
-    Column("correlation threshold", lambda row: f"{row['correlation_threshold']} nodes"),
+    Column("correlation threshold", lambda row: plural(row["correlation_threshold"], "node")),
     Column("highest utilisation", lambda row: f"{row['max_utilisation'] * 100:.0f} %"),
     Column("replacements come after", field("replacement_delay")),
 )

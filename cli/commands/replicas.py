@@ -40,7 +40,7 @@ def replicas() -> None:
 @topology_argument
 @with_session
 def show_(session: Session, topology: str) -> None:
-    """The replicas there are, and what the loss of each rack and node would take.
+    """The present replicas, and what the loss of each rack and node would take.
 
     \b
     Example:
@@ -53,13 +53,16 @@ def show_(session: Session, topology: str) -> None:
 @topology_argument
 @click.option("--mode", type=click.Choice(REPLICATION_MODES), help="on: replicas run")
 @click.option(
-    "--budget", type=NumberOrDefault(), metavar="PARTITIONS|default", help="partitions that may have one"
+    "--budget",
+    type=NumberOrDefault(),
+    metavar="PARTITIONS|default",
+    help="how many replicas there may be",
 )
 @click.option("--planner", type=click.Choice(REPLICATION_PLANNERS), help="the algorithm that chooses them")
 @changes(waits=False)
 @with_session
 def set_(session: Session, topology: str, order: Order, **given: Any) -> None:
-    """Have replicas, or none. They are placed within some tens of seconds, and then catch up.
+    """Switch replicas on or off, or change their number. New ones are placed within a minute, then catch up.
 
     \b
     Examples:

@@ -34,7 +34,7 @@ WINDOWS = (
     default=50,
     show_default=True,
     metavar="ROWS",
-    help="the newest so many rows",
+    help="at most so many rows, the newest first",
 )
 @click.option("--windows", is_flag=True, help="a line for each window instead of its rows")
 @with_session

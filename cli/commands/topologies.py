@@ -233,7 +233,7 @@ def recover(session: Session, name: str, order: Order) -> None:
 @changes()
 @with_session
 def rebalance(session: Session, name: str, order: Order) -> None:
-    """Rebalance partitions: move partitions that run, with their state.
+    """Move running partitions, with their state, to nodes with more capacity.
 
     It fails if no move would make epochs shorter.
 
@@ -245,7 +245,7 @@ def rebalance(session: Session, name: str, order: Order) -> None:
     def effects() -> list[Effect]:
         permitted(session.rest.get(resource("topologies", name)), "rebalance")
         return [
-            Effect("Partitions that run move to other nodes with their state."),
+            Effect("Running partitions move to other nodes with their state."),
             Effect("No query goes back to a checkpoint; latencies are higher for about one epoch."),
             *_evenness(session, name),
         ]
@@ -288,7 +288,7 @@ def _expected(node: Row) -> str:
 def verify(session: Session, name: str, order: Order) -> None:
     """Recompute all outputs from the original input, and compare every row. Exit code 0: all are exact.
 
-    It uses none of the engine's operators, and the topology goes on meanwhile.
+    It uses none of the engine's operators, and the topology keeps running.
 
     \b
     Examples:
@@ -300,8 +300,8 @@ def verify(session: Session, name: str, order: Order) -> None:
         row = session.rest.get(resource("topologies", name))
         permitted(row, "verify")
         return [
-            Effect(f"Outputs up to epoch {count(row['committed_epoch'])} are compared with the input's."),
-            Effect("It takes up to one core of the control plane's host, after everything else there."),
+            Effect(f"Outputs up to epoch {count(row['committed_epoch'])} are recomputed and compared."),
+            Effect("It takes up to one core of the control plane's host, at the lowest priority."),
         ]
 
     path = resource("topologies", name, "verify")

@@ -25,7 +25,7 @@ COMPARED = (
     Column("AVAILABILITY", lambda row: percent(row["area"]), right=True),
     Column("OF BEST", lambda row: percent(row["share_of_best"]), right=True, least_width=70),
     Column("WAVES", lambda row: count(len(row["waves"])), right=True, least_width=80),
-    Column("OVER TIME", lambda row: _over_time(row), least_width=100),
+    Column("COURSE", lambda row: _over_time(row), least_width=100),
 )
 
 
@@ -34,21 +34,23 @@ def _over_time(row: Row) -> str:
 
 
 @click.command("what-if", cls=ResurgeCommand)
-@click.option("--node", "nodes", multiple=True, shell_complete=completion.NODES, help="fails; repeatable")
 @click.option(
-    "--rack", "racks", multiple=True, shell_complete=completion.racks, help="fails whole; repeatable"
+    "--node", "nodes", multiple=True, shell_complete=completion.NODES, help="a node that fails; repeatable"
+)
+@click.option(
+    "--rack", "racks", multiple=True, shell_complete=completion.racks, help="a rack that fails; repeatable"
 )
 @click.option(
     "--arrivals",
     metavar="SECONDS,...|uniform:LOW:HIGH",
     help="when replacements come after the failure; default: as the provider brings them",
 )
-@click.option("--planner", "algorithms", multiple=True, help="to compare; repeatable (blocking is one, too)")
+@click.option("--planner", "algorithms", multiple=True, help="to compare; `blocking` is one too; repeatable")
 @click.option("--priority", "priorities", multiple=True, metavar="TOPOLOGY/QUERY=PRIORITY", help="repeatable")
 @click.option("--rollback", type=click.Choice(ROLLBACKS), help="default: the policy of each topology")
-@click.option("--seed", type=click.IntRange(min=0), help="of uniform arrivals")
-@click.option("--replay-speed", type=float, help="relative to real time")
-@click.option("--points", type=click.IntRange(2, 300), help="of each curve, at most")
+@click.option("--seed", type=click.IntRange(min=0), help="random seed of uniform arrivals")
+@click.option("--replay-speed", type=float, help="speed of the replay, relative to real time")
+@click.option("--points", type=click.IntRange(2, 300), help="at most so many points in each curve")
 @with_session
 def what_if(
     session: Session,
@@ -80,10 +82,8 @@ def what_if(
         return
     failed = answer["failed_queries"]
     stops = plural(len(failed), "query stops", "queries stop")
-    session.say(
-        f"{plural(len(answer['failed_nodes']), 'node')} fail ({listed(answer['failed_nodes'])}): "
-        f"{stops} of {answer['queries']}"
-    )
+    lost = plural(len(answer["failed_nodes"]), "node fails", "nodes fail")
+    session.say(f"{lost} ({listed(answer['failed_nodes'])}): {stops} of {answer['queries']}")
     rows = [{**row, "horizon": answer["horizon"]} for row in answer["algorithms"]]
     session.console.print(table_of(rows, COMPARED, width=session.console.width))
 

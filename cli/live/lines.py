@@ -51,15 +51,15 @@ def summary(shown: State) -> Iterator[str]:
     for node in shown.nodes():
         if node["health"]["state"] != "alive":
             heard = age(since(node["last_heartbeat"], shown.now()))
-            yield plain(f"node {node['name']}: {node['health']['word']}, {node['rack']}, heard {heard}")
+            yield plain(f"node {node['name']}: {node['health']['word']}, {node['rack']}, heartbeat {heard}")
 
 
 def _incident(shown: State, incident: Fields) -> Iterator[str]:
     number = incident["number"]
     spent = stopwatch(between(incident["detected_at"], shown.now().isoformat()) or 0)
     yield plain(
-        f"incident {number}: {incident['health']['word']} for {spent}, {incident['method']}, "
-        f"lost {listed(incident['failed_nodes']) or 'no node'}{_note(incident)}"
+        f"incident {number}: {incident['health']['word']} for {spent}, {incident['method']}"
+        f"{_lost(incident)}{_note(incident)}"
     )
     for plan in shown.plans(number):
         back = plural(len(wave_queries(plan)), "query", "queries")
@@ -69,6 +69,11 @@ def _incident(shown: State, incident: Fields) -> Iterator[str]:
         )
     for topology, proposal in sorted(incident["proposals"].items()):
         yield plain(f"incident {number} wave {proposal['wave']} of {topology}: waits for approval")
+
+
+def _lost(incident: Fields) -> str:
+    lost = incident["failed_nodes"]
+    return f", lost {listed(lost)}" if lost else ""
 
 
 class Changes:

@@ -93,7 +93,7 @@ class EventStream:
             text = self._socket.recv(timeout=timeout)
         except TimeoutError:
             if time.monotonic() - self._heard > SILENCE:
-                return self._lose(f"nothing was heard for {SILENCE:g} s")
+                return self._lose(f"the server has sent nothing for {SILENCE:g} s")
             return None
         except ConnectionClosed as error:
             code = error.rcvd.code if error.rcvd is not None else 0
@@ -139,8 +139,8 @@ class EventStream:
             status = error.response.status_code
             if status in (401, 403):
                 raise UnauthorisedError(
-                    f"{self._target.url} refuses websockets ({status}): check the address, and what stands "
-                    "between it and you"
+                    f"{self._target.url} refuses websockets ({status}): check the address, and any "
+                    "proxy in between"
                 ) from None
             return self._lose(f"the server answered {status}")
         except (OSError, EOFError, WebSocketException) as error:

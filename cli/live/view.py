@@ -194,7 +194,7 @@ def _nodes(shown: State, width: int, most: int) -> Iterator[RenderableType]:
             health(row),
             Text(f"{plain(row['rack'])}"),
             Text(
-                "" if silent is None else f"heard {age(silent)}",
+                "" if silent is None else f"heartbeat {age(silent)}",
                 style="dim" if row["state"] == "alive" else "",
             ),
             Text(f"{count(row['cpu_percent'])} % CPU" if measured else ""),

@@ -42,21 +42,20 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
     "Failures and recovery": (
         Setting(
             "RESURGE_CORRELATION_THRESHOLD", "correlation_threshold",
-            "At least this many nodes lost together are a correlated failure. Topologies whose waves put "
-            "back what runs are recovered in waves only then. "
-            "A topology's policy may have a number of its own.",
+            "At least this many nodes lost together are a correlated failure. Only then are topologies "
+            "recovered in waves of which every wave rolls back running partitions. A topology's policy "
+            "may set a number of its own.",
         ),
         Setting(
             "RESURGE_CORRELATION_WINDOW", "correlation_window",
-            "Seconds: nodes are lost together when each is lost at most this long after the one before, or "
-            "no global checkpoint was completed in between. "
-            "A topology's policy may have a number of its own.",
+            "Seconds: nodes are lost together when each is lost at most this long after the one before, "
+            "or no global checkpoint was completed in between. A topology's policy may set a number of "
+            "its own.",
         ),
         Setting(
             "RESURGE_SESSION_TIMEOUT", "session_timeout",
-            "Seconds after which ZooKeeper ends the session of a silent node: a smaller value "
-            "finds failures sooner, "
-            "but may take a slow network for a failure.",
+            "Seconds after which ZooKeeper ends the session of a silent node. A smaller value finds "
+            "failures sooner, but a slow network may look like a failure.",
         ),
         Setting(
             "RESURGE_HEARTBEAT_INTERVAL", "heartbeat_interval",
@@ -69,38 +68,38 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting(
             "RESURGE_REPLAY_RESERVE", "replay_reserve",
-            "Times its normal CPU that a restored partition is planned with until it has caught up, within "
-            "the whole capacity of its node. 1 keeps no room for replays.",
+            "A restored partition is planned with this many times its normal CPU until it has caught up. "
+            "1: no reserve for replays.",
         ),
         Setting(
             "RESURGE_OVERLOAD_AFTER", "overload_after",
-            "Seconds for which more has to come in than is worked off before the least valuable queries are "
-            "parked, where a topology's policy wants that. 0 switches it off.",
+            "Seconds for which input must arrive faster than it is processed before the least valuable "
+            "queries are parked, if the topology's policy allows it. 0 switches it off.",
         ),
         Setting(
             "RESURGE_SLOW_AFTER", "slow_after",
-            "Seconds for which a node's tasks have to take a multiple of the time of others' for the same "
-            "work before it is drained, where a topology's policy wants that. 0 switches it off.",
+            "Seconds for which the tasks of a node must take several times as long as those of other "
+            "nodes before it is drained, if the topology's policy allows it. 0 switches it off.",
         ),
         Setting(
             "RESURGE_FORGET_NODES_AFTER", "forget_nodes_after",
-            "Seconds after which a node that is lost or has left is forgotten, once all that ran on it is "
-            "replaced: no list names it any more. 0: only operators forget nodes.",
+            "Seconds after which a node that is lost or has left disappears from all lists, once all that "
+            "ran on it is replaced. 0: only operators forget nodes.",
         ),
         Setting(
             "RESURGE_RACK_PRICE", "rack_price",
-            "Share by which epochs may get longer at most, so that the loss of a rack takes down less. 0: "
-            "racks do not count where partitions are placed and moved.",
+            "How much longer epochs may become, as a share, so that the loss of a rack takes down fewer "
+            "queries. 0: placement ignores racks.",
         ),
         Setting(
             "RESURGE_MOVES_AT_ONCE", "moves_at_once",
-            "Partitions, or chains of partitions, that one plan moves at most while all is well. Of a small "
-            "topology it is a tenth and ten more.",
+            "The most partitions, or chains of partitions, that one rebalancing plan moves; in a small "
+            "topology at most a tenth of them and ten more.",
         ),
         Setting(
             "RESURGE_THETA", "theta",
-            "After a failure, a query is available again when its mean latency, relative to before, is below "
-            "this. During an incident it is lost again at 1.25 times this.",
+            "After a failure, a query is available again when its mean latency, relative to before, is "
+            "below this. During an incident it counts as unavailable again above 1.25 times this.",
         ),
         Setting(
             "RESURGE_FAULT_INJECTION", "fault_injection",
@@ -115,9 +114,9 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting(
             "RESURGE_CHECKPOINTS_KEPT", "checkpoints_kept",
-            "So many of the newest complete checkpoints of a topology stay in storage, to go back to "
-            "(3 to 100); `checkpoints_kept` of a specification goes before it. Outputs of the epochs since "
-            "the oldest one are not yet made into larger files.",
+            "How many of the newest complete checkpoints of a topology stay in storage, to roll back to "
+            "(3 to 100). `checkpoints_kept` of a specification overrides it. Outputs since the oldest one "
+            "are not merged into larger files yet.",
         ),
         Setting("RESURGE_CHECKPOINTS", "checkpoints", "Where checkpoints are kept (any fsspec URL).", True),
         Setting("RESURGE_OUTPUTS", "outputs", "Where queries write their results.", True),
@@ -170,31 +169,33 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
     "Retention": (
         Setting(
             "RESURGE_KEEP_EVENTS", "keep_events",
-            "<age>/<rows>, here and below; an age is in d, h or m. Numbered events, without those of "
-            "measurements. A client that has seen less loads everything anew.",
+            "Numbered events without measurements. The value, here and below, is <age>/<rows>, with the "
+            "age in d, h or m. A client that has missed deleted events loads the whole state again.",
         ),
         Setting("RESURGE_KEEP_METRICS", "keep_metrics", "Events with measurements, several a second."),
         Setting("RESURGE_KEEP_SAMPLES", "keep_samples", "Samples of availability, and of nodes."),
         Setting(
             "RESURGE_KEEP_MEASUREMENTS", "keep_measurements",
-            "Figures over time: of 10 s for two hours, of a minute for a day, of 10 minutes for this age.",
+            "Figures over time: those of 10 s are kept for two hours, those of a minute for a day, those "
+            "of 10 minutes for this age.",
         ),
         Setting(
             "RESURGE_KEEP_CHECKPOINTS", "keep_checkpoints",
-            "Rows of checkpoints that are in storage no more, besides the newest 50 of each topology.",
+            "Rows of checkpoints that are no longer in storage, besides the newest 50 of each topology.",
         ),
         Setting("RESURGE_KEEP_AUDIT", "keep_audit", "The audit trail."),
         Setting("RESURGE_KEEP_OPERATIONS", "keep_operations", "Operations that have ended."),
         Setting("RESURGE_KEEP_PROBLEMS", "keep_problems", "Problems, by when they last happened."),
         Setting(
             "RESURGE_KEEP_SESSIONS", "keep_sessions",
-            "Sessions of browsers: the age counts from their end, and of too many those end first that would "
-            "end first anyway.",
+            "Sessions of browsers. The age counts from when they expire; if there are too many, those "
+            "that expire first are ended.",
         ),
         Setting("RESURGE_KEEP_TOKENS", "keep_tokens", "API tokens that have expired."),
         Setting(
             "RESURGE_KEEP_ANSWERS", "keep_answers",
-            "Answers to creations, by their idempotency key: so long the same request is answered the same.",
+            "Answers to requests with an idempotency key: for this long the same request gets the same "
+            "answer.",
         ),
         Setting("RESURGE_KEEP_DELIVERIES", "keep_deliveries", "Deliveries of webhooks that have ended."),
         Setting("RESURGE_KEEP_ALERTS", "keep_alerts", "Alerts that have ended; as many silences."),
@@ -256,7 +257,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "After this many wrong passwords for a user from one address, further attempts from "
             "there must wait.",
         ),
-        Setting("RESURGE_LOGIN_LOCK", "login_lock", "So many seconds."),
+        Setting("RESURGE_LOGIN_LOCK", "login_lock", "How long they must wait, in seconds."),
         Setting("RESURGE_LOG_LEVEL", "log_level", "What is logged: DEBUG, INFO, WARNING, ERROR or CRITICAL."),
         Setting(
             "RESURGE_DEBUG", "debug",

@@ -34,8 +34,8 @@ RULES: tuple[dict[str, Any], ...] = (
         "threshold": 30.0,
         "held": 60.0,
         "severity": "warning",
-        "runbook": "More comes in than is worked off. Give the topology nodes, or park queries of low "
-        "priority.",
+        "runbook": "Input arrives faster than it is processed. Give the topology nodes, or park queries of "
+        "low priority.",
     },
     {
         "name": "checkpoint-old",
@@ -56,7 +56,7 @@ RULES: tuple[dict[str, Any], ...] = (
         "severity": "warning",
         "enabled": False,
         "runbook": "The loss of one rack would take down more than half of what the outputs are worth. "
-        "Rebalance the topology, add nodes in other racks, or have replicas run.",
+        "Rebalance the topology, add nodes in other racks, or switch replicas on.",
     },
 )
 

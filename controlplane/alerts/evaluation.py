@@ -107,7 +107,7 @@ def _write(work: Work) -> None:
             kind=EventKind.ALERT_UNSILENCED,
             topology=silence.topology or None,
             changes=[silence_change(silence)],
-            reason="the time of the silence is over",
+            reason="the silence has ended",
         )
     _tell(EventKind.ALERT_FIRING, work.firing)
     _tell(EventKind.ALERT_RESOLVED, work.resolved)

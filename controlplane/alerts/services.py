@@ -45,7 +45,7 @@ def rule_create(
     `Conflict`."""
     reason_require(reason)
     if not re.fullmatch(TOPOLOGY_NAME_PATTERN, name):
-        raise Invalid("name", f"{name!r} is not a small letter followed by small letters, digits or -")
+        raise Invalid("name", f"{name!r}: use small letters, digits and -, and begin with a letter")
     if name == EXPORT:
         raise Invalid("name", f"{EXPORT!r} is the address of the export; choose another name")
     if metric not in METRICS:

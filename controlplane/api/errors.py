@@ -21,7 +21,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
 from controlplane.api.throttling import anonymous_take
-from controlplane.errors import BUSY, RETRY_AFTER, Conflict, Invalid, Missing, ServiceError, Stale
+from controlplane.errors import BUSY, RETRY_AFTER, Busy, Conflict, Invalid, Missing, ServiceError, Stale
 from domain.topology import FieldProblem
 
 log = structlog.get_logger(__name__)
@@ -49,17 +49,17 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
         return Response(
             {"errors": [told(problem) for problem in error.problems]}, status=status.HTTP_400_BAD_REQUEST
         )
+    if isinstance(error, Busy):
+        return _later(str(error))
     if isinstance(error, ServiceError):
         return Response(
-            {"errors": [{"path": "", "message": str(error)}]}, status=_STATUS.get(type(error), 400)
+            {"errors": [{"path": "", "message": str(error)}]},
+            status=_STATUS.get(type(error), 400),
+            headers={"ETag": error.tag} if isinstance(error, Stale) else None,
         )
     if isinstance(error, OperationalError | InterfaceError):
         log.error("database not usable now", error=str(error))
-        return Response(
-            {"errors": [{"path": "", "message": BUSY}]},
-            status=status.HTTP_503_SERVICE_UNAVAILABLE,
-            headers={"Retry-After": str(RETRY_AFTER)},
-        )
+        return _later(BUSY)
     if isinstance(error, Http404):
         missing = {"path": "", "message": _missing(context)}
         return Response({"errors": [missing]}, status=status.HTTP_404_NOT_FOUND)
@@ -72,6 +72,14 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
         detail = response.data.get("detail", "") if isinstance(response.data, dict) else ""
         response.data = {"errors": [{"path": "", "message": str(detail)}]}
     return response
+
+
+def _later(message: str) -> Response:
+    return Response(
+        {"errors": [{"path": "", "message": message}]},
+        status=status.HTTP_503_SERVICE_UNAVAILABLE,
+        headers={"Retry-After": str(RETRY_AFTER)},
+    )
 
 
 def _missing(context: dict[str, Any]) -> str:

@@ -16,8 +16,8 @@ from controlplane.preconditions import ANYTHING, Expected
 class PreconditionRequired(APIException):
     status_code = status.HTTP_428_PRECONDITION_REQUIRED
     default_detail = (
-        "This replaces the whole: send If-Match with the ETag of what you have seen, or `*` to replace "
-        "whatever there is."
+        "This request replaces the whole resource: send If-Match with the ETag of what you have seen, or `*` "
+        "to replace whatever there is."
     )
 
 

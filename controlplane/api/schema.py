@@ -8,18 +8,18 @@ METHODS = ("get", "post", "put", "patch", "delete")
 ERRORS = {"application/json": {"schema": {"$ref": "#/components/schemas/Errors"}}}
 RETRY_AFTER = {"schema": {"type": "integer"}, "description": "seconds"}
 REFUSALS = {
-    "400": "Something in the request cannot be; the errors say what and where.",
+    "400": "The request is not valid; the errors say what and where.",
     "401": "The token or session is missing, unknown or expired.",
     "403": "The role does not permit it.",
-    "404": "There is no such thing.",
-    "406": "None of the accepted forms can be given.",
+    "404": "It does not exist.",
+    "406": "None of the media types in Accept can be given.",
     "409": "The present state does not permit it; the error says which it is and what to do.",
-    "412": "It is not what If-Match names any more.",
+    "412": "It is not what If-Match names any more; its present ETag is in the header.",
     "413": "The body is too long.",
-    "415": "The body is of a kind that is not read here.",
+    "415": "This media type is not accepted here.",
     "428": "If-Match is needed.",
     "429": "Too many requests; the answer says when to try again.",
-    "503": "The database is busy or away; nothing was changed. The answer says when to try again.",
+    "503": "Server busy, or database away; nothing was changed. The answer says when to try again.",
 }
 ALWAYS = ("401", "403", "406", "429", "503")
 

@@ -17,12 +17,7 @@ from controlplane.api.events.views import (
     SnapshotView,
 )
 from controlplane.api.incidents.views import IncidentViewSet, TopologyPlanViewSet
-from controlplane.api.measurements.views import (
-    NodeMeasurementsView,
-    OperatorMeasurementsView,
-    QueryMeasurementsView,
-    TopologyMeasurementsView,
-)
+from controlplane.api.measurements.views import MeasurementsView
 from controlplane.api.nodes.views import NodeRequestViewSet, NodeSampleViewSet, NodeViewSet
 from controlplane.api.operators.views import (
     OperatorLogView,
@@ -47,6 +42,12 @@ from controlplane.api.topologies.views import PipelineListView, TopologyViewSet
 from controlplane.api.unknown import UnknownView
 from controlplane.api.webhooks.views import DeliveryViewSet, WebhookViewSet
 from controlplane.api.whatif.views import WhatIfView
+from controlplane.measurements.selectors import (
+    node_course,
+    operator_course,
+    query_course,
+    topology_course,
+)
 
 router = SimpleRouter()
 router.register("topologies", TopologyViewSet, basename="topology")
@@ -72,13 +73,17 @@ of_topology: list[URLPattern | URLResolver] = [
         name="query-detail",
     ),
     path("queries/<str:query>/results/", ResultsView.as_view(), name="query-results"),
-    path("queries/<str:query>/measurements/", QueryMeasurementsView.as_view(), name="query-measurements"),
+    path(
+        "queries/<str:query>/measurements/",
+        MeasurementsView.as_view(course_of=query_course),
+        name="query-measurements",
+    ),
     path(
         "operators/<str:operator>/measurements/",
-        OperatorMeasurementsView.as_view(),
+        MeasurementsView.as_view(course_of=operator_course),
         name="operator-measurements",
     ),
-    path("measurements/", TopologyMeasurementsView.as_view(), name="topology-measurements"),
+    path("measurements/", MeasurementsView.as_view(course_of=topology_course), name="topology-measurements"),
     path("policy/", PolicyViewSet.as_view({"get": "retrieve", "patch": "partial_update"}), name="policy"),
     path("operators/<str:operator>/", OperatorView.as_view(), name="operator-detail"),
     path("operators/<str:operator>/log/", OperatorLogView.as_view(), name="operator-log"),
@@ -117,7 +122,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("what-if/", WhatIfView.as_view(), name="what-if"),
     path("", include(router.urls)),
     path("nodes/<str:name>/samples/", NodeSampleViewSet.as_view({"get": "list"}), name="node-samples"),
-    path("nodes/<str:name>/measurements/", NodeMeasurementsView.as_view(), name="node-measurements"),
+    path(
+        "nodes/<str:name>/measurements/",
+        MeasurementsView.as_view(course_of=node_course),
+        name="node-measurements",
+    ),
     re_path(r"^topologies/(?P<topology>[A-Za-z0-9_-]+)/", include(of_topology)),
     re_path(r"^[\s\S]*$", UnknownView.as_view()),
 ]

@@ -46,7 +46,7 @@ class ControlPlaneCollector(Collector):
             "resurge_load", "Seconds of work for each second of input", labels=["topology"]
         )
         lag = GaugeMetricFamily(
-            "resurge_lag_seconds", "Seconds of input that wait to be worked off", labels=["topology"]
+            "resurge_lag_seconds", "Seconds of input that wait to be processed", labels=["topology"]
         )
         epoch = GaugeMetricFamily("resurge_committed_epoch", "Newest committed epoch", labels=["topology"])
         checkpoint = GaugeMetricFamily(

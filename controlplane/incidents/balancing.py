@@ -46,8 +46,8 @@ def rebalance_now(*, topology: str, actor: str, reason: str) -> Incident:
     moves = _moves(topology)
     if not moves:
         raise Conflict(
-            f"the nodes of topology {topology!r} are used evenly: no move would make epochs shorter, or have "
-            "the loss of a rack take down less, by enough"
+            f"topology {topology!r} is balanced: no move would shorten its epochs enough, or enough reduce "
+            "what the loss of a rack takes down"
         )
     return _open(topology, moves, actor=actor, reason=reason, trigger=IncidentTrigger.MANUAL)
 

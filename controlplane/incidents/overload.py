@@ -23,7 +23,7 @@ from domain.recovery.events import Event, ParkAsked, RebalanceAsked
 from domain.recovery.memory import Memory
 from domain.recovery.overload import Parking, moves_instead, parking_for
 
-MOVED = "more comes in than is worked off, while other nodes have room"
+MOVED = "input arrives faster than it is processed, while other nodes have room"
 
 
 def parking_by_policy() -> list[Incident]:

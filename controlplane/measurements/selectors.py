@@ -39,30 +39,28 @@ class Course:
     figures: dict[str, Line]
 
 
-def topology_course(name: str, *, since: datetime, until: datetime) -> Course:
+def topology_course(topology: str, *, since: datetime, until: datetime) -> Course:
     """Raises `Missing`."""
-    topology = topology_get(name, spec=False)
-    return _course(
-        MeasuredKind.TOPOLOGY, Measurement.objects.filter(topology=topology, part=""), since, until
-    )
+    row = topology_get(topology, spec=False)
+    return _course(MeasuredKind.TOPOLOGY, Measurement.objects.filter(topology=row, part=""), since, until)
 
 
-def query_course(name: str, query: str, *, since: datetime, until: datetime) -> Course:
+def query_course(topology: str, query: str, *, since: datetime, until: datetime) -> Course:
     """Raises `Missing`."""
-    topology = topology_get(name, spec=False)
-    known = Query.objects.filter(topology=topology).alias(label=label_column("partition__"))
+    row = topology_get(topology, spec=False)
+    known = Query.objects.filter(topology=row).alias(label=label_column("partition__"))
     if not known.filter(label=query).exists():
-        raise Missing(f"topology {name!r} has no query {query!r}")
-    rows = Measurement.objects.filter(topology=topology, part=query)
+        raise Missing(f"topology {topology!r} has no query {query!r}")
+    rows = Measurement.objects.filter(topology=row, part=query)
     return _course(MeasuredKind.QUERY, rows, since, until)
 
 
-def operator_course(name: str, operator: str, *, since: datetime, until: datetime) -> Course:
+def operator_course(topology: str, operator: str, *, since: datetime, until: datetime) -> Course:
     """Raises `Missing`."""
-    topology = topology_get(name, spec=False)
-    if not Partition.objects.filter(topology=topology, operator=operator).exists():
-        raise Missing(f"topology {name!r} has no operator {operator!r}")
-    rows = Measurement.objects.filter(topology=topology, part=operator)
+    row = topology_get(topology, spec=False)
+    if not Partition.objects.filter(topology=row, operator=operator).exists():
+        raise Missing(f"topology {topology!r} has no operator {operator!r}")
+    rows = Measurement.objects.filter(topology=row, part=operator)
     return _course(MeasuredKind.OPERATOR, rows, since, until)
 
 

@@ -12,7 +12,7 @@ from django.db.models import Q
 from controlplane.operators.refused_rows import Prepared, TopologyFiles
 from controlplane.topologies.models import Problem
 from controlplane.topologies.operators import operator_find
-from controlplane.topologies.problem_rows import row_masked
+from domain.masking import row_masked
 from domain.topology import Topology as TopologyGraph
 from domain.topology.spec import OperatorSpec
 from spark_jobs.sources.problems import CUT, NOT_USED
@@ -44,7 +44,9 @@ def operator_problems(*, topology: str, operator: str) -> list[OperatorProblem]:
     prepared = None if found.inputs else files.prepared(found.name, only=_is_only_source(graph))
     problems = Problem.objects.filter(_of(found, prepared), topology=row)
     return [
-        _told(problem, found, files) for problem in problems[:MOST] if _concerns(problem, found, prepared)
+        _told(problem, found, files, prepared)
+        for problem in problems[:MOST]
+        if _concerns(problem, found, prepared)
     ]
 
 
@@ -79,9 +81,11 @@ def _concerns(problem: Problem, operator: OperatorSpec, prepared: Prepared | Non
     return problem.where in _files_of(operator, prepared)
 
 
-def _told(problem: Problem, operator: OperatorSpec, files: TopologyFiles) -> OperatorProblem:
+def _told(
+    problem: Problem, operator: OperatorSpec, files: TopologyFiles, prepared: Prepared | None
+) -> OperatorProblem:
     row = None if problem.row is None else row_masked(problem.row, settings.RESURGE.mask_columns)
-    rows, known = _evidence(problem, operator, files)
+    rows, known = _evidence(problem, operator, files, prepared)
     return OperatorProblem(
         id=problem.pk,
         at=_iso(problem.at),
@@ -97,19 +101,21 @@ def _told(problem: Problem, operator: OperatorSpec, files: TopologyFiles) -> Ope
     )
 
 
-def _evidence(problem: Problem, operator: OperatorSpec, files: TopologyFiles) -> tuple[list[str], str]:
+def _evidence(
+    problem: Problem, operator: OperatorSpec, files: TopologyFiles, prepared: Prepared | None
+) -> tuple[list[str], str]:
     if problem.row is not None:
-        return [], "The operator fails on this row of its input when it gets it alone."
+        return [], "The operator fails in the same way if it gets only this row of its input."
     if NOT_USED in problem.what:
-        rows = files.rejected()
-        return rows, "Rows of the input that are not used, numbered from 0." if rows else _AWAY
+        rows = files.rejected(prepared) if prepared else []
+        return rows, f"Rows of {problem.where} that are not used, numbered from 0." if rows else _AWAY
     if problem.what == CUT:
         rows = files.late(operator.name)
-        return rows, "The last rows that were left out and listed." if rows else _AWAY
-    return [], "Which row caused it, if it was a single one, is not known."
+        return rows, "The newest of the rows that were left out." if rows else _AWAY
+    return [], "It is not known which row caused it."
 
 
-_AWAY: Final = "Which rows they were is listed on the host of the driver, not on this one."
+_AWAY: Final = "The list of these rows is on the host of the driver, not on this one."
 
 
 def _iso(at: Any) -> str:

@@ -17,7 +17,7 @@ BYTES: Final = 64 * 1024
 
 
 class RejectedRow(msgspec.Struct, frozen=True):
-    """A line of `rejected.jsonl`: number in the input, from 0."""
+    """A line of `input.rejected.jsonl`: number in the input, from 0."""
 
     row: int
     reason: str
@@ -33,10 +33,12 @@ class LateRow(msgspec.Struct, frozen=True):
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """What this module needs of `input.json`: the file that the source reads, and its copy."""
+    """What this module needs of `input.json`: the file that the source reads, its copy, and the list of rows
+    that are not used."""
 
     source: str
     path: str = ""
+    rejected_path: str = ""
 
 
 _rejected: Final = msgspec.json.Decoder(RejectedRow)
@@ -58,11 +60,11 @@ class TopologyFiles:
         except (OSError, ValueError):
             return None
 
-    def rejected(self) -> list[str]:
-        """Rows of the input that were not used, in sentences."""
-        return [
-            f"row {one.row}: {one.reason}" for one in self._lines("rejected.jsonl", _rejected) if one.row >= 0
-        ][:SHOWN]
+    def rejected(self, prepared: Prepared) -> list[str]:
+        """Rows of an input that are not used, in sentences."""
+        # The home may have been moved; the list is beside the copy.
+        listed = self._lines(Path(prepared.rejected_path).name, _rejected)
+        return [f"row {one.row}: {one.reason}" for one in listed if one.row >= 0][:SHOWN]
 
     def late(self, operator: str) -> list[str]:
         """The last rows that came too late, in sentences."""

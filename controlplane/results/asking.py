@@ -15,7 +15,7 @@ import msgspec
 import structlog
 from django.conf import settings
 
-from controlplane.errors import Conflict, Invalid, Missing
+from controlplane.errors import Busy, Conflict, Invalid, Missing
 from controlplane.results.messages import Answer, Cursor, CursorError, Question, Reply, reply_decoder
 from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.selectors import topology_get
@@ -37,8 +37,8 @@ def query_results(*, topology: str, query: str, limit: int, before: str = "", wi
     """The newest committed rows of a query (`O3[0]`), and its newest windows.
 
     before: `next` of the page before. Raises `Missing` (no such topology or query, or no results), `Invalid`
-    (a cursor that no page had, or of a page that cannot be had any more) and `Conflict` (the results cannot
-    be read now). The message says why.
+    (a cursor that no page had, or of a page that cannot be had any more), `Conflict` (the results cannot be
+    read) and `Busy` (too many questions at once). The message says why.
     """
     row = topology_get(topology, spec=False)
     found = _QUERY.fullmatch(query)
@@ -86,9 +86,9 @@ def _absence(topology: Topology) -> str:
 
 
 def asked(question: Question) -> Reply:
-    """The reply of the reading process. Raises `Conflict` where there is none in time."""
+    """The reply of the reading process. Raises `Busy` and `Conflict`."""
     if not _places.acquire(timeout=PATIENCE):
-        raise Conflict("results of other queries are being read; ask again in a few seconds")
+        raise Busy("results of other queries are being read; ask again in a few seconds")
     try:
         done = subprocess.run(
             [sys.executable, "-m", "controlplane.results"],

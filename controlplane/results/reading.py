@@ -26,6 +26,7 @@ from controlplane.results.files import (
     newest_files,
 )
 from controlplane.results.messages import Answer, Column, Cursor, Question, Refusal, Reply, ResultWindow
+from domain.masking import MASK
 from spark_jobs.sinks.committed import CommittedError, committed_read, rows_directory
 from spark_jobs.state.sample_files import EPOCH
 
@@ -36,7 +37,6 @@ LONGEST: Final = 1_000
 """Characters of a text that are shown."""
 MOST_BYTES: Final = 1_000_000
 """Of the rows of an answer, about; the rest is on the next page."""
-MASK: Final = "•••"
 WINDOW_START, WINDOW_END, COUNT, KEY = "window_start", "window_end", "count", "key"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
@@ -49,10 +49,10 @@ def answer(question: Question) -> Reply:
         return _sampled(question) if question.sample else _answer(question)
     except CommittedError:
         return _refused(
-            "the record of what counts is damaged; the driver writes it again with its next epoch"
+            "the record of committed epochs is damaged; the driver writes it again with its next epoch"
         )
     except CompactedError:
-        return _overtaken("the files of this page have become one")
+        return _overtaken("the files of this page were merged")
     except duckdb.IOException as error:
         if question.sample:  # it went while it was looked at
             return Reply(refusal=Refusal(message="", absent=True))

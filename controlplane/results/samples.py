@@ -44,8 +44,8 @@ class OperatorRows(msgspec.Struct, frozen=True, kw_only=True):
 def operator_rows(
     *, topology: str, operator: str, partition: int = 0, limit: int = MOST_ROWS
 ) -> OperatorRows:
-    """The last rows that a partition gave. Raises `Missing`, `Invalid` (there is no such partition) and
-    `Conflict` (they cannot be read now). Asks the partition's task to keep rows, if it has no results."""
+    """The last rows that a partition gave. Raises `Missing`, `Invalid` (no such partition), and
+    `Conflict` and `Busy` as results do. Asks the partition's task to keep rows, if it has no results."""
     row, _, found = operator_find(topology, operator)
     if partition >= found.parallelism:
         raise Invalid("partition", f"operator {found.name} has {found.parallelism}, numbered from 0")
@@ -101,7 +101,7 @@ NOTE_SAMPLE: Final = (
     "The last rows of its newest epoch that gave some since you look. They may not be committed yet."
 )
 WAITING: Final = (
-    "Asked for: they come with the next epoch in which it gives rows. A window gives its rows when it ends."
+    "Requested. Rows appear with the next epoch that gives some; a window gives its rows when it ends."
 )
 TOO_LARGE: Final = "Its rows are larger than 1 MB each, so none is kept."
 

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
+from domain.masking import row_masked
+
 LONGEST: Final = 1_000
 """Bytes of its JSON."""
-MASK: Final = "•••"
 _rows: Final = msgspec.json.Decoder(dict[str, str | int | float | bool | None])
 """Made here, before there are threads (docs/decisions/0013)."""
 
@@ -23,7 +24,3 @@ def row_read(text: str, masked: Collection[str]) -> dict[str, Any] | None:
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
     return row_masked(row, masked)
-
-
-def row_masked(row: dict[str, Any], masked: Collection[str]) -> dict[str, Any]:
-    return {name: MASK if name in masked and value is not None else value for name, value in row.items()}

@@ -55,7 +55,7 @@ def webhook_create(
     """
     reason_require(reason)
     if not re.fullmatch(TOPOLOGY_NAME_PATTERN, name):
-        raise Invalid("name", f"{name!r} is not a small letter followed by small letters, digits or -")
+        raise Invalid("name", f"{name!r}: use small letters, digits and -, and begin with a letter")
     given = {"url": url, "kinds": kinds, "topologies": topologies, "enabled": enabled}
     accepted = {field: _accept(field, value) for field, value in given.items()}
     numbering_lock()

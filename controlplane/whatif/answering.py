@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from controlplane.errors import Conflict, Invalid
+from controlplane.errors import Busy, Invalid
 from controlplane.whatif.request import AT_ONCE, SECONDS, WhatIf
 from controlplane.whatif.selectors import scenario_load
 from domain.availability import Milestones
@@ -19,11 +19,11 @@ _places = threading.BoundedSemaphore(AT_ONCE)
 def what_if_answer(asked: WhatIf) -> dict[str, Any]:
     """The simulated recovery of each algorithm after the failure. Reads the database and writes nothing.
 
-    Raises `Invalid` (a question that cannot be answered within `SECONDS`) and `Conflict`.
+    Raises `Invalid` (a question that cannot be answered within `SECONDS`) and `Busy`.
     """
     scenario = scenario_load(asked)
     if not _places.acquire(blocking=False):
-        raise Conflict(f"{AT_ONCE} other questions are being answered; ask again in a few seconds")
+        raise Busy(f"{AT_ONCE} other what-if questions are being answered; ask again in a few seconds")
     try:
         comparison = compare(scenario, asked.algorithms, seconds=SECONDS)
     except TookTooLongError as error:

@@ -106,9 +106,7 @@ def _failure_problems(asked: WhatIf, nodes: dict[str, NodeView]) -> list[FieldPr
         if rack not in racks:
             known = ", ".join(sorted(racks)) or "none"
             problems.append(
-                FieldProblem(
-                    f"racks[{index}]", f"no node that is alive stands in rack {rack!r}; known: {known}"
-                )
+                FieldProblem(f"racks[{index}]", f"no alive node is in rack {rack!r}; known: {known}")
             )
     return problems
 

@@ -67,7 +67,7 @@ METRICS: dict[str, Metric] = {
             unit="seconds",
             subject="topology",
             series="resurge_current_lag_seconds",
-            about="seconds of input that wait to be worked off",
+            about="seconds of input that wait to be processed",
         ),
         Metric(
             name="checkpoint_age",
@@ -80,7 +80,7 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             name="checkpoint_intervals",
-            title="Age of the newest checkpoint in its intervals",
+            title="Age of the newest checkpoint in checkpoint intervals",
             noun="age of the newest checkpoint",
             unit="intervals",
             subject="topology",

@@ -17,7 +17,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     `nodes[i]` is the node of slot i; `levels` gives the stage in which each partition runs. A stream inside a
     level stays on its node (chained one_to_one partitions). `deployed`: as in `Plan`. `force`: outputs are
-    forced to disk before a task ends. `shadowed`: operators of which some partitions have a shadow."""
+    forced to disk before a task ends. `shadowed`: operators of which some partitions have a shadow. `masked`:
+    columns whose values no report tells."""
 
     spec: TopologySpec
     generation: int
@@ -31,6 +32,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     readers: dict[str, dict[str, Any]]
     operator_modules: list[str] = []
     shadowed: list[str] = []
+    masked: list[str] = []
 
     @property
     def level_count(self) -> int:

@@ -154,7 +154,7 @@ def outlook_of(
         if stage != "settle"
     ]
     if unknown:
-        why = held or "no node is on its way, and there is no room for the rest"
+        why = held or "no node is expected, and the rest does not fit on the present nodes"
         return Outlook(at=at, incident=None, waves=tuple(waves), queries=tuple(found), held=why)
     return Outlook(
         at=at, incident=_incident(at, plans, found, waves, pace), waves=tuple(waves), queries=tuple(found)

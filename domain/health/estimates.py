@@ -14,7 +14,7 @@ def catch_up_words(seconds: float | None) -> str:
     if seconds is None:
         return ""
     if seconds >= NEVER:
-        return "comes no nearer to the present at its pace of the last half minute"
+        return "does not catch up at its pace of the last half minute"
     return f"available in about {seconds_words(seconds)}"
 
 

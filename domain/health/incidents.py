@@ -92,7 +92,7 @@ def _active(incident: IncidentFacts) -> Shown:
             word = "Catching up after a move" if incident.moves else "Replaying"
             return "replaying", word, "busy", _back(incident)
         case "verifying":
-            return "verifying", "Verifying", "busy", "the next complete checkpoint is awaited"
+            return "verifying", "Verifying", "busy", "waits for the next complete checkpoint"
         case "catching_up":
             return "catching_up", "Restored, catching up", "busy", _back(incident)
         case other:

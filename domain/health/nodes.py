@@ -24,7 +24,8 @@ def node_health(*, state: str, awaited: bool) -> Health:
     that is gone and not awaited is history."""
     if state in GONE and not awaited:
         if state == "lost":
-            return Health(state="replaced", word="Lost, replaced", tone="idle", note="nothing waits for it")
-        return Health(state="gone", word="Left", tone="idle", note="nothing waits for it")
+            note = "its partitions run elsewhere"
+            return Health(state="replaced", word="Lost, replaced", tone="idle", note=note)
+        return Health(state="gone", word="Left", tone="idle")
     word, tone = _PLAIN.get(state, (state, "idle"))
     return Health(state=state, word=word, tone=tone)

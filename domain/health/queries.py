@@ -52,11 +52,11 @@ def query_health(query: QueryFacts, limits: Limits) -> Health:
     if query.topology in NOT_RUNNING:
         return Health(state="idle", word="Not running", tone="idle")
     if query.status == "parked":
-        return Health(state="parked", word="Parked", tone="idle", note="stopped to leave its room to others")
+        return Health(state="parked", word="Parked", tone="idle", note="stopped to free CPU for others")
     if query.topology == "paused":
         return Health(state="paused", word="Paused", tone="idle")
     if query.status == "failed" or query.topology == "failed":
-        return Health(state="failed", word="Failed", tone="bad", note="nothing it needs gives results")
+        return Health(state="failed", word="Failed", tone="bad", note="a partition it needs does not run")
     if query.available:
         return _available(query, limits)
     if query.status == "starting":

@@ -70,7 +70,7 @@ def fit_packed(moves: Moves, selection: Selection) -> Fitted:
     note = selection.note
     in_sum = problem.value_of(selection.order)
     if plan.value < in_sum:
-        note = f"{note}; {in_sum} would fit in sum, {plan.value} can be placed".removeprefix("; ")
+        note = f"{note}; {in_sum} would fit in total, {plan.value} can be placed".removeprefix("; ")
     if moves.nodes:
         names = ", ".join(sorted(moves.nodes, key=natural_key))
         note = f"{note}; room is made by moving {names}, for {moves.price:g} points".removeprefix("; ")
@@ -128,7 +128,7 @@ def _worth(problem: RecoveryProblem, holders: Integers, query: int) -> float:
 
 def _no_room(unplaced: tuple[str, ...]) -> str:
     more = f" and {len(unplaced) - 3} more" if len(unplaced) > 3 else ""
-    return f"out: enough is free in sum, but no single node has room for {', '.join(unplaced[:3])}{more}"
+    return f"out: enough is free in total, but no single node has room for {', '.join(unplaced[:3])}{more}"
 
 
 def _without_unplaced(

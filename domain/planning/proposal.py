@@ -156,7 +156,7 @@ def explain(
 
 def _taken(marginal: int, left: int) -> str:
     if marginal == 0:
-        return "in: costs nothing more, queries before it need everything that it needs"
+        return "in: costs nothing more, because queries before it need the same partitions"
     return f"in: takes {cores(to_percent(marginal))} and leaves {cores_number(to_percent(left))} free"
 
 

@@ -311,7 +311,7 @@ def _all_wait(
     neediest = max(cases, key=largest)
     short = not situation.expected and not situation.busy
     if situation.busy:
-        reason = f"{reason} Some of what runs is planned with more until it has caught up."
+        reason = f"{reason} Partitions that still catch up are planned with more CPU than usual."
     return {case.name: Waiting(reason, short=short and case is neediest) for case in cases}
 
 
@@ -327,7 +327,7 @@ def _no_room(proposal: RecoveryPlanProposal, nodes: int) -> str:
     if least.cost > proposal.capacity:
         topology, _, query = least.query.rpartition("/")
         return f"{text}, and even {query} of {topology}, which needs least, takes {cores(least.cost)}."
-    return f"{text} in sum, but no single node has room for a partition that is needed."
+    return f"{text} in total, but no single node has room for a partition that is needed."
 
 
 class _Part:
@@ -438,7 +438,7 @@ class _Part:
         if self.stop and not placed:
             stops = "stops" if len(self.stop) == 1 else "stop"
             what = f"{wording.listed(self.stop)} {stops}"
-            return f"{what}: only parked queries of {name} need that. All else goes on."
+            return f"{what}: only parked queries of {name} need that. Everything else keeps running."
         back = (
             f"queries {wording.listed(self.queries)} of {name} return"
             if self.queries
@@ -454,8 +454,8 @@ class _Part:
         )
         if self.max_utilisation > self.situation.max_utilisation:
             text += (
-                f" So that what feeds one another stays together, nodes are planned to "
-                f"{self.max_utilisation:.0%} of their CPU instead of {self.situation.max_utilisation:.0%}."
+                f" Nodes are planned to {self.max_utilisation:.0%} of their CPU instead of "
+                f"{self.situation.max_utilisation:.0%}, so that connected partitions stay together."
             )
         idle = [p for p in self.parked if p not in self.stop]
         if idle:
@@ -464,11 +464,11 @@ class _Part:
         down = set(left) - self.held
         if down:
             text += (
-                f" {wording.counted(len(down), 'partition')} of {name} stay down until further nodes come."
+                f" {wording.counted(len(down), 'partition')} of {name} stay down until further nodes join."
             )
         start = checkpoint_words(self.case, self.situation)
         if self.rollback:
-            text += f" Everything of {name} that runs goes back to {start}."
+            text += f" All running partitions of {name} go back to {start}."
         else:
-            text += f" What is restored starts from {start}; what runs on is not touched."
+            text += f" Restored partitions start from {start}; running ones are not affected."
         return text + overload_words(name, self.situation)

@@ -246,7 +246,7 @@ class IncidentMachine:
         moves = {p: node for p, node in event.moves.items() if p in assignment}
         what = moves_words(event.topology, assignment, moves)
         text = wording.rebalance_asked(event.topology, event.actor, event.reason, what)
-        return self._rebalance(event.topology, moves, text, "the nodes are to be evened out")
+        return self._rebalance(event.topology, moves, text, "partitions are to be rebalanced")
 
     def _rebalance(
         self, name: str, moves: dict[str, str], text: str, why: str, *, light: bool = False
@@ -386,7 +386,7 @@ class IncidentMachine:
                 case, Phase.VERIFYING, f"caught up at epoch {event.committed} of {event.head}"
             )
         if case.phase is Phase.VERIFYING and event.state in TERMINAL_DRIVER_STATES:
-            return [*instructions, *self._transition(case, Phase.VERIFIED, "the topology ran to its end")]
+            return [*instructions, *self._transition(case, Phase.VERIFIED, "the topology has completed")]
         return [*instructions, *self._verify(case, event.checkpoint)]
 
     def _refused_by_driver(self, case: TopologyCase, event: events.DriverReported) -> Instructions:
@@ -533,11 +533,11 @@ class IncidentMachine:
             reason=event.reason,
             asked={name: self._generation(name) for name in waiting},
         )
-        text = f"{event.actor} asked to plan anew with the nodes there are now: {event.reason}."
+        text = f"{event.actor} asked to replan with the present nodes: {event.reason}."
         instructions = self._tell("stimulus", text, fact)
         for case in self.cases.values():
             if case.phase in (Phase.PLANNED, Phase.PUBLISHED):
-                instructions += self._transition(case, Phase.FAILED, f"{event.actor} asked to plan anew")
+                instructions += self._transition(case, Phase.FAILED, f"{event.actor} asked to replan")
         return instructions
 
     def _on_abort(self, event: events.AbortAsked) -> Instructions:
@@ -854,7 +854,7 @@ class IncidentMachine:
         if relief.moves:
             what = moves_words(case.name, self.deployments[case.name].assignment, relief.moves)
             if relief.light:
-                why, text = "what has little state is to be spread", wording.light_moves(case.name, what)
+                why, text = "partitions with little state are to move", wording.light_moves(case.name, what)
             else:
                 why = "it has not caught up in time"
                 text = wording.slow_to_return(case.name, relief.waited, what)
@@ -1064,7 +1064,7 @@ class IncidentMachine:
         )
         if further is None:
             return []
-        text = f"Asked the provider for one node more, because {case.name} needs the room."
+        text = f"Asked the provider for one more node, because {case.name} needs the capacity."
         return [self._ask(*further), *self._tell("step", text)]
 
     def _ask(self, node: str, attempt: int) -> AskForNode:

@@ -100,7 +100,7 @@ def possible_moves(case: TopologyCase, situation: Situation) -> dict[str, str]:
 
 def _reason(case: TopologyCase, deployment: Deployment, placed: Mapping[str, str]) -> str:
     left = len(case.failed - placed.keys())
-    text = f"{moves_words(case.name, deployment.assignment, placed)} They keep their state and go on."
+    text = f"{moves_words(case.name, deployment.assignment, placed)} They keep their state and continue."
     return f"{text} {wording.counted(left, 'partition')} cannot move yet." if left else text
 
 

@@ -72,8 +72,8 @@ def parking_for(
             parked=parked,
         )
         reason = (
-            f"more comes in than is worked off: each second of input takes {pace.load:.2f} s of work, and "
-            f"{pace.lag:.1f} s of input wait"
+            f"input arrives faster than it is processed: each second of input takes {pace.load:.2f} s of "
+            f"work, and {pace.lag:.1f} s of input wait"
         )
         if not stops:
             return None

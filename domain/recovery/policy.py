@@ -99,5 +99,5 @@ def method_choose(
     if together >= policy.correlation_threshold:
         return INCREMENTAL, f"{together} nodes were lost together ({limits})"
     if room():
-        return INCREMENTAL, "all that is down fits on the nodes there are"
+        return INCREMENTAL, "all that is down fits on the present nodes"
     return BLOCKING, f"every wave would put back what runs, and the failure is not correlated ({limits})"

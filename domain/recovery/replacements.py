@@ -11,7 +11,7 @@ from domain.recovery.incident import Deployment, NodeView, Request, TopologyCase
 JOIN_LIMIT = 120.0  # seconds a started replacement may take to register before another is asked for
 FRUITLESS = 10  # further nodes on top of one for every partition, before no more are asked for
 NO_MORE = (
-    "Several nodes more have not helped, so no further one is asked for: add a larger node, raise the bound "
+    "Several more nodes have not helped, so no further one is asked for: add a larger node, raise the bound "
     "of utilisation, or undeploy what matters least."
 )
 STANDARD_CAPACITY = 100.0  # CPU percent of a replacement for a node that is not known

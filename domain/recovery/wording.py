@@ -106,7 +106,7 @@ def recovery_asked(topology: str, actor: str, reason: str, forced: bool, checkpo
     start = f"{actor} asked to recover {topology} now: {reason}."
     if forced:
         return f"{start} Nothing is down; all of it goes back to its newest checkpoint and replays."
-    return f"{start} The nodes alive now are used without waiting for further replacements."
+    return f"{start} The present nodes are used without waiting for further replacements."
 
 
 def drain_asked(node: str, actor: str, reason: str, affected: Mapping[str, Collection[str]]) -> str:
@@ -212,15 +212,15 @@ def catching_up(queries: int) -> str:
 def accepted(actor: str, reason: str, queries: int) -> str:
     are = "query that failed is" if queries == 1 else "queries that failed are"
     return (
-        f"{actor} accepted that {queries} {are} not available as before: {reason}. What gives results has "
-        "its present latency as its usual one from now on."
+        f"{actor} accepted that {queries} {are} not available as before: {reason}. The present "
+        "latency of each query becomes its usual latency."
     )
 
 
 def baseline_accepted(query: str, seconds: float, times: float) -> str:
     return (
         f"The latency of {query} has been steady for {duration(seconds)} without a backlog, at {times:.2f} "
-        "times the one before. It is the usual one from now on."
+        "times the one before. It becomes the usual latency."
     )
 
 

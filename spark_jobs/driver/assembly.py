@@ -91,6 +91,7 @@ def epoch_loop(
             outputs=settings.outputs,
             checkpoint_url=settings.checkpoints,
             modules=modules,
+            masked=list(settings.mask_columns),
             force=settings.force,
             clock=clock,
             stop=stop,

@@ -97,6 +97,7 @@ class EpochLoop:
         outputs: str,
         checkpoint_url: str,
         modules: list[str],
+        masked: list[str],
         force: bool,
         clock: Callable[[], float],
         stop: threading.Event,
@@ -116,6 +117,7 @@ class EpochLoop:
             outputs=outputs,
             checkpoint_url=checkpoint_url,
             modules=modules,
+            masked=masked,
             force=force,
         )
         epoch_log.begin_life()

@@ -34,6 +34,7 @@ class TaskPlacement:
         outputs: str,
         checkpoint_url: str,
         modules: list[str],
+        masked: list[str],
         force: bool,
     ) -> None:
         self.topology = topology
@@ -45,6 +46,7 @@ class TaskPlacement:
         self._outputs = outputs
         self._checkpoint_url = checkpoint_url
         self._modules = modules
+        self._masked = masked
         self._force = force
         self._executors: frozenset[Executor] | None = None
         self._pinned: frozenset[Executor] = frozenset()
@@ -195,6 +197,7 @@ class TaskPlacement:
             checkpoints=self._checkpoint_url,
             readers=dict(readers),
             operator_modules=self._modules,
+            masked=self._masked,
             shadowed=sorted(
                 {p.partition("[")[0] for p in map(partition_of, filter(is_shadow, plan.assignment))}
             ),

@@ -22,6 +22,7 @@ from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.executor.restore import RestoreError
 from spark_jobs.operators.base import EpochContext
 from spark_jobs.operators.failing_row import failing_row
+from spark_jobs.operators.masking import error_masked
 from spark_jobs.sources.lateness import LISTED, late_rows_cut, may_be_late
 from spark_jobs.state.late import event_time_note, greatest_event_time, leave_out, left_out
 from spark_jobs.state.store import Manifest, StateMissingError
@@ -62,6 +63,7 @@ class PartitionRun:
         self.late_rows: list[LateRow] = []
         self.event_time: int | None = None
         self.failed_on = ""
+        self.failed: tuple[str, str] | None = None
 
     def execute(self) -> PartitionReport:
         """Run the epochs of the lane; what goes wrong here must not fail the neighbours in this task."""
@@ -70,7 +72,7 @@ class PartitionRun:
         try:
             self._run()
         except Exception as problem:
-            error, hint = described(problem)
+            error, hint = self.failed or described(problem)
             missing, instead = isinstance(problem, StateMissingError), self._instead(problem)
             row = self.failed_on
         return PartitionReport(
@@ -201,7 +203,9 @@ class PartitionRun:
                 lambda rows: operator.process(context, rows, StateTables({}, {}, {})),
                 problem,
                 time.perf_counter() - started,
+                self.layout.masked,
             )
+            self.failed = error_masked(described(problem), tables, self.layout.masked)
             raise
 
     def _cut(self, read: pa.Table, plan: EpochPlan, state: StateTables) -> pa.Table:

@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from domain.masking import row_masked
+
 ONE_BY_ONE: Final = frozenset({"flat_map_regex", "filter", "project", "sql", "map"})
 """Kinds without state, of which the same row fails again when it comes alone. A query or a function may treat
 rows together; then no row fails alone, and none is named."""
@@ -41,22 +43,27 @@ def failing_row(
     process: Process,
     error: Exception,
     took: float,
+    masked: Sequence[str] = (),
 ) -> str:
     """The row as JSON text, empty where it is not known. key: what failed, to look for it once. took: the
-    seconds until it failed."""
+    seconds until it failed. masked: columns whose values are not told."""
     if kind not in ONE_BY_ONE or took > PATIENCE:
         return ""
     if key not in _found:
         _found[key] = ""
         with contextlib.suppress(Exception):  # the operator's own error is what counts
-            _found[key] = _searched(inputs, process, type(error), time.monotonic() + PATIENCE)
+            _found[key] = _searched(inputs, process, type(error), time.monotonic() + PATIENCE, masked)
         if len(_found) > REMEMBERED:
             _found.popitem(last=False)
     return _found[key]
 
 
 def _searched(
-    inputs: Mapping[str, Sequence[pa.Table]], process: Process, kind: type[Exception], until: float
+    inputs: Mapping[str, Sequence[pa.Table]],
+    process: Process,
+    kind: type[Exception],
+    until: float,
+    masked: Sequence[str],
 ) -> str:
     for name, tables in inputs.items():
         for table in tables:
@@ -70,7 +77,7 @@ def _searched(
 
             row = _first(table, fails, until)
             if row is not None:
-                return row_text(row)
+                return row_text(row_masked(row, masked))
     return ""
 
 

@@ -17,7 +17,7 @@ from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import OperatorError
 from spark_jobs.state.tables import StateTables
 
-UNKNOWN: Final = "it runs Python code, of which that cannot be known"
+UNKNOWN: Final = "it runs Python code, for which that cannot be known"
 
 
 class PythonMap(Operator):

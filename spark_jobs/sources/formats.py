@@ -200,7 +200,7 @@ def _csv_rows(
         if not fields and width > 1:
             continue  # an empty line is no row in CSV
         if len(fields) != width and not (not fields and width == 1):
-            rows.add(None, None, f"the row has {len(fields)} fields, the header {width}")
+            rows.add(None, None, f"fields in the row: {len(fields)}, in the header: {width}")
         else:
             value = fields[at] if fields else ""
             time = fields[time_at] if time_at >= 0 else None
@@ -273,7 +273,7 @@ def _json_row(
     if value is None:
         rows.add(None, time, "the text is null" if text in row else f"the row has no field {text!r}")
     elif not isinstance(value, str):
-        rows.add(None, time, f"the text is a {type(value).__name__}, not a string")
+        rows.add(None, time, "the text is not a string")
     else:
         rows.add(value, time)
     return text in row

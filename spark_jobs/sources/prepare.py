@@ -284,7 +284,7 @@ def _convert(
                 hint="Check the column named by the source's `text` parameter.",
             )  # fmt: skip
         event_times = spool.event_times(str(source), ts)
-        listed = target.with_name("rejected.jsonl")
+        listed = target.with_suffix(".rejected.jsonl")
         lines = [json.dumps({"row": row, "reason": why}) + "\n" for row, why in spool.listed]
         write_whole(listed, "".join(lines).encode(), root=target.parent)
         facts = PreparedInput(

@@ -49,10 +49,14 @@ def audited(page: Any, server: Server, action: str) -> list[tuple[str, str]]:
     return [(row["actor"], row["reason"]) for row in read(page, server, f"audit/?action={action}")["results"]]
 
 
-def set_priority(page: Any, query: str, value: int, reason: str = "measuring") -> None:
+def change(page: Any, path: str, body: dict[str, Any]) -> None:
     """A REST call with the page's session, without the page."""
-    path = f"/api/v1/topologies/hashtags/queries/{query.replace('[', '%5B').replace(']', '%5D')}/"
-    assert page.evaluate(CHANGE, {"path": path, "body": {"priority": value, "reason": reason}}) == 200
+    assert page.evaluate(CHANGE, {"path": f"/api/v1/{path}", "body": body}) == 200
+
+
+def set_priority(page: Any, query: str, value: int, reason: str = "measuring") -> None:
+    path = f"topologies/hashtags/queries/{query.replace('[', '%5B').replace(']', '%5D')}/"
+    change(page, path, {"priority": value, "reason": reason})
 
 
 def sideways(page: Any) -> int:

@@ -261,6 +261,6 @@ def _problems(topology: Topology, now: datetime) -> None:
         severity="warning",
         where="Source[2]: tweets.parquet, row 81,204",
         what="The text is not valid UTF-8; the row was left out.",
-        hint="Rejected rows are kept in topologies/hashtags/rejected.jsonl.",
+        hint="Rejected rows are kept in topologies/hashtags/input.rejected.jsonl.",
         count=12,
     )

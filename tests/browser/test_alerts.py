@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.asking import confirm, read
+from tests.browser.asking import change, confirm, read
 from tests.browser.conftest import enter
 from tests.browser.servers import Server
 
@@ -69,6 +69,16 @@ def test_rules_are_edited_by_administrators_only(broken: Server, page: Any) -> N
     confirm(page, "as the teams agreed")
     page.wait_for_selector(f"{rule}:has-text('below 25 %')")
     assert read(page, broken, "alert-rules/fidelity-low/")["threshold"] == 0.25
+    page.click(f"{rule} button:text-is('Change')")
+    page.wait_for_selector("dialog[open] input[name=threshold]")
+    change(page, "alert-rules/fidelity-low/", {"severity": "critical", "reason": "another"})
+    page.fill("dialog[open] input[name=threshold]", "0.5")
+    page.fill("dialog[open] textarea >> nth=-1", "late")
+    page.click("dialog[open] button[type=submit]")
+    page.wait_for_selector("dialog[open] [role=alert]:has-text('rule fidelity-low was changed meanwhile')")
+    page.click("dialog[open] button:text-is('Cancel')")
+    now = read(page, broken, "alert-rules/fidelity-low/")
+    assert (now["threshold"], now["severity"]) == (0.25, "critical")
     page.click("main button:text-is('New rule…')")
     page.fill("dialog[open] input[name=name]", "old")
     page.select_option("dialog[open] select[name=metric]", "checkpoint_age")

@@ -63,9 +63,9 @@ def test_charts_show_the_time_that_is_chosen(healthy: Server, page: Any) -> None
     details = page.locator("section[aria-label=Details]")
     chart = details.locator("figure[aria-label='Input per second over time']")
     chart.wait_for()
-    assert "Means of 10 s." in details.inner_text()
+    assert "Each point is the mean of 10 s." in details.inner_text()
     details.get_by_label("Time range").select_option("7d")
-    page.wait_for_selector("section[aria-label=Details] .note:has-text('Means of 10 min')")
+    page.wait_for_selector("section[aria-label=Details] .note:has-text('mean of 10 min')")
     assert "range=7d" in page.url
     chart.scroll_into_view_if_needed()
     box = chart.locator(".u-over").bounding_box()
@@ -80,7 +80,7 @@ def test_charts_show_the_time_that_is_chosen(healthy: Server, page: Any) -> None
     page.wait_for_url("**range=7d")
     page.go_forward()
     details.locator("button.chosen").click()
-    page.wait_for_selector("section[aria-label=Details] .note:has-text('Means of 10 s')")
+    page.wait_for_selector("section[aria-label=Details] .note:has-text('mean of 10 s')")
     assert "range=" not in page.url
     details.get_by_label("Time range").select_option("between")
     details.get_by_label("To", exact=True).fill("2020-01-01T00:00:00")

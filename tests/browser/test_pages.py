@@ -125,7 +125,7 @@ def test_outputs_are_verified_on_request(spare: Server, page: Any) -> None:
     card.locator("button").click()
     assert "15 queries, up to epoch" in page.locator("dialog[open]").inner_text()
     confirm(page, "before the audit")
-    page.wait_for_selector("section[aria-label=Verification] :text('Waits for its process')")
+    page.wait_for_selector("section[aria-label=Verification] :text('Waiting to start')")
     assert card.locator("button").get_attribute("aria-disabled") == "true"
     prepare(page)
     assert violations(page) == []

@@ -117,7 +117,7 @@ def words_of_the_end(page: Any, server: Server) -> str:
 def test_predictions_stand_beside_what_came(recovered: Server, page: Any) -> None:
     enter(page, recovered, INCIDENT)
     text = page.locator("section[aria-label='When it will be over']").inner_text()
-    assert "Predicted and real" in text
+    assert "Prediction and outcome" in text
     assert "Over " not in page.locator(".banner").inner_text()
     course = read(page, recovered, "incidents/2/")["forecast"]["course"]
     known = [one for one in course if one["over_at"] is not None]
@@ -297,7 +297,7 @@ def test_a_policy_is_edited_with_a_reason(broken: Server, page: Any) -> None:
     assert form.locator(".chip:text-is('default')").count() == 12
     save = form.locator("button:has-text('Save')")
     save.hover()
-    page.wait_for_selector(".why.shown:has-text('Nothing is changed.')")
+    page.wait_for_selector(".why.shown:has-text('No changes.')")
     page.select_option("#policy-planner", "optimal")
     page.fill("#policy-correlation_threshold", "0")
     assert "2 changes not saved" in form.inner_text()

@@ -45,10 +45,10 @@ def test_a_question_is_put_together_and_answered(healthy: Server, page: Any) -> 
     rows = table(page)
     assert [request.url.split("/api/v1/")[1] for request in sent] == ["what-if/"]
     names = [row[0] for row in rows]
-    assert sorted(names) == ["Best density", "Blocking", "Clairvoyant", "Operator centric", "Optimal"]
+    assert sorted(names) == ["Best density", "Best in hindsight", "Blocking", "Operator centric", "Optimal"]
     areas = [float(row[4].rstrip(" %")) for row in rows]
     assert areas == sorted(areas, reverse=True)
-    assert names[0] == "Clairvoyant" or areas[names.index("Clairvoyant")] == areas[0]
+    assert names[0] == "Best in hindsight" or areas[names.index("Best in hindsight")] == areas[0]
     assert page.locator("section[aria-label='Predicted availability'] canvas").count() == 1
     for part in ("racks=rack-b", "arrivals=at%3A30%2C45%2C60%2C90", "planners="):
         assert part in page.url
@@ -93,7 +93,7 @@ def test_errors_are_in_the_servers_words(healthy: Server, broken: Server, page: 
     page.check("label:has-text('At random times between') input")
     page.fill("input[aria-label='Earliest, seconds']", "900")
     page.keyboard.press("Tab")
-    page.wait_for_selector("[role=alert]:has-text('The first must not be later than the second.')")
+    page.wait_for_selector("[role=alert]:has-text('The earliest time must not be after the latest.')")
     enter(page, broken, "/what-if/?racks=rack-a")
     page.wait_for_selector(".empty.bad:has-text('partitions of hashtags are down now')")
     page.wait_for_selector(".note:has-text('A recovery is under way')")

@@ -540,6 +540,7 @@ def drive(world: World, *, steps: int) -> str:
         outputs=str(world.root / "outputs"),
         checkpoint_url=url,
         modules=world.modules,
+        masked=[],
         force=world.force,
         clock=clock,
         stop=stop,

@@ -132,7 +132,7 @@ class BestCourseSerializer(PredictedCourseSerializer):
     """The best schedule in hindsight."""
 
     placed = serializers.BooleanField(
-        help_text="whether every partition has a node; else capacity counts in sum"
+        help_text="whether every partition has a node; else only the total capacity counts"
     )
     proven = serializers.BooleanField(help_text="whether no schedule is better")
 

@@ -28,7 +28,7 @@ class Command(BaseCommand):
     help = (
         "Recompute a topology's outputs from its original input, without the engine's operators, up to the"
         " last committed epoch, and compare. Exit code 0: every row is exactly right; 1: some are not; 2: it"
-        " cannot be told."
+        " could not be verified."
     )
     # `manage.py migrate` and `check` look at the settings; doing it again doubles the time to start.
     requires_system_checks = ()

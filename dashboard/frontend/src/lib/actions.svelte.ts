@@ -46,7 +46,7 @@ export interface Action {
   paths?: string[];
   /** Done when the server has answered; otherwise an operation is followed to its end. */
   edit?: "create" | "change" | "remove" | "replace";
-  /** Of what a replacement was made from: it is refused if that has changed meanwhile. */
+  /** Of what an edit was made from: the edit is refused if that has changed meanwhile. */
   tag?: string;
   /** Called once an edit is done. */
   done?: () => void;
@@ -76,6 +76,16 @@ class Actions {
     this.key = newKey();
   }
 
+  /** Asks about something as it is on the server now; `title` says what could not be read otherwise. */
+  async askAbout<T>(title: string, read: () => Promise<T>, about: (found: T) => Action): Promise<void> {
+    try {
+      this.ask(about(await read()));
+    } catch (error) {
+      const text = error instanceof ApiError ? error.message : String(error);
+      this.show({ id: newKey(), title, state: "failed", text, at: Date.now() });
+    }
+  }
+
   cancel(): void {
     if (!this.busy) this.asked = null;
   }
@@ -94,10 +104,11 @@ class Actions {
       const told = action.choice ? { reason, [action.choice.name]: chosen } : { reason };
       const body = { ...action.body, ...(action.asked?.(given) ?? given), ...told };
       if (action.edit) {
-        const send = action.edit === "create" ? create : change;
-        if (action.edit === "remove") await remove(action.path, told);
-        else if (action.edit === "replace") await replace(action.path, body, action.tag ?? "");
-        else await send(action.path, body, this.key);
+        const tag = action.tag ?? "";
+        if (action.edit === "remove") await remove(action.path, told, tag);
+        else if (action.edit === "replace") await replace(action.path, body, tag);
+        else if (action.edit === "change") await change(action.path, body, tag);
+        else await create(action.path, body, this.key);
         this.asked = null;
         this.done(action);
       } else {

@@ -1,7 +1,8 @@
 // What can be done about alerts: silence them, end a silence, and decide rules.
 
-import { actions, type Field } from "./actions.svelte";
+import { actions, type Action, type Field } from "./actions.svelte";
 import { conditionWords, METRICS, UNITS } from "./alerts";
+import { fetchRule } from "./api";
 import { boot } from "./boot";
 import type { AlertMetric, Rule, Silence } from "./entities.generated";
 import { byName, clock, plural } from "./format";
@@ -13,7 +14,7 @@ const topologiesOffered = (): Field["options"] => [ALL, ...[...store.entities.to
 const LENGTHS = [["1800", "30 minutes"], ["7200", "2 hours"], ["28800", "8 hours"], ["86400", "1 day"], ["604800", "7 days"]].map(([value, label]) => ({ value: value!, label: label! }));
 
 /** Why the user may not decide rules, or the empty string. */
-export const notAdministrator = (): string => (boot.role === "administrator" ? "" : "Rules are for administrators.");
+export const notAdministrator = (): string => (boot.role === "administrator" ? "" : "Only administrators can change rules.");
 
 export function silence(of: { rule?: string; topology?: string } = {}): void {
   actions.ask({
@@ -21,12 +22,12 @@ export function silence(of: { rule?: string; topology?: string } = {}): void {
     verb: "Silence",
     path: "silences/",
     edit: "create",
-    explain: "Webhooks are told nothing of these alerts for this time. Alerts go on and this page shows them as silenced; what still fires at the end is told then.",
+    explain: "Webhooks get no messages about these alerts during this time. Rules are still checked, and this page shows the alerts as silenced. Alerts that still fire at the end are sent then.",
     consequences: [],
     fields: [
       { name: "rule", label: "Rule", kind: "select", value: of.rule ?? "", options: rulesOffered() },
       { name: "topology", label: "Topology", kind: "select", value: of.topology ?? "", options: topologiesOffered() },
-      { name: "until", label: "For", kind: "select", value: "7200", options: LENGTHS },
+      { name: "until", label: "Duration", kind: "select", value: "7200", options: LENGTHS },
     ],
     asked: ({ rule, topology, until }) => ({ rule, topology, until: new Date((store.serverNow() + Number(until)) * 1000).toISOString() }),
   });
@@ -36,25 +37,25 @@ export function endSilence(row: Silence): void {
   const covered = [...store.entities.alert.values()].filter((alert) => alert.silence === row.id && alert.state === "firing");
   actions.ask({
     title: `End the silence of ${row.rule || "all rules"}, ${row.topology || "all topologies"}`,
-    verb: "End it",
+    verb: "End silence",
     path: `silences/${row.id}/end/`,
     edit: "create",
-    explain: `It would last until ${clock(row.until, store.now)}. Alerts that still fire are told within seconds.`,
+    explain: `Without this it ends at ${clock(row.until, store.now)}. Alerts that still fire are sent to webhooks within seconds.`,
     consequences: covered.length ? [{ title: `${plural(covered.length, "alert fires", "alerts fire")} now`, items: covered.map((alert) => `${alert.rule} ${alert.subject}`), tone: "warn" }] : [],
   });
 }
 
 function ruleFields(rule: Rule | null): Field[] {
   return [
-    { name: "comparison", label: "Fires", kind: "select", value: rule?.comparison ?? "above", options: [{ value: "above", label: "above the threshold" }, { value: "below", label: "below the threshold" }] },
-    { name: "threshold", label: rule ? `Threshold (${UNITS[METRICS[rule.metric].unit]})` : "Threshold (a share as 0.95; else times, seconds, intervals)", kind: "number", value: String(rule?.threshold ?? 30) },
-    { name: "held", label: "After so many seconds", kind: "number", value: String(rule?.held ?? 60) },
-    { name: "calm", label: "Ends after so many seconds", kind: "number", value: String(rule?.calm ?? 30) },
+    { name: "comparison", label: "Fires when the value is", kind: "select", value: rule?.comparison ?? "above", options: [{ value: "above", label: "above the threshold" }, { value: "below", label: "below the threshold" }] },
+    { name: "threshold", label: rule ? `Threshold (${UNITS[METRICS[rule.metric].unit]})` : "Threshold (in the unit of the metric; a share as 0.95)", kind: "number", value: String(rule?.threshold ?? 30) },
+    { name: "held", label: "Fires after (seconds)", kind: "number", value: String(rule?.held ?? 60) },
+    { name: "calm", label: "Ends after (seconds)", kind: "number", value: String(rule?.calm ?? 30) },
     { name: "severity", label: "Severity", kind: "select", value: rule?.severity ?? "warning", options: [{ value: "warning", label: "warning" }, { value: "critical", label: "critical" }] },
-    { name: "missing", label: "Without data", kind: "select", value: rule?.missing ?? "show", options: [{ value: "show", label: "it is only shown" }, { value: "fire", label: "it fires" }] },
+    { name: "missing", label: "If there is no data", kind: "select", value: rule?.missing ?? "show", options: [{ value: "show", label: "show it only" }, { value: "fire", label: "fire" }] },
     { name: "topology", label: "Topology", kind: "select", value: rule?.topology ?? "", options: topologiesOffered() },
-    ...(rule && !METRICS[rule.metric].byPriority ? [] : [{ name: "priority", label: "Queries of priority from", kind: "number" as const, value: String(rule?.priority ?? 1) }]),
-    { name: "runbook", label: "What to do (a text, or an address)", kind: "area", value: rule?.runbook ?? "", optional: true },
+    ...(rule && !METRICS[rule.metric].byPriority ? [] : [{ name: "priority", label: "Lowest priority of queries", kind: "number" as const, value: String(rule?.priority ?? 1) }]),
+    { name: "runbook", label: "Runbook (a text or a URL)", kind: "area", value: rule?.runbook ?? "", optional: true },
   ];
 }
 
@@ -67,7 +68,7 @@ export function addRule(): void {
     verb: "Create",
     path: "alert-rules/",
     edit: "create",
-    explain: "It is looked at every five seconds from now on. Name and metric cannot be changed later.",
+    explain: "It is checked every five seconds. Name and metric cannot be changed later.",
     consequences: [],
     fields: [
       { name: "name", label: "Name (small letters, digits and -)", kind: "text", value: "" },
@@ -78,45 +79,47 @@ export function addRule(): void {
   });
 }
 
-export function editRule(rule: Rule): void {
-  actions.ask({
+/** Asks about a rule as it is now; what is decided holds only for that. */
+function askAboutRule({ name }: Rule, about: (rule: Rule) => Omit<Action, "path" | "tag">): void {
+  void actions.askAbout(`Open the rule ${name}`, () => fetchRule(name), ({ rule, tag }) => ({ ...about(rule), path: `alert-rules/${name}/`, tag }));
+}
+
+export function editRule(shown: Rule): void {
+  askAboutRule(shown, (rule) => ({
     title: `Change the rule ${rule.name}`,
     verb: "Change",
-    path: `alert-rules/${rule.name}/`,
     edit: "change",
-    explain: `Now: ${conditionWords(rule)}. Alerts that go on are judged by the new values.`,
+    explain: `Now: ${conditionWords(rule)}. The new values also hold for open alerts.`,
     consequences: [],
     fields: ruleFields(rule),
     asked: numbers,
-  });
+  }));
 }
 
 const endingWith = (rule: Rule): { title: string; items: string[]; tone: "warn" }[] => {
   const alerts = [...store.entities.alert.values()].filter((alert) => alert.rule === rule.name && alert.state === "firing");
-  return alerts.length ? [{ title: `${plural(alerts.length, "alert")} of it ${alerts.length === 1 ? "ends" : "end"}`, items: alerts.map((alert) => alert.subject), tone: "warn" }] : [];
+  return alerts.length ? [{ title: `${plural(alerts.length, "alert ends", "alerts end")}`, items: alerts.map((alert) => alert.subject), tone: "warn" }] : [];
 };
 
-export function switchRule(rule: Rule): void {
-  actions.ask({
+export function switchRule(shown: Rule): void {
+  askAboutRule(shown, (rule) => ({
     title: `Switch the rule ${rule.name} ${rule.enabled ? "off" : "on"}`,
     verb: rule.enabled ? "Switch off" : "Switch on",
-    path: `alert-rules/${rule.name}/`,
     edit: "change",
     body: { enabled: !rule.enabled },
-    explain: rule.enabled ? "It is not looked at until it is switched on again." : `${conditionWords(rule)}: looked at every five seconds from now on.`,
+    explain: rule.enabled ? "It is not checked until it is switched on again." : `${conditionWords(rule)}: checked every five seconds from now on.`,
     consequences: rule.enabled ? endingWith(rule) : [],
-  });
+  }));
 }
 
-export function deleteRule(rule: Rule): void {
-  actions.ask({
+export function deleteRule(shown: Rule): void {
+  askAboutRule(shown, (rule) => ({
     title: `Delete the rule ${rule.name}`,
     verb: "Delete",
-    path: `alert-rules/${rule.name}/`,
     edit: "remove",
     explain: "Alerts that have ended stay in the history.",
     consequences: endingWith(rule),
     danger: true,
-  });
+  }));
 }
 

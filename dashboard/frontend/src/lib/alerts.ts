@@ -13,11 +13,11 @@ export const METRICS: Record<AlertMetric, { title: string; unit: Unit; byPriorit
   availability: { title: "Share of queries available", unit: "share", byPriority: true },
   lag: { title: "Lag", unit: "seconds", byPriority: false },
   checkpoint_age: { title: "Age of the newest checkpoint", unit: "seconds", byPriority: false },
-  checkpoint_intervals: { title: "Age of the newest checkpoint in its intervals", unit: "intervals", byPriority: false },
+  checkpoint_intervals: { title: "Age of the newest checkpoint in checkpoint intervals", unit: "intervals", byPriority: false },
   fidelity: { title: "Fidelity now", unit: "share", byPriority: false },
   fidelity_rack_loss: { title: "Fidelity after the worst loss of a rack", unit: "share", byPriority: false },
 };
-export const UNITS: Record<Unit, string> = { times: "times the usual latency", seconds: "seconds", share: "share, 1 is all", intervals: "intervals" };
+export const UNITS: Record<Unit, string> = { times: "times the usual latency", seconds: "seconds", share: "share, 1 = all", intervals: "intervals" };
 
 export function valueWords(metric: AlertMetric, value: number | null): string {
   if (value === null) return DASH;

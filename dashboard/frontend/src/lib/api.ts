@@ -4,7 +4,7 @@ import { boot } from "./boot";
 import type { AuditChoices, AuditEntry, AuditPage } from "./audit";
 import type { CheckpointDetail } from "./checkpoints";
 import type { Course } from "./course";
-import type { Checkpoint, Operation, Sample, Snapshot } from "./entities.generated";
+import type { Checkpoint, Operation, Rule, Sample, Snapshot } from "./entities.generated";
 import type { Recent } from "./history";
 import type { OperatorLog } from "./logs";
 import type { OperatorDescription, OperatorProblem, OperatorRows } from "./operators";
@@ -154,13 +154,22 @@ export const act = (path: string, body: Record<string, unknown>, key: string): P
 export const create = (path: string, body: Record<string, unknown>, key: string): Promise<unknown> =>
   send<unknown>("POST", path, body, { "Idempotency-Key": key });
 
+/** With a tag an edit is refused if what it was made from has changed meanwhile. */
+const ifMatch = (tag: string): Record<string, string> => (tag ? { "If-Match": tag } : {});
+
 /** Changes what is done at once: the answer is the new state, no operation. */
-export const change = (path: string, body: Record<string, unknown>, key: string): Promise<unknown> =>
-  send<unknown>("PATCH", path, body, { "Idempotency-Key": key });
+export const change = (path: string, body: Record<string, unknown>, tag: string): Promise<unknown> =>
+  send<unknown>("PATCH", path, body, ifMatch(tag));
 
 /** Puts the whole of something new in place of what has this tag. */
 export const replace = (path: string, body: Record<string, unknown>, tag: string): Promise<unknown> =>
-  send<unknown>("PUT", path, body, { "If-Match": tag });
+  send<unknown>("PUT", path, body, ifMatch(tag));
+
+/** A rule as it is now, and its tag. */
+export async function fetchRule(name: string): Promise<{ rule: Rule; tag: string }> {
+  const { body, tag } = await answer<Rule>(`alert-rules/${encodeURIComponent(name)}/`);
+  return { rule: body, tag };
+}
 
 /** A specification as text, and the tag of the newest version. */
 export async function fetchSpecification(topology: string): Promise<{ version: number; text: string; tag: string }> {
@@ -175,5 +184,5 @@ export const fetchPipelines = (): Promise<Pipeline[]> => call<Pipeline[]>("pipel
 export const validateSpecification = (text: string): Promise<Verdict> => send<Verdict>("POST", "topologies/validate/", { spec: text });
 
 /** Takes something away at once. What is told, such as the reason, stands in the address: a DELETE has no body to rely on. */
-export const remove = (path: string, told: Record<string, string>): Promise<unknown> =>
-  call<unknown>(`${path}?${new URLSearchParams(told)}`, { method: "DELETE", headers: { "X-CSRFToken": csrfToken() } });
+export const remove = (path: string, told: Record<string, string>, tag: string): Promise<unknown> =>
+  call<unknown>(`${path}?${new URLSearchParams(told)}`, { method: "DELETE", headers: { "X-CSRFToken": csrfToken(), ...ifMatch(tag) } });

@@ -50,7 +50,7 @@ const nodeCommands = (row: Node): Command[] => [
 const incidentCommands = (row: Incident): Command[] => [
   ...permitted(row, "resume", `Resume the recovery of incident ${row.number}`, resumeRecovery),
   ...permitted(row, "pause", `Pause the recovery of incident ${row.number}`, pauseRecovery),
-  ...permitted(row, "replan", `Plan incident ${row.number} anew`, replan),
+  ...permitted(row, "replan", `Replan incident ${row.number}`, replan),
   ...permitted(row, "abort", `Abort incident ${row.number}`, abort),
 ];
 

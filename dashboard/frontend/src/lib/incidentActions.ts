@@ -22,7 +22,7 @@ export function effects(wave: Wave): Consequence[] {
     wave.queries.length
       ? { title: `${plural(wave.queries.length, "query returns", "queries return")}${value !== null && total ? `: priority ${value} of ${total} (${percent(value / total)})` : ""}`, items: wave.queries }
       : { title: "No query returns with this wave; it prepares for the next one." },
-    { title: `${plural(wave.restore.length, "partition")} restored on ${wave.nodes.join(", ") || "the nodes there are"}${loadWords(wave) ? `, taking ${loadWords(wave)}` : ""}`, items: wave.restore },
+    { title: `${plural(wave.restore.length, "partition")} restored on ${wave.nodes.join(", ") || "the present nodes"}${loadWords(wave) ? `, taking ${loadWords(wave)}` : ""}`, items: wave.restore },
     wave.rollback
       ? { title: `All running partitions of ${wave.topology} go back to ${wave.checkpoint === null ? "its checkpoint" : `the checkpoint at epoch ${count(wave.checkpoint)}`} and replay.`, tone: "warn" }
       : { title: "Running partitions are not affected." },
@@ -72,7 +72,7 @@ export function resumeRecovery(incident: Incident): void {
 
 export function replan(incident: Incident): void {
   actions.ask({
-    title: `Plan incident ${incident.number} anew`,
+    title: `Replan incident ${incident.number}`,
     verb: "Replan",
     path: path(incident, "replan"),
     explain: "Discards plans that are not applied yet, ends a wait for replacements, and plans again with the current nodes and priorities.",
@@ -86,7 +86,7 @@ export function acceptLatencies(incident: Incident): void {
     title: `Accept the latencies after incident ${incident.number}`,
     verb: "Accept",
     path: path(incident, "accept"),
-    explain: "Everything is restored. What gives results has its present latency as its usual one from now on, and the incident closes; it cannot be opened again.",
+    explain: "Everything is restored. The present latency of each query becomes its usual latency, and the incident closes. It cannot be opened again.",
     consequences: [{ title: `${plural(down.length, "query is", "queries are")} not available as before`, items: down, tone: "warn" }],
   });
 }
@@ -96,7 +96,7 @@ export function abort(incident: Incident): void {
     title: `Abort incident ${incident.number}`,
     verb: "Abort the recovery",
     path: path(incident, "abort"),
-    explain: "Ends the incident as it is. It cannot be opened again; a recovery of the topology restores the rest.",
+    explain: "Ends the incident in its present state. It cannot be opened again; Recover now on the page of the topology restores the rest.",
     consequences: [...downNow(incident, "stay down"), ...underWay(incident)],
     danger: true,
   });

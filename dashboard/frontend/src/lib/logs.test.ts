@@ -44,7 +44,7 @@ describe("what was read", () => {
   const log: OperatorLog = { topology: "t", operator: "O", nodes: [], sources: [], unread: [], matching: 0, lines: [] };
   it("is said", () => {
     expect(extentText(log)).toBe("no log read");
-    expect(extentText({ ...log, sources: [{ name: "driver", whole: true }, { name: "a", whole: false }] })).toBe("2 logs read, of 1 only the end");
-    expect(extentText({ ...log, sources: [{ name: "driver", whole: false }], matching: 9, lines: [line("driver", null, "x")] })).toBe("1 log read, of it only the end; the last 1 of 9 lines");
+    expect(extentText({ ...log, sources: [{ name: "driver", whole: true }, { name: "a", whole: false }] })).toBe("2 logs read (only the end of 1)");
+    expect(extentText({ ...log, sources: [{ name: "driver", whole: false }], matching: 9, lines: [line("driver", null, "x")] })).toBe("1 log read (only the end); the last 1 of 9 lines");
   });
 });

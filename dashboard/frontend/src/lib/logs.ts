@@ -78,7 +78,7 @@ export const levelTone = (level: LogLevel): string => (level === "error" ? "bad"
 export function extentText(log: OperatorLog): string {
   const cut = log.sources.filter((source) => !source.whole).length;
   const files = log.sources.length ? `${plural(log.sources.length, "log")} read` : "no log read";
-  const ends = cut ? `, of ${cut === log.sources.length ? (cut === 1 ? "it" : "each") : String(cut)} only the end` : "";
+  const ends = cut ? ` (only the end${cut === log.sources.length ? "" : ` of ${cut}`})` : "";
   const left = log.matching > log.lines.length ? `; the last ${log.lines.length} of ${log.matching} lines` : "";
   return `${files}${ends}${left}`;
 }

@@ -40,7 +40,7 @@ export function drainNode(node: Node): void {
   const consequences: Consequence[] = topologies.map(([name, partitions]): Consequence => (
     { title: plural(partitions.length, `partition of ${name} moves with its state`, `partitions of ${name} move with their state`), items: partitions }
   ));
-  if (!own.length) consequences.push({ title: "No partition runs there: the node only takes no new partitions." });
+  if (!own.length) consequences.push({ title: "No partition runs there. The node only takes no new partitions." });
   else {
     const where = room.nodes === 1 ? "the other node has" : `the other ${room.nodes} nodes have`;
     const fits = needed <= room.free;
@@ -55,7 +55,7 @@ export function drainNode(node: Node): void {
     verb: "Drain",
     path: path(node, "drain"),
     explain: own.length
-      ? "No partition is planned there any more, and an incident moves its partitions away. The empty node can be stopped; until then it can be activated again."
+      ? "Its partitions move to other nodes, and no new ones are placed on it. The empty node can be stopped; until then it can be activated again."
       : "No partition is planned there until it is activated again.",
     consequences,
   });
@@ -70,7 +70,7 @@ export function activateNode(node: Node): void {
     path: path(node, "activate"),
     explain: "It can take partitions again. Partitions that have moved stay where they are; later plans can use the node.",
     consequences: [
-      { title: `${cores(room.free)} of it can be planned` },
+      { title: `${cores(room.free)} can be planned on it` },
       hosted.length ? { title: `${plural(hosted.length, "partition")} still there ${hosted.length === 1 ? "stays" : "stay"}`, items: hosted.map(named(byTopology(hosted))).sort(byName) } : { title: "No partition runs there now." },
     ],
   });
@@ -81,7 +81,7 @@ export function forgetNode(node: Node): void {
     title: `Forget ${node.name}`,
     verb: "Forget",
     path: path(node, "forget"),
-    explain: "No list shows it any more. Incidents and the audit trail keep its name. If it registers again, it comes back.",
+    explain: "It disappears from all lists. Incidents and the audit trail keep its name. If it registers again, it is shown again.",
     consequences: [],
   });
 }

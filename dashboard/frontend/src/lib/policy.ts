@@ -25,7 +25,7 @@ const PLANNERS: Record<Planner | "blocking", string> = {
   blocking: "All partitions at once, when as many nodes have joined as were lost.",
   dynamic_programming: "Exact; for about 20 failed queries at most.",
   look_ahead: "Plans this wave with the expected later waves in view.",
-  operator_centric: "The cheapest partition whose upstream is back, regardless of its query: the baseline.",
+  operator_centric: "The cheapest partition whose inputs are back, whichever query it serves. For comparison.",
   optimal: "Integer programming, with a proof or the gap at its time limit.",
   profit_density: "One pass in the order of priority per CPU.",
 };
@@ -83,7 +83,7 @@ export const FIELDS: Field[] = [
   {
     name: "replication_mode", label: "Replicas", help: "Whether partitions have a copy on another node that takes over at once",
     choices: [
-      { value: "on", label: "On", help: "Replicas run, of what the replication plan chooses, on nodes of other racks with room. They cost as much as the partitions." },
+      { value: "on", label: "On", help: "The partitions that the replication plan chooses have replicas on nodes of other racks. A replica costs as much CPU as its partition." },
       { value: "advise", label: "Advise", help: "No replica runs. The replication plan says which ones would be worth it." },
       { value: "off", label: "Off", help: "No replica runs." },
     ],
@@ -118,7 +118,7 @@ export function savePolicy(topology: Topology, changes: Partial<Policy>): void {
     edit: "change",
     explain: "Takes effect with the next plan, also during an incident.",
     consequences: named.map((field) => ({
-      title: `${field.label}: ${shown(field, topology.policy[field.name])} → ${shown(field, changes[field.name] ?? null)}${changes[field.name] === null && !field.unset ? " (the installation's)" : ""}`,
+      title: `${field.label}: ${shown(field, topology.policy[field.name])} → ${shown(field, changes[field.name] ?? null)}${changes[field.name] === null && !field.unset ? " (default of the installation)" : ""}`,
       tone: field.name === "rollback" && changes.rollback === "global" ? "warn" : "idle",
     })),
   });

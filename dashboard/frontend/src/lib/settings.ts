@@ -105,12 +105,12 @@ export const GROUPS: { title: string; note: string; thresholds: Threshold[] }[] 
       },
       {
         name: "moves_at_once", label: "Moves per plan", variable: "RESURGE_MOVES_AT_ONCE", shown: (one) => String(one.moves_at_once),
-        effect: (one) => `One plan that evens out nodes moves at most ${one.moves_at_once} partitions or chains of partitions, and of a small topology a tenth and ten more.`,
-        larger: "A large topology is evened out sooner, but more partitions move at the same time.", smaller: "Fewer partitions move at the same time, but it takes more plans.",
+        effect: (one) => `A rebalancing plan moves at most ${one.moves_at_once} partitions or chains of partitions; in a small topology at most a tenth of them and ten more.`,
+        larger: "A large topology is rebalanced sooner, but more partitions move at the same time.", smaller: "Fewer partitions move at the same time, but it takes more plans.",
       },
       {
         name: "theta", label: "Limit of relative latency (θ)", variable: "RESURGE_THETA", shown: (one) => `${one.theta.toFixed(2)}×`,
-        effect: (one) => `After a failure a query counts as available again when its mean latency over 5 s is below ${one.theta.toFixed(2)} times what it was before. During an incident it is lost again above ${(one.theta * 1.25).toFixed(2)} times. While no incident is open, higher latency alone takes no query down.`,
+        effect: (one) => `After a failure a query counts as available again when its mean latency over 5 s is below ${one.theta.toFixed(2)} times what it was before. During an incident it counts as unavailable again above ${(one.theta * 1.25).toFixed(2)} times. While no incident is open, higher latency alone takes no query down.`,
         larger: "Queries count as back while they still catch up.", smaller: "Queries count as back only at nearly normal latency.",
       },
       {

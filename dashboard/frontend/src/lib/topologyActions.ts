@@ -45,7 +45,7 @@ export function verifyTopology(topology: Topology): void {
     explain: "Recomputes what every query must have written, from the original input and without the engine's operators, and compares row by row. Nothing is changed, and results keep flowing.",
     consequences: [
       { title: `${plural(queries, "query", "queries")}, up to epoch ${count(topology.committed_epoch)}.` },
-      { title: "It uses up to one core of the control plane's host, after everything else there." },
+      { title: "It uses up to one core of the control plane's host, at the lowest priority." },
     ],
     suggestion: "check that the outputs are exact",
   });
@@ -59,7 +59,7 @@ export function rebalanceTopology(topology: Topology): void {
     path: `topologies/${encodeURIComponent(topology.name)}/rebalance/`,
     explain: "Running partitions move to other nodes if that shortens epochs, or if fewer queries then depend on one rack. They take their state with them: no query stops or goes back to a checkpoint.",
     consequences: [
-      ...(incident ? [{ title: `Incident ${incident.number} is open. If it still brings back partitions of ${topology.name}, nothing moves, and its story says so.`, tone: "warn" as const }] : []),
+      ...(incident ? [{ title: `Incident ${incident.number} is open. If it still brings back partitions of ${topology.name}, nothing moves, and the page of the incident says so.`, tone: "warn" as const }] : []),
       ...evenness(topology.name, store.entities.node.values(), hostedBy(store.entities.partition.values())),
       { title: "Latencies are higher for about one epoch." },
       { title: "If no move gains enough, nothing moves, and the action fails with this reason." },

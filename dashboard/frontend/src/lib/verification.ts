@@ -27,14 +27,14 @@ export function newestVerification(operations: Iterable<Operation>, topology: st
 
 export function told(operation: Operation): Verification {
   const { state, result } = operation;
-  if (state === "pending") return { operation, word: "Being verified", text: "Waits for its process", tone: "busy", share: null, details: [] };
+  if (state === "pending") return { operation, word: "Being verified", text: "Waiting to start", tone: "busy", share: null, details: [] };
   if (state === "running") {
     const progress = result["progress"] as { done: number; steps: number } | null | undefined;
     const text = progress ? `Recomputing and comparing: step ${count(progress.done)} of ${count(progress.steps)}` : "Recomputing and comparing";
     return { operation, word: "Being verified", text, tone: "busy", share: progress ? progress.done / Math.max(1, progress.steps) : null, details: [] };
   }
   const details = [...strings(result["wrong"]), ...strings(result["left_out"]).map((one) => `Not compared: ${one}`)];
-  if (typeof result["exact"] !== "number") return { operation, word: "Not verified", text: operation.error || "Ended without an outcome", tone: "bad", share: null, details };
+  if (typeof result["exact"] !== "number") return { operation, word: "Not verified", text: operation.error || "Ended without a result", tone: "bad", share: null, details };
   const queries = Number(result["queries"]);
   const exact = `${count(result["exact"])} of ${plural(queries, "query is", "queries are")} exact up to epoch ${count(Number(result["epoch"]))}`;
   const right = state === "succeeded";

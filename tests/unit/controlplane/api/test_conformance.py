@@ -110,6 +110,9 @@ def cases(draw: st.DrawFn, operation: Any, known: dict[str, list[str]]) -> Any:
     return case
 
 
+# The mark has pytest-django make the test database where this file runs alone, too: it makes one only if some
+# test says that it needs one, and the fixture of a module says nothing.
+@pytest.mark.django_db
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_every_answer_is_documented(resource: str, installation: dict[str, list[str]]) -> None:
     application = get_wsgi_application()

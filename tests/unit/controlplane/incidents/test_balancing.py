@@ -60,7 +60,7 @@ def test_an_operator_asks(uneven: Topology) -> None:
 
 def test_there_is_nothing_to_gain(deployed: Topology) -> None:
     Partition.objects.update(cpu=CPU)
-    with pytest.raises(Conflict, match="used evenly"):
+    with pytest.raises(Conflict, match="is balanced"):
         rebalance_now(topology="counts", actor="ada", reason="just so")
     assert not Incident.objects.exists()
 

@@ -140,7 +140,7 @@ def test_the_report_stands_alone_and_escapes(viewer: APIClient, recovered: Incid
     for said in (
         "Lost node-2, node-4, node-6 and node-8",
         "wave 4 (plan 8)",
-        "costs nothing more, queries before it need everything that it needs",
+        "costs nothing more, because queries before it need the same partitions",
         "checkpoint 5350 is complete on all partitions",
         "planner: optimal → best_density",
         "kim (page)",

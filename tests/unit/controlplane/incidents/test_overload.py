@@ -67,7 +67,7 @@ def test_the_least_valuable_query_is_parked(running: Topology) -> None:
     [incident] = parking_by_policy()
     assert (incident.trigger, parked()) == ("overload", {"O1[0]"})
     assert (
-        "counts: more comes in than is worked off: each second of input takes 1.30 s of work, and "
+        "counts: input arrives faster than it is processed: each second of input takes 1.30 s of work, and "
         "6.5 s of input wait. O1[0] stops." in story(incident)
     )
     plan = plan_now(incident)
@@ -86,7 +86,7 @@ def test_partitions_move_where_that_is_enough(running: Topology) -> None:
     measured(1.3, lag=6.5, overloaded=8.0)
     [incident] = parking_by_policy()
     assert (incident.trigger, parked()) == ("overload", set())
-    assert "more comes in than is worked off, while other nodes have room" in story(incident)
+    assert "input arrives faster than it is processed, while other nodes have room" in story(incident)
     plan = plan_now(incident)
     assert plan.kind == "move"
     assert len(set(plan.assignment.values())) > 1

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from controlplane.operators.refused_rows import Prepared, TopologyFiles
 from controlplane.topologies.models import Problem, Topology
 from controlplane.topologies.problem_rows import LONGEST, row_read
 from controlplane.topologies.telemetry import problem_record
@@ -64,9 +65,7 @@ def test_those_that_concern_it(operator: APIClient, home: Path) -> None:
     ):
         problem(where)
     assert sorted(one["where"] for one in told(operator)) == sorted(own)
-    assert {one["known"] for one in told(operator)} == {
-        "Which row caused it, if it was a single one, is not known."
-    }
+    assert {one["known"] for one in told(operator)} == {"It is not known which row caused it."}
     Problem.objects.update(topology=None)
     assert told(operator) == []
 
@@ -79,7 +78,7 @@ def test_a_row_is_kept_masked(operator: APIClient, home: Path) -> None:
     problem_record(report=replace_row(report, ""))
     (one,) = told(operator)
     assert (one["row"]["text"], one["count"]) == ("bad", 2), "a repetition without a row takes none away"
-    assert one["known"].startswith("The operator fails on this row")
+    assert one["known"].startswith("The operator fails in the same way")
     settings.RESURGE = replace(settings.RESURGE, mask_columns=("text",))
     assert told(operator)[0]["row"]["text"] == "•••", "what is masked later is not shown, either"
 
@@ -123,10 +122,10 @@ def test_rows_are_shown_to_operators_only(home: Path) -> None:
 
 def test_rows_of_the_input_that_were_not_used(operator: APIClient, home: Path) -> None:
     lines = [{"row": number, "reason": "the text is null"} for number in range(30)]
-    (home / "rejected.jsonl").write_text("broken\n" + "".join(json.dumps(line) + "\n" for line in lines))
-    (home / "input.json").write_text(
-        json.dumps({"source": "/data/a.csv", "path": "/x/input.arrow", "rows": 5})
-    )
+    listed = home / "input.rejected.jsonl"
+    listed.write_text("broken\n" + "".join(json.dumps(line) + "\n" for line in lines))
+    facts = {"source": "/data/a.csv", "path": "/x/input.arrow", "rejected_path": f"/x/{listed.name}"}
+    (home / "input.json").write_text(json.dumps(facts))
     problem("/data/a.csv", "30 of 100 rows are treated as having no text (30 times: the text is null)")
     problem("/x/input.arrow", "the copy of the input was damaged")
     problem("/data/b.csv")
@@ -134,10 +133,23 @@ def test_rows_of_the_input_that_were_not_used(operator: APIClient, home: Path) -
     assert set(found) == {"/data/a.csv", "/x/input.arrow"}
     rows = found["/data/a.csv"]["rows"]
     assert (len(rows), rows[0]) == (10, "row 0: the text is null")
-    (home / "rejected.jsonl").unlink()
+    assert found["/data/a.csv"]["known"].startswith("Rows of /data/a.csv that are not used")
+    listed.unlink()
     away = next(one for one in told(operator, "Source") if one["where"] == "/data/a.csv")
     assert (away["rows"], "not on this one" in away["known"]) == ([], True)
     assert told(operator, "Parser") == []
+
+
+def test_rows_of_each_of_several_inputs(home: Path) -> None:
+    for name in "AB":
+        (home / f"{name}.rejected.jsonl").write_text(json.dumps({"row": 1, "reason": f"of {name}"}))
+        facts = {"source": f"/{name}.csv", "rejected_path": str(home / f"{name}.rejected.jsonl")}
+        (home / f"{name}.json").write_text(json.dumps(facts))
+    files = TopologyFiles(home.parents[1], "counts")
+    found = [files.prepared(name, only=False) for name in "ABC"]
+    assert found[2] is None
+    assert [files.rejected(one) for one in found if one] == [["row 1: of A"], ["row 1: of B"]]
+    assert files.rejected(Prepared(source="/x", rejected_path="../../secret")) == []
 
 
 def test_rows_that_came_too_late(operator: APIClient, home: Path) -> None:

@@ -90,7 +90,9 @@ def test_few_are_read_at_once(viewer: APIClient, tmp_path: Path, monkeypatch: py
     for _ in range(asking.AT_ONCE):
         asking._places.acquire()
     try:
-        assert "results of other queries are being read" in told(viewer)[1]
+        status, message = told(viewer)
+        assert (status, "results of other queries are being read" in message) == (503, True)
+        assert viewer.get(PATH)["Retry-After"] == "5"
     finally:
         for _ in range(asking.AT_ONCE):
             asking._places.release()

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from controlplane.results import reading
 from controlplane.results.messages import Answer, Cursor, CursorError, Question
-from controlplane.results.reading import MASK, answer
+from controlplane.results.reading import answer
+from domain.masking import MASK
 from domain.topology.spec import ParquetSinkSpec
 from spark_jobs.sinks.committed import committed_read
 from spark_jobs.sinks.compaction import remove_replaced

@@ -84,7 +84,7 @@ def test_a_published_plan_says_what_it_waits_for() -> None:
 def test_estimates() -> None:
     assert catch_up_words(None) == ""
     assert catch_up_words(40.2) == "available in about 40 s"
-    assert catch_up_words(86_400.0).startswith("comes no nearer")
+    assert catch_up_words(86_400.0).startswith("does not catch up")
     facts = IncidentFacts(state="catching_up", failed=3, returned=1, catch_up=40)
     assert incident_health(facts).note == "1 of 3 failed queries back; the rest available in about 40 s"
 

@@ -72,7 +72,7 @@ def test_the_room_of_a_query_given_up_goes_to_another() -> None:
     proposal = BestDensity().plan(problem)
     assert proposal.queries == ("B[0]",)
     told = {e.query: e.reason for e in proposal.explanations}
-    assert told["A[0]"] == "out: enough is free in sum, but no single node has room for A[0]"
+    assert told["A[0]"] == "out: enough is free in total, but no single node has room for A[0]"
 
 
 def test_partitions_no_query_needs_come_back_once_all_queries_do() -> None:

@@ -270,8 +270,8 @@ def test_what_no_node_can_take_together_is_told() -> None:
     proposal = BestDensity().plan(problem)
     assert set(proposal.queries) == {"A[0]", "B[0]"}
     told = {e.query: e.reason for e in proposal.explanations}
-    assert told["C[0]"] == "out: enough is free in sum, but no single node has room for C[0]"
-    assert proposal.note == "6 would fit in sum, 5 can be placed"
+    assert told["C[0]"] == "out: enough is free in total, but no single node has room for C[0]"
+    assert proposal.note == "6 would fit in total, 5 can be placed"
 
 
 def test_while_queries_wait_rooms_stay_whole() -> None:

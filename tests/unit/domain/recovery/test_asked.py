@@ -151,7 +151,7 @@ def test_replan_throws_away_what_is_not_applied_and_ends_a_wait() -> None:
     arrive(subject, "node-4")
     arrive(subject, "node-5", at=6.0)
     said = subject.handle_stimulus(ReplanAsked(at=7.0, actor="kim", reason="both are here"))
-    assert MarkPlan(topology="t0", generation=4, state="superseded", reason="kim asked to plan anew") in said
+    assert MarkPlan(topology="t0", generation=4, state="superseded", reason="kim asked to replan") in said
     assert len(plan_of(said).restore) == 8
 
     subject = machine(method="blocking")

@@ -274,7 +274,7 @@ def test_one_node_more_is_asked_for_where_the_rest_does_not_fit() -> None:
     said = report(subject, "degraded")
     assert not only(said, CreatePlan), "16 % takes none of them"
     assert [one.lost_node for one in only(said, AskForNode)] == ["node-2"]
-    assert "one node more" in story(said)
+    assert "one more node" in story(said)
     assert not only(subject.handle_stimulus(Looked(at=30.0)), AskForNode)
     assert plan_of(arrive(subject, "node-6", at=31.0)).wave == 2
 
@@ -344,7 +344,7 @@ def test_losses_count_together_since_the_last_checkpoint_and_in_bursts() -> None
         ({"so_far": "incremental", "disturbs": True, "room": False}, "incremental", "incremental wave"),
         ({"together": 1, "disturbs": False, "room": False}, "incremental", "nothing to gain by waiting"),
         ({"together": 2, "disturbs": True, "room": False}, "incremental", "2 nodes were lost together"),
-        ({"together": 1, "disturbs": True, "room": True}, "incremental", "fits on the nodes there are"),
+        ({"together": 1, "disturbs": True, "room": True}, "incremental", "fits on the present nodes"),
         ({"together": 1, "disturbs": True, "room": False}, "blocking", "not correlated"),
         ({"policy": RecoveryPolicy(method="blocking")}, "blocking", "its policy says so"),
         ({"policy": RecoveryPolicy(method="incremental"), "down": ()}, "blocking", "nothing of it is down"),

@@ -52,7 +52,9 @@ def test_what_only_a_parked_query_needs_stops_and_nothing_else() -> None:
     assert everything - plan.assignment.keys() == {"B[1]", "B[2]"}, "A[1] and Source[1] work for others, too"
     assert (plan.restore, plan.rollback, plan.method) == ((), False, "incremental")
     assert only(said, MarkParked) == [MarkParked(topology="t0", queries=frozenset({"B[1]", "B[2]"}))]
-    assert plan.reason == "B[1] and B[2] stop: only parked queries of t0 need that. All else goes on."
+    assert plan.reason == (
+        "B[1] and B[2] stop: only parked queries of t0 need that. Everything else keeps running."
+    )
     marked = only(said, MarkPartitions)[-1]
     assert (marked.state, marked.partitions) == ("failed", {"B[1]", "B[2]"})
     assert "kim changed which queries of t0 are parked: input has doubled. B[1] and B[2] stop." in story(said)

@@ -73,7 +73,7 @@ def test_while_a_wave_replays_no_further_node_is_asked_for() -> None:
         request.state = "joined"
     said = applied(subject, first, caught_up=False)
     assert not only(said, AskForNode)
-    assert "Some of what runs is planned with more until it has caught up." in story(said)
+    assert "Partitions that still catch up are planned with more CPU than usual." in story(said)
 
 
 def test_a_wave_that_never_catches_up_keeps_its_room_only_for_a_while() -> None:

@@ -122,6 +122,18 @@ def test_a_source_that_gave_nothing_holds_the_watermark_back(tmp_path: Path) -> 
     assert world.plan().watermark == 90 * SECOND
 
 
+def test_each_file_has_a_list_of_what_is_not_used_of_it(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a", None]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"text": [None, "b"]}), tmp_path / "b.parquet")
+    World(tmp_path, A={"path": str(tmp_path / "a.parquet")}, B={"path": str(tmp_path / "b.parquet")})
+    directory = tmp_path / "topologies" / "t"
+    listed = {path.name: path.read_text() for path in directory.glob("*rejected.jsonl")}
+    assert listed == {
+        "A.rejected.jsonl": '{"row": 1, "reason": "the text is null"}\n',
+        "B.rejected.jsonl": '{"row": 0, "reason": "the text is null"}\n',
+    }
+
+
 def test_the_first_epoch_begins_with_the_watermark_of_its_first_tuple(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "in.parquet")
     origin = datetime.fromtimestamp(100, UTC).isoformat()

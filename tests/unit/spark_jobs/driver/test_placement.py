@@ -67,7 +67,7 @@ def placement_on(*nodes: str) -> tuple[TaskPlacement, PinnedCluster]:
     channel: Any = Addresses()
     placement = TaskPlacement(
         TOPOLOGY, cluster=cluster, coordination=channel, clock=lambda: 0.0, outputs="", checkpoint_url="",
-        modules=[], force=True,
+        modules=[], masked=[], force=True,
     )  # fmt: skip
     return placement, cluster
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.executor.exchange import encode_table
 from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.executor.partition_run import PartitionRun
+from spark_jobs.operators import failing_row as module
 from spark_jobs.state.sample_files import sample_ask, sample_path
 
 SPEC = TopologySpec(
@@ -34,11 +36,11 @@ SPEC = TopologySpec(
 )
 
 
-def report_of(root: Path, *texts: str) -> PartitionReport:
+def report_of(root: Path, *texts: str, masked: Sequence[str] = ()) -> PartitionReport:
     layout = Layout(
         spec=SPEC, generation=1, deployed=1, nodes=["node-1"], slots={"S[0]": 0, "V[0]": 0},
         levels={"S[0]": 0, "V[0]": 1}, outputs=str(root / "outputs"),
-        checkpoints=f"file://{root}/checkpoints", readers={},
+        checkpoints=f"file://{root}/checkpoints", readers={}, masked=list(masked),
     )  # fmt: skip
     lane = LaneWork(last=1, starts={"S[0]": 0, "V[0]": 0})
     plan = EpochPlan(epoch=1, slices={}, watermark=0, previous_watermark=0, at=1.0)
@@ -60,6 +62,15 @@ def test_the_row_reaches_the_problem(tmp_path: Path) -> None:
     assert json.loads(report.row) == {"text": "bad"}
     told = [one for one in Faults().take({"V[0]": report}, 1.0) if isinstance(one, TellProblem)]
     assert [(one.where, one.row) for one in told] == [("V[0]", report.row)]
+
+
+def test_neither_the_row_nor_the_text_tells_what_is_masked(tmp_path: Path) -> None:
+    plain = report_of(tmp_path, "1", "it's 5")
+    assert "it's 5" in plain.error
+    module._found.clear()
+    report = report_of(tmp_path, "1", "it's 5", masked=["text", "other"])
+    assert report.error == plain.error.replace("it's 5", "•••")
+    assert json.loads(report.row) == {"text": "•••"}
 
 
 def test_rows_are_kept_for_those_who_look(tmp_path: Path) -> None:

@@ -92,8 +92,8 @@ class TestRejectedRows:
         assert content(prepared)["text"] == ["a", None, None, None, "d"]
         assert rejected(prepared) == [
             (1, "the text is not UTF-8"),
-            (2, "the row has 1 fields, the header 2"),
-            (3, "the row has 3 fields, the header 2"),
+            (2, "fields in the row: 1, in the header: 2"),
+            (3, "fields in the row: 3, in the header: 2"),
         ]
 
     def test_jsonl(self, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ class TestErrors:
                 b"text\n\xff\n\xfe\n",
                 "none of its 2 rows has usable text (mostly: the text is not UTF-8)",
             ),
-            ("i.csv", b'text,x\n"a', "the row has 1 fields"),
+            ("i.csv", b'text,x\n"a', "fields in the row: 1"),
         ],
     )
     def test_unusable_files(self, name: str, body: bytes, message: str, tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ class TestRepeated:
         assert sorted(path.name for path in target.parent.iterdir()) == [
             "input.arrow",
             "input.json",
-            "rejected.jsonl",
+            "input.rejected.jsonl",
         ]
 
     def test_other_parameters_convert_again(self, tmp_path: Path) -> None:
