@@ -27,6 +27,7 @@ from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import AvailabilitySample, Partition, Query, Topology
 from domain.messages import NodeRegistration
 from domain.recovery.events import (
+    AbortAsked,
     CheckpointCompleted,
     DriverReported,
     Event,
@@ -178,10 +179,11 @@ def deployed(topology: Topology, at: datetime) -> None:
 
 
 def recovery_play(now: datetime, *, number: int, lost: Collection[str], rack: str, until: str) -> Recovery:
-    """until: "replaying" (the third wave is on its way, some partitions are in no plan), "proposed" (the
-    second wave waits for an approval), "catching_up" (all is restored; the queries of the last wave are not
-    available) or "closed"."""
-    length = {"replaying": 52.0, "proposed": 31.0, "catching_up": 95.0, "closed": 95.0}[until]
+    """until: "replaying" (the third wave is on its way, some partitions are in no plan), "aborted" (there an
+    operator has ended it), "proposed" (the second wave waits for an approval), "catching_up" (all is
+    restored; the queries of the last wave are not available) or "closed"."""
+    lengths = {"replaying": 52.0, "aborted": 60.0, "proposed": 31.0, "catching_up": 95.0, "closed": 95.0}
+    length = lengths[until]
     play = Recovery(now - timedelta(seconds=length), number)
     if until == "proposed":
         with clock(play.moment(-600)):
@@ -209,6 +211,11 @@ def recovery_play(now: datetime, *, number: int, lost: Collection[str], rack: st
     if until == "replaying":
         down = set(play.graph.failed_queries(play.absent))
         play.note_replaying(set(play.graph.failed_queries(play.plan.restore)) - down)
+        return play
+    if until == "aborted":
+        at = play.moment(50).timestamp()
+        reason = "the rack comes back within minutes; the rest can wait"
+        play.advance(50, [AbortAsked(at=at, actor="kim", reason=reason)])
         return play
     play.caught_up(54, back_at=57)
     for second, name in ((60.0, "node-11"), (61.0, "node-12")):

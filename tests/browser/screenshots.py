@@ -1,11 +1,13 @@
-"""Pictures of every view, light, dark and on a phone, of an installation that is empty, healthy or broken:
+"""Pictures of the dashboard, light and dark, at desk, tablet and phone width, in every state it can be in:
 
     python -m tests.browser.screenshots --out pictures
     python -m tests.browser.screenshots --only checkpoint --state broken --look dark
 
-starts the three installations itself, with seeded rows. `--url`, `--user` and `--password` take those of a
-running one instead. Prints what the browser complained about (violations of the content security policy,
-script errors) and fails if it did.
+starts installations with seeded rows itself: every view of one that is empty, healthy or in an incident, and
+the views that differ of one whose plan waits for approval, whose incident was aborted, of which a node is
+drained, and which the page has lost. `--url`, `--user` and `--password` take those of a running one
+instead. Prints what the browser complained about (violations of the content security policy, script
+errors) and fails if it did.
 """
 
 from __future__ import annotations
@@ -18,25 +20,31 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import sync_playwright
+from rich.progress import track
 
 from harness.chromium import LAUNCH, sign_in
 from tests.browser.serve import PASSWORD, SCENARIOS, USER
-from tests.browser.servers import seeded, template
+from tests.browser.servers import Server, seeded, template
 from tests.browser.tour import Stop, listen, stops, visit
 
-STATES = ("empty", "healthy", "broken")
+STATES = ("empty", "healthy", "broken", "proposed", "aborted", "moved", "offline")
+WHOLE = ("empty", "healthy", "broken", "running")
+FEW = ("fleet", "topology", "topology-settings", "nodes", "incidents", "incident", "incident-wave")
+"""The views that differ in the other states."""
 EXPECTED = "409"
 """What-if is refused while something is being recovered, and a browser logs every refusal."""
 
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "dark"},
+    "tablet": {"viewport": {"width": 820, "height": 1180}, "color_scheme": "light", "has_touch": True},
     "phone": {
         "viewport": {"width": 390, "height": 844},
         "color_scheme": "light",
         "device_scale_factor": 2,
         "has_touch": True,
     },
+    "phone-dark": {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "has_touch": True},
 }
 KIOSK = {"viewport": {"width": 1920, "height": 1080}, "color_scheme": "dark"}
 
@@ -55,14 +63,31 @@ class Photographer:
             page = context.new_page()
             listen(page, self.complaints)
             page.goto(f"{url}/login/")
-            self._take(page, state, "login", look)
+            if state in WHOLE:
+                self._take(page, state, "login", look)
             sign_in(page, url, user, password)
-            for stop in stops(page.request.get(f"{url}/api/v1/snapshot/").json()):
-                if self.only in stop.name:
-                    self._visit(page, stop, state, look)
+            found = [*stops(page.request.get(f"{url}/api/v1/snapshot/").json())]
+            wanted = [one for one in found if state in WHOLE or one.name in FEW]
+            for stop in track([one for one in wanted if self.only in one.name], f"{state}, {look}"):
+                self._visit(page, stop, state, look)
             context.close()
-        if "dark" in self.looks:
+        if "dark" in self.looks and state in WHOLE:
             self._wall(url, user, password, state)
+
+    def shoot_lost(self, server: Server) -> None:
+        """What pages show once the server answers nothing any more."""
+        for look in self.looks:
+            context = self.browser.new_context(**LOOKS[look])
+            page = context.new_page()
+            sign_in(page, server.url, USER, PASSWORD)
+            visit(page, Stop("topology", "/topologies/hashtags/", ready=".graph .box"))
+            server.freeze()
+            try:
+                page.wait_for_selector("aside.outdated:has-text('Actions are off')")
+                self._take(page, "offline", "topology", look)
+            finally:
+                server.thaw()
+            context.close()
 
     def _visit(self, page: Any, stop: Stop, state: str, look: str) -> None:
         visit(page, stop)
@@ -93,7 +118,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path("tests/browser/output"))
-    parser.add_argument("--state", choices=SCENARIOS, action="append", help="of the seeded installations")
+    parser.add_argument(
+        "--state", choices=(*SCENARIOS, "offline"), action="append", help="by default those above"
+    )
     parser.add_argument("--look", choices=tuple(LOOKS), action="append")
     parser.add_argument("--only", default="", help="views whose name contains this")
     parser.add_argument("--url", help="a running installation instead")
@@ -119,10 +146,14 @@ def main() -> int:
 def _shoot_seeded(photographer: Photographer, home: Path, states: Collection[str]) -> None:
     made = template(home / "template")
     for state in states:
-        server = seeded(home / state, made, state, still=False)
+        scenario = "healthy" if state == "offline" else state
+        server = seeded(home / state, made, scenario, still=False)
         server.start()
         try:
-            photographer.shoot(server.url, USER, PASSWORD, state)
+            if state == "offline":
+                photographer.shoot_lost(server)
+            else:
+                photographer.shoot(server.url, USER, PASSWORD, state)
         finally:
             server.stop()
 

@@ -43,6 +43,9 @@ def stops(snapshot: dict[str, Any]) -> Iterator[Stop]:
     """All views of this installation: every page with its tabs, selections and dialogs."""
     entities = snapshot["entities"]
     yield Stop("fleet", "/")
+    healths = {one["health"]["state"] for one in entities["topology"].values()}
+    if "running" in healths <= {"running", "completed"}:
+        yield Stop("guide", "/", ready="section.guide", prepare=_guide)
     yield from _topology(entities)
     yield Stop("nodes", "/nodes/")
     alive = sorted(name for name, node in entities["node"].items() if node["state"] == "alive")
@@ -132,6 +135,12 @@ def _ask(page: Any, node: str, button: str) -> None:
     page.wait_for_selector("dialog[open]")
 
 
+def _guide(page: Any) -> None:
+    page.keyboard.press("Control+k")
+    page.keyboard.type("guided tour")
+    page.click("dialog[open] li:has-text('Take the guided tour')")
+
+
 def _press(page: Any, button: str) -> None:
     page.click(f"main button:text-is('{button}')")
 
@@ -148,10 +157,12 @@ def _unfold(page: Any) -> None:
 
 
 def visit(page: Any, stop: Stop, *, patience: float = 60_000) -> None:
-    """Close the open dialogs, go to the view without a reload, and wait until it is complete."""
+    """Close dialogs and the guided tour, go to the view without a reload, and wait until it is complete."""
     while page.locator("dialog[open]").count():
         page.keyboard.press("Escape")
         page.evaluate(FRAMES)
+    for leave in page.locator("section.guide button[title='Leave the tour']").all():
+        leave.click()
     page.evaluate(GO, stop.path)
     page.wait_for_selector(SETTLED, timeout=patience)
     if stop.prepare is not None:

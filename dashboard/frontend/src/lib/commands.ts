@@ -62,7 +62,7 @@ export function commands(help: () => void): Command[] {
   const sorted = <T>(rows: Iterable<T>, name: (row: T) => string): T[] => [...rows].sort((a, b) => byName(name(a), name(b)));
   const topologies = sorted(topology.values(), (row) => row.name);
   const nodes = sorted(node.values(), (row) => row.name);
-  const tour = guide.possible ? target(topology.values(), node.values(), store.entities.partition.values()) : null;
+  const tour = guide.possible && ![...incident.values()].some(isOpen) ? target(topology.values(), node.values(), store.entities.partition.values()) : null;
   return [
     ...[...incident.values()].filter(isOpen).map((row) =>
       go("Incident", `Incident ${row.number}`, paths.incident(row.number), row.health.word)),
