@@ -179,7 +179,7 @@ def topology_reconcile(coordination: WorkerSession, name: str) -> None:
 def plan_put(coordination: WorkerSession, name: str) -> list[Event]:
     """Publish the standing plan if ZooKeeper has an older one; says how it went if that is news."""
     row = plan_standing(name)
-    if row is None or row.state == PlanState.SUPERSEDED:
+    if row is None:
         return []
     plan = plan_of(row)
     in_force = coordination.plan_publish(name, plan, own=lambda other: plan_own(name, other))

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch, Q, QuerySet
 from django.utils import timezone
 
 from controlplane.errors import Missing
@@ -103,8 +103,6 @@ def plan_newest(topology: str) -> RecoveryPlan | None:
 
 
 def plan_standing(topology: str) -> RecoveryPlan | None:
-    """The plan that must be in ZooKeeper: the newest, unless it was superseded before it got there."""
-    plan = plan_newest(topology)
-    if plan is not None and plan.state == PlanState.SUPERSEDED and plan.published_at is None:
-        return None
-    return plan
+    """The plan that must be in ZooKeeper: the newest of those that got there or are still to."""
+    dropped = Q(state=PlanState.SUPERSEDED, published_at=None)
+    return plan_list(topology=topology).exclude(dropped).order_by("-generation").first()

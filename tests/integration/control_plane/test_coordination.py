@@ -39,7 +39,7 @@ from domain.messages import (
     LatestCheckpoint,
     Plan,
 )
-from domain.recovery.events import Looked
+from domain.recovery.events import AbortAsked, Looked
 from host import environment
 from spark_jobs.driver.epoch_log import epoch_log_directory
 from spark_jobs.driver.only_driver import only_driver
@@ -252,6 +252,32 @@ def test_plan_of_a_crashed_step_is_published_by_the_next(
     monkeypatch.setattr(WorkerSession, "plan_publish", publish)
     reconciliation.incident_step(coordination, 1)
     assert [p.state for p in RecoveryPlan.objects.order_by("generation")] == ["superseded", "published"]
+
+
+def test_the_plan_in_force_is_put_back_although_a_newer_one_was_dropped(
+    coordination: WorkerSession, deployed: Topology
+) -> None:
+    """The incident is aborted before its plan is published, and then ZooKeeper loses its data."""
+    RecoveryPlan.objects.update(state="planned", published_at=None)
+    reconciliation.topology_reconcile(coordination, "counts")
+    nodes_lost(evidence={"node-1": "gone"}, at=now())
+    node_register(registration=registration("node-5"), at=now())
+    incident_advance(number=1, events=[Looked(at=now().timestamp())])  # records the plan
+    dropped = plan_newest("counts")
+    assert dropped is not None
+    assert dropped.generation == deployed.generation + 1
+    incident_advance(
+        number=1, events=[AbortAsked(at=now().timestamp(), actor="ada", reason="a false alarm")]
+    )
+    dropped.refresh_from_db()
+    assert (dropped.state, dropped.published_at) == ("superseded", None)
+    coordination.delete_tree(ROOT)
+    reconciliation.topology_reconcile(coordination, "counts")
+    in_force = coordination.get(Paths.plan("counts"), Plan)
+    assert in_force is not None
+    assert in_force.value.generation == deployed.generation
+    reconciliation.topology_reconcile(coordination, "counts")
+    assert [p.state for p in RecoveryPlan.objects.order_by("generation")] == ["superseded", "superseded"]
 
 
 def test_database_restored_from_a_backup_goes_on_above_zookeeper(
