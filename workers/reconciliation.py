@@ -59,9 +59,11 @@ def incident_step(coordination: WorkerSession, number: int) -> None:
         names = sorted(incident.topologies.values_list("name", flat=True))
         published = [event for name in names for event in plan_put(coordination, name)]
         facts = coordination.topology_facts(set(names) - names_uncleared())
-        for fact in facts.values():
-            if fact.driver is not None and fact.driver.acting:
-                driver_reconcile(fact)  # plans are made of where partitions are
+        acting = dict(Topology.objects.filter(name__in=names).values_list("name", "acting"))
+        for name, fact in facts.items():
+            # Plans are made of where partitions are. One that was given back acts nowhere any more.
+            if fact.driver is not None and fact.driver.acting != acting.get(name, {}):
+                driver_reconcile(fact)
         observed = observations(facts)
         events = [*published, *observed, *withdrawals(names)]
         try:

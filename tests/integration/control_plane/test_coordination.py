@@ -238,6 +238,20 @@ def test_incident_step_goes_as_far_as_it_can(coordination: WorkerSession, deploy
     assert Incident.objects.get().state == "closed"
 
 
+def test_an_incident_knows_what_its_driver_gave_back(coordination: WorkerSession, deployed: Topology) -> None:
+    """Telemetry of it may have been lost, and plans are made of where partitions are."""
+    RecoveryPlan.objects.update(state="planned", published_at=None)
+    reconciliation.topology_reconcile(coordination, "counts")
+    nodes_lost(evidence={"node-1": "gone"}, at=now())
+    acting = msgspec.structs.replace(status(deployed.generation), acting={"O1[0]": "node-2"})
+    coordination.put(Paths.driver("counts"), acting)
+    reconciliation.incident_step(coordination, 1)
+    assert Topology.objects.get().acting == {"O1[0]": "node-2"}
+    coordination.put(Paths.driver("counts"), status(deployed.generation))
+    reconciliation.incident_step(coordination, 1)
+    assert Topology.objects.get().acting == {}
+
+
 def test_plan_of_a_crashed_step_is_published_by_the_next(
     coordination: WorkerSession, deployed: Topology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,9 +280,7 @@ def test_the_plan_in_force_is_put_back_although_a_newer_one_was_dropped(
     dropped = plan_newest("counts")
     assert dropped is not None
     assert dropped.generation == deployed.generation + 1
-    incident_advance(
-        number=1, events=[AbortAsked(at=now().timestamp(), actor="ada", reason="a false alarm")]
-    )
+    incident_advance(number=1, events=[AbortAsked(at=now().timestamp(), actor="ada", reason="a false alarm")])
     dropped.refresh_from_db()
     assert (dropped.state, dropped.published_at) == ("superseded", None)
     coordination.delete_tree(ROOT)
