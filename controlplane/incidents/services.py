@@ -8,6 +8,7 @@ the caller after the commit; a crash in between is made good by the next step, w
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import groupby
@@ -51,6 +52,8 @@ from domain.recovery.events import (
     RebalanceAsked,
     RecoveryAsked,
 )
+from domain.recovery.facts import Lost
+from domain.recovery.instructions import Instruction, Tell
 from domain.recovery.wording import duration
 from domain.topology import partition_id
 
@@ -124,7 +127,7 @@ def _step(incident: Incident, events: list[Event], *, may_plan: bool, opened: bo
     if any(isinstance(event, AcceptAsked) for event in events):
         _accept_latencies(incident)
     _involve_nodes(incident, events)
-    _note_failed_queries(incident, events)
+    _note_failed_queries(incident, events, instructions)
     application.carry_out(instructions)
     # After the instructions: what has just failed is not available, whatever its row said before.
     application.applied.changed |= _note_returned_queries(incident, application) or opened
@@ -160,12 +163,20 @@ def _involve_nodes(incident: Incident, events: Iterable[Event]) -> None:
         incident.failed_nodes.add(*Node.objects.filter(name__in=names))
 
 
-def _note_failed_queries(incident: Incident, events: Iterable[Event]) -> None:
-    """Remember which queries the failure took down, for the times to first, half and all of them."""
+def _note_failed_queries(
+    incident: Incident, events: Iterable[Event], instructions: Iterable[Instruction]
+) -> None:
+    """Remember which queries the failure took down, for the times to first, half and all of them. Losses that
+    no event tells are found by the machine: replicas that acted on a lost node."""
     lost_nodes = {name for event in events if isinstance(event, NodesLost) for name in event.nodes}
-    lost_partitions = {
-        event.topology: event.partitions for event in events if isinstance(event, PartitionsLost)
-    }
+    lost_partitions: defaultdict[str, set[str]] = defaultdict(set)
+    for event in events:
+        if isinstance(event, PartitionsLost):
+            lost_partitions[event.topology] |= event.partitions
+    for told in instructions:
+        if isinstance(told, Tell) and isinstance(told.fact, Lost):
+            for name, failed_there in told.fact.failed.items():
+                lost_partitions[name].update(failed_there.partitions)
     if not lost_nodes and not lost_partitions:
         return
     failed = {name: set(labels) for name, labels in incident.summary.get("failed_queries", {}).items()}
@@ -176,7 +187,7 @@ def _note_failed_queries(incident: Incident, events: Iterable[Event]) -> None:
         if plan is None:
             continue
         partitions = {label for label, node in placed(plan, topology).items() if node in lost_nodes}
-        partitions |= lost_partitions.get(topology.name, frozenset())
+        partitions |= lost_partitions[topology.name]
         down = graph_of(topology.spec).failed_queries(partitions) if partitions else []
         if down:
             failed.setdefault(topology.name, set()).update(down)

@@ -12,7 +12,7 @@ from controlplane.events.models import AuditEntry, Event
 from controlplane.incidents import loading
 from controlplane.incidents.actions import incident_action, incident_order
 from controlplane.incidents.applying import StalePlan
-from controlplane.incidents.models import Incident, IncidentEntry
+from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.incidents.selectors import (
     entry_list,
     incident_get,
@@ -376,3 +376,14 @@ def test_selectors(deployed: Topology, django_assert_max_num_queries: Any) -> No
     assert node_name_next() == "node-6"
     with pytest.raises(Missing):
         incident_get(9)
+
+
+def test_queries_of_replicas_that_acted_on_a_lost_node_have_failed(deployed: Topology) -> None:
+    """That a replica had taken over there became known after the loss, so no event tells it."""
+    everywhere = dict.fromkeys(newest().assignment, "node-1")
+    RecoveryPlan.objects.update(assignment={**everywhere, "O0[1]": "node-2", "O1[0]": "node-3"})
+    incident = lose("node-2")
+    assert incident_get(incident.number).summary["failed_queries"] == {"counts": ["O0[1]"]}
+    Topology.objects.update(acting={"O1[0]": "node-2"})
+    look(incident)
+    assert incident_get(incident.number).summary["failed_queries"] == {"counts": ["O0[1]", "O1[0]"]}
