@@ -6,7 +6,7 @@ computed is computed before the transaction, which stores it only if nothing has
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -22,7 +22,7 @@ from controlplane.incidents.loading import (
     plans_newest,
 )
 from controlplane.incidents.selectors import incidents_open
-from controlplane.nodes.choices import NODE_USABLE
+from controlplane.nodes.choices import NODE_PRESENT, NODE_USABLE
 from controlplane.nodes.models import Node
 from controlplane.replication.answering import budget_of
 from controlplane.replication.models import ReplicaPlacement
@@ -35,7 +35,7 @@ from domain.recovery.costs import Costs, costs_fix
 from domain.recovery.incident import Deployment, NodeView
 from domain.replication import ReplicationProblem, TooLargeError
 from domain.replication.adapting import Target
-from domain.replication.looking import Kept, as_they_are, none_at_all, placed_anew, replica_nodes
+from domain.replication.looking import Kept, as_room_permits, none_at_all, placed_anew, replica_nodes
 from domain.replication.placing import ReplicaNode, Replicas
 
 log = structlog.get_logger(__name__)
@@ -145,12 +145,20 @@ def _found(topology: Topology, row: ReplicaPlacement) -> Kept:
         return none_at_all(before, deployed=deployed, why=NOT_DETERMINISTIC)
     views = nodes_load(deployments)
     unsettled = _unsettled(topology)
+    # What was measured while something replays says nothing about room; an incident has kept what did.
+    kept = {name: one for incident in incidents_open() for name, one in incident.costs.items()}
+    costs = {**kept, **costs_fix(deployments, views, kept, settings.RESURGE.max_utilisation)}
     if unsettled:
-        alive = [name for name, view in views.items() if view.alive]
-        return as_they_are(before, deployed=deployed, alive=alive, why=unsettled)
+        return as_room_permits(
+            before,
+            deployed=deployed,
+            homes=deployment.assignment,
+            nodes=_nodes(topology, deployments, views, costs, states=NODE_PRESENT),
+            costs=costs[topology.name],
+            why=unsettled,
+        )
     measured = measured_load(topology.name)
     budget = budget_of(measured)
-    costs = costs_fix(deployments, views, {}, settings.RESURGE.max_utilisation)
     try:
         return placed_anew(
             before,
@@ -176,9 +184,14 @@ def _unsettled(topology: Topology) -> str:
 
 
 def _nodes(
-    topology: Topology, deployments: Mapping[str, Deployment], views: Mapping[str, NodeView], costs: Costs
+    topology: Topology,
+    deployments: Mapping[str, Deployment],
+    views: Mapping[str, NodeView],
+    costs: Costs,
+    *,
+    states: Collection[str] = NODE_USABLE,
 ) -> list[ReplicaNode]:
-    usable = dict(Node.objects.filter(state__in=NODE_USABLE).values_list("name", "standby"))
+    usable = dict(Node.objects.filter(state__in=states).values_list("name", "standby"))
     others = ReplicaPlacement.objects.exclude(topology=topology).exclude(assignment={})
     return replica_nodes(
         [views[name] for name in usable],

@@ -10,11 +10,13 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from domain.planning import natural_key
 from domain.recovery.costs import Costs
 from domain.recovery.incident import Deployment, NodeView
 from domain.replication.adapting import Target, adapt
-from domain.replication.placing import ReplicaNode, Replicas, place_replicas
+from domain.replication.placing import ROUNDING, ReplicaNode, Replicas, place_replicas
 from domain.replication.planner import ReplicationProblem
 from domain.replication.registry import replication_planner_named
 
@@ -40,10 +42,32 @@ def none_at_all(before: Kept, *, deployed: int, why: str) -> Kept:
     return Kept(asked=before.asked, deployed=deployed, note=why)
 
 
-def as_they_are(before: Kept, *, deployed: int, alive: Collection[str], why: str) -> Kept:
+def as_room_permits(
+    before: Kept,
+    *,
+    deployed: int,
+    homes: Mapping[str, str],
+    nodes: Collection[ReplicaNode],
+    costs: Mapping[str, float],
+    why: str,
+) -> Kept:
     """None comes, for this reason. What a lost node has of them is of no use, and what is about to take over
-    stays. alive: nodes."""
-    kept = {p: node for p, node in _current(before, deployed).items() if node in alive}
+    stays: its partition has no home among the nodes. Partitions come first: where a plan of a recovery has
+    put so many on a node that its replicas have no room any more, the least important of these go."""
+    free = {node.name: node.free for node in nodes}
+    order = {partition: rank for rank, partition in enumerate(before.target.partitions)}
+    current = {p: node for p, node in _current(before, deployed).items() if node in free}
+
+    def importance(partition: str) -> tuple[bool, int, Any]:
+        return homes.get(partition) in free, order.get(partition, len(order)), natural_key(partition)
+
+    kept: dict[str, str] = {}
+    for partition in sorted(current, key=importance):
+        node, cost = current[partition], costs.get(partition, 0.0)
+        if homes.get(partition) in free and free[node] + ROUNDING < cost:
+            continue
+        kept[partition] = node
+        free[node] -= cost
     return replace(before, replicas=Replicas(assignment=kept), deployed=deployed, note=why)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from domain.recovery.costs import costs_fix
 from domain.recovery.incident import NodeView
-from domain.replication.looking import Kept, as_they_are, none_at_all, placed_anew, replica_nodes
+from domain.replication.looking import Kept, as_room_permits, none_at_all, placed_anew, replica_nodes
 from domain.replication.planner import ReplicationProblem
 from tests.simulation.exact_world import ReplicatedWorld
 from tests.simulation.incident_rules import BOUND
@@ -57,16 +57,21 @@ class Looks(ReplicatedWorld):
         if not run.graph.deterministic:
             return none_at_all(known.kept, deployed=deployed, why="not deterministic")
         views = self.views()
-        if self.open_incident() is not None or not known.running:
-            alive = [view.name for view in views.values() if view.alive]
-            return as_they_are(known.kept, deployed=deployed, alive=alive, why="unsettled")
         deployments = {one: self.deployment(one, 0) for one in self.runs}
-        costs = costs_fix(deployments, views, {}, BOUND)
+        incident = self.open_incident()
+        fixed = self.costs.get(incident, {}) if incident is not None else {}
+        costs = {**fixed, **costs_fix(deployments, views, fixed, BOUND)}
         nodes = replica_nodes(
-            [view for view in views.values() if view.usable], standby=(), deployments=deployments,
+            [view for view in views.values() if view.usable or (incident and view.alive)],
+            standby=(), deployments=deployments,
             costs=costs, max_utilisation=BOUND,
             others={one: self.known[one].kept.replicas.assignment for one in self.runs if one != name},
         )  # fmt: skip
+        if incident is not None or not known.running:
+            return as_room_permits(
+                known.kept, deployed=deployed, homes=deployments[name].assignment, nodes=nodes,
+                costs=costs[name], why="unsettled",
+            )  # fmt: skip
         rates, budget = self.rates[name], self.budget[name]
         problem = ReplicationProblem(run.graph, rates, budget, "weighted", run.priorities)
         return placed_anew(
