@@ -392,7 +392,7 @@ class EpochMachine:
         if self.replay.running is not None:
             return self._beside_replay(at), []
         held, apart = self._held(at), self._apart()
-        join = self.sizes.at_once if self._replay_first() else self.sizes.join
+        join = self._join(at)
         lane = self._present(held | apart, limit=self.sizes.at_once, join=join)
         replay = self._next_replay(lane, held, at)
         if self.tracker.contradicts(lane) or self.tracker.contradicts(replay):
@@ -447,6 +447,12 @@ class EpochMachine:
         if lane is not None and any(progress[partition] < front for partition in lane.starts):
             return None
         return self.tracker.replay(held=held, epochs=self.sizes.replay, beside=self.sizes.most)
+
+    def _join(self, at: float) -> int:
+        """Epochs that partitions may lack to run with the present."""
+        if self._replay_first():
+            return self.sizes.at_once
+        return 1 if self._hurry.keeps(at) else self.sizes.join
 
     def _replay_first(self) -> bool:
         """Whether no query gives output that could be late, or those behind would never arrive."""

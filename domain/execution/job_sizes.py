@@ -28,7 +28,8 @@ REPLAY, BESIDE_PRESENT = 8.0, 0.8
 longer. What a job costs by itself is much of a short one; a longer one loses more where it is ended."""
 JOINT = 2.0
 """Seconds that epochs may take which those behind lack and run together with the present, which waits for
-them once."""
+them once. In the first `KEPT` seconds of a plan it is one epoch: the queries that give output would be late for
+long enough to count as unavailable."""
 QUICKEST = 0.0005
 
 
@@ -101,12 +102,17 @@ class Hurry:
     """Whether replay comes first. missing: epochs that those behind lacked when it was looked at last."""
 
     now: bool = False
+    _kept_until: float = float("-inf")
     _look_at: float = float("-inf")
     _missing: float = float("inf")
 
     def begin(self, at: float) -> None:
         """A plan was applied: queries that give output come first for a while."""
-        self.now, self._look_at, self._missing = False, at + KEPT, float("inf")
+        self.now, self._kept_until, self._look_at, self._missing = False, at + KEPT, at + KEPT, float("inf")
+
+    def keeps(self, at: float) -> bool:
+        """Whether queries that give output still come first without question."""
+        return at < self._kept_until
 
     def look(self, missing: int, at: float) -> bool:
         """Whether replay is hurried now. missing: epochs that those behind lack."""

@@ -471,6 +471,22 @@ def test_those_who_have_come_near_join_the_present() -> None:
     assert [ran(job) for job in shell.jobs()] == [{"S[0]", "A[0]", "B[0]"}]
 
 
+@pytest.mark.parametrize("lacks", [1, 3])
+@pytest.mark.parametrize("second", [105.0, 101.0 + KEPT + 1.0])
+def test_queries_that_give_output_wait_for_one_epoch_while_they_come_first(lacks: int, second: float) -> None:
+    """Later they wait for more, since a slow replay would not arrive otherwise."""
+    shell = Behind()
+    shell.turn(101.0)
+    shell.machine.handle(ReplayEnded(at=101.5, took=0.5, reports=done(shell.replay()), disturbed=False))
+    shell.machine.sizes.replay = shell.machine.sizes.together * 8
+    assert shell.machine.sizes.join >= 3
+    progress = shell.machine.tracker.progress
+    progress["B[0]"] = progress["A[0]"] - lacks
+    shell.turn(second)
+    (job,) = shell.jobs()
+    assert ("B[0]" in ran(job)) is (lacks == 1 or second > 101.0 + KEPT)
+
+
 def test_a_replay_has_to_end_before_a_plan_is_applied() -> None:
     shell = Behind()
     shell.turn(101.0)
