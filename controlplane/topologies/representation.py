@@ -47,6 +47,7 @@ TOPOLOGY_FIELDS = (
     *("name", "version", "status", "desired", "error", "method", "policy", "generation"),
     *("applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch", "input_rate"),
     *("load", "lag", "catch_up", "overloaded_since", "slow_since", "rack_exposure"),
+    *("shadows", "acting"),
     *("deployed_at", "created_at"),
 )
 """What is shown of a topology, apart from what it permits: by the snapshot, by events and by REST. What is

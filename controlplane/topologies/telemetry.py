@@ -164,22 +164,20 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     topology.catch_up = float(round(status.catch_up or 0.0)) if behind else None
     now = timezone.now().isoformat()
     topology.slow_since = {node: topology.slow_since.get(node, now) for node in status.slow}
-    replicas_before = topology.acting, topology.shadows
     taken = _replicas_apply(topology, rows, status)
     _states_apply(topology, rows, status.state, status.absent, {}, behind=status.behind)
     after = topology_change(topology)
-    replicated = replicas_before != (topology.acting, topology.shadows)
     rows_after = [row for row, old in zip(rows.changes(), rows_before, strict=True) if row != old]
     if rows_after:
         rows.save()
-    if after != before or replicated:
+    if after != before:
         topology.save(
             update_fields=[
                 "status", "applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch",
                 "acting", "shadows", "updated_at", *SETTLED,
             ]
         )  # fmt: skip
-    if rows_after or after != before or replicated:
+    if rows_after or after != before:
         changes = [after, *rows_after]
         if rows.available() != available_before:
             sample = sample_create(topology, rows, at=timezone.now())

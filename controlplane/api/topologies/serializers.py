@@ -76,6 +76,13 @@ class RackExposureSerializer(serializers.Serializer):
     losses = RackLossSerializer(many=True, help_text="the worst eight")
 
 
+class ShadowSerializer(serializers.Serializer):
+    """An active replica that runs."""
+
+    node = serializers.CharField()
+    caught_up = serializers.BooleanField(help_text="it could take over")
+
+
 class TopologySerializer(serializers.ModelSerializer):
     """One row of the fleet. Latencies are relative to before the failure."""
 
@@ -85,6 +92,14 @@ class TopologySerializer(serializers.ModelSerializer):
     worst_relative_latency = serializers.FloatField(read_only=True, allow_null=True)
     slow_since = serializers.DictField(child=serializers.DateTimeField(), read_only=True)
     rack_exposure = RackExposureSerializer(read_only=True)
+    shadows = serializers.DictField(
+        child=ShadowSerializer(), read_only=True, help_text="partition to its active replica"
+    )
+    acting = serializers.DictField(
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="partition to the node on which a replica has taken over, until a plan knows of it",
+    )
     health = HealthSerializer("topology")
     refusals = RefusalsField(topology_refusals)
 

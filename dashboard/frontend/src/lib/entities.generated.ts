@@ -254,6 +254,13 @@ export interface RackExposure {
   losses: RackLoss[];
 }
 
+/** An active replica that runs. */
+export interface Shadow {
+  node: string;
+  /** it could take over */
+  caught_up: boolean;
+}
+
 /** A stream that an operator receives. */
 export interface StreamInput {
   /** the operator that sends */
@@ -338,6 +345,10 @@ export interface Topology {
   overloaded_since: Iso | null;
   slow_since: Record<string, Iso>;
   rack_exposure: RackExposure;
+  /** partition to its active replica */
+  shadows: Record<string, Shadow>;
+  /** partition to the node on which a replica has taken over, until a plan knows of it */
+  acting: Record<string, string>;
   deployed_at: Iso | null;
   created_at: Iso;
   graph: Graph;

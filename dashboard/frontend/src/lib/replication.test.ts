@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Partition } from "./entities.generated";
-import { addressOf, protections, questionFrom, replicaState, requestOf, type ReplicationPlan } from "./replication";
+import { addressOf, protections, questionFrom, replicaOf, replicaState, replicaWords, requestOf, type ReplicationPlan } from "./replication";
 import type { CheckpointDetail } from "./checkpoints";
 
 describe("a question about replicas", () => {
@@ -44,5 +44,14 @@ describe("the state of a replica", () => {
     expect(replicaState({ ...row, caught_up: false }).word).toBe("catching up");
     expect(replicaState({ ...row, wanted: false }).word).toBe("to go");
     expect(replicaState({ ...row, acts: true }).word).toBe("acts");
+  });
+});
+
+describe("the replica of a partition", () => {
+  const topology = { shadows: { "A[0]": { node: "n3", caught_up: true }, "B[0]": { node: "n4", caught_up: false }, "C[0]": { node: "n5", caught_up: true } }, acting: { "C[0]": "n4" } };
+  it("is ready, behind, or acts", () => {
+    const words = ["A[0]", "B[0]", "C[0]"].map((one) => replicaWords(replicaOf(topology, one)!));
+    expect(words).toEqual(["ready on n3", "catching up on n4", "acts on n4"]);
+    expect(replicaOf(topology, "D[0]")).toBeNull();
   });
 });

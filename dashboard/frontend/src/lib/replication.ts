@@ -1,6 +1,6 @@
 // A replication plan: the request, its address, and the rows of the topology page.
 
-import type { Iso, Partition } from "./entities.generated";
+import type { Iso, Partition, Topology } from "./entities.generated";
 import { humanise } from "./format";
 import type { CheckpointDetail } from "./checkpoints";
 
@@ -129,3 +129,18 @@ export function protections(partitions: readonly Partition[], plan: ReplicationP
   const chosen = new Map(plan.chosen.map((one) => [one.partition, one]));
   return partitions.map((partition) => ({ partition, stored: stored.get(partition.partition) ?? null, chosen: chosen.get(partition.partition) }));
 }
+
+/** The replica of a partition that runs: ready to take over, still behind, or acting for it. */
+export interface ShownReplica {
+  state: "ready" | "behind" | "acts";
+  node: string;
+}
+
+export function replicaOf(topology: Pick<Topology, "shadows" | "acting">, partition: string): ShownReplica | null {
+  const acting = topology.acting[partition];
+  if (acting) return { state: "acts", node: acting };
+  const shadow = topology.shadows[partition];
+  return shadow ? { state: shadow.caught_up ? "ready" : "behind", node: shadow.node } : null;
+}
+
+export const replicaWords = ({ state, node }: ShownReplica): string => `${state === "behind" ? "catching up" : state} on ${node}`;
