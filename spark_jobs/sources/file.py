@@ -22,6 +22,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
 from pyspark.sql.types import StructType
 
+from spark_jobs.sources.arrivals import Arrivals, arrivals_of, counts_decoder
+from spark_jobs.sources.kept import kept
 from spark_jobs.sources.problems import SourceError
 
 SECOND: Final = 1_000_000
@@ -30,6 +32,7 @@ SOURCE_SCHEMA: Final = pa.schema([("ts", pa.int64()), ("text", pa.string())])
 """What a source emits: event time in microseconds since the Unix epoch, and the text, null where unusable."""
 MAX_TUPLE: Final = 2**63 // SECOND
 Offset = dict[str, int]
+_OWN_TO_A_PROCESS: Final = ("table", "has_ts", "_period")
 
 
 class FileSlice(InputPartition):
@@ -50,7 +53,9 @@ class FileSlice(InputPartition):
 
 class FileStreamReader(DataSourceStreamReader):
     """Options (text or numbers): `path` of the prepared file, `rate` in tuples per second, `origin_us`,
-    `parallelism`, `limit` (absent or empty: endless). Raises `SourceError` for options that make no sense."""
+    `parallelism`, `limit` (absent or empty: endless); `arrivals` (a copy of a file of rates) and `speedup`,
+    for rates that change (then `rate` is the mean, if it is given); `partition_by`, if the file was prepared
+    with it. Raises `SourceError` for options that make no sense."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.path = str(options.get("path") or "")
@@ -62,6 +67,12 @@ class FileStreamReader(DataSourceStreamReader):
         self.origin_us = self._whole(options, "origin_us", 0, 0, 2**60)
         self.parallelism = self._whole(options, "parallelism", 1, 1, 10_000)
         self.limit = self._whole(options, "limit", MAX_TUPLE, 1, MAX_TUPLE)
+        self.partition_by = str(options.get("partition_by") or "")
+        self.arrivals: Arrivals | None = None
+        if options.get("arrivals"):
+            counts = kept(str(options["arrivals"]), counts_decoder)
+            mean = self.rate if options.get("rate") else None
+            self.arrivals = arrivals_of(counts, speedup=float(options.get("speedup") or 1), rate=mean)
 
     def _whole(self, options: Mapping[str, Any], name: str, default: int, low: int, high: int) -> int:
         raw = options.get(name)
@@ -90,7 +101,7 @@ class FileStreamReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> Offset:  # noqa: N802 - PySpark's name
         """What is due by the wall clock at the rate asked for, within PySpark's read limit."""
-        due = (time.time_ns() // 1_000 - self.origin_us) * self.rate // SECOND
+        due = self.due(time.time_ns() // 1_000 - self.origin_us)
         end = max(start["tuple"], min(due, self.limit))
         if isinstance(limit, ReadMaxRows):
             end = min(end, start["tuple"] + limit.max_rows)
@@ -101,6 +112,12 @@ class FileStreamReader(DataSourceStreamReader):
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - PySpark's name
         return ReadAllAvailable()
 
+    def due(self, elapsed_us: int) -> int:
+        """How many tuples arrive within so long after the start."""
+        if self.arrivals is not None:
+            return self.arrivals.due(elapsed_us)
+        return elapsed_us * self.rate // SECOND
+
     def finished(self, offset: Mapping[str, int]) -> bool:
         """Whether nothing comes after this offset."""
         return offset["tuple"] >= self.limit
@@ -108,22 +125,29 @@ class FileStreamReader(DataSourceStreamReader):
     # Slices
 
     def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[FileSlice]:
-        """One contiguous slice for each source partition, some empty when there are fewer tuples."""
+        """One contiguous slice for each source partition, some empty when there are fewer tuples. With
+        `partition_by` each one goes over all tuples and keeps its own."""
         first, size = start["tuple"], end["tuple"] - start["tuple"]
         if size <= 0:
             return []
+        if self.partition_by:
+            return [FileSlice(index, first, end["tuple"]) for index in range(self.parallelism)]
         bounds = [first + size * index // self.parallelism for index in range(self.parallelism + 1)]
         return [FileSlice(index, bounds[index], bounds[index + 1]) for index in range(self.parallelism)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The tuples of a slice as `SOURCE_SCHEMA` batches; the text is not copied."""
-        _, number, end = partition.value
+        index, number, end = partition.value
         while number < end:
             row = number % self.rows
             size = min(end - number, self.rows - row)
             for batch in self.table.slice(row, size).to_batches():
                 times = self._times(number, batch)
-                yield pa.record_batch([pa.array(times), batch.column("text")], schema=SOURCE_SCHEMA)
+                rows = pa.record_batch([pa.array(times), batch.column("text")], schema=SOURCE_SCHEMA)
+                if self.partition_by:
+                    mine = batch.column("part").to_numpy() % self.parallelism == index
+                    rows = rows.filter(pa.array(mine))
+                yield rows
                 number += batch.num_rows
 
     def _times(self, number: int, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
@@ -131,6 +155,8 @@ class FileStreamReader(DataSourceStreamReader):
         if self.has_ts:
             times: npt.NDArray[np.int64] = batch.column("ts").to_numpy() + self._shift(number)
             return times
+        if self.arrivals is not None:
+            return self.origin_us + self.arrivals.times(number, number + batch.num_rows)
         numbers = np.arange(number, number + batch.num_rows, dtype=np.int64)
         if SECOND % self.rate == 0:
             return self.origin_us + numbers * (SECOND // self.rate)
@@ -141,15 +167,21 @@ class FileStreamReader(DataSourceStreamReader):
     def watermark(self, number: int) -> int:
         """The least event time of tuple `number` and all after it: after `number` tuples none is earlier."""
         if not self.has_ts:
-            return self.origin_us + number * SECOND // self.rate
+            return self._time(number)
         return int(self.table.column("watermark")[number % self.rows].as_py()) + self._shift(number)
 
     def last_ts(self, number: int) -> int:
         """The greatest event time of the first `number` (at least one) tuples."""
         if not self.has_ts:
-            return self.origin_us + (number - 1) * SECOND // self.rate
+            return self._time(number - 1)
         rows = (number - 1) % self.rows + 1
         return int(pc.max(self.table.column("ts").slice(0, rows)).as_py()) + self._shift(number - 1)
+
+    def _time(self, number: int) -> int:
+        """The event time of a tuple of a file without times."""
+        if self.arrivals is not None:
+            return self.origin_us + self.arrivals.time(number)
+        return self.origin_us + number * SECOND // self.rate
 
     def _shift(self, number: int) -> int:
         return number // self.rows * self._period
@@ -166,7 +198,7 @@ class FileStreamReader(DataSourceStreamReader):
 
     @cached_property
     def has_ts(self) -> bool:
-        return "ts" in self.table.column_names
+        return self.arrivals is None and "ts" in self.table.column_names
 
     @cached_property
     def _period(self) -> int:
@@ -174,7 +206,8 @@ class FileStreamReader(DataSourceStreamReader):
         return int(metadata[b"span_us"]) + int(metadata[b"step_us"])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("path", "rate", "origin_us", "parallelism", "limit")}
+        """Without the table, which each process maps for itself."""
+        return {name: value for name, value in self.__dict__.items() if name not in _OWN_TO_A_PROCESS}
 
 
 class FileDataSource(DataSource):

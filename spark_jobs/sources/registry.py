@@ -17,6 +17,7 @@ import msgspec
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from spark_jobs.allowed import NotAllowedError, allowed_object
+from spark_jobs.sources.arrivals import arrivals_problems
 from spark_jobs.sources.event_time import UNITS
 from spark_jobs.sources.file import MAX_RATE, MAX_TUPLE, FileStreamReader
 from spark_jobs.sources.idleness import idleness_problems
@@ -24,7 +25,24 @@ from spark_jobs.sources.lateness import lateness_problems
 from spark_jobs.sources.problems import SourceError
 from spark_jobs.sources.surges import surges_problems
 
-FILE_PARAMS = ("reader", "path", "text", "ts", "ts_unit", "rate", "limit", "pace", "origin", "surges")
+FILE_PARAMS = (
+    "reader",
+    "path",
+    "sample",
+    "text",
+    "ts",
+    "ts_unit",
+    "partition_by",
+    "rate",
+    "arrivals",
+    "speedup",
+    "limit",
+    "pace",
+    "origin",
+    "surges",
+)
+SAMPLES = ("tweets", "page_views")
+"""Which generated file is read where no `path` is given."""
 PACES = ("realtime", "fast")
 READER_PARAMS = (
     "reader",
@@ -101,13 +119,21 @@ def source_problems(params: Mapping[str, Any], modules: Sequence[str]) -> list[s
         for name in params
         if name not in known
     ]
-    for name in ("path", "text", "ts"):
+    for name in ("path", "text", "ts", "partition_by"):
         value = params.get(name)
         if value is not None and not isinstance(value, str):
             found.append(f"{name} must be text, not {value!r}")
+    sample = params.get("sample")
+    if sample is not None and sample not in SAMPLES:
+        found.append(f"sample must be one of {', '.join(SAMPLES)}, not {sample!r}")
     if reader != "file":
         found += [*lateness_problems(params), *idleness_problems(params)]
-    return [*found, *_pace_problems(params), *surges_problems(params.get("surges"))]
+    return [
+        *found,
+        *_pace_problems(params),
+        *arrivals_problems(params),
+        *surges_problems(params.get("surges")),
+    ]
 
 
 def _pace_problems(params: Mapping[str, Any]) -> list[str]:
