@@ -135,20 +135,21 @@ def inputs_problems(spec: Mapping[str, Any]) -> list[FieldProblem]:
     problems: list[FieldProblem] = []
     for index, operator in enumerate(spec["operators"]):
         params = operator.get("params", {})
-        path = params.get("path")
-        if operator.get("inputs") or not isinstance(path, str) or "://" in path:
-            continue
-        try:
-            problem = _input_problem(Path(path), params)
-        except (OSError, ValueError) as error:  # too long a name, a NUL in it
-            problem = f"{path!r:.80} cannot be looked at: {error}"
-        if problem:
-            problems.append(FieldProblem(f"operators[{index}].params.path", problem))
+        for name in ("path", "arrivals"):
+            path = params.get(name)
+            if operator.get("inputs") or not isinstance(path, str) or "://" in path:
+                continue
+            try:
+                problem = _input_problem(name, Path(path), params)
+            except (OSError, ValueError) as error:  # too long a name, a NUL in it
+                problem = f"{path!r:.80} cannot be looked at: {error}"
+            if problem:
+                problems.append(FieldProblem(f"operators[{index}].params.{name}", problem))
     return problems
 
 
-def _input_problem(file: Path, params: Mapping[str, Any]) -> str:
-    from spark_jobs.sources.prepare import look
+def _input_problem(name: str, file: Path, params: Mapping[str, Any]) -> str:
+    from spark_jobs.sources.looking import look_at
     from spark_jobs.sources.problems import SourceError
 
     if not file.exists():
@@ -159,9 +160,8 @@ def _input_problem(file: Path, params: Mapping[str, Any]) -> str:
         return f"{str(file)!r} is neither a file nor a directory"
     if file.is_file() and file.stat().st_size == 0:
         return f"{str(file)!r} is empty"
-    if params.get("reader") in (None, "file"):
-        try:
-            look(file, **{name: params[name] for name in ("text", "ts", "ts_unit") if params.get(name)})
-        except SourceError as error:
-            return f"{error.what} {error.hint}"
+    try:
+        look_at(name, file, params)
+    except SourceError as error:
+        return f"{error.what}. {error.hint}"
     return ""

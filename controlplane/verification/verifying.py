@@ -16,6 +16,7 @@ from controlplane.verification.comparison import QueryResult, compare, output_fi
 from controlplane.verification.extent import Extent, extent_read
 from controlplane.verification.original import original_read
 from controlplane.verification.problems import NotExpressibleError, VerificationError
+from controlplane.verification.rates import SECOND, Rates, rates_read
 from controlplane.verification.relations import Relations, Stream
 from controlplane.verification.streams import stream_build
 from domain.topology import Topology, TopologySpec
@@ -102,14 +103,28 @@ def _add_source(relations: Relations, operator: OperatorSpec, copy: Path, given:
     path = given or Path(facts["source"])
     if given is None:
         _require_unchanged(path, facts)
-    texts, times = original_read(
+    original = original_read(
         path,
         text=params.get("text") or "text",
-        ts=params.get("ts") or "ts",
+        ts="" if params.get("arrivals") else params.get("ts") or "ts",
         ts_unit=params.get("ts_unit") or "auto",
+        part=params.get("partition_by") or "",
     )
-    relations.add_source(operator, texts, times, params.get("rate") or DEFAULT_RATE)
+    relations.add_source(
+        operator, original, _rates(operator, copy.with_name(f"{operator.name}.arrivals.json"))
+    )
     return path
+
+
+def _rates(operator: OperatorSpec, copy: Path) -> Rates:
+    """When tuples of a source without times arrive."""
+    params = operator.params
+    if not params.get("arrivals"):
+        return Rates([params.get("rate") or DEFAULT_RATE], SECOND)
+    facts = _facts(copy)
+    path = Path(facts["source"])
+    _require_unchanged(path, facts)
+    return rates_read(path, speedup=params.get("speedup") or 1, rate=params.get("rate"))
 
 
 def _facts(copy: Path) -> dict[str, Any]:

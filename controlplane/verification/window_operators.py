@@ -19,13 +19,16 @@ from domain.topology.spec import OperatorSpec
 
 def window(relations: Relations, operator: OperatorSpec) -> Stream:
     given = [relations.stream(name.source) for name in operator.inputs]
-    relations.same_key_same_partition(operator, ["key"])
+    parts = relations.parts(operator, ["key"])
     for stream in given:
         relations.need(operator, stream, "key")
         relations.need_time(operator, stream, "ts")
     size = round(operator.params["size_s"] * SECOND)
     slide = round(operator.params.get("slide_s", operator.params["size_s"]) * SECOND)
-    rows = " UNION ALL ".join(f"SELECT ts, key FROM {stream.relation}" for stream in given)
+    rows = " UNION ALL ".join(
+        f"SELECT ts, key, {part} AS _part FROM {stream.relation}"
+        for stream, part in zip(given, parts or ["0"] * len(given), strict=True)
+    )
     # First per slide and offset within it (exact for any size), then each to the windows it lies in.
     rest = size % slide
     part = f"CASE WHEN ts - {floor('ts', slide)} < {rest} THEN 0 ELSE 1 END" if rest else "0"
@@ -33,17 +36,18 @@ def window(relations: Relations, operator: OperatorSpec) -> Stream:
         operator,
         f"""
         WITH counted AS (
-            SELECT {floor("ts", slide)} AS pane, {part} AS part, key, count(*) AS n
+            SELECT {floor("ts", slide)} AS pane, {part} AS part, key, _part, count(*) AS n
             FROM ({rows}) GROUP BY ALL
         ), placed AS (
-            SELECT pane - k * {slide} AS window_start, key, n
+            SELECT pane - k * {slide} AS window_start, key, _part, n
             FROM counted, range({-(-size // slide)}) lag(k)
             WHERE k < {size // slide} OR part = 0
         )
-        SELECT window_start, window_start + {size} AS window_end, key, sum(n)::BIGINT AS count
+        SELECT window_start, window_start + {size} AS window_end, key, _part, sum(n)::BIGINT AS count
         FROM placed WHERE {relations.closed(f"window_start + {size}")} GROUP BY ALL
         """,
         WINDOW_COLUMNS,
+        parted=parts is not None,
     )
 
 
@@ -61,6 +65,10 @@ def latest(relations: Relations, operator: OperatorSpec) -> Stream:
 def _changes(relations: Relations, operator: OperatorSpec, source: str) -> str:
     """The changes from window to window of one aggregate, in a table that its subscribers share."""
     stream = relations.stream(source)
+    if stream.parted:
+        raise NotExpressibleError(
+            f"the partitions of {source} each have counts of their own of the same keys"
+        )
     relations.need(operator, stream, *WINDOW_COLUMNS)
     relations.need_time(operator, stream, "window_end")
     columns = ", ".join(WINDOW_COLUMNS)
@@ -84,19 +92,22 @@ def _changes(relations: Relations, operator: OperatorSpec, source: str) -> str:
 
 
 def top_k(relations: Relations, operator: OperatorSpec) -> Stream:
-    if operator.parallelism > 1:
-        relations.same_key_same_partition(operator, ["window_end"])
+    parts = relations.parts(operator, ["window_end"])
     k = operator.params.get("k", 10)
-    parts = []
-    for given in operator.inputs:
+    ranked = []
+    for given, part in zip(operator.inputs, parts or ["0"] * len(operator.inputs), strict=True):
         stream = relations.stream(given.source)
         relations.need(operator, stream, *WINDOW_COLUMNS)
         relations.need_time(operator, stream, "window_end")
-        parts.append(
-            f"SELECT {', '.join(WINDOW_COLUMNS)} FROM {stream.relation} QUALIFY row_number() OVER"
-            f" (PARTITION BY window_start, window_end ORDER BY count DESC, key) <= {k}"
+        columns = f"window_start, window_end, key, {part} AS _part"
+        rows = f"SELECT {columns}, count FROM {stream.relation}"
+        if operator.params.get("add_up"):
+            rows = f"SELECT {columns}, sum(count)::BIGINT AS count FROM {stream.relation} GROUP BY ALL"
+        ranked.append(
+            f"(SELECT * FROM ({rows}) QUALIFY row_number() OVER"
+            f" (PARTITION BY window_start, window_end, _part ORDER BY count DESC, key) <= {k})"
         )
-    return relations.table(operator, " UNION ALL ".join(f"({part})" for part in parts), WINDOW_COLUMNS)
+    return relations.table(operator, " UNION ALL ".join(ranked), WINDOW_COLUMNS, parted=parts is not None)
 
 
 def join(relations: Relations, operator: OperatorSpec) -> Stream:

@@ -19,7 +19,7 @@ export const KINDS: Record<string, readonly string[]> = {
   sql: ["query"],
   sliding_window: ["size_s", "slide_s"],
   tumbling_window: ["size_s"],
-  top_k: ["k"],
+  top_k: ["k", "add_up"],
   latest: [],
   windowed_join: ["size_s", "column", "time"],
   distinct: ["columns", "size_s"],

@@ -113,11 +113,37 @@ class TestOriginal:
         self.agree(tmp_path / "i.parquet", tmp_path)
 
     def agree(self, source: Path, directory: Path) -> None:
-        texts, times = original_read(source, text="text", ts="ts", ts_unit="auto")
+        original = original_read(source, text="text", ts="ts", ts_unit="auto")
         with pa.memory_map(prepare(source, directory / "input.arrow").path) as mapped:
             prepared = pa.ipc.open_file(mapped).read_all().to_pydict()
-        assert texts == prepared["text"]
-        assert times == prepared.get("ts")
+        assert original.texts == prepared["text"]
+        assert original.times == prepared.get("ts")
+
+    @pytest.mark.parametrize("name", ["i.csv", "i.jsonl", "i.parquet"])
+    def test_the_column_that_decides_the_partition(self, name: str, tmp_path: Path) -> None:
+        rows: list[dict[str, Any]] = [
+            {"text": "a", "server": 7}, {"text": "b", "server": 30}, {"text": "c", "server": 7},
+            {"text": "d", "server": 101},
+        ]  # fmt: skip
+        source = tmp_path / name
+        if name == "i.csv":
+            lines = [f"{row['text']},{row['server']}" for row in rows]
+            source.write_text("\n".join(["text,server", *lines, "one", "x,7"]))
+        elif name == "i.jsonl":
+            odd = [{"text": "e"}, {"text": "f", "server": None}, {"text": "g", "server": 1.5}]
+            source.write_text("\n".join(json.dumps(row) for row in [*rows, *odd]))
+        else:
+            pq.write_table(pa.Table.from_pylist([*rows, {"text": "e", "server": None}]), source)
+        original = original_read(source, text="text", ts="ts", ts_unit="auto", part="server")
+        copy = prepare(source, tmp_path / "input.arrow", partition_by="server").path
+        with pa.memory_map(copy) as mapped:
+            prepared = pa.ipc.open_file(mapped).read_all().to_pydict()
+        assert original.texts == prepared["text"]
+        assert original.parts is not None
+        known = sorted({part for part in original.parts if part is not None})
+        used = [(part, place) for part, place in zip(original.parts, prepared["part"], strict=True) if part]
+        assert used
+        assert all(known.index(part) == place for part, place in used)
 
     def test_missing_file_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(VerificationError, match=r"nix\.csv: the original input cannot be read"):

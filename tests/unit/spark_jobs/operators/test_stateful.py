@@ -112,6 +112,24 @@ class TestTopK:
             (10, "c"),
         ]
 
+    def test_counts_of_parts_are_added_up(self) -> None:
+        parts = [{"a": 4, "b": 5}, {"a": 4, "c": 7}, {"b": 2, "d": 1}]
+        tables = [pa.Table.from_pylist(list(self.window(0, part)), schema=ROWS) for part in parts]
+        context = EpochContext(1, 10, 0)
+        apart, together = (
+            TopK({"k": 2, "add_up": add_up}, ["A"]).process(context, {"A": tables}, empty())
+            for add_up in (False, True)
+        )
+        assert apart is not None
+        assert apart.to_pylist() == list(self.window(0, {"c": 7, "b": 5}))
+        assert together is not None
+        assert together.schema == ROWS
+        assert together.to_pylist() == list(self.window(0, {"a": 8, "b": 7}))
+
+    @pytest.mark.parametrize("add_up", [1, "true", None])
+    def test_bad_add_up(self, add_up: Any) -> None:
+        assert TopK.problems({"add_up": add_up}) == [f"add_up must be true or false, not {add_up!r}"]
+
     def test_needs_window_rows(self) -> None:
         with pytest.raises(OperatorError, match="top_k needs a column 'window_start'"):
             process(TopK({}, ["A"]), empty(), 0, {"A": keyed((1, "a"))})
