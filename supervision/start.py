@@ -55,6 +55,12 @@ class StartOptions:
         return Source(pipeline=self.pipeline, input=self.input, rate=self.rate, limit=self.limit)
 
     @property
+    def names_input(self) -> bool:
+        """Whether the pipeline is deployed with an input. Where none is given, others than the main job read
+        the files that they name themselves, or the sample that is made for them."""
+        return bool(self.input) or self.pipeline == MAIN_JOB
+
+    @property
     def deployed_rate(self) -> str:
         """With which rate the pipeline is deployed; empty for what it says itself."""
         if self.rate or self.profile.rate is None or self.pipeline != MAIN_JOB:
@@ -180,7 +186,8 @@ def _deploy(started: Started, options: StartOptions, sample: Future[Path], progr
         progress.say(f"waiting for {options.nodes} nodes")
         said = manage(
             installation,
-            *("deploy", options.pipeline, "--input", source, "--if-needed"),
+            *("deploy", options.pipeline, "--if-needed"),
+            *(["--input", source] if options.names_input else []),
             *("--wait-nodes", str(options.nodes), "--timeout", "180", "--reason", "make up"),
             *(["--rate", options.deployed_rate] if options.deployed_rate else []),
             *(["--limit", options.limit] if options.limit else []),

@@ -152,3 +152,14 @@ def test_options_are_those_of_the_profile_unless_given(
 def test_the_rate_is_that_of_the_main_job_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIPELINE", "trending")
     assert _options_from_environment(profile_choose(tmp_path, "scarce")).deployed_rate == ""
+
+
+def test_only_the_main_job_gets_the_sample_of_tweets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`top-pages` would look for page views in it."""
+    choice = profile_choose(tmp_path, "roomy")
+    assert _options_from_environment(choice).names_input
+    monkeypatch.setenv("PIPELINE", "top-pages")
+    assert not _options_from_environment(choice).names_input
+    (tmp_path / "views.parquet").touch()
+    monkeypatch.setenv("INPUT", str(tmp_path / "views.parquet"))
+    assert _options_from_environment(choice).names_input
