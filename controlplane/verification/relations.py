@@ -34,7 +34,8 @@ class Stream:
     """A relation in the database: `ordered` row streams have `_n` and `_pos`; `texts` names the columns that
     hold a file's text unchanged: matches are then searched once per row of the file, not once per repetition
     (`_row` is the row of the file). `times` names the columns that are never behind the watermark. `parted`:
-    the relation has `_part`, the partition of the operator that gives the row."""
+    the relation has `_part`, the partition of the operator that gives the row. `hashed` names the columns
+    whose hash decides which partition that is."""
 
     relation: str
     columns: tuple[str, ...]
@@ -42,6 +43,7 @@ class Stream:
     texts: Mapping[str, str] = field(default_factory=dict)
     times: frozenset[str] = EVENT_TIMES
     parted: bool = False
+    hashed: frozenset[str] = frozenset()
 
 
 def quoted(name: str) -> str:
@@ -181,12 +183,19 @@ class Relations:
     def same_key_same_partition(self, operator: OperatorSpec, columns: list[str]) -> None:
         """Several partitions give the result of one only if equal values always go to the same partition."""
         for given in operator.inputs:
-            alone = operator.parallelism == 1
-            spread = given.partitioning == "full" or self.topology.by_name[given.source].parallelism == 1
-            if not alone and not (spread and given.key in columns):
+            if operator.parallelism > 1 and not self._hashed(given).intersection(columns):
                 raise NotExpressibleError(
                     f"the partitions of operator {operator.name} ({operator.kind}) share values"
                 )
+
+    def hashed(self, operator: OperatorSpec) -> frozenset[str]:
+        """The columns whose hash decides to which of the partitions a row comes."""
+        return frozenset[str].intersection(*(self._hashed(given) for given in operator.inputs))
+
+    def _hashed(self, given: InputSpec) -> frozenset[str]:
+        if given.partitioning == "full" or self.topology.by_name[given.source].parallelism == 1:
+            return frozenset({given.key})
+        return self.stream(given.source).hashed if given.partitioning == "one_to_one" else frozenset()
 
     def parts(self, operator: OperatorSpec, columns: list[str]) -> list[str] | None:
         """Where the partitions of an operator give what one would give: None. Where equal values go to

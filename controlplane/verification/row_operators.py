@@ -80,10 +80,15 @@ def filter_rows(relations: Relations, operator: OperatorSpec) -> Stream:
     return Stream(view, given.columns, given.ordered, given.texts, given.times, parted)
 
 
+def columns_chosen(operator: OperatorSpec) -> dict[str, str]:
+    """Of a `project`: new names to old."""
+    columns = operator.params["columns"]
+    return dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
+
+
 def project(relations: Relations, operator: OperatorSpec) -> Stream:
     given = relations.stream(relations.only_input(operator))
-    columns = operator.params["columns"]
-    chosen = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
+    chosen = columns_chosen(operator)
     relations.need(operator, given, *chosen.values())
     texts = {new: given.texts[old] for new, old in chosen.items() if old in given.texts}
     hidden = [*(["_n", "_pos"] if given.ordered else []), *(["_row"] if texts else [])]

@@ -20,13 +20,15 @@ from domain.topology.spec import OperatorSpec
 def window(relations: Relations, operator: OperatorSpec) -> Stream:
     given = [relations.stream(name.source) for name in operator.inputs]
     parts = relations.parts(operator, ["key"])
+    value = operator.params["value"] if operator.kind == "window_average" else None
     for stream in given:
         relations.need(operator, stream, "key")
         relations.need_time(operator, stream, "ts")
+        relations.need(operator, stream, *([value] if value else []))
     size = round(operator.params["size_s"] * SECOND)
     slide = round(operator.params.get("slide_s", operator.params["size_s"]) * SECOND)
     rows = " UNION ALL ".join(
-        f"SELECT ts, key, {part} AS _part FROM {stream.relation}"
+        f"SELECT ts, key, {part} AS _part, {quoted(value) if value else 0} AS value FROM {stream.relation}"
         for stream, part in zip(given, parts or ["0"] * len(given), strict=True)
     )
     # First per slide and offset within it (exact for any size), then each to the windows it lies in.
@@ -36,17 +38,19 @@ def window(relations: Relations, operator: OperatorSpec) -> Stream:
         operator,
         f"""
         WITH counted AS (
-            SELECT {floor("ts", slide)} AS pane, {part} AS part, key, _part, count(*) AS n
-            FROM ({rows}) GROUP BY ALL
+            SELECT {floor("ts", slide)} AS pane, {part} AS part, key, _part, count(*) AS n,
+                sum(value) AS total
+            FROM ({rows}) WHERE value IS NOT NULL GROUP BY ALL
         ), placed AS (
-            SELECT pane - k * {slide} AS window_start, key, _part, n
+            SELECT pane - k * {slide} AS window_start, key, _part, n, total
             FROM counted, range({-(-size // slide)}) lag(k)
             WHERE k < {size // slide} OR part = 0
         )
-        SELECT window_start, window_start + {size} AS window_end, key, _part, sum(n)::BIGINT AS count
+        SELECT window_start, window_start + {size} AS window_end, key, _part, sum(n)::BIGINT AS count,
+            sum(total)::BIGINT::DOUBLE / sum(n)::BIGINT::DOUBLE AS average
         FROM placed WHERE {relations.closed(f"window_start + {size}")} GROUP BY ALL
         """,
-        WINDOW_COLUMNS,
+        (*WINDOW_COLUMNS[:3], "average", "count") if value else WINDOW_COLUMNS,
         parted=parts is not None,
     )
 
@@ -114,6 +118,8 @@ def join(relations: Relations, operator: OperatorSpec) -> Stream:
     column, time = operator.params.get("column", "key"), operator.params.get("time", "ts")
     relations.same_key_same_partition(operator, [column])
     left, right = (relations.stream(given.source) for given in operator.inputs)
+    if "size_s" not in operator.params:
+        return _same_windows(relations, operator, column, left, right)
     for stream in (left, right):
         relations.need(operator, stream, column)
         relations.need_time(operator, stream, time)
@@ -133,3 +139,20 @@ def join(relations: Relations, operator: OperatorSpec) -> Stream:
         f" WHERE {relations.closed(f'{start} + {size}')}",
         tuple(names),
     )
+
+
+def _same_windows(
+    relations: Relations, operator: OperatorSpec, column: str, left: Stream, right: Stream
+) -> Stream:
+    equal = ("window_start", "window_end", column)
+    names, selected = list(equal), [f"l.{quoted(name)}" for name in equal]
+    for side, stream in (("left", left), ("right", right)):
+        relations.need(operator, stream, *equal)
+        relations.need_time(operator, stream, "window_end")
+        for name in stream.columns:
+            if name not in equal:
+                selected.append(f"{side[0]}.{quoted(name)} AS {quoted(f'{side}_{name}')}")
+                names.append(f"{side}_{name}")
+    same = " AND ".join(f"l.{quoted(name)} = r.{quoted(name)}" for name in equal)
+    query = f"SELECT {', '.join(selected)} FROM {left.relation} l JOIN {right.relation} r ON {same}"
+    return relations.table(operator, query, tuple(names))

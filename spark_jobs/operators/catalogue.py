@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from spark_jobs.operators.average import WindowAverage
 from spark_jobs.operators.base import Operator
 from spark_jobs.operators.columns import Filter, Project
 from spark_jobs.operators.flat_map import FlatMapRegex
@@ -20,8 +21,8 @@ SOURCE: Final = "source"
 _OPERATORS: Final[dict[str, type[Operator]]] = {
     operator.kind: operator
     for operator in (
-        FlatMapRegex, Filter, Project, PythonMap, PythonOperator, Sql, SlidingWindow, TumblingWindow, TopK,
-        Latest, WindowedJoin, Distinct, Union,
+        FlatMapRegex, Filter, Project, PythonMap, PythonOperator, Sql, SlidingWindow, TumblingWindow,
+        WindowAverage, TopK, Latest, WindowedJoin, Distinct, Union,
     )
 }  # fmt: skip
 

@@ -37,9 +37,11 @@ _TIME: Final = RowColumn("ts", "time")
 _KEY: Final = RowColumn("key", "text")
 _WINDOW: Final = (RowColumn("window_start", "time"), RowColumn("window_end", "time"))
 _COUNTS: Final = (*_WINDOW, _KEY, RowColumn("count", "number"))
+_AVERAGES: Final = (*_WINDOW, _KEY, RowColumn("average", "number"), RowColumn("count", "number"))
 _FIXED: Final[Mapping[str, tuple[RowColumn, ...]]] = {
     "flat_map_regex": (_TIME, _KEY),
     **dict.fromkeys(("sliding_window", "tumbling_window", "latest", "top_k"), _COUNTS),
+    "window_average": _AVERAGES,
 }
 _SAME: Final = ("filter", "union", "distinct")
 _FROM_CODE: Final[Mapping[str, str]] = {
@@ -82,7 +84,8 @@ def _of(operator: OperatorSpec, inputs: Sequence[KnownColumns]) -> KnownColumns:
     if operator.kind == "project":
         return _projected(operator.params.get("columns"), inputs)
     if operator.kind == "windowed_join":
-        return _joined(str(operator.params.get("column", "key")), inputs)
+        of_windows = operator.params.get("size_s") is None
+        return _joined(str(operator.params.get("column", "key")), inputs, of_windows)
     if operator.kind in _SAME:
         known = next((one for one in inputs if one.columns), None)
         if known is not None:
@@ -98,14 +101,14 @@ def _projected(chosen: Any, inputs: Sequence[KnownColumns]) -> KnownColumns:
     return KnownColumns(columns, "inputs", "Those that its parameter `columns` names, of its inputs.")
 
 
-def _joined(on: str, inputs: Sequence[KnownColumns]) -> KnownColumns:
+def _joined(on: str, inputs: Sequence[KnownColumns], of_windows: bool) -> KnownColumns:
     if len(inputs) != 2 or not all(one.columns for one in inputs):
         return _unknown(_NO_INPUTS_KNOWN)
     sides = {
         f"{side}_{column.name}": column.type
         for side, one in zip(("left", "right"), inputs, strict=True)
         for column in one.columns
-        if column.name != on
+        if column.name != on and not (of_windows and column in _WINDOW)
     }
     kind: ColumnType = next((column.type for column in inputs[0].columns if column.name == on), "")
     columns = (*_WINDOW, RowColumn(on, kind), *(RowColumn(name, of) for name, of in sides.items()))

@@ -19,6 +19,7 @@ export const KINDS: Record<string, readonly string[]> = {
   sql: ["query"],
   sliding_window: ["size_s", "slide_s"],
   tumbling_window: ["size_s"],
+  window_average: ["value", "size_s", "slide_s"],
   top_k: ["k", "add_up"],
   latest: [],
   windowed_join: ["size_s", "column", "time"],

@@ -33,7 +33,7 @@ def given(operator: OperatorSpec, rows: pa.Table) -> dict[str, str]:
     assert table is not None
     kinds = {name: table.schema.field(name).type for name in table.column_names}
     return {
-        name: "time" if name in TIMES else "number" if pa.types.is_integer(kind) else "text"
+        name: "time" if name in TIMES else "text" if pa.types.is_string(kind) else "number"
         for name, kind in kinds.items()
     }
 
@@ -62,6 +62,7 @@ def spec_with(*operators: dict[str, Any]) -> TopologySpec:
         ("project", {"columns": ["key"]}, "Keyed"),
         ("sliding_window", {"size_s": 1}, "Keyed"),
         ("tumbling_window", {"size_s": 1}, "Keyed"),
+        ("window_average", {"size_s": 1, "value": "ts"}, "Keyed"),
         ("distinct", {}, "Keyed"),
         ("union", {}, "Keyed"),
     ],
@@ -97,6 +98,19 @@ def test_of_a_join() -> None:
     }
     spec = spec_with(other, join)
     assert said(spec, "O") == given(spec.operators[-1], KEYED)
+
+
+def test_of_a_join_of_windows() -> None:
+    windows = [
+        {"name": name, "kind": "tumbling_window", "inputs": [{"from": "Keyed"}], "params": {"size_s": 1}}
+        for name in ("L", "R")
+    ]
+    join = {"name": "O", "kind": "windowed_join", "inputs": [{"from": "L"}, {"from": "R"}], "params": {}}
+    spec = spec_with(*windows, join)
+    rows = pa.table(
+        {"window_start": pa.array([0]), "window_end": pa.array([1]), "key": ["a"], "count": pa.array([3])}
+    )
+    assert said(spec, "O") == given(spec.operators[-1], rows)
 
 
 def test_what_code_gives_is_not_said() -> None:

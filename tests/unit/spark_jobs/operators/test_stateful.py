@@ -183,6 +183,40 @@ class TestWindowedJoin:
         process(operator, state, 20, {"L": keyed((1, "a"))})
         assert process(operator, state, 40, {"L": keyed((2, "a")), "R": keyed((3, "a"))}) == []
 
+    def test_of_windows_pairs_those_that_are_equal(self) -> None:
+        operator, state = WindowedJoin({}, ["L", "R"]), empty()
+
+        def windows(*rows: tuple[int, int, str | None, int]) -> pa.Table:
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            return pa.table(dict(zip(ROWS.names, columns, strict=True)), schema=ROWS)
+
+        left = windows((0, 30, "b", 2), (0, 30, "a", 1), (10, 40, "a", 3), (0, 20, "a", 9), (0, 30, None, 5))
+        right = windows((10, 40, "a", 7), (0, 30, "b", 8), (10, 40, "b", 6), (0, 30, None, 5))
+        expected = [
+            {"window_start": 0, "window_end": 30, "key": "b", "left_count": 2, "right_count": 8},
+            {"window_start": 10, "window_end": 40, "key": "a", "left_count": 3, "right_count": 7},
+        ]
+        assert process(operator, state, 40, {"L": left, "R": right}) == expected
+        assert process(operator, state, 50, {"L": left}) == []
+        assert process(operator, state, 60, {"R": right}, final=True) == [], "nothing is kept"
+
+    def test_of_windows_needs_windows(self) -> None:
+        with pytest.raises(OperatorError, match="windowed_join needs a column 'window_start'"):
+            process(WindowedJoin({}, ["L", "R"]), empty(), 0, {"L": keyed((1, "a")), "R": keyed((1, "a"))})
+
+    @pytest.mark.parametrize(
+        ("params", "message"),
+        [
+            ({"size_s": None}, "size_s must be a duration"),
+            ({"size_s": 0}, "size_s must be a duration"),
+            ({"time": "ts"}, "time needs size_s; without both, rows of the same windows are joined"),
+            ({"column": ""}, "column must be the name of a column"),
+        ],
+    )
+    def test_parameters_that_make_no_sense(self, params: dict[str, Any], message: str) -> None:
+        (problem,) = WindowedJoin.problems(params)
+        assert message in problem
+
     def test_takes_two_inputs(self) -> None:
         with pytest.raises(OperatorError, match="takes two inputs, not 1"):
             WindowedJoin(self.params, ["L"])
