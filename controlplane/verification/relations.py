@@ -24,6 +24,7 @@ from domain.topology import Topology
 from domain.topology.spec import InputSpec, OperatorSpec
 
 SECOND = 1_000_000
+DEFAULT_RATE = 1_000
 WINDOW_COLUMNS = ("window_start", "window_end", "key", "count")
 EVENT_TIMES = frozenset({"ts", "window_end"})
 """Of sources (whose files are read with an exact watermark) and of windows, which are sent as they close."""
@@ -90,22 +91,18 @@ class Relations:
         """The first tuples of a source: row n modulo the number of rows, with its event time."""
         texts, times = original.texts, original.times
         rows = len(texts)
-        self._require_watermark(operator, times, rows, rates)
+        self.require_watermark(operator, times, rows, rates)
         table, view = f"file_{operator.name}", f"s_{operator.name}"
         number = self.extent.tuples.get(operator.name, 0)
         used = min(rows, number)
         parts = _dealt_out(original.parts, operator.parallelism)
-        content = pa.table(
-            {
-                "_row": pa.array(range(used), pa.int64()),
-                "_part": pa.array((parts or [0] * rows)[:used], pa.int64()),
-                "text": pa.array(texts[:used], pa.string()),
-                "ts": pa.array((times or [0] * rows)[:used], pa.int64()),
-            }
-        )
-        self.database.register("arriving", content)
-        self.database.execute(f"CREATE TABLE {table} AS SELECT * FROM arriving")
-        self.database.unregister("arriving")
+        content = {
+            "_row": pa.array(range(used), pa.int64()),
+            "_part": pa.array((parts or [0] * rows)[:used], pa.int64()),
+            "text": pa.array(texts[:used], pa.string()),
+            "ts": pa.array((times or [0] * rows)[:used], pa.int64()),
+        }
+        self.rows_table(table, content)
         event_time, numbers = f"{self.extent.origin_us} + us", rates.times(number)
         if times:
             event_time = f"f.ts + (n // {rows}) * {period(times)}"
@@ -121,7 +118,7 @@ class Relations:
             view, ("ts", "text"), ordered, {"text": table}, parted=parts is not None
         )
 
-    def _require_watermark(
+    def require_watermark(
         self, operator: OperatorSpec, times: list[int] | None, rows: int, rates: Rates
     ) -> None:
         """A tuple still to come that is earlier than the watermark would be missing from a closed window."""
@@ -229,6 +226,12 @@ class Relations:
     def view(self, name: str, query: str) -> str:
         self.database.execute(f"CREATE VIEW {quoted(name)} AS {query}")
         return quoted(name)
+
+    def rows_table(self, name: str, columns: Mapping[str, Any]) -> None:
+        """A table of these values."""
+        self.database.register("arriving", pa.table(dict(columns)))
+        self.database.execute(f"CREATE TABLE {name} AS SELECT * FROM arriving")
+        self.database.unregister("arriving")
 
     def table(
         self, operator: OperatorSpec, query: str, columns: tuple[str, ...], *, parted: bool = False

@@ -18,12 +18,14 @@ from domain.topology.shadows import is_shadow
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.fresh_start import MICROS, deployed_origin
 from spark_jobs.sources.arrivals import counts_read
+from spark_jobs.sources.built_in import FILE, TRAFFIC, reader_of
 from spark_jobs.sources.idleness import Idleness
 from spark_jobs.sources.kept import keep
 from spark_jobs.sources.lateness import lateness_us
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.registry import reader_create
 from spark_jobs.sources.samples import sample_ensure
+from spark_jobs.sources.speeds import speeds_read
 from spark_jobs.sources.surges import delivered
 
 logger = structlog.get_logger()
@@ -71,7 +73,7 @@ class EpochPlanner:
             options |= {name: params[name] for name in ("rate", "limit") if params.get(name) is not None}
             if not params.get("arrivals"):
                 options.setdefault("rate", 1000)
-            if params.get("reader") in (None, "file"):
+            if reader_of(params) == FILE:
                 target = self.directory / ("input.arrow" if self._only else f"{source.name}.arrow")
                 prepared = prepare(
                     params.get("path") or sample_ensure(self.home, params.get("sample")),
@@ -96,6 +98,10 @@ class EpochPlanner:
                         )
                     )
                 options["path"] = str(target)
+            elif reader_of(params) == TRAFFIC:
+                if params.get("path"):
+                    options["path"] = str(self.directory / f"{source.name}.speeds.json")
+                    keep(params["path"], Path(options["path"]), speeds_read, refresh=first)
             else:
                 options |= params.get("options", {})
             self.options[source.name] = options

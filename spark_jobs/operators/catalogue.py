@@ -48,9 +48,9 @@ class OperatorCatalogue:
     def takes(self, kind: str) -> Sequence[str]:
         """Names of the parameters of a kind; of a source, those of all readers."""
         if kind == SOURCE:
-            from spark_jobs.sources.registry import FILE_PARAMS, READER_PARAMS
+            from spark_jobs.sources.registry import source_params
 
-            return tuple(dict.fromkeys((*FILE_PARAMS, *READER_PARAMS)))
+            return source_params()
         return _OPERATORS[kind].takes
 
     def is_source(self, kind: str) -> bool:

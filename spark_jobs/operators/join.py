@@ -131,7 +131,7 @@ class WindowedJoin(Operator):
         return rows.filter(due)
 
     def _pairs(self, left: pa.Table, right: pa.Table, window: Sequence[str]) -> pa.Table:
-        """The pairs of rows that are equal in `window` and the join's column: these columns, then the rest."""
+        """The pairs of rows with equal `window` and join column: these columns, then the others."""
         equal = [_quoted(name) for name in (*window, self.column)]
         columns = [f"l.{name}" for name in equal]
         for side, table in (("left", left), ("right", right)):

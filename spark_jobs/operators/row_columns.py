@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from domain.topology.spec import OperatorSpec, TopologySpec
+from spark_jobs.sources.built_in import FILE, TRAFFIC, reader_of
 
 ColumnType = Literal["text", "number", "boolean", "time", ""]
 """Empty: not known."""
@@ -35,6 +36,7 @@ class KnownColumns:
 
 _TIME: Final = RowColumn("ts", "time")
 _KEY: Final = RowColumn("key", "text")
+_LOCATIONS: Final = (_TIME, _KEY, RowColumn("user_id", "number"), RowColumn("speed", "number"))
 _WINDOW: Final = (RowColumn("window_start", "time"), RowColumn("window_end", "time"))
 _COUNTS: Final = (*_WINDOW, _KEY, RowColumn("count", "number"))
 _AVERAGES: Final = (*_WINDOW, _KEY, RowColumn("average", "number"), RowColumn("count", "number"))
@@ -73,7 +75,11 @@ def columns_known(spec: TopologySpec) -> dict[str, KnownColumns]:
 
 
 def _of(operator: OperatorSpec, inputs: Sequence[KnownColumns]) -> KnownColumns:
-    if operator.kind == "source" and str(operator.params.get("reader") or "file") == "file":
+    if operator.kind == "source" and reader_of(operator.params) == TRAFFIC:
+        locations = operator.params.get("stream") == "locations"
+        note = "Every source of traffic of this stream gives these columns."
+        return KnownColumns(_LOCATIONS if locations else _LOCATIONS[:3], "kind", note)
+    if operator.kind == "source" and reader_of(operator.params) == FILE:
         note = "Every source that reads a file gives these columns."
         return KnownColumns((_TIME, RowColumn("text", "text")), "kind", note)
     if operator.kind in _FIXED:

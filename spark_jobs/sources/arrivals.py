@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-from bisect import bisect_right
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
@@ -51,13 +51,19 @@ class Arrivals:
         self.period = step_us * len(counts)
         self._firsts = np.array(self.sums[:-1], dtype=np.int64)
 
-    def times(self, first: int, end: int) -> npt.NDArray[np.int64]:
-        """Of tuples `first` (inclusive) to `end` (exclusive)."""
-        numbers = np.arange(first, end, dtype=np.int64)
-        turns, within = numbers // self.total, numbers % self.total
+    def located(
+        self, first: int, end: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Of tuples `first` (inclusive) to `end` (exclusive): which pass over the steps it is, the step, and
+        the place among those that arrive in this step; all from 0."""
+        turns, within = np.divmod(np.arange(first, end, dtype=np.int64), self.total)
         steps = np.searchsorted(self._firsts, within, side="right") - 1
-        begun = turns * self.period + steps * self.step_us
-        return begun + (within - self._firsts[steps]) * self.step_us // self.counts[steps]
+        return turns, steps, within - self._firsts[steps]
+
+    def times(self, first: int, end: int) -> npt.NDArray[np.int64]:
+        """When these tuples arrive."""
+        turns, steps, places = self.located(first, end)
+        return turns * self.period + steps * self.step_us + places * self.step_us // self.counts[steps]
 
     def time(self, number: int) -> int:
         return int(self.times(number, number + 1)[0])
@@ -68,12 +74,6 @@ class Arrivals:
         step, within = divmod(rest, self.step_us)
         arrived = -(-within * int(self.counts[step]) // self.step_us)
         return turn * self.total + self.sums[step] + arrived
-
-    def step_of(self, number: int) -> tuple[int, int]:
-        """In which step tuple `number` arrives, and which one it is of those in this step, both from 0."""
-        turn, within = divmod(number, self.total)
-        step = bisect_right(self.sums, within) - 1
-        return turn * len(self.counts) + step, within - self.sums[step]
 
 
 def arrivals_of(counts: Counts, *, speedup: float = 1, rate: int | None = None) -> Arrivals:
@@ -114,7 +114,7 @@ def counts_read(path: Path) -> Counts:
         raise _wrong(path, "there is no such file", "Correct the path.") from error
     except UnicodeDecodeError as error:
         raise _wrong(path, "the file is not UTF-8 text") from error
-    except (csv.Error, EOFError) as error:
+    except (csv.Error, EOFError, zlib.error) as error:
         raise _wrong(path, f"the file is no CSV: {error}") from error
     except OSError as error:
         raise _wrong(path, f"the file cannot be read: {error.strerror or error}") from error

@@ -10,7 +10,7 @@ export const FIELDS: Record<string, readonly string[]> = {
 
 /** Kind of an operator to its parameters. */
 export const KINDS: Record<string, readonly string[]> = {
-  source: ["reader", "path", "sample", "text", "ts", "ts_unit", "partition_by", "rate", "arrivals", "speedup", "limit", "pace", "origin", "surges", "options", "lateness_s", "idle_after_s"],
+  source: ["reader", "path", "sample", "text", "ts", "ts_unit", "partition_by", "rate", "arrivals", "speedup", "limit", "pace", "origin", "surges", "stream", "users", "segments", "zipf", "seed", "every_s", "options", "lateness_s", "idle_after_s"],
   flat_map_regex: ["pattern", "field", "group", "fold"],
   filter: ["column", "comparison", "value"],
   project: ["columns"],

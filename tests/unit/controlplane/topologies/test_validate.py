@@ -156,6 +156,21 @@ def test_rates_of_arrivals_are_looked_at_too(operator: APIClient, tmp_path: Path
     assert "at 1 per second nothing would arrive" in verdict["problems"][0]["message"]
 
 
+def test_speeds_of_traffic_are_looked_at_too(operator: APIClient, tmp_path: Path) -> None:
+    speeds = tmp_path / "speeds.csv"
+    sources = [
+        index
+        for index, one in enumerate(pipeline_read("traffic-incidents")["operators"])
+        if not one.get("inputs")
+    ]
+    for body, message in (("a,b\n1,x\n", "line 2: 'x' is no number. Give a CSV file"), ("a,b\n1,2\n", "")):
+        speeds.write_text(body)
+        verdict = operator.post(VALIDATE, {"pipeline": "traffic-incidents", "input": str(speeds)}).json()
+        assert paths(verdict) == [f"operators[{index}].params.path" for index in sources if message]
+        assert not message or message in verdict["problems"][0]["message"]
+    assert operator.post(VALIDATE, {"pipeline": "traffic-incidents", "rate": 20_000}).json()["valid"]
+
+
 def test_what_is_no_specification_at_all(operator: APIClient) -> None:
     def verdict(body: dict[str, Any]) -> dict[str, Any]:
         answer = operator.post(VALIDATE, body)

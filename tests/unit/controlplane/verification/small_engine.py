@@ -3,7 +3,7 @@ process. It leaves the same files behind as a deployed topology does."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +59,15 @@ def run(home: Path, spec: Mapping[str, Any], *, source: Path, epochs: int, tuple
 
 
 def run_as_planned(
-    home: Path, spec: Mapping[str, Any], *, epochs: int, clock: float = 1_700_000_003.0
+    home: Path,
+    spec: Mapping[str, Any],
+    *,
+    epochs: int,
+    clock: float = 1_700_000_003.0,
+    lost: Collection[str] = (),
 ) -> Topology:
     """Run `epochs` epochs as a driver plans them whose clock goes from one to the next, with the inputs that
-    it has prepared."""
+    it has prepared. lost: partitions that are down all the time, and give nothing."""
     catalogue = OperatorCatalogue(("tests",))
     topology = load_topology(spec, catalogue)
     log = EpochLog(home / "topologies" / topology.name / "epochs.log", force=False)
@@ -82,7 +87,7 @@ def run_as_planned(
         for plan in planner.plan_due(ahead=1, reached=log.head):
             slices = {name: readers[name].partitions(*ends) for name, ends in plan.slices.items()}
             context = EpochContext(plan.epoch, plan.watermark, plan.previous_watermark, plan.final)
-            apply(home, topology, context, readers, slices, operators, states)
+            apply(home, topology, context, readers, slices, operators, states, lost)
             log.commit(Position(plan.epoch), now[0])
     log.close()
     return topology
@@ -110,18 +115,21 @@ def apply(
     slices: Mapping[str, Sequence[Any]],
     operators: Mapping[str, Operator],
     states: Mapping[str, StateTables],
+    lost: Collection[str] = (),
 ) -> None:
     """One epoch: every partition reads or gets its rows, processes them, writes and sends what it gives."""
     inbox: dict[str, dict[str, list[pa.Table]]] = {name: {} for name in topology.partitions}
     for partition in topology.partitions:
+        if partition in lost:
+            continue
         operator = topology.operator_of(partition)
         index = int(partition.partition("[")[2][:-1])
         if operator.inputs:
             table = operators[operator.name].process(context, inbox[partition], states[partition])
         else:
             parts = slices[operator.name]
-            read = readers[operator.name].read
-            table = pa.Table.from_batches(list(read(parts[index])), None) if parts else None
+            batches = list(readers[operator.name].read(parts[index])) if parts else []
+            table = pa.Table.from_batches(batches) if batches else None
         if operator.output:
             write_epoch(home / "outputs", topology.name, operator.name, index, context.epoch, table)
         for targets, rows in route(topology, partition, table, operators):

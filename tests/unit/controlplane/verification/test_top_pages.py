@@ -13,6 +13,7 @@ import pytest
 
 from controlplane.topologies.validation import pipeline_read
 from controlplane.verification.problems import VerificationError
+from domain.replication import FidelityModel, equal_rates
 from spark_jobs.sources.page_views import page_views_write
 from tests.data import shared_data
 from tests.outputs import DEPLOYED, epochs_present
@@ -136,3 +137,24 @@ def test_the_real_views_at_the_real_rates(tmp_path: Path) -> None:
         assert len(pages) == len(rows) == 100
         assert sum(page in pages for page, _ in rows) >= 98
         assert sum(pages.get(page) == count for page, count in rows) >= 90
+
+
+def test_a_lost_partition_lowers_the_fidelity_and_leaves_a_result(tmp_path: Path) -> None:
+    spec = top_pages(rate=200)
+    topology = run_as_planned(tmp_path / "whole", spec, epochs=90)
+    right = rows_of(tmp_path / "whole")
+    model = FidelityModel(topology, equal_rates(topology))
+    shares = {}
+    for lost in ({"Source[0]"}, {"Source[0]", "Source[3]"}, {"Source[0]", "Regions[1]"}):
+        home = tmp_path / "-".join(sorted(lost))
+        run_as_planned(home, spec, epochs=90, lost=lost)
+        found = rows_of(home)
+        assert found.keys() == right.keys()
+        same = sum(len({page for page, _ in found[end]} & {page for page, _ in right[end]}) for end in right)
+        alive = [index for name, index in model.index.items() if name not in lost]
+        fidelity = float(model.plain_fidelity(model.flags([alive]))[0])
+        shares[frozenset(lost)] = (fidelity, same / sum(map(len, right.values())))
+    ranked = sorted(shares.values(), reverse=True)
+    assert [round(fidelity, 2) for fidelity, _ in ranked] == [0.75, 0.5, 0.25]
+    assert all(0.3 < share < 1 for _, share in ranked)
+    assert ranked[0][1] > ranked[1][1] > ranked[2][1]

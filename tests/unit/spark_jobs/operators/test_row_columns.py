@@ -12,6 +12,7 @@ from domain.topology.spec import OperatorSpec, TopologySpec, spec_decoder
 from spark_jobs.operators.base import EpochContext
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.operators.row_columns import columns_known
+from spark_jobs.sources.registry import reader_create
 from spark_jobs.state.tables import StateTables
 
 SECOND = 1_000_000
@@ -111,6 +112,17 @@ def test_of_a_join_of_windows() -> None:
         {"window_start": pa.array([0]), "window_end": pa.array([1]), "key": ["a"], "count": pa.array([3])}
     )
     assert said(spec, "O") == given(spec.operators[-1], rows)
+
+
+@pytest.mark.parametrize("stream", ["locations", "incidents"])
+def test_of_a_source_of_traffic(stream: str) -> None:
+    params = {"reader": "traffic", "stream": stream, "users": 10}
+    spec = spec_with({"name": "T", "kind": "source", "params": params})
+    reader: Any = reader_create(params, {"origin_us": 0})
+    (part,) = reader.partitions({"tuple": 0}, {"tuple": 2})
+    (batch,) = reader.read(part)
+    kinds = {"ts": "time", "key": "text"}
+    assert said(spec, "T") == {name: kinds.get(name, "number") for name in batch.schema.names}
 
 
 def test_what_code_gives_is_not_said() -> None:

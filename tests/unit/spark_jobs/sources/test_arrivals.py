@@ -36,7 +36,8 @@ def test_each_tuple_arrives_in_its_step(counts: list[int]) -> None:
     for elapsed in range(0, expected[-1], 61):
         assert arrivals.due(elapsed) == sum(time < elapsed for time in expected)
     assert arrivals.due(-5) == 0
-    steps = [arrivals.step_of(number) for number in range(end)]
+    located = zip(*(column.tolist() for column in arrivals.located(0, end)), strict=True)
+    steps = [(turn * len(counts) + step, place) for turn, step, place in located]
     assert [step for step, _ in steps] == [time // 1_000 for time in expected]
     assert all(place == 0 or steps[n - 1] == (step, place - 1) for n, (step, place) in enumerate(steps))
 
@@ -109,9 +110,11 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="the file cannot be read: Is a directory"):
         counts_read(tmp_path)
     damaged = tmp_path / "rates.csv.gz"
-    damaged.write_bytes(b"no gzip")
-    with pytest.raises(SourceError, match="the file cannot be read"):
-        counts_read(damaged)
+    packed = gzip.compress((HEADER + "2026-01-01,5\n2026-01-02,5\n").encode())
+    for content in (b"no gzip", packed[:-9], packed[:20] + b"\xff\xff\xff" + packed[23:]):
+        damaged.write_bytes(content)
+        with pytest.raises(SourceError, match=r"the file (is no CSV|cannot be read)"):
+            counts_read(damaged)
 
 
 def test_counts_whose_times_would_not_fit_are_refused() -> None:

@@ -14,8 +14,9 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from spark_jobs.sources.arrivals import counts_read
-from spark_jobs.sources.file import SOURCE_SCHEMA, FileDataSource, FileSlice, FileStreamReader
+from spark_jobs.sources.file import SOURCE_SCHEMA, FileDataSource, FileStreamReader
 from spark_jobs.sources.kept import keep
+from spark_jobs.sources.numbered import TupleSlice
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.problems import SourceError
 from spark_jobs.sources.registry import reader_create, source_problems
@@ -79,7 +80,7 @@ def test_times_far_ahead_are_exact(plain: str) -> None:
 
 def test_text_is_not_copied(plain: str) -> None:
     source = reader(plain, parallelism=1)
-    (batch,) = source.read(FileSlice(0, 2, 5))
+    (batch,) = source.read(TupleSlice(0, 2, 5))
     mapped = source.table.column("text").chunk(0)
     assert batch.column("text").buffers()[2].address == mapped.buffers()[2].address
 
@@ -257,7 +258,7 @@ class TestRegistry:
             ({"pace": "slow"}, "pace must be one of realtime, fast, not 'slow'"),
             ({"origin": "now"}, "origin must be a time in ISO 8601"),
             ({"speed": 1}, "unknown parameter 'speed'; this source takes reader, path"),
-            ({"reader": 1}, "reader must be `file` or a dotted path"),
+            ({"reader": 1}, "reader must be `file`, `traffic` or a dotted path"),
         ],
     )
     def test_bad_parameters_are_named(self, params: dict[str, Any], message: str) -> None:
