@@ -32,7 +32,7 @@ class Rates:
         values = ", ".join(f"({step}, {first}, {count})" for step, first, count in rows)
         period = self.step_us * len(self.counts)
         return (
-            f"SELECT n, (n // {self.total}) * {period} + s.step * {self.step_us}"  # noqa: S608 - our numbers
+            f"SELECT n, (n // {self.total}) * {period} + s.step::BIGINT * {self.step_us}"  # noqa: S608 - our numbers
             f" + ((n % {self.total} - s.first) * {self.step_us}) // s.size AS us FROM {numbers}"
             f" ASOF JOIN (VALUES {values}) s(step, first, size) ON n % {self.total} >= s.first"
         )

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +17,9 @@ from controlplane.topologies.models import Topology
 from controlplane.verification.extent import extent_read
 from controlplane.verification.original import original_read
 from controlplane.verification.problems import VerificationError
+from controlplane.verification.rates import Rates
 from spark_jobs.sinks.parquet import partition_path
+from spark_jobs.sources.arrivals import Arrivals
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.sample import sample_write
 from tests.outputs import DEPLOYED, epochs_present
@@ -144,6 +147,16 @@ class TestOriginal:
         used = [(part, place) for part, place in zip(original.parts, prepared["part"], strict=True) if part]
         assert used
         assert all(known.index(part) == place for part, place in used)
+
+    def test_times_of_a_day_of_minutes(self, tmp_path: Path) -> None:
+        """In SQL, one by one, and by the engine."""
+        rates = Rates([(minute * 7919) % 3 for minute in range(1_440)], 60_000_000)
+        arrivals = Arrivals(rates.counts, rates.step_us)
+        with duckdb.connect(":memory:") as database:
+            found = database.execute(f"{rates.times(3_000)} ORDER BY n").fetchall()
+        expected = arrivals.times(0, 3_000).tolist()
+        assert [us for _, us in found] == expected
+        assert [rates.time(number) for number in range(3_000)] == expected
 
     def test_missing_file_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(VerificationError, match=r"nix\.csv: the original input cannot be read"):

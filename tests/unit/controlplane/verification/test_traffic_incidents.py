@@ -7,14 +7,20 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from controlplane.topologies.validation import pipeline_read
+from controlplane.verification.extent import Extent
 from controlplane.verification.problems import VerificationError
+from controlplane.verification.relations import Relations
+from controlplane.verification.traffic import Traffic
 from domain.replication import FidelityModel, equal_rates
+from domain.topology import load_topology
+from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.sources.registry import reader_create
 from tests.data import shared_data
 from tests.outputs import DEPLOYED, epochs_present
@@ -112,6 +118,31 @@ def test_the_paper_s_users_at_its_rate(tmp_path: Path) -> None:
     verification = verify(tmp_path, spec)
     assert (faults(verification), verification.clean) == ({}, True)
     assert verification.tuples["Locations"] == 800_000
+
+
+@pytest.mark.parametrize("stream", ["locations", "incidents"])
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"users": 11, "segments": 30, "seed": 9}, {"users": 500, "zipf": 1.5, "every_s": 1}, {"rate": 77}],
+)
+def test_every_row_is_recomputed(stream: str, params: dict[str, Any]) -> None:
+    given = {"reader": "traffic", "stream": stream, **params}
+    source = {"name": "S", "kind": "source", "params": given}
+    union = {"name": "U", "kind": "union", "inputs": [{"from": "S"}], "output": True}
+    topology = load_topology({"name": "t", "operators": [source, union]}, OperatorCatalogue(()))
+    reader: Any = reader_create(given, {"origin_us": 7 * SECOND})
+    (part,) = reader.partitions({"tuple": 0}, {"tuple": 70_000})
+    rows = pa.Table.from_batches(list(reader.read(part)))
+    with duckdb.connect(":memory:") as database:
+        extent = Extent(1, 7 * SECOND, None, False, {"S": 70_000})
+        relations = Relations(database, topology, extent)
+        Traffic(relations, topology.operators[0], None).build()
+        stream_of = relations.stream("S")
+        names = ", ".join(stream_of.columns)
+        assert list(stream_of.columns) == rows.column_names
+        query = f"SELECT {names} FROM {stream_of.relation} ORDER BY _n"  # noqa: S608 - our own names
+        found = database.execute(query).fetchall()
+    assert found == list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
 
 class TestMeasuredSpeeds:
