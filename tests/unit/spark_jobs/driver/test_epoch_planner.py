@@ -146,6 +146,17 @@ def test_epochs_follow_the_rates_of_a_file_and_of_its_copy(tmp_path: Path) -> No
     assert plans[-1].watermark == round(NOW + 6) * SECOND
 
 
+def test_times_of_the_file_do_not_count_where_rates_are_given(tmp_path: Path) -> None:
+    """A row whose time cannot be read is used like the others."""
+    pq.write_table(pa.table({"text": ["a", "b"], "ts": [5, None]}), tmp_path / "in.parquet")
+    rates = tmp_path / "rates.csv"
+    rates.write_text("minute,requests\n2026-01-01 00:00,1\n2026-01-01 00:01,1\n")
+    source = {"path": str(tmp_path / "in.parquet"), "arrivals": str(rates)}
+    world = World(tmp_path, F=source)
+    with pa.memory_map(world.planner.options["F"]["path"]) as mapped:
+        assert pa.ipc.open_file(mapped).read_all().to_pydict() == {"text": ["a", "b"]}
+
+
 def test_rates_that_cannot_be_used_keep_a_driver_from_starting(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a"]}), tmp_path / "in.parquet")
     (tmp_path / "rates.csv").write_text("minute,requests\n2026-01-01,-1\n")
