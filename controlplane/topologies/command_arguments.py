@@ -18,13 +18,16 @@ def specification_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--input", help="parquet, csv or jsonl file with a text column")
     parser.add_argument("--rate", type=int, help="tuples per second")
     parser.add_argument("--limit", type=int, help="tuples after which the topology is completed")
+    parser.add_argument("--arrivals", help="csv file with the number of tuples that arrive in each step")
+    parser.add_argument("--speedup", type=float, help="how many times as fast the times of that file pass")
 
 
 def specification_given(options: Mapping[str, Any]) -> dict[str, Any]:
     """What those arguments mean, as `specification_compose` takes it. Raises `Invalid`."""
     source = options["pipeline"]
     known = pipeline_names()
-    given = {name: options[name] for name in ("name", "input", "rate", "limit") if options[name] is not None}
+    names = ("name", "input", "rate", "limit", "arrivals", "speedup")
+    given = {name: options[name] for name in names if options[name] is not None}
     if source in known:
         return {**given, "pipeline": source}
     file = Path(source).expanduser()

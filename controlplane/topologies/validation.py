@@ -92,11 +92,25 @@ def file_text(path: Path) -> str:
 
 
 def source_params_override(
-    spec: dict[str, Any], *, path: str | None = None, rate: int | None = None, limit: int | None = None
+    spec: dict[str, Any],
+    *,
+    path: str | None = None,
+    rate: int | None = None,
+    limit: int | None = None,
+    arrivals: str | None = None,
+    speedup: float | None = None,
 ) -> dict[str, Any]:
-    """A copy of `spec` whose source operators (those without inputs) read `path` at `rate` up to `limit`."""
-    given = {"path": _absolute(path), "rate": rate, "limit": limit}
+    """A copy of `spec` whose source operators (those without inputs) read `path` at `rate`, or at the rates
+    of the file `arrivals` with `speedup`, up to `limit`. Rates of a file replace the rate of `spec`."""
+    given = {
+        "path": _absolute("input", path),
+        "rate": rate,
+        "limit": limit,
+        "arrivals": _absolute("arrivals", arrivals),
+        "speedup": speedup,
+    }
     overrides = {name: value for name, value in given.items() if value is not None}
+    replaced = {"rate"} if arrivals is not None else set()
     operators = spec.get("operators")
     if not overrides or not isinstance(operators, list):
         return spec
@@ -105,19 +119,20 @@ def source_params_override(
         if isinstance(operator, dict) and not operator.get("inputs"):
             params = operator.get("params") or {}
             if isinstance(params, dict):
-                operator = {**operator, "params": {**params, **overrides}}
+                kept = {name: value for name, value in params.items() if name not in replaced}
+                operator = {**operator, "params": {**kept, **overrides}}
         changed.append(operator)
     return {**spec, "operators": changed}
 
 
-def _absolute(path: str | None) -> str | None:
+def _absolute(name: str, path: str | None) -> str | None:
     """Drivers run elsewhere in the tree, so a relative path would mean another file there."""
     if path is None or "://" in path:
         return path
     try:
         return str(Path(path).expanduser().resolve())
     except (OSError, RuntimeError, ValueError) as error:
-        raise Invalid("input", f"{path!r:.80} is no path: {error}") from None
+        raise Invalid(name, f"{path!r:.80} is no path: {error}") from None
 
 
 def inputs_require(spec: Mapping[str, Any]) -> None:

@@ -151,6 +151,10 @@ def test_rates_of_arrivals_are_looked_at_too(operator: APIClient, tmp_path: Path
         verdict = operator.post(VALIDATE, {"spec": spec}).json()
         assert paths(verdict) == (["operators[0].params.arrivals"] if message else [])
         assert not message or message in verdict["problems"][0]["message"]
+    asked = {"pipeline": "top-pages", "arrivals": str(rates)}
+    assert operator.post(VALIDATE, {**asked, "speedup": 60}).json()["valid"]
+    (problem,) = operator.post(VALIDATE, {**asked, "speedup": 0}).json()["problems"]
+    assert problem["message"] == "speedup must be a number from 0.01 to 10000, not 0.0"
     params |= {"rate": 1, "speedup": 10_000}
     verdict = operator.post(VALIDATE, {"spec": spec}).json()
     assert "at 1 per second nothing would arrive" in verdict["problems"][0]["message"]
