@@ -60,6 +60,12 @@ class StartOptions:
         request = self.profile.cpu_request if self.pipeline == MAIN_JOB else None
         return "" if request is None else str(request)
 
+    @property
+    def names_input(self) -> bool:
+        """Whether the pipeline is deployed with an input. Where none is given, others than the main job read
+        the files that they name themselves, or the sample that is made for them."""
+        return bool(self.input) or self.pipeline == MAIN_JOB
+
 
 @dataclass(slots=True)
 class Started:
@@ -179,7 +185,8 @@ def _deploy(started: Started, options: StartOptions, sample: Future[Path], progr
         progress.say(f"waiting for {options.nodes} nodes")
         said = manage(
             installation,
-            *("deploy", options.pipeline, "--input", source, "--if-needed"),
+            *("deploy", options.pipeline, "--if-needed"),
+            *(["--input", source] if options.names_input else []),
             *("--wait-nodes", str(options.nodes), "--timeout", "180", "--reason", "make up"),
             *(["--rate", options.rate] if options.rate else []),
             *(["--limit", options.limit] if options.limit else []),

@@ -15,7 +15,8 @@ from benchmarks.flink.outputs import counted, runs, written
 from benchmarks.stack import Verdict
 from controlplane.verification.comparison import QueryResult, compare
 from controlplane.verification.extent import Extent
-from controlplane.verification.original import original_read
+from controlplane.verification.original import Original, original_read
+from controlplane.verification.rates import Rates
 from controlplane.verification.relations import SECOND, Relations
 from controlplane.verification.streams import stream_build
 from domain.topology import Topology, TopologySpec
@@ -25,10 +26,10 @@ KINDS = ("missing", "duplicate", "unexpected", "different")
 
 def texts_read(path: Path) -> list[str | None]:
     """The texts by row. Raises `FlinkError` for a file with event times, which the job does not know."""
-    texts, times = original_read(path, text="text", ts="ts", ts_unit="auto")
-    if times is not None:
+    original = original_read(path, text="text", ts="ts", ts_unit="auto")
+    if original.times is not None:
         raise FlinkError(f"{path} has event times; the Flink job gives tuples those of their turn")
-    return texts
+    return original.texts
 
 
 def texts_write(texts: Sequence[str | None], path: Path) -> None:
@@ -68,7 +69,7 @@ def outputs_check(
             if operator.inputs:
                 stream_build(relations, operator)
             else:
-                relations.add_source(operator, texts, None, rate)
+                relations.add_source(operator, Original(texts, None, None), Rates([rate], SECOND))
         for operator in topology.outputs:
             result = QueryResult(query=f"{operator.name}[0]", operator=operator.name)
             file = _rows_copy(database, outputs / operator.name, second)

@@ -22,7 +22,8 @@ from cli.paths import resource
 from cli.session import Session
 
 LARGEST = 4_000_000
-OF_SOURCES = ("input", "rate", "limit")
+OF_SOURCES = ("input", "rate", "limit", "arrivals", "speedup")
+FILES_OF_SOURCES = ("input", "arrivals")
 FILES = frozenset({".yaml", ".yml", ".json"})
 
 
@@ -36,9 +37,10 @@ def specification_options(function: Callable[..., Any]) -> Callable[..., Any]:
         if file and pipeline:
             raise click.UsageError("give either --file or --pipeline")
         asked = {field: value for field in OF_SOURCES if (value := given.pop(field)) is not None}
-        if "input" in asked and "://" not in asked["input"]:
-            # The server would resolve a relative path in its own directory.
-            asked["input"] = str(Path(asked["input"]).expanduser().absolute())
+        for field in FILES_OF_SOURCES:
+            if field in asked and "://" not in asked[field]:
+                # The server would resolve a relative path in its own directory.
+                asked[field] = str(Path(asked[field]).expanduser().absolute())
         if pipeline:
             asked["pipeline"] = pipeline
         if file:
@@ -61,6 +63,12 @@ def specification_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--limit",
             type=click.IntRange(min=1),
             help="number of tuples after which the topology is complete",
+        ),
+        click.option(
+            "--arrivals", type=click.Path(), help="the rates at which tuples arrive: a CSV file on the server"
+        ),
+        click.option(
+            "--speedup", type=click.FloatRange(min=0.01), help="how many times as fast its times pass"
         ),
     )
     for option in reversed(options):
@@ -150,7 +158,8 @@ def deploy(session: Session, name: str | None, asked: dict[str, Any], order: Ord
     elif "spec" in asked or "pipeline" in asked:
         name = _create(session, name, asked, order.part("create"))["name"]
     elif asked:
-        raise click.UsageError("--input, --rate and --limit go with --file or --pipeline")
+        options = ", ".join(f"--{field}" for field in OF_SOURCES)
+        raise click.UsageError(f"{options} go with --file or --pipeline")
     elif name is None:
         raise click.UsageError("name what to deploy: a topology, --file or --pipeline")
     elif Path(name).suffix in FILES or os.sep in name:

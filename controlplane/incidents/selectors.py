@@ -97,11 +97,6 @@ def proposals_overtaken(number: int, confirmed: Collection[str]) -> list[str]:
     return [proposal for proposal in confirmed if proposal not in taken]
 
 
-def plan_newest(topology: str) -> RecoveryPlan | None:
-    """The plan of the highest generation, whatever became of it."""
-    return plan_list(topology=topology).order_by("-generation").first()
-
-
 def plan_standing(topology: str) -> RecoveryPlan | None:
     """The plan that must be in ZooKeeper: the newest of those that got there or are still to."""
     dropped = Q(state=PlanState.SUPERSEDED, published_at=None)

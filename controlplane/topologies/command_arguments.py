@@ -24,13 +24,15 @@ def specification_arguments(parser: ArgumentParser) -> None:
         metavar="CORES",
         help="what plans count at least for each partition of an output operator that says nothing itself",
     )
+    parser.add_argument("--arrivals", help="csv file with the number of tuples that arrive in each step")
+    parser.add_argument("--speedup", type=float, help="how many times as fast the times of that file pass")
 
 
 def specification_given(options: Mapping[str, Any]) -> dict[str, Any]:
     """What those arguments mean, as `specification_compose` takes it. Raises `Invalid`."""
     source = options["pipeline"]
     known = pipeline_names()
-    names = ("name", "input", "rate", "limit", "cpu_request")
+    names = ("name", "input", "rate", "limit", "arrivals", "speedup", "cpu_request")
     given = {name: options[name] for name in names if options.get(name) is not None}
     if source in known:
         return {**given, "pipeline": source}

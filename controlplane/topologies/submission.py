@@ -52,14 +52,13 @@ def _note(operator: OperatorSpec) -> str:
 
 def specification_compose(given: Mapping[str, Any]) -> dict[str, Any]:
     """The specification that `spec` (an object or a text) or `pipeline` (a name) gives, with `name` and,
-    for its sources, `input`, `rate` and `limit` replaced where they are given, and `cpu_request` set where
-    output operators say nothing. Raises `Invalid`."""
+    for its sources, `input`, `rate`, `limit`, `arrivals` and `speedup` replaced where they are given, and
+    `cpu_request` set where output operators say nothing. Raises `Invalid`."""
     spec = pipeline_read(given["pipeline"]) if "pipeline" in given else spec_read(given["spec"])
     if given.get("name"):
         spec = {**spec, "name": given["name"]}
-    spec = source_params_override(
-        spec, path=given.get("input"), rate=given.get("rate"), limit=given.get("limit")
-    )
+    overrides = {name: given.get(name) for name in ("rate", "limit", "arrivals", "speedup")}
+    spec = source_params_override(spec, path=given.get("input"), **overrides)
     return cpu_requests_set(spec, given.get("cpu_request"))
 
 

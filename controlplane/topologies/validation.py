@@ -92,11 +92,25 @@ def file_text(path: Path) -> str:
 
 
 def source_params_override(
-    spec: dict[str, Any], *, path: str | None = None, rate: int | None = None, limit: int | None = None
+    spec: dict[str, Any],
+    *,
+    path: str | None = None,
+    rate: int | None = None,
+    limit: int | None = None,
+    arrivals: str | None = None,
+    speedup: float | None = None,
 ) -> dict[str, Any]:
-    """A copy of `spec` whose source operators (those without inputs) read `path` at `rate` up to `limit`."""
-    given = {"path": _absolute(path), "rate": rate, "limit": limit}
+    """A copy of `spec` whose source operators (those without inputs) read `path` at `rate`, or at the rates
+    of the file `arrivals` with `speedup`, up to `limit`. Rates of a file replace the rate of `spec`."""
+    given = {
+        "path": _absolute("input", path),
+        "rate": rate,
+        "limit": limit,
+        "arrivals": _absolute("arrivals", arrivals),
+        "speedup": speedup,
+    }
     overrides = {name: value for name, value in given.items() if value is not None}
+    replaced = {"rate"} if arrivals is not None else set()
     operators = spec.get("operators")
     if not overrides or not isinstance(operators, list):
         return spec
@@ -105,7 +119,8 @@ def source_params_override(
         if isinstance(operator, dict) and not operator.get("inputs"):
             params = operator.get("params") or {}
             if isinstance(params, dict):
-                operator = {**operator, "params": {**params, **overrides}}
+                kept = {name: value for name, value in params.items() if name not in replaced}
+                operator = {**operator, "params": {**kept, **overrides}}
         changed.append(operator)
     return {**spec, "operators": changed}
 
@@ -124,14 +139,14 @@ def cpu_requests_set(spec: dict[str, Any], cores: float | None) -> dict[str, Any
     return {**spec, "operators": changed}
 
 
-def _absolute(path: str | None) -> str | None:
+def _absolute(name: str, path: str | None) -> str | None:
     """Drivers run elsewhere in the tree, so a relative path would mean another file there."""
     if path is None or "://" in path:
         return path
     try:
         return str(Path(path).expanduser().resolve())
     except (OSError, RuntimeError, ValueError) as error:
-        raise Invalid("input", f"{path!r:.80} is no path: {error}") from None
+        raise Invalid(name, f"{path!r:.80} is no path: {error}") from None
 
 
 def inputs_require(spec: Mapping[str, Any]) -> None:
@@ -149,20 +164,21 @@ def inputs_problems(spec: Mapping[str, Any]) -> list[FieldProblem]:
     problems: list[FieldProblem] = []
     for index, operator in enumerate(spec["operators"]):
         params = operator.get("params", {})
-        path = params.get("path")
-        if operator.get("inputs") or not isinstance(path, str) or "://" in path:
-            continue
-        try:
-            problem = _input_problem(Path(path), params)
-        except (OSError, ValueError) as error:  # too long a name, a NUL in it
-            problem = f"{path!r:.80} cannot be looked at: {error}"
-        if problem:
-            problems.append(FieldProblem(f"operators[{index}].params.path", problem))
+        for name in ("path", "arrivals"):
+            path = params.get(name)
+            if operator.get("inputs") or not isinstance(path, str) or "://" in path:
+                continue
+            try:
+                problem = _input_problem(name, Path(path), params)
+            except (OSError, ValueError) as error:  # too long a name, a NUL in it
+                problem = f"{path!r:.80} cannot be looked at: {error}"
+            if problem:
+                problems.append(FieldProblem(f"operators[{index}].params.{name}", problem))
     return problems
 
 
-def _input_problem(file: Path, params: Mapping[str, Any]) -> str:
-    from spark_jobs.sources.prepare import look
+def _input_problem(name: str, file: Path, params: Mapping[str, Any]) -> str:
+    from spark_jobs.sources.looking import look_at
     from spark_jobs.sources.problems import SourceError
 
     if not file.exists():
@@ -173,9 +189,8 @@ def _input_problem(file: Path, params: Mapping[str, Any]) -> str:
         return f"{str(file)!r} is neither a file nor a directory"
     if file.is_file() and file.stat().st_size == 0:
         return f"{str(file)!r} is empty"
-    if params.get("reader") in (None, "file"):
-        try:
-            look(file, **{name: params[name] for name in ("text", "ts", "ts_unit") if params.get(name)})
-        except SourceError as error:
-            return f"{error.what} {error.hint}"
+    try:
+        look_at(name, file, params)
+    except SourceError as error:
+        return f"{error.what}. {error.hint}"
     return ""

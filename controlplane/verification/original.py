@@ -8,6 +8,7 @@ import io
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,22 +18,31 @@ import pyarrow.parquet as pq
 
 from controlplane.verification.problems import VerificationError
 
-Row = tuple[bytes | str | None, Any]
+Row = tuple[bytes | str | None, Any, Any]
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _FARTHEST_US = 2**60
 
 
-def original_read(
-    path: Path, *, text: str, ts: str, ts_unit: str
-) -> tuple[list[str | None], list[int] | None]:
-    """Texts (None for an unusable row) and, if the file has the column, event times in
-    microseconds since the Unix epoch. Raises `VerificationError`."""
+@dataclass(frozen=True, slots=True)
+class Original:
+    """By row: texts (None for an unusable row); if the file has the column, event times in microseconds since
+    the Unix epoch; if a column was asked for that decides the partition, its values."""
+
+    texts: list[str | None]
+    times: list[int] | None
+    parts: list[str | None] | None
+
+
+def original_read(path: Path, *, text: str, ts: str, ts_unit: str, part: str = "") -> Original:
+    """Raises `VerificationError`."""
     texts: list[str | None] = []
     times: list[Any] = []
+    parts: list[str | None] = []
     try:
-        rows, timed = _rows(path, text, ts)
-        for value, time in rows:
-            texts.append(_text(value))
+        rows, timed = _rows(path, text, ts, part)
+        for value, time, group in rows:
+            parts.append(_text(str(group) if isinstance(group, int) else group) if part else None)
+            texts.append(None if part and parts[-1] is None else _text(value))
             times.append(time)
     except (OSError, EOFError, ValueError, KeyError, csv.Error, pa.ArrowException) as error:
         raise VerificationError(
@@ -40,38 +50,45 @@ def original_read(
             what=f"the original input cannot be read: {error}",
             hint="Put the file back, or name a copy of it with --input.",
         ) from error
-    return (texts, _times(texts, times, ts_unit)) if timed else (texts, None)
+    return Original(texts, _times(texts, times, ts_unit) if timed else None, parts if part else None)
 
 
-def _rows(path: Path, text: str, ts: str) -> tuple[Iterator[Row], bool]:
+def _rows(path: Path, text: str, ts: str, part: str) -> tuple[Iterator[Row], bool]:
     name = path.name.lower().removesuffix(".gz")
     opened = gzip.open if path.name.lower().endswith(".gz") else open
     if name.endswith((".parquet", ".pq")):
         timed = ts in pq.read_schema(path).names
-        return _parquet_rows(path, text, ts if timed else None), timed
+        return _parquet_rows(path, text, ts if timed else None, part), timed
     with opened(path, "rb") as file:
         content = file.read().removeprefix(b"\xef\xbb\xbf")
     if name.endswith((".jsonl", ".ndjson")):
         lines = [_json_object(line) for line in content.split(b"\n") if line.strip()]
         timed = any(ts in line for line in lines)
-        return ((line.get(text), line.get(ts)) for line in lines), timed
+        return ((line.get(text), line.get(ts), line.get(part)) for line in lines), timed
     decoded = io.StringIO(content.decode("utf-8", "surrogateescape"), newline="")
     csv.field_size_limit(1 << 30)
     table = csv.reader(decoded, delimiter="\t" if name.endswith(".tsv") else ",")
     header = next(table)
-    place, time_place = header.index(text), header.index(ts) if ts in header else None
-    return _csv_rows(table, len(header), place, time_place), time_place is not None
+    places = (header.index(text), header.index(ts) if ts in header else None)
+    rows = _csv_rows(table, len(header), (*places, header.index(part) if part else None))
+    return rows, places[1] is not None
 
 
-def _parquet_rows(path: Path, text: str, ts: str | None) -> Iterator[Row]:
+def _parquet_rows(path: Path, text: str, ts: str | None, part: str) -> Iterator[Row]:
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(columns=[text, ts] if ts else [text]):
-            column = batch.column(text)
-            if pa.types.is_dictionary(column.type):
-                column = column.dictionary_decode()
-            values = column.cast(pa.large_binary()).to_pylist()
+        for batch in file.iter_batches(columns=list({text, ts or text, part or text})):
+            values = _parquet_texts(batch.column(text))
             times = _parquet_times(batch.column(ts)) if ts else [None] * len(values)
-            yield from zip(values, times, strict=True)
+            parts = _parquet_texts(batch.column(part)) if part else times
+            yield from zip(values, times, parts, strict=True)
+
+
+def _parquet_texts(column: pa.Array) -> list[Any]:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_integer(column.type):
+        return [None if value is None else str(value) for value in column.to_pylist()]
+    return list(column.cast(pa.large_binary()).to_pylist())
 
 
 def _parquet_times(column: pa.Array) -> list[Any]:
@@ -91,17 +108,21 @@ class _Micros(int):
     """A number that is in microseconds already."""
 
 
-def _csv_rows(table: Iterator[list[str]], width: int, place: int, time_place: int | None) -> Iterator[Row]:
+def _csv_rows(
+    table: Iterator[list[str]], width: int, places: tuple[int, int | None, int | None]
+) -> Iterator[Row]:
+    place, time_place, part_place = places
     for fields in table:
         if not fields:
             if width == 1:
-                yield "", None
+                yield "", None, ""
             continue
         if len(fields) != width:
-            yield None, None
+            yield None, None, None
             continue
         value = fields[place].encode("utf-8", "surrogateescape")
-        yield value, None if time_place is None else fields[time_place]
+        part = None if part_place is None else fields[part_place].encode("utf-8", "surrogateescape")
+        yield value, None if time_place is None else fields[time_place], part
 
 
 def _json_object(line: bytes) -> dict[str, Any]:

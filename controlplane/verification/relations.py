@@ -17,11 +17,14 @@ import duckdb
 import pyarrow as pa
 
 from controlplane.verification.extent import Extent
+from controlplane.verification.original import Original
 from controlplane.verification.problems import NotExpressibleError, VerificationError
+from controlplane.verification.rates import Rates
 from domain.topology import Topology
-from domain.topology.spec import OperatorSpec
+from domain.topology.spec import InputSpec, OperatorSpec
 
 SECOND = 1_000_000
+DEFAULT_RATE = 1_000
 WINDOW_COLUMNS = ("window_start", "window_end", "key", "count")
 EVENT_TIMES = frozenset({"ts", "window_end"})
 """Of sources (whose files are read with an exact watermark) and of windows, which are sent as they close."""
@@ -31,13 +34,17 @@ EVENT_TIMES = frozenset({"ts", "window_end"})
 class Stream:
     """A relation in the database: `ordered` row streams have `_n` and `_pos`; `texts` names the columns that
     hold a file's text unchanged: matches are then searched once per row of the file, not once per repetition
-    (`_row` is the row of the file). `times` names the columns that are never behind the watermark."""
+    (`_row` is the row of the file). `times` names the columns that are never behind the watermark. `parted`:
+    the relation has `_part`, the partition of the operator that gives the row. `hashed` names the columns
+    whose hash decides which partition that is."""
 
     relation: str
     columns: tuple[str, ...]
     ordered: bool = False
     texts: Mapping[str, str] = field(default_factory=dict)
     times: frozenset[str] = EVENT_TIMES
+    parted: bool = False
+    hashed: frozenset[str] = frozenset()
 
 
 def quoted(name: str) -> str:
@@ -80,45 +87,46 @@ class Relations:
             raise found
         return found
 
-    def add_source(
-        self, operator: OperatorSpec, texts: list[str | None], times: list[int] | None, rate: int
-    ) -> None:
+    def add_source(self, operator: OperatorSpec, original: Original, rates: Rates) -> None:
         """The first tuples of a source: row n modulo the number of rows, with its event time."""
+        texts, times = original.texts, original.times
         rows = len(texts)
-        self._require_watermark(operator, times, rows, rate)
+        self.require_watermark(operator, times, rows, rates)
         table, view = f"file_{operator.name}", f"s_{operator.name}"
         number = self.extent.tuples.get(operator.name, 0)
         used = min(rows, number)
-        content = pa.table(
-            {
-                "_row": pa.array(range(used), pa.int64()),
-                "text": pa.array(texts[:used], pa.string()),
-                "ts": pa.array((times or [0] * rows)[:used], pa.int64()),
-            }
-        )
-        self.database.register("arriving", content)
-        self.database.execute(f"CREATE TABLE {table} AS SELECT * FROM arriving")
-        self.database.unregister("arriving")
-        event_time = f"{self.extent.origin_us} + (n * {SECOND}) // {rate}"
+        parts = _dealt_out(original.parts, operator.parallelism)
+        content = {
+            "_row": pa.array(range(used), pa.int64()),
+            "_part": pa.array((parts or [0] * rows)[:used], pa.int64()),
+            "text": pa.array(texts[:used], pa.string()),
+            "ts": pa.array((times or [0] * rows)[:used], pa.int64()),
+        }
+        self.rows_table(table, content)
+        event_time, numbers = f"{self.extent.origin_us} + us", rates.times(number)
         if times:
             event_time = f"f.ts + (n // {rows}) * {period(times)}"
+            numbers = f"SELECT range AS n FROM range({number})"
         self.view(
             view,
-            f"SELECT n AS _n, 0::BIGINT AS _pos, f._row, {event_time} AS ts, f.text"
-            f" FROM (SELECT range AS n FROM range({number}))"
-            f" JOIN {table} f ON f._row = n % {rows}",
+            f"SELECT n AS _n, 0::BIGINT AS _pos, f._row, f._part, {event_time} AS ts, f.text"
+            f" FROM ({numbers}) JOIN {table} f ON f._row = n % {rows}",
         )
-        self.built[operator.name] = Stream(view, ("ts", "text"), True, {"text": table})
+        # The rows of several servers come one server partition after the other, epoch by epoch.
+        ordered = parts is None or operator.parallelism == 1
+        self.built[operator.name] = Stream(
+            view, ("ts", "text"), ordered, {"text": table}, parted=parts is not None
+        )
 
-    def _require_watermark(
-        self, operator: OperatorSpec, times: list[int] | None, rows: int, rate: int
+    def require_watermark(
+        self, operator: OperatorSpec, times: list[int] | None, rows: int, rates: Rates
     ) -> None:
         """A tuple still to come that is earlier than the watermark would be missing from a closed window."""
         number, watermark = self.extent.tuples.get(operator.name, 0), self.extent.watermark
         left = (operator.params.get("limit") or number + rows) - number
         if watermark is None or self.extent.final or left <= 0:
             return
-        earliest = self.extent.origin_us + number * SECOND // rate
+        earliest = self.extent.origin_us + rates.time(number)
         if times:
             turn, row = divmod(number, rows)
             earliest = min(times[row : row + left]) + turn * period(times)
@@ -172,23 +180,70 @@ class Relations:
     def same_key_same_partition(self, operator: OperatorSpec, columns: list[str]) -> None:
         """Several partitions give the result of one only if equal values always go to the same partition."""
         for given in operator.inputs:
-            alone = operator.parallelism == 1
-            spread = given.partitioning == "full" or self.topology.by_name[given.source].parallelism == 1
-            if not alone and not (spread and given.key in columns):
+            if operator.parallelism > 1 and not self._hashed(given).intersection(columns):
                 raise NotExpressibleError(
                     f"the partitions of operator {operator.name} ({operator.kind}) share values"
                 )
 
+    def hashed(self, operator: OperatorSpec) -> frozenset[str]:
+        """The columns whose hash decides to which of the partitions a row comes."""
+        return frozenset[str].intersection(*(self._hashed(given) for given in operator.inputs))
+
+    def _hashed(self, given: InputSpec) -> frozenset[str]:
+        if given.partitioning == "full" or self.topology.by_name[given.source].parallelism == 1:
+            return frozenset({given.key})
+        return self.stream(given.source).hashed if given.partitioning == "one_to_one" else frozenset()
+
+    def parts(self, operator: OperatorSpec, columns: list[str]) -> list[str] | None:
+        """Where the partitions of an operator give what one would give: None. Where equal values go to
+        several of them: which partition has a row, as an expression for each input; raises
+        `NotExpressibleError` if that is not known."""
+        try:
+            self.same_key_same_partition(operator, columns)
+        except NotExpressibleError:
+            found = [self._part(operator, given) for given in operator.inputs]
+            if None in found:
+                raise
+            return [part for part in found if part is not None]
+        return None
+
+    def _part(self, operator: OperatorSpec, given: InputSpec) -> str | None:
+        if not self.stream(given.source).parted:
+            return None
+        before = self.topology.by_name[given.source].parallelism
+        named = {"one_to_one": "_part", "merge": f"(_part * {operator.parallelism} // {before})"}
+        return named.get(given.partitioning)
+
+    def keeps_parts(self, operator: OperatorSpec, given: Stream) -> bool:
+        """Whether a row stays in the partition with the number of the one that it comes from."""
+        return given.parted and all(one.partitioning == "one_to_one" for one in operator.inputs)
+
     def row_view(self, operator: OperatorSpec, query: str, columns: tuple[str, ...], given: Stream) -> Stream:
         texts = given.texts if columns == given.columns else {}
         view = self.view(f"s_{operator.name}", query)
-        return Stream(view, columns, given.ordered, texts, given.times)
+        return Stream(view, columns, given.ordered, texts, given.times, self.keeps_parts(operator, given))
 
     def view(self, name: str, query: str) -> str:
         self.database.execute(f"CREATE VIEW {quoted(name)} AS {query}")
         return quoted(name)
 
-    def table(self, operator: OperatorSpec, query: str, columns: tuple[str, ...]) -> Stream:
+    def rows_table(self, name: str, columns: Mapping[str, Any]) -> None:
+        """A table of these values."""
+        self.database.register("arriving", pa.table(dict(columns)))
+        self.database.execute(f"CREATE TABLE {name} AS SELECT * FROM arriving")
+        self.database.unregister("arriving")
+
+    def table(
+        self, operator: OperatorSpec, query: str, columns: tuple[str, ...], *, parted: bool = False
+    ) -> Stream:
         name = quoted(f"s_{operator.name}")
         self.database.execute(f"CREATE TABLE {name} AS {query}")
-        return Stream(name, columns)
+        return Stream(name, columns, parted=parted)
+
+
+def _dealt_out(values: list[str | None] | None, parallelism: int) -> list[int] | None:
+    """The partition of each row: the values, in order, are dealt out to the partitions in turn."""
+    if values is None:
+        return None
+    places = {value: place for place, value in enumerate(sorted({v for v in values if v is not None}))}
+    return [0 if value is None else places[value] % parallelism for value in values]

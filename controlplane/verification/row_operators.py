@@ -51,6 +51,7 @@ def flat_map(relations: Relations, operator: OperatorSpec) -> Stream:
     relations.database.execute(f"CREATE TABLE {matches} AS SELECT * FROM arriving")
     relations.database.unregister("arriving")
     order = "u._n, u._pos * 1000000 + m.pos AS _pos, " if given.ordered else ""
+    order += "u._part, " if given.parted else ""
     return relations.row_view(
         operator,
         f"SELECT {order}u.ts, m.key FROM {given.relation} u"
@@ -75,20 +76,28 @@ def filter_rows(relations: Relations, operator: OperatorSpec) -> Stream:
     else:
         condition = f"{column} IS {'NULL' if comparison == 'is_null' else 'NOT NULL'}"
     view = relations.view(f"s_{operator.name}", f"SELECT * FROM {given.relation} WHERE {condition}")
-    return Stream(view, given.columns, given.ordered, given.texts, given.times)
+    parted = relations.keeps_parts(operator, given)
+    return Stream(view, given.columns, given.ordered, given.texts, given.times, parted)
+
+
+def columns_chosen(operator: OperatorSpec) -> dict[str, str]:
+    """Of a `project`: new names to old."""
+    columns = operator.params["columns"]
+    return dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
 
 
 def project(relations: Relations, operator: OperatorSpec) -> Stream:
     given = relations.stream(relations.only_input(operator))
-    columns = operator.params["columns"]
-    chosen = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
+    chosen = columns_chosen(operator)
     relations.need(operator, given, *chosen.values())
     texts = {new: given.texts[old] for new, old in chosen.items() if old in given.texts}
     hidden = [*(["_n", "_pos"] if given.ordered else []), *(["_row"] if texts else [])]
+    hidden += ["_part"] if given.parted else []
     selected = [*hidden, *(f"{quoted(old)} AS {quoted(new)}" for new, old in chosen.items())]
     view = relations.view(f"s_{operator.name}", f"SELECT {', '.join(selected)} FROM {given.relation}")
     times = frozenset(new for new, old in chosen.items() if old in given.times)
-    return Stream(view, tuple(chosen), given.ordered, texts, times)
+    parted = relations.keeps_parts(operator, given)
+    return Stream(view, tuple(chosen), given.ordered, texts, times, parted)
 
 
 def union(relations: Relations, operator: OperatorSpec) -> Stream:

@@ -5,11 +5,19 @@ SQL cannot express is noted with the reason, and so is everything that depends o
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from controlplane.verification.problems import NotExpressibleError
 from controlplane.verification.relations import Relations, Stream
-from controlplane.verification.row_operators import distinct, filter_rows, flat_map, project, union
+from controlplane.verification.row_operators import (
+    columns_chosen,
+    distinct,
+    filter_rows,
+    flat_map,
+    project,
+    union,
+)
 from controlplane.verification.window_operators import join, latest, top_k, window
 from domain.topology.spec import OperatorSpec
 
@@ -21,6 +29,7 @@ _KINDS: Final[dict[str, Callable[[Relations, OperatorSpec], Stream]]] = {
     "distinct": distinct,
     "sliding_window": window,
     "tumbling_window": window,
+    "window_average": window,
     "latest": latest,
     "top_k": top_k,
     "windowed_join": join,
@@ -37,6 +46,19 @@ def stream_build(relations: Relations, operator: OperatorSpec) -> None:
             )
         for given in operator.inputs:
             relations.stream(given.source)
-        relations.built[operator.name] = make(relations, operator)
+        made = make(relations, operator)
+        relations.built[operator.name] = replace(made, hashed=_hashed(relations, operator, made))
     except NotExpressibleError as error:
         relations.built[operator.name] = error
+
+
+def _hashed(relations: Relations, operator: OperatorSpec, made: Stream) -> frozenset[str]:
+    """The columns of an operator's rows that still tell to which of its partitions its input came."""
+    came = relations.hashed(operator)
+    if operator.kind == "flat_map_regex":
+        return frozenset()  # its `key` is another one
+    if operator.kind == "project":
+        return frozenset(new for new, old in columns_chosen(operator).items() if old in came)
+    if operator.kind == "windowed_join":
+        return came & {operator.params.get("column", "key")}
+    return came.intersection(made.columns)

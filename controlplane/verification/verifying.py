@@ -16,13 +16,15 @@ from controlplane.verification.comparison import QueryResult, compare, output_fi
 from controlplane.verification.extent import Extent, extent_read
 from controlplane.verification.original import original_read
 from controlplane.verification.problems import NotExpressibleError, VerificationError
-from controlplane.verification.relations import Relations, Stream
+from controlplane.verification.rates import SECOND, Rates, rates_read
+from controlplane.verification.relations import DEFAULT_RATE, Relations, Stream
 from controlplane.verification.streams import stream_build
+from controlplane.verification.traffic import Traffic, measured_read
 from domain.topology import Topology, TopologySpec
 from domain.topology.spec import OperatorSpec
 from spark_jobs.sinks.committed import Committed, CommittedError, committed_read
+from spark_jobs.sources.built_in import TRAFFIC, is_own, reader_of
 
-DEFAULT_RATE = 1_000
 MEMORY = "1GB"
 Progress = Callable[[str, int, int], None]
 """Called with the present step's text, the number of steps done, and their total."""
@@ -93,7 +95,9 @@ def topology_verify(
 def _add_source(relations: Relations, operator: OperatorSpec, copy: Path, given: Path | None) -> Path | None:
     """Load a source's original file; None for a source that has none."""
     params = operator.params
-    if operator.kind != "source" or params.get("reader") not in (None, "file"):
+    if reader_of(params) == TRAFFIC:
+        return _add_traffic(relations, operator, copy.with_name(f"{operator.name}.speeds.json"), given)
+    if is_own(params):
         relations.built[operator.name] = NotExpressibleError(
             f"source {operator.name} reads from {params.get('reader')!r}, not from a file"
         )
@@ -102,14 +106,42 @@ def _add_source(relations: Relations, operator: OperatorSpec, copy: Path, given:
     path = given or Path(facts["source"])
     if given is None:
         _require_unchanged(path, facts)
-    texts, times = original_read(
+    original = original_read(
         path,
         text=params.get("text") or "text",
-        ts=params.get("ts") or "ts",
+        ts="" if params.get("arrivals") else params.get("ts") or "ts",
         ts_unit=params.get("ts_unit") or "auto",
+        part=params.get("partition_by") or "",
     )
-    relations.add_source(operator, texts, times, params.get("rate") or DEFAULT_RATE)
+    relations.add_source(
+        operator, original, _rates(operator, copy.with_name(f"{operator.name}.arrivals.json"))
+    )
     return path
+
+
+def _add_traffic(relations: Relations, operator: OperatorSpec, copy: Path, given: Path | None) -> Path | None:
+    """Recompute a source of traffic; returns the file of its speeds, None if it needs none."""
+    measured, path = None, given
+    if operator.params.get("path"):
+        if path is None:
+            facts = _facts(copy)
+            path = Path(facts["source"])
+            _require_unchanged(path, facts)
+        measured = measured_read(path)
+    rates = Traffic(relations, operator, measured).build()
+    relations.require_watermark(operator, None, 1, rates)
+    return path
+
+
+def _rates(operator: OperatorSpec, copy: Path) -> Rates:
+    """When tuples of a source without times arrive."""
+    params = operator.params
+    if not params.get("arrivals"):
+        return Rates([params.get("rate") or DEFAULT_RATE], SECOND)
+    facts = _facts(copy)
+    path = Path(facts["source"])
+    _require_unchanged(path, facts)
+    return rates_read(path, speedup=params.get("speedup") or 1, rate=params.get("rate"))
 
 
 def _facts(copy: Path) -> dict[str, Any]:

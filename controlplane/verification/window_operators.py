@@ -19,13 +19,18 @@ from domain.topology.spec import OperatorSpec
 
 def window(relations: Relations, operator: OperatorSpec) -> Stream:
     given = [relations.stream(name.source) for name in operator.inputs]
-    relations.same_key_same_partition(operator, ["key"])
+    parts = relations.parts(operator, ["key"])
+    value = operator.params["value"] if operator.kind == "window_average" else None
     for stream in given:
         relations.need(operator, stream, "key")
         relations.need_time(operator, stream, "ts")
+        relations.need(operator, stream, *([value] if value else []))
     size = round(operator.params["size_s"] * SECOND)
     slide = round(operator.params.get("slide_s", operator.params["size_s"]) * SECOND)
-    rows = " UNION ALL ".join(f"SELECT ts, key FROM {stream.relation}" for stream in given)
+    rows = " UNION ALL ".join(
+        f"SELECT ts, key, {part} AS _part, {quoted(value) if value else 0} AS value FROM {stream.relation}"
+        for stream, part in zip(given, parts or ["0"] * len(given), strict=True)
+    )
     # First per slide and offset within it (exact for any size), then each to the windows it lies in.
     rest = size % slide
     part = f"CASE WHEN ts - {floor('ts', slide)} < {rest} THEN 0 ELSE 1 END" if rest else "0"
@@ -33,17 +38,20 @@ def window(relations: Relations, operator: OperatorSpec) -> Stream:
         operator,
         f"""
         WITH counted AS (
-            SELECT {floor("ts", slide)} AS pane, {part} AS part, key, count(*) AS n
-            FROM ({rows}) GROUP BY ALL
+            SELECT {floor("ts", slide)} AS pane, {part} AS part, key, _part, count(*) AS n,
+                sum(value) AS total
+            FROM ({rows}) WHERE value IS NOT NULL GROUP BY ALL
         ), placed AS (
-            SELECT pane - k * {slide} AS window_start, key, n
+            SELECT pane - k * {slide} AS window_start, key, _part, n, total
             FROM counted, range({-(-size // slide)}) lag(k)
             WHERE k < {size // slide} OR part = 0
         )
-        SELECT window_start, window_start + {size} AS window_end, key, sum(n)::BIGINT AS count
+        SELECT window_start, window_start + {size} AS window_end, key, _part, sum(n)::BIGINT AS count,
+            sum(total)::BIGINT::DOUBLE / sum(n)::BIGINT::DOUBLE AS average
         FROM placed WHERE {relations.closed(f"window_start + {size}")} GROUP BY ALL
         """,
-        WINDOW_COLUMNS,
+        (*WINDOW_COLUMNS[:3], "average", "count") if value else WINDOW_COLUMNS,
+        parted=parts is not None,
     )
 
 
@@ -61,6 +69,10 @@ def latest(relations: Relations, operator: OperatorSpec) -> Stream:
 def _changes(relations: Relations, operator: OperatorSpec, source: str) -> str:
     """The changes from window to window of one aggregate, in a table that its subscribers share."""
     stream = relations.stream(source)
+    if stream.parted:
+        raise NotExpressibleError(
+            f"the partitions of {source} each have counts of their own of the same keys"
+        )
     relations.need(operator, stream, *WINDOW_COLUMNS)
     relations.need_time(operator, stream, "window_end")
     columns = ", ".join(WINDOW_COLUMNS)
@@ -84,25 +96,30 @@ def _changes(relations: Relations, operator: OperatorSpec, source: str) -> str:
 
 
 def top_k(relations: Relations, operator: OperatorSpec) -> Stream:
-    if operator.parallelism > 1:
-        relations.same_key_same_partition(operator, ["window_end"])
+    parts = relations.parts(operator, ["window_end"])
     k = operator.params.get("k", 10)
-    parts = []
-    for given in operator.inputs:
+    ranked = []
+    for given, part in zip(operator.inputs, parts or ["0"] * len(operator.inputs), strict=True):
         stream = relations.stream(given.source)
         relations.need(operator, stream, *WINDOW_COLUMNS)
         relations.need_time(operator, stream, "window_end")
-        parts.append(
-            f"SELECT {', '.join(WINDOW_COLUMNS)} FROM {stream.relation} QUALIFY row_number() OVER"
-            f" (PARTITION BY window_start, window_end ORDER BY count DESC, key) <= {k}"
+        columns = f"window_start, window_end, key, {part} AS _part"
+        rows = f"SELECT {columns}, count FROM {stream.relation}"
+        if operator.params.get("add_up"):
+            rows = f"SELECT {columns}, sum(count)::BIGINT AS count FROM {stream.relation} GROUP BY ALL"
+        ranked.append(
+            f"(SELECT * FROM ({rows}) QUALIFY row_number() OVER"
+            f" (PARTITION BY window_start, window_end, _part ORDER BY count DESC, key) <= {k})"
         )
-    return relations.table(operator, " UNION ALL ".join(f"({part})" for part in parts), WINDOW_COLUMNS)
+    return relations.table(operator, " UNION ALL ".join(ranked), WINDOW_COLUMNS, parted=parts is not None)
 
 
 def join(relations: Relations, operator: OperatorSpec) -> Stream:
     column, time = operator.params.get("column", "key"), operator.params.get("time", "ts")
     relations.same_key_same_partition(operator, [column])
     left, right = (relations.stream(given.source) for given in operator.inputs)
+    if "size_s" not in operator.params:
+        return _same_windows(relations, operator, column, left, right)
     for stream in (left, right):
         relations.need(operator, stream, column)
         relations.need_time(operator, stream, time)
@@ -122,3 +139,20 @@ def join(relations: Relations, operator: OperatorSpec) -> Stream:
         f" WHERE {relations.closed(f'{start} + {size}')}",
         tuple(names),
     )
+
+
+def _same_windows(
+    relations: Relations, operator: OperatorSpec, column: str, left: Stream, right: Stream
+) -> Stream:
+    equal = ("window_start", "window_end", column)
+    names, selected = list(equal), [f"l.{quoted(name)}" for name in equal]
+    for side, stream in (("left", left), ("right", right)):
+        relations.need(operator, stream, *equal)
+        relations.need_time(operator, stream, "window_end")
+        for name in stream.columns:
+            if name not in equal:
+                selected.append(f"{side[0]}.{quoted(name)} AS {quoted(f'{side}_{name}')}")
+                names.append(f"{side}_{name}")
+    same = " AND ".join(f"l.{quoted(name)} = r.{quoted(name)}" for name in equal)
+    query = f"SELECT {', '.join(selected)} FROM {left.relation} l JOIN {right.relation} r ON {same}"
+    return relations.table(operator, query, tuple(names))

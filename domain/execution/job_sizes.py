@@ -28,7 +28,7 @@ REPLAY, BESIDE_PRESENT = 8.0, 0.8
 longer. What a job costs by itself is much of a short one; a longer one loses more where it is ended."""
 JOINT = 2.0
 """Seconds that epochs may take which those behind lack and run together with the present, which waits for
-them once. In the first `KEPT` seconds of a plan it is one epoch: the queries that give output would be so late
+them once. In the first `KEPT` seconds of a plan it is one epoch: queries that give output would be so late
 that they count as unavailable."""
 QUICKEST = 0.0005
 

@@ -17,10 +17,15 @@ from domain.topology import Topology, split_partition
 from domain.topology.shadows import is_shadow
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.fresh_start import MICROS, deployed_origin
+from spark_jobs.sources.arrivals import counts_read
+from spark_jobs.sources.built_in import FILE, TRAFFIC, reader_of
 from spark_jobs.sources.idleness import Idleness
+from spark_jobs.sources.kept import keep
 from spark_jobs.sources.lateness import lateness_us
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.registry import reader_create
+from spark_jobs.sources.samples import sample_ensure
+from spark_jobs.sources.speeds import speeds_read
 from spark_jobs.sources.surges import delivered
 
 logger = structlog.get_logger()
@@ -39,7 +44,7 @@ class EpochPlanner:
         self.topology = topology
         self.log = log
         self.directory = home / "topologies" / topology.name
-        self.sample = home / "input" / "sample.parquet"
+        self.home = home
         self.modules = modules
         self.clock = clock
         self.options: dict[str, dict[str, Any]] = {}
@@ -66,17 +71,22 @@ class EpochPlanner:
             params = source.params
             options: dict[str, Any] = {"parallelism": source.parallelism, "origin_us": origin_us}
             options |= {name: params[name] for name in ("rate", "limit") if params.get(name) is not None}
-            options.setdefault("rate", 1000)
-            if params.get("reader") in (None, "file"):
+            if not params.get("arrivals"):
+                options.setdefault("rate", 1000)
+            if reader_of(params) == FILE:
                 target = self.directory / ("input.arrow" if self._only else f"{source.name}.arrow")
                 prepared = prepare(
-                    params.get("path") or self.sample,
+                    params.get("path") or sample_ensure(self.home, params.get("sample")),
                     target,
                     text=params.get("text") or "text",
-                    ts=params.get("ts") or "ts",
+                    ts="" if params.get("arrivals") else params.get("ts") or "ts",
                     ts_unit=params.get("ts_unit") or "auto",
+                    partition_by=params.get("partition_by") or "",
                     refresh=first,
                 )
+                if params.get("arrivals"):
+                    options["arrivals"] = str(self.directory / f"{source.name}.arrivals.json")
+                    keep(params["arrivals"], Path(options["arrivals"]), counts_read, refresh=first)
                 for found in prepared.problems:
                     problem(
                         ProblemReport(
@@ -88,6 +98,10 @@ class EpochPlanner:
                         )
                     )
                 options["path"] = str(target)
+            elif reader_of(params) == TRAFFIC:
+                if params.get("path"):
+                    options["path"] = str(self.directory / f"{source.name}.speeds.json")
+                    keep(params["path"], Path(options["path"]), speeds_read, refresh=first)
             else:
                 options |= params.get("options", {})
             self.options[source.name] = options
@@ -186,7 +200,7 @@ class EpochPlanner:
             logger.info("source idle" if name in idle else "source no longer idle", source=name)
 
     def _end(self, name: str, start: dict[str, Any], epoch: int) -> dict[str, Any]:
-        reader, rate = self._readers[name], self.options[name]["rate"]
+        reader = self._readers[name]
         if not hasattr(reader, "advance"):
             takes_start = len(inspect.signature(reader.latestOffset).parameters) > 0
             latest = reader.latestOffset(start, ReadAllAvailable()) if takes_start else reader.latestOffset()
@@ -196,8 +210,17 @@ class EpochPlanner:
             return dict(reader.advance(start, limit))
         interval = self.topology.spec.epoch_interval
         surges = self._surges[name]
-        until, since = (delivered(interval * number, surges) for number in (epoch, epoch - 1))
-        return dict(reader.advance(start, min(int(rate * until) - int(rate * since), limit)))
+        since, until = (
+            self._due(name, delivered(interval * number, surges)) for number in (epoch - 1, epoch)
+        )
+        return dict(reader.advance(start, min(until - since, limit)))
+
+    def _due(self, name: str, seconds: float) -> int:
+        """How many tuples arrive in the first `seconds`."""
+        reader = self._readers[name]
+        if hasattr(reader, "due"):
+            return int(reader.due(round(seconds * MICROS)))
+        return int(self.options[name]["rate"] * seconds)
 
     def _watermark(self, name: str, offset: dict[str, Any], ended: bool) -> int:
         reader = self._readers[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from spark_jobs.operators.average import WindowAverage
 from spark_jobs.operators.base import Operator
 from spark_jobs.operators.columns import Filter, Project
 from spark_jobs.operators.flat_map import FlatMapRegex
@@ -20,8 +21,8 @@ SOURCE: Final = "source"
 _OPERATORS: Final[dict[str, type[Operator]]] = {
     operator.kind: operator
     for operator in (
-        FlatMapRegex, Filter, Project, PythonMap, PythonOperator, Sql, SlidingWindow, TumblingWindow, TopK,
-        Latest, WindowedJoin, Distinct, Union,
+        FlatMapRegex, Filter, Project, PythonMap, PythonOperator, Sql, SlidingWindow, TumblingWindow,
+        WindowAverage, TopK, Latest, WindowedJoin, Distinct, Union,
     )
 }  # fmt: skip
 
@@ -47,9 +48,9 @@ class OperatorCatalogue:
     def takes(self, kind: str) -> Sequence[str]:
         """Names of the parameters of a kind; of a source, those of all readers."""
         if kind == SOURCE:
-            from spark_jobs.sources.registry import FILE_PARAMS, READER_PARAMS
+            from spark_jobs.sources.registry import source_params
 
-            return tuple(dict.fromkeys((*FILE_PARAMS, *READER_PARAMS)))
+            return source_params()
         return _OPERATORS[kind].takes
 
     def is_source(self, kind: str) -> bool:

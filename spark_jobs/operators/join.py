@@ -1,4 +1,4 @@
-"""The join of two streams in tumbling windows."""
+"""The join of two streams, in tumbling windows or by the windows that they are of."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from spark_jobs.operators.window import SECOND
 from spark_jobs.state.late import leave_out
 from spark_jobs.state.tables import StateTables
 
+WINDOW: Final = ("window_start", "window_end")
 _WINDOW: Final = "__window"
 _ROW: Final = "__row"
 
@@ -30,6 +31,9 @@ class WindowedJoin(Operator):
     with the same value: window_start, window_end, that column, then the other columns of both sides as
     `left_<name>` and `right_<name>`, ordered by window, value, and the order of arrival of both sides. Rows
     with a null value match nothing; rows of a window that is closed already are left out and counted.
+
+    Without `size_s` and `time` the inputs are rows of windows (of any size and slide, the same on both
+    sides), and those of the same window are joined. They close in the same epoch, so nothing is kept.
     """
 
     kind = "windowed_join"
@@ -41,7 +45,7 @@ class WindowedJoin(Operator):
             raise OperatorError(
                 f"windowed_join takes two inputs, not {len(inputs)}", "Subscribe it to exactly two operators."
             )
-        self.size = round(params["size_s"] * SECOND)
+        self.size = round(params.get("size_s", 0) * SECOND)
         self.column: str = params.get("column", "key")
         self.time: str = params.get("time", "ts")
 
@@ -49,7 +53,10 @@ class WindowedJoin(Operator):
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
         found = unknown_params(params, cls.takes)
         size = params.get("size_s")
-        if isinstance(size, bool) or not isinstance(size, int | float) or not 0.001 <= size <= 604_800:
+        if "size_s" not in params:
+            if "time" in params:
+                found.append("time needs size_s; without both, rows of the same windows are joined")
+        elif isinstance(size, bool) or not isinstance(size, int | float) or not 0.001 <= size <= 604_800:
             found.append(
                 f"size_s must be a duration between 1 ms and 7 d, such as 30, 15m or 1h, not {size!r}"
             )
@@ -62,6 +69,8 @@ class WindowedJoin(Operator):
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
+        if not self.size:
+            return self._same_windows(inputs)
         closed = state.values.get("closed")
         for side, name in zip(("left", "right"), self.inputs, strict=True):
             rows = concatenated([table for table in inputs.get(name, ()) if table.num_rows], self.kind)
@@ -74,7 +83,24 @@ class WindowedJoin(Operator):
             return None
         state.values["closed"] = until
         left, right = self._due("left", until, state), self._due("right", until, state)
-        return None if left is None or right is None else self._pairs(left, right)
+        if left is None or right is None:
+            return None
+        joined = self._pairs(left, right, (_WINDOW,))
+        ends = pc.add(joined.column(_WINDOW), pa.scalar(self.size))
+        return joined.rename_columns(["window_start", *joined.column_names[1:]]).add_column(
+            1, "window_end", ends
+        )
+
+    def _same_windows(self, inputs: Mapping[str, Sequence[pa.Table]]) -> pa.Table | None:
+        sides = []
+        for name in self.inputs:
+            rows = concatenated([table for table in inputs.get(name, ()) if table.num_rows], self.kind)
+            if rows is None:
+                return None
+            for column in (*WINDOW, self.column):
+                column_of(rows, column, self.kind)
+            sides.append(rows.append_column(_ROW, pa.array(np.arange(rows.num_rows))))
+        return self._pairs(sides[0], sides[1], WINDOW)
 
     def _buffer(self, side: str, rows: pa.Table, closed: int | None, state: StateTables) -> None:
         column_of(rows, self.column, self.kind)
@@ -104,23 +130,20 @@ class WindowedJoin(Operator):
             table.append(rest, {"low": pc.min(rest.column(_WINDOW)).as_py()})
         return rows.filter(due)
 
-    def _pairs(self, left: pa.Table, right: pa.Table) -> pa.Table:
-        on = _quoted(self.column)
-        columns = [
-            f"l.{_WINDOW} AS window_start",
-            f"l.{_WINDOW} + {self.size} AS window_end",
-            f"l.{on} AS {on}",
-        ]
+    def _pairs(self, left: pa.Table, right: pa.Table, window: Sequence[str]) -> pa.Table:
+        """The pairs of rows with equal `window` and join column: these columns, then the others."""
+        equal = [_quoted(name) for name in (*window, self.column)]
+        columns = [f"l.{name}" for name in equal]
         for side, table in (("left", left), ("right", right)):
             columns += [
                 f"{side[0]}.{_quoted(name)} AS {_quoted(f'{side}_{name}')}"
                 for name in table.column_names
-                if name not in (self.column, _WINDOW, _ROW)
+                if name not in (self.column, *window, _ROW)
             ]
+        order = ", ".join([*(f"l.{name}" for name in equal), f"l.{_ROW}", f"r.{_ROW}"])
         return query_table(
             f"SELECT {', '.join(columns)} FROM left_rows l JOIN right_rows r"  # noqa: S608 - all names are quoted
-            f" ON l.{_WINDOW} = r.{_WINDOW} AND l.{on} = r.{on}"
-            f" ORDER BY l.{_WINDOW}, l.{on}, l.{_ROW}, r.{_ROW}",
+            f" ON {' AND '.join(f'l.{name} = r.{name}' for name in equal)} ORDER BY {order}",
             {"left_rows": left, "right_rows": right},
         )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from domain.topology.spec import OperatorSpec, TopologySpec
+from spark_jobs.sources.built_in import FILE, TRAFFIC, reader_of
 
 ColumnType = Literal["text", "number", "boolean", "time", ""]
 """Empty: not known."""
@@ -35,11 +36,14 @@ class KnownColumns:
 
 _TIME: Final = RowColumn("ts", "time")
 _KEY: Final = RowColumn("key", "text")
+_LOCATIONS: Final = (_TIME, _KEY, RowColumn("user_id", "number"), RowColumn("speed", "number"))
 _WINDOW: Final = (RowColumn("window_start", "time"), RowColumn("window_end", "time"))
 _COUNTS: Final = (*_WINDOW, _KEY, RowColumn("count", "number"))
+_AVERAGES: Final = (*_WINDOW, _KEY, RowColumn("average", "number"), RowColumn("count", "number"))
 _FIXED: Final[Mapping[str, tuple[RowColumn, ...]]] = {
     "flat_map_regex": (_TIME, _KEY),
     **dict.fromkeys(("sliding_window", "tumbling_window", "latest", "top_k"), _COUNTS),
+    "window_average": _AVERAGES,
 }
 _SAME: Final = ("filter", "union", "distinct")
 _FROM_CODE: Final[Mapping[str, str]] = {
@@ -71,7 +75,11 @@ def columns_known(spec: TopologySpec) -> dict[str, KnownColumns]:
 
 
 def _of(operator: OperatorSpec, inputs: Sequence[KnownColumns]) -> KnownColumns:
-    if operator.kind == "source" and str(operator.params.get("reader") or "file") == "file":
+    if operator.kind == "source" and reader_of(operator.params) == TRAFFIC:
+        locations = operator.params.get("stream") == "locations"
+        note = "Every source of traffic of this stream gives these columns."
+        return KnownColumns(_LOCATIONS if locations else _LOCATIONS[:3], "kind", note)
+    if operator.kind == "source" and reader_of(operator.params) == FILE:
         note = "Every source that reads a file gives these columns."
         return KnownColumns((_TIME, RowColumn("text", "text")), "kind", note)
     if operator.kind in _FIXED:
@@ -82,7 +90,8 @@ def _of(operator: OperatorSpec, inputs: Sequence[KnownColumns]) -> KnownColumns:
     if operator.kind == "project":
         return _projected(operator.params.get("columns"), inputs)
     if operator.kind == "windowed_join":
-        return _joined(str(operator.params.get("column", "key")), inputs)
+        of_windows = operator.params.get("size_s") is None
+        return _joined(str(operator.params.get("column", "key")), inputs, of_windows)
     if operator.kind in _SAME:
         known = next((one for one in inputs if one.columns), None)
         if known is not None:
@@ -98,14 +107,14 @@ def _projected(chosen: Any, inputs: Sequence[KnownColumns]) -> KnownColumns:
     return KnownColumns(columns, "inputs", "Those that its parameter `columns` names, of its inputs.")
 
 
-def _joined(on: str, inputs: Sequence[KnownColumns]) -> KnownColumns:
+def _joined(on: str, inputs: Sequence[KnownColumns], of_windows: bool) -> KnownColumns:
     if len(inputs) != 2 or not all(one.columns for one in inputs):
         return _unknown(_NO_INPUTS_KNOWN)
     sides = {
         f"{side}_{column.name}": column.type
         for side, one in zip(("left", "right"), inputs, strict=True)
         for column in one.columns
-        if column.name != on
+        if column.name != on and not (of_windows and column in _WINDOW)
     }
     kind: ColumnType = next((column.type for column in inputs[0].columns if column.name == on), "")
     columns = (*_WINDOW, RowColumn(on, kind), *(RowColumn(name, of) for name, of in sides.items()))

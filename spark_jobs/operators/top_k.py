@@ -16,14 +16,16 @@ from spark_jobs.state.tables import StateTables
 
 
 class TopK(Operator):
-    """Params: `k` (default 10). Of the rows window_start, window_end, key, count it keeps the `k` largest
-    counts of each window, ties by key; inputs are ranked separately. All rows of a window come in the epoch
+    """Params: `k` (default 10); `add_up` (default false). Of the rows window_start, window_end, key, count it
+    keeps the `k` largest counts of each window, ties by key; inputs are ranked separately. With `add_up`, the
+    counts of a key that come from several partitions are added first: so top lists of parts become one of the
+    whole, but for keys that were in no list of a part. All rows of a window come in the epoch
     that closes it; rows of a window that is not newer than those before are left out and counted. With
     several partitions before it, use parallelism 1 or a `full` stream by `window_end`, so that one partition
     sees all of a window."""
 
     kind = "top_k"
-    takes = ("k",)
+    takes = ("k", "add_up")
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
@@ -31,6 +33,8 @@ class TopK(Operator):
         k = params.get("k", 10)
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= 1_000_000:
             found.append(f"k must be a whole number from 1 to 1000000, not {k!r}")
+        if not isinstance(params.get("add_up", False), bool):
+            found.append(f"add_up must be true or false, not {params['add_up']!r}")
         return found
 
     def process(
@@ -49,6 +53,9 @@ class TopK(Operator):
         return table.select(ROWS.names)
 
     def _largest(self, rows: pa.Table) -> pa.Table:
+        if self.params.get("add_up"):
+            groups = rows.group_by(["window_start", "window_end", "key"], use_threads=False)
+            rows = groups.aggregate([("count", "sum")]).rename_columns(ROWS.names)
         order = [
             ("window_end", "ascending"),
             ("window_start", "ascending"),

@@ -72,7 +72,8 @@ class SlidingWindow(Operator, Combinable):
         ts = table.column("ts").to_numpy()
         panes = pa.array(ts - np.mod(ts, self.pane))
         keyed = pa.table({"pane": panes, "key": table.column("key")})
-        return _renamed(keyed.group_by(["pane", "key"], use_threads=False).aggregate([([], "count_all")]))
+        groups = keyed.group_by(["pane", "key"], use_threads=False).aggregate([([], "count_all")])
+        return groups.rename_columns(["pane", "key", "count"])
 
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
@@ -142,7 +143,10 @@ class SlidingWindow(Operator, Combinable):
         parts = [part for part in parts if part.num_rows]
         if not parts:
             return None
-        summed = _sum(pa.concat_tables(parts), ["key"])
+        return self.emitted(low, end, _sum(pa.concat_tables(parts).drop_columns("pane"), ["key"]))
+
+    def emitted(self, low: int, end: int, summed: pa.Table) -> pa.Table:
+        """The rows of a window, from the sums of its panes by key."""
         size = summed.num_rows
         return pa.Table.from_arrays(
             [
@@ -209,10 +213,7 @@ def _from(pane: int, table: pa.Table, state: StateTables) -> pa.Table:
 
 
 def _sum(table: pa.Table, keys: list[str]) -> pa.Table:
-    return _renamed(table.group_by(keys, use_threads=False).aggregate([("count", "sum")]))
-
-
-def _renamed(table: pa.Table) -> pa.Table:
-    return table.rename_columns(
-        ["count" if name.startswith("count") else name for name in table.column_names]
-    )
+    """The sums of all other columns."""
+    summed = [(name, "sum") for name in table.column_names if name not in keys]
+    groups = table.group_by(keys, use_threads=False).aggregate(summed)
+    return groups.rename_columns([*keys, *(name for name, _ in summed)])

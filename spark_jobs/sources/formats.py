@@ -15,6 +15,7 @@ from typing import IO, Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.sources.problems import SourceError
@@ -29,11 +30,13 @@ Progress = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class Rows:
-    """Some consecutive rows. `times` has the file's own type; `rejected` holds (row in chunk, reason)."""
+    """Some consecutive rows. `times` has the file's own type; `rejected` holds (row in chunk, reason).
+    `part` is the text of the column that decides the source partition, if there is one."""
 
     text: pa.Array
     times: pa.Array | None
     rejected: list[tuple[int, str]] = field(default_factory=list)
+    part: pa.Array | None = None
 
 
 def file_format(path: Path) -> str:
@@ -51,45 +54,68 @@ def file_format(path: Path) -> str:
     return kind
 
 
-def rows_of(path: Path, *, text: str, ts: str, progress: Progress) -> Generator[Rows, None, None]:
-    """The file's rows in order; raises `SourceError` when the file or the text column cannot be read."""
+def rows_of(
+    path: Path, *, text: str, ts: str, progress: Progress, part: str = ""
+) -> Generator[Rows, None, None]:
+    """The file's rows in order; raises `SourceError` when the file or one of its columns cannot be read. ts,
+    part: columns of event times and of what decides the partition; empty for none."""
     kind = file_format(path)
     if kind == "parquet":
-        yield from _parquet(path, text, ts, progress)
+        yield from _parquet(path, text, ts, part, progress)
     elif kind == "jsonl":
-        yield from _jsonl(path, text, ts, progress)
+        yield from _jsonl(path, text, ts, part, progress)
     else:
-        yield from _csv(path, text, ts, progress, "\t" if kind == "tsv" else ",")
+        yield from _csv(path, text, ts, part, progress, "\t" if kind == "tsv" else ",")
 
 
-def _missing_column(path: Path, text: str, present: list[str]) -> SourceError:
+def _missing_column(path: Path, text: str, present: list[str], parameter: str = "text") -> SourceError:
     listed = ", ".join(repr(name) for name in present[:20]) or "none"
+    holds = "holds the text" if parameter == "text" else "decides the partition"
     return SourceError(
         where=str(path),
         what=f"the file has no column {text!r}; its columns are {listed}",
-        hint="Name the column that holds the text with the source's `text` parameter, or add one.",
+        hint=f"Name the column that {holds} with the source's `{parameter}` parameter, or add one.",
     )
 
 
-def _parquet(path: Path, text: str, ts: str, progress: Progress) -> Iterator[Rows]:
+def _parquet(path: Path, text: str, ts: str, part: str, progress: Progress) -> Iterator[Rows]:
     with pq.ParquetFile(path, memory_map=True) as file:
         schema = file.schema_arrow
-        if text not in schema.names:
-            raise _missing_column(path, text, schema.names)
-        kind = schema.field(text).type
-        if not _holds_text(kind):
-            raise SourceError(
-                where=str(path),
-                what=f"column {text!r} holds {kind}, not text",
-                hint="Name a column of strings with the source's `text` parameter.",
-            )
-        columns = [text, ts] if ts in schema.names else [text]
+        for name, parameter in ((text, "text"), (part, "partition_by")):
+            if name or parameter == "text":
+                _require_text(path, schema, name, parameter)
+        timed = ts in schema.names
+        columns = list(dict.fromkeys([text, *([ts] if timed else []), *([part] if part else [])]))
         total, done = file.metadata.num_rows, 0
         for batch in file.iter_batches(CHUNK_ROWS, columns=columns, use_threads=False):
-            times = batch.column(ts) if len(columns) == 2 else None
-            yield _checked(batch.column(text), times)
+            rows = _checked(batch.column(text), batch.column(ts) if timed else None)
+            if part:
+                _parted(rows, part, _checked(batch.column(part), None).text)
+            yield rows
             done += batch.num_rows
             progress(done, total)
+
+
+def _require_text(path: Path, schema: pa.Schema, name: str, parameter: str) -> None:
+    if name not in schema.names:
+        raise _missing_column(path, name, schema.names, parameter)
+    kind = schema.field(name).type
+    if not (_holds_text(kind) or pa.types.is_integer(kind)):
+        raise SourceError(
+            where=str(path),
+            what=f"column {name!r} holds {kind}, not text",
+            hint=f"Name a column of strings or whole numbers with the source's `{parameter}` parameter.",
+        )
+
+
+def _parted(rows: Rows, part: str, values: pa.Array) -> None:
+    """Add what decides the partition; rows without it are not used."""
+    rows.part = values
+    known = {row for row, _ in rows.rejected}
+    for row, gone in enumerate(values.is_null().to_pylist() if values.null_count else ()):
+        if gone and row not in known:
+            rows.rejected.append((row, f"there is no {part}, which decides the partition"))
+    rows.text = pc.if_else(values.is_valid(), rows.text, pa.scalar(None, pa.string()))
 
 
 def _holds_text(kind: pa.DataType) -> bool:
@@ -105,6 +131,8 @@ def _checked(values: pa.Array, times: pa.Array | None) -> Rows:
     rejected: list[tuple[int, str]] = []
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
+    if pa.types.is_integer(values.type):
+        values = values.cast(pa.string())
     raw = values if pa.types.is_null(values.type) else values.cast(pa.binary())
     try:
         strings = raw.cast(pa.string())
@@ -128,24 +156,29 @@ def _decoded(value: bytes | None) -> str | None:
 class _Collector:
     """Gathers single rows into chunks."""
 
-    def __init__(self, with_times: bool) -> None:
+    def __init__(self, with_times: bool, part: str) -> None:
         self.with_times = with_times
+        self.part = part
         self.clear()
 
     def clear(self) -> None:
         self.text: list[str | None] = []
         self.times: list[Any] = []
+        self.parts: list[str | None] = []
         self.rejected: list[tuple[int, str]] = []
 
-    def add(self, text: str | None, time: Any, reason: str = "") -> None:
+    def add(self, text: str | None, time: Any, reason: str = "", part: str | None = None) -> None:
         if reason:
             self.rejected.append((len(self.text), reason))
         self.text.append(text)
         self.times.append(time)
+        self.parts.append(part)
 
     def take(self) -> Rows:
         times = _time_array(self.times) if self.with_times else None
         rows = Rows(pa.array(self.text, pa.string()), times, self.rejected)
+        if self.part:
+            _parted(rows, self.part, pa.array(self.parts, pa.string()))
         self.clear()
         return rows
 
@@ -172,7 +205,7 @@ def _opened(path: Path) -> tuple[IO[bytes], IO[bytes]]:
     return raw, (gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw)  # type: ignore[return-value]
 
 
-def _csv(path: Path, text: str, ts: str, progress: Progress, delimiter: str) -> Iterator[Rows]:
+def _csv(path: Path, text: str, ts: str, part: str, progress: Progress, delimiter: str) -> Iterator[Rows]:
     raw, stream = _opened(path)
     total = path.stat().st_size
     with raw, stream:
@@ -184,8 +217,14 @@ def _csv(path: Path, text: str, ts: str, progress: Progress, delimiter: str) -> 
             header = [name.removeprefix("\ufeff") for name in next(reader, [])]
             if text not in header:
                 raise _missing_column(path, text, header)
-            at, time_at = header.index(text), header.index(ts) if ts in header else -1
-            yield from _csv_rows(reader, len(header), at, time_at, lambda: progress(raw.tell(), total))
+            if part and part not in header:
+                raise _missing_column(path, part, header, "partition_by")
+            at = (header.index(text), header.index(ts) if ts in header else -1)
+            part_at = header.index(part) if part else -1
+            rows = _Collector(at[1] >= 0, part)
+            yield from _csv_rows(
+                reader, rows, len(header), (*at, part_at), lambda: progress(raw.tell(), total)
+            )
         except csv.Error as error:
             raise _unreadable(path, f"line {reader.line_num} is not CSV: {error}") from error
         finally:
@@ -193,9 +232,13 @@ def _csv(path: Path, text: str, ts: str, progress: Progress, delimiter: str) -> 
 
 
 def _csv_rows(
-    reader: Iterator[list[str]], width: int, at: int, time_at: int, progressed: Callable[[], None]
+    reader: Iterator[list[str]],
+    rows: _Collector,
+    width: int,
+    places: tuple[int, int, int],
+    progressed: Callable[[], None],
 ) -> Iterator[Rows]:
-    rows = _Collector(time_at >= 0)
+    at, time_at, part_at = places
     for fields in reader:
         if not fields and width > 1:
             continue  # an empty line is no row in CSV
@@ -204,14 +247,16 @@ def _csv_rows(
         else:
             value = fields[at] if fields else ""
             time = fields[time_at] if time_at >= 0 else None
+            part = fields[part_at] if part_at >= 0 else None
+            part = None if part is None else _decoded(part.encode("utf-8", "surrogateescape"))
             if (
                 value.isascii()
                 or value.isprintable()
                 or _decoded(value.encode("utf-8", "surrogateescape")) is not None
             ):
-                rows.add(value, time)
+                rows.add(value, time, part=part)
             else:
-                rows.add(None, time, "the text is not UTF-8")
+                rows.add(None, time, "the text is not UTF-8", part)
         if len(rows.text) == CHUNK_ROWS:
             yield rows.take()
             progressed()
@@ -220,11 +265,11 @@ def _csv_rows(
     progressed()
 
 
-def _jsonl(path: Path, text: str, ts: str, progress: Progress) -> Iterator[Rows]:
+def _jsonl(path: Path, text: str, ts: str, part: str, progress: Progress) -> Iterator[Rows]:
     decoder = msgspec.json.Decoder()
     raw, stream = _opened(path)
     total = path.stat().st_size
-    rows, seen, found = _Collector(with_times=True), dict[str, None](), False
+    rows, seen, found = _Collector(True, part), dict[str, None](), False
     timed: bool | None = None
     with raw, stream:
         for number, line in enumerate(stream):
@@ -246,7 +291,7 @@ def _jsonl(path: Path, text: str, ts: str, progress: Progress) -> Iterator[Rows]
 
 
 def _with_times_if(rows: Rows, timed: bool) -> Rows:
-    return rows if timed else Rows(rows.text, None, rows.rejected)
+    return rows if timed else Rows(rows.text, None, rows.rejected, rows.part)
 
 
 def _json_row(
@@ -269,13 +314,17 @@ def _json_row(
         return False
     if len(seen) < 100:
         seen.update(dict.fromkeys(row))
-    value, time = row.get(text), row.get(ts)
+    value, time, part = row.get(text), row.get(ts), row.get(rows.part)
+    if isinstance(part, int) and not isinstance(part, bool):
+        part = str(part)
+    part = part if isinstance(part, str) else None
     if value is None:
-        rows.add(None, time, "the text is null" if text in row else f"the row has no field {text!r}")
+        reason = "the text is null" if text in row else f"the row has no field {text!r}"
+        rows.add(None, time, reason, part)
     elif not isinstance(value, str):
-        rows.add(None, time, "the text is not a string")
+        rows.add(None, time, "the text is not a string", part)
     else:
-        rows.add(value, time)
+        rows.add(value, time, part=part)
     return text in row
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from domain.execution.job import EpochPlan, LateRow
+from spark_jobs.sources.built_in import is_own
 from spark_jobs.sources.event_time import EventTimes
 from spark_jobs.sources.problems import SourceError
 
@@ -52,8 +53,9 @@ def lateness_problems(params: Mapping[str, Any]) -> list[str]:
 
 
 def may_be_late(params: Mapping[str, Any]) -> bool:
-    """Whether rows of a source can come behind the watermark. Those of files cannot: theirs is exact."""
-    return params.get("reader") not in (None, "file")
+    """Whether rows of a source can come behind the watermark. Those of built-in readers cannot: theirs is
+    exact."""
+    return is_own(params)
 
 
 def late_rows_cut(table: pa.Table, plan: EpochPlan) -> Cut:

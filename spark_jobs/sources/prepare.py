@@ -48,6 +48,7 @@ class PreparedInput:
     first_us: int | None
     last_us: int | None
     reasons: dict[str, int]
+    partition_by: str = ""
     copy: str = ""
     """Checksum of the copy; empty from versions that took none."""
     changed: str = ""
@@ -121,10 +122,12 @@ def prepare(
     text: str = "text",
     ts: str = "ts",
     ts_unit: str = "auto",
+    partition_by: str = "",
     refresh: bool = False,
     progress: Progress | None = None,
 ) -> PreparedInput:
-    """Make `target` from `source`, unless that is done already. Raises `SourceError`.
+    """Make `target` from `source`, unless that is done already. Raises `SourceError`. ts: empty if the file's
+    times, if it has any, do not count.
 
     A copy made with the same parameters is kept even when the original has changed or is gone (a running
     topology must be able to replay); `refresh=True`, for a first start, makes a new one in that case. A copy
@@ -136,7 +139,7 @@ def prepare(
     known = None if refresh and not _readable(target) else prepared(target)
     if (
         known
-        and (known.source, known.text, known.ts) == (str(source), text, ts)
+        and (known.source, known.text, known.ts, known.partition_by) == (str(source), text, ts, partition_by)
         and ts_unit in ("auto", known.ts_unit)
     ):
         change = _change(source, known)
@@ -151,8 +154,9 @@ def prepare(
     _require_file(source)
     with _reading(source):
         made = _convert(
-            source, target, text, ts, _times(source, ts_unit), progress or (lambda done, total: None)
-        )
+            source, target, text, ts, partition_by, _times(source, ts_unit),
+            progress or (lambda done, total: None),
+        )  # fmt: skip
     return replace(made, repaired=damage)
 
 
@@ -184,7 +188,9 @@ def _damaged(path: Path, what: str) -> SourceError:
     )
 
 
-def look(source: str | Path, *, text: str = "text", ts: str = "ts", ts_unit: str = "auto") -> None:
+def look(
+    source: str | Path, *, text: str = "text", ts: str = "ts", ts_unit: str = "auto", partition_by: str = ""
+) -> None:
     """Read the beginning of a file, as a check before anything is started. Raises `SourceError` if the file
     cannot be used; rows that are wrong further on come to light in `prepare`."""
     source = Path(source).expanduser().absolute()
@@ -192,7 +198,9 @@ def look(source: str | Path, *, text: str = "text", ts: str = "ts", ts_unit: str
     _times(source, ts_unit)
     with (
         _reading(source),
-        closing(rows_of(source, text=text, ts=ts, progress=lambda done, total: None)) as rows,
+        closing(
+            rows_of(source, text=text, ts=ts, progress=lambda done, total: None, part=partition_by)
+        ) as rows,
     ):
         if next(rows, None) is None:
             raise _empty(source)
@@ -267,13 +275,19 @@ def _require_file(source: Path) -> None:
 
 
 def _convert(
-    source: Path, target: Path, text: str, ts: str, times: EventTimes, progress: Progress
+    source: Path,
+    target: Path,
+    text: str,
+    ts: str,
+    partition_by: str,
+    times: EventTimes,
+    progress: Progress,
 ) -> PreparedInput:
     status = source.stat()
     target.parent.mkdir(parents=True, exist_ok=True)
     spool = Spool(target.parent)
     try:
-        for rows in rows_of(source, text=text, ts=ts, progress=progress):
+        for rows in rows_of(source, text=text, ts=ts, progress=progress, part=partition_by):
             spool.add(rows, times)
         if not spool.rows:
             raise _empty(source)
@@ -292,6 +306,7 @@ def _convert(
             digest=_digest(source),
             text=text, ts=ts, ts_unit=times.unit, rows=spool.rows,
             rejected=spool.rejected, rejected_path=str(listed), reasons=spool.reasons,
+            partition_by=partition_by,
             has_ts=event_times is not None,
             first_us=None if event_times is None else int(event_times.min()),
             last_us=None if event_times is None else int(event_times.max()),

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ class Spool:
         self.reasons: dict[str, int] = {}
         self.listed: list[tuple[int, str]] = []
         self._times: list[pa.Array] = []
+        self._parts = Groups()
         self._pending: list[pa.Array] = []
         self._pending_bytes = 0
         self._schema = pa.schema([("text", pa.string())])
@@ -59,6 +60,8 @@ class Spool:
         self.rows += len(text)
         if stamps is not None:
             self._times.append(stamps)
+        if rows.part is not None:
+            self._parts.add(rows.part)
         self._pending.append(text)
         self._pending_bytes += text.nbytes
         if self._pending_bytes >= BATCH_BYTES or sum(map(len, self._pending)) >= BATCH_ROWS:
@@ -93,13 +96,14 @@ class Spool:
         """Put the file in its place, with the time columns if there are any; it is on disk then."""
         self._flush()
         self._close()
-        if event_times is not None:
-            timed = self.path.with_suffix(".timed")
+        groups = self._parts.numbers()
+        if event_times is not None or groups is not None:
+            wider = self.path.with_suffix(".wider")
             try:
-                _write_timed(self.path, timed, event_times)
-                timed.replace(self.path)
+                _write_wider(self.path, wider, event_times, groups)
+                wider.replace(self.path)
             finally:
-                timed.unlink(missing_ok=True)
+                wider.unlink(missing_ok=True)
         self.path.chmod(0o644)
         batch = DurableBatch(target.parent)
         batch.add(self.path, target)
@@ -118,19 +122,54 @@ class Spool:
             self._writer.close()
 
 
-def _write_timed(spooled: Path, target: Path, event_times: npt.NDArray[np.int64]) -> None:
-    """Add `ts` and `watermark`: the least event time from this row to the end of the pass."""
-    watermarks = np.minimum.accumulate(event_times[::-1])[::-1]
-    span = int(event_times.max() - event_times.min())
-    step = max(1, span // max(1, len(event_times) - 1))
-    schema = pa.schema(
-        [("text", pa.string()), ("ts", pa.int64()), ("watermark", pa.int64())],
-        metadata={"span_us": str(span), "step_us": str(step)},
-    )
+class Groups:
+    """The values of the column that decides the partition, as numbers: their places in order, from 0."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+        self._rows: list[npt.NDArray[np.int32]] = []
+
+    def add(self, values: pa.Array) -> None:
+        encoded = values.dictionary_encode()
+        codes = [self._codes.setdefault(value, len(self._codes)) for value in encoded.dictionary.to_pylist()]
+        # A row without a value has no text either, so it may go anywhere.
+        places = encoded.indices.fill_null(len(codes)).to_numpy()
+        self._rows.append(np.array([*codes, 0], dtype=np.int32)[places])
+
+    def numbers(self) -> npt.NDArray[np.int32] | None:
+        """Of each row; None if there is no such column."""
+        if not self._rows:
+            return None
+        places = np.empty(max(1, len(self._codes)), dtype=np.int32)
+        for place, value in enumerate(sorted(self._codes)):
+            places[self._codes[value]] = place
+        return places[np.concatenate(self._rows)]
+
+
+def _write_wider(
+    spooled: Path,
+    target: Path,
+    event_times: npt.NDArray[np.int64] | None,
+    groups: npt.NDArray[np.int32] | None,
+) -> None:
+    """Add what there is of `ts`, `watermark` (the least event time from this row to the end of the pass), and
+    `part` (the number of what decides the source partition)."""
+    added: dict[str, npt.NDArray[Any]] = {}
+    metadata = {}
+    if event_times is not None:
+        span = int(event_times.max() - event_times.min())
+        step = max(1, span // max(1, len(event_times) - 1))
+        metadata = {"span_us": str(span), "step_us": str(step)}
+        added["ts"] = event_times
+        added["watermark"] = np.minimum.accumulate(event_times[::-1])[::-1]
+    if groups is not None:
+        added["part"] = groups
+    fields = [("text", pa.string()), *((name, pa.from_numpy_dtype(of.dtype)) for name, of in added.items())]
+    schema = pa.schema(fields, metadata=metadata)
     with pa.memory_map(str(spooled)) as mapped, pa.ipc.new_file(str(target), schema) as writer:
         for start, batch in _numbered(pa.ipc.open_file(mapped)):
             rows = slice(start, start + batch.num_rows)
-            columns = [batch.column(0), pa.array(event_times[rows]), pa.array(watermarks[rows])]
+            columns = [batch.column(0), *(pa.array(values[rows]) for values in added.values())]
             writer.write_batch(pa.record_batch(columns, schema=schema))
 
 

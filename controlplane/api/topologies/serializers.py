@@ -172,6 +172,8 @@ class TopologySourceSerializer(StrictSerializer):
     input = TextField(required=False, help_text="file that the sources read")
     rate = serializers.IntegerField(required=False, min_value=1, help_text="tuples per second")
     limit = serializers.IntegerField(required=False, min_value=1, help_text="tuples, then complete")
+    arrivals = TextField(required=False, help_text="file of rates at which tuples arrive, instead of `rate`")
+    speedup = serializers.FloatField(required=False, help_text="how many times as fast its times pass")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if ("spec" in attrs) == ("pipeline" in attrs):

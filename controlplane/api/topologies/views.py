@@ -61,6 +61,8 @@ SOURCE_IN_QUERY = [
     OpenApiParameter("input", OpenApiTypes.STR, description=IN_YAML),
     OpenApiParameter("rate", OpenApiTypes.INT, description=IN_YAML),
     OpenApiParameter("limit", OpenApiTypes.INT, description=IN_YAML),
+    OpenApiParameter("arrivals", OpenApiTypes.STR, description=IN_YAML),
+    OpenApiParameter("speedup", OpenApiTypes.FLOAT, description=IN_YAML),
 ]
 OUTPUTS = OpenApiParameter(
     "outputs", enum=list(Outputs.values), description="kept under another name (the default), or removed"

@@ -240,6 +240,12 @@ def test_deploying_from_a_file_makes_it_or_gives_it_a_version(resurge: Resurge, 
         5,
         str(Path("t.parquet").absolute()),
     )
+    rated = ("--arrivals", "rates.csv", "--speedup", "60", "--pipeline", "top-pages")
+    source = resurge("topologies", "create", "pages", *rated, *WHY).json["spec"]["operators"][0]["params"]
+    assert (source["arrivals"], source["speedup"]) == (str(Path("rates.csv").absolute()), 60.0)
+    assert "rate" not in source
+    assert resurge("topologies", "create", "pages", *rated, "--speedup", "0", *WHY).code == 2
+    assert "--arrivals" in resurge("topologies", "deploy", "two", "--speedup", "2", *WHY).err
     assert resurge("topologies", "delete", "two", *WHY, "--yes", "--outputs", "burn").code == 2
     assert resurge("topologies", "delete", "two", *WHY, "--yes", "--outputs", "remove").code == 0
     (deleted,) = resurge("audit", "list", "--action", "topology.delete", "--target", "two").json

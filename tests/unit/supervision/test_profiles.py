@@ -160,3 +160,14 @@ def test_scarce_nodes_have_room_for_four_queries_each_and_two_nodes_not_for_all(
     for overhead in (6.0, 19.0):
         assert (room - overhead) // request == 4
     assert 2 * 4 < 15 <= SCARCE.nodes * 4
+
+
+def test_only_the_main_job_gets_the_sample_of_tweets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`top-pages` would look for page views in it."""
+    choice = profile_choose(tmp_path, "roomy")
+    assert _options_from_environment(choice).names_input
+    monkeypatch.setenv("PIPELINE", "top-pages")
+    assert not _options_from_environment(choice).names_input
+    (tmp_path / "views.parquet").touch()
+    monkeypatch.setenv("INPUT", str(tmp_path / "views.parquet"))
+    assert _options_from_environment(choice).names_input

@@ -36,7 +36,7 @@ describe("what can come next in a specification", () => {
 
   it("is a parameter of its kind", () => {
     expect(at("operators:\n  - name: A\n    kind: sliding_window\n    params:\n      |")).toEqual(["size_s", "slide_s"]);
-    expect(at("operators:\n  - name: A\n    kind: top_k\n    params: {|")).toEqual(["k"]);
+    expect(at("operators:\n  - name: A\n    kind: top_k\n    params: {|")).toEqual(["k", "add_up"]);
     expect(at("operators:\n  - name: A\n    params: {|}\n    kind: filter\n")).toEqual(["column", "comparison", "value"]);
     expect(at("operators:\n  - name: A\n    params: {|\n  - name: B\n    kind: filter\n")).toEqual([]);
   });

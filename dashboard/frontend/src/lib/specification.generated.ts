@@ -10,7 +10,7 @@ export const FIELDS: Record<string, readonly string[]> = {
 
 /** Kind of an operator to its parameters. */
 export const KINDS: Record<string, readonly string[]> = {
-  source: ["reader", "path", "text", "ts", "ts_unit", "rate", "limit", "pace", "origin", "surges", "options", "lateness_s", "idle_after_s"],
+  source: ["reader", "path", "sample", "text", "ts", "ts_unit", "partition_by", "rate", "arrivals", "speedup", "limit", "pace", "origin", "surges", "stream", "users", "segments", "zipf", "seed", "every_s", "options", "lateness_s", "idle_after_s"],
   flat_map_regex: ["pattern", "field", "group", "fold"],
   filter: ["column", "comparison", "value"],
   project: ["columns"],
@@ -19,7 +19,8 @@ export const KINDS: Record<string, readonly string[]> = {
   sql: ["query"],
   sliding_window: ["size_s", "slide_s"],
   tumbling_window: ["size_s"],
-  top_k: ["k"],
+  window_average: ["value", "size_s", "slide_s"],
+  top_k: ["k", "add_up"],
   latest: [],
   windowed_join: ["size_s", "column", "time"],
   distinct: ["columns", "size_s"],

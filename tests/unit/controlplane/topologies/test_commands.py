@@ -46,6 +46,23 @@ def test_deploy_by_name_with_options(nodes: list[Node], tmp_path: Path) -> None:
         run("undeploy", "mine")
 
 
+def test_deploy_at_the_rates_of_a_file(nodes: list[Node], tmp_path: Path) -> None:
+    views, rates = tmp_path / "views.csv", tmp_path / "rates.csv"
+    views.write_text("page_id,server_id\n1,2\n", encoding="utf-8")
+    rates.write_text("minute,requests\n2026-01-01 00:00,5\n2026-01-01 00:01,9\n", encoding="utf-8")
+    asked = ("deploy", "top-pages", "--input", str(views), "--arrivals", str(rates), "--speedup", "2.5")
+    run(*asked)
+    params = Topology.objects.get(name="top-pages").spec["operators"][0]["params"]
+    assert (params["arrivals"], params["speedup"], params["text"]) == (str(rates), 2.5, "page_id")
+    assert "rate" not in params, "it would scale the rates of the file"
+    run(*asked, "--name", "scaled", "--rate", "70")
+    assert Topology.objects.get(name="scaled").spec["operators"][0]["params"]["rate"] == 70
+    with pytest.raises(CommandError, match=r"params.arrivals: there is no file"):
+        run("deploy", "top-pages", "--name", "none", "--arrivals", str(tmp_path / "none.csv"))
+    with pytest.raises(CommandError, match="unknown parameter 'arrivals'"):
+        run("deploy", "traffic-incidents", "--arrivals", str(rates))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

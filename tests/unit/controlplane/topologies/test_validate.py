@@ -17,7 +17,7 @@ from rest_framework.test import APIClient
 from controlplane.events.models import AuditEntry, Event
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
-from controlplane.topologies.validation import spec_validate
+from controlplane.topologies.validation import pipeline_read, spec_validate
 from tests.unit.controlplane.conftest import user_of
 from tests.unit.controlplane.specs import spec_of
 from tests.unit.domain.topology.bombs import merge_keys
@@ -132,6 +132,47 @@ def test_inputs_are_looked_at_too(operator: APIClient, tmp_path: Path) -> None:
         assert paths(verdict) == ["operators[0].params.path"]
         assert message in verdict["problems"][0]["message"]
         assert verdict["topology"]["name"] == "hashtags", "the specification itself is sound"
+
+
+def test_rates_of_arrivals_are_looked_at_too(operator: APIClient, tmp_path: Path) -> None:
+    spec = pipeline_read("top-pages")
+    params = spec["operators"][0]["params"]
+    rates = tmp_path / "rates.csv"
+    params["arrivals"] = str(rates)
+    for body, message in (
+        (None, "there is no file"),
+        ("", "is empty"),
+        ("minute,requests\n", "the file has no rows; a step's length needs two. Give a CSV file"),
+        ("minute,requests\n1998-06-30,4\n1998-07-01,-2\n", "line 3: -2 is negative"),
+        ("minute,requests\n1998-06-30,4\n1998-06-30 00:01,2\n", ""),
+    ):
+        if body is not None:
+            rates.write_text(body)
+        verdict = operator.post(VALIDATE, {"spec": spec}).json()
+        assert paths(verdict) == (["operators[0].params.arrivals"] if message else [])
+        assert not message or message in verdict["problems"][0]["message"]
+    asked = {"pipeline": "top-pages", "arrivals": str(rates)}
+    assert operator.post(VALIDATE, {**asked, "speedup": 60}).json()["valid"]
+    (problem,) = operator.post(VALIDATE, {**asked, "speedup": 0}).json()["problems"]
+    assert problem["message"] == "speedup must be a number from 0.01 to 10000, not 0.0"
+    params |= {"rate": 1, "speedup": 10_000}
+    verdict = operator.post(VALIDATE, {"spec": spec}).json()
+    assert "at 1 per second nothing would arrive" in verdict["problems"][0]["message"]
+
+
+def test_speeds_of_traffic_are_looked_at_too(operator: APIClient, tmp_path: Path) -> None:
+    speeds = tmp_path / "speeds.csv"
+    sources = [
+        index
+        for index, one in enumerate(pipeline_read("traffic-incidents")["operators"])
+        if not one.get("inputs")
+    ]
+    for body, message in (("a,b\n1,x\n", "line 2: 'x' is no number. Give a CSV file"), ("a,b\n1,2\n", "")):
+        speeds.write_text(body)
+        verdict = operator.post(VALIDATE, {"pipeline": "traffic-incidents", "input": str(speeds)}).json()
+        assert paths(verdict) == [f"operators[{index}].params.path" for index in sources if message]
+        assert not message or message in verdict["problems"][0]["message"]
+    assert operator.post(VALIDATE, {"pipeline": "traffic-incidents", "rate": 20_000}).json()["valid"]
 
 
 def test_what_is_no_specification_at_all(operator: APIClient) -> None:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +17,9 @@ from controlplane.topologies.models import Topology
 from controlplane.verification.extent import extent_read
 from controlplane.verification.original import original_read
 from controlplane.verification.problems import VerificationError
+from controlplane.verification.rates import Rates
 from spark_jobs.sinks.parquet import partition_path
+from spark_jobs.sources.arrivals import Arrivals
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.sample import sample_write
 from tests.outputs import DEPLOYED, epochs_present
@@ -113,11 +116,47 @@ class TestOriginal:
         self.agree(tmp_path / "i.parquet", tmp_path)
 
     def agree(self, source: Path, directory: Path) -> None:
-        texts, times = original_read(source, text="text", ts="ts", ts_unit="auto")
+        original = original_read(source, text="text", ts="ts", ts_unit="auto")
         with pa.memory_map(prepare(source, directory / "input.arrow").path) as mapped:
             prepared = pa.ipc.open_file(mapped).read_all().to_pydict()
-        assert texts == prepared["text"]
-        assert times == prepared.get("ts")
+        assert original.texts == prepared["text"]
+        assert original.times == prepared.get("ts")
+
+    @pytest.mark.parametrize("name", ["i.csv", "i.jsonl", "i.parquet"])
+    def test_the_column_that_decides_the_partition(self, name: str, tmp_path: Path) -> None:
+        rows: list[dict[str, Any]] = [
+            {"text": "a", "server": 7}, {"text": "b", "server": 30}, {"text": "c", "server": 7},
+            {"text": "d", "server": 101},
+        ]  # fmt: skip
+        source = tmp_path / name
+        if name == "i.csv":
+            lines = [f"{row['text']},{row['server']}" for row in rows]
+            source.write_text("\n".join(["text,server", *lines, "one", "x,7"]))
+        elif name == "i.jsonl":
+            odd = [{"text": "e"}, {"text": "f", "server": None}, {"text": "g", "server": 1.5}]
+            source.write_text("\n".join(json.dumps(row) for row in [*rows, *odd]))
+        else:
+            pq.write_table(pa.Table.from_pylist([*rows, {"text": "e", "server": None}]), source)
+        original = original_read(source, text="text", ts="ts", ts_unit="auto", part="server")
+        copy = prepare(source, tmp_path / "input.arrow", partition_by="server").path
+        with pa.memory_map(copy) as mapped:
+            prepared = pa.ipc.open_file(mapped).read_all().to_pydict()
+        assert original.texts == prepared["text"]
+        assert original.parts is not None
+        known = sorted({part for part in original.parts if part is not None})
+        used = [(part, place) for part, place in zip(original.parts, prepared["part"], strict=True) if part]
+        assert used
+        assert all(known.index(part) == place for part, place in used)
+
+    def test_times_of_a_day_of_minutes(self, tmp_path: Path) -> None:
+        """In SQL, one by one, and by the engine."""
+        rates = Rates([(minute * 7919) % 3 for minute in range(1_440)], 60_000_000)
+        arrivals = Arrivals(rates.counts, rates.step_us)
+        with duckdb.connect(":memory:") as database:
+            found = database.execute(f"{rates.times(3_000)} ORDER BY n").fetchall()
+        expected = arrivals.times(0, 3_000).tolist()
+        assert [us for _, us in found] == expected
+        assert [rates.time(number) for number in range(3_000)] == expected
 
     def test_missing_file_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(VerificationError, match=r"nix\.csv: the original input cannot be read"):

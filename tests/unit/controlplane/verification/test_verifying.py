@@ -227,6 +227,34 @@ def test_windows_over_times_that_may_be_late(tmp_path: Path, tweets: Path, time:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("before", "compared"),
+    [
+        ([{"kind": "filter", "params": {"column": "key", "comparison": "!=", "value": "x"}}], True),
+        ([{"kind": "project", "params": {"columns": {"ts": "ts", "word": "key"}}},
+          {"kind": "project", "params": {"columns": {"ts": "ts", "key": "word"}}}], True),
+        ([{"kind": "project", "params": {"columns": {"ts": "ts", "word": "key", "key": "key"}}}], True),
+        ([{"kind": "flat_map_regex", "params": {"pattern": r"\w", "field": "key"}}], False),
+    ],
+)  # fmt: skip
+def test_keys_that_stay_in_their_partitions(
+    tmp_path: Path, tweets: Path, before: list[dict[str, Any]], compared: bool
+) -> None:
+    """Behind one-to-one streams, equal keys are together if they were so before, and are the same keys."""
+    spec = pipeline("trending", rate=100, path=str(tweets))
+    spec["operators"] = spec["operators"][:2]
+    stream = {"from": "Parser", "partitioning": "full", "key": "key"}
+    for number, operator in enumerate([*before, {"kind": "tumbling_window", "params": {"size_s": 10}}]):
+        name = f"P{number}"
+        spec["operators"].append({**operator, "name": name, "parallelism": 3, "inputs": [stream]})
+        stream = {"from": name, "partitioning": "one_to_one"}
+    spec["operators"][-1]["output"] = True
+    run(tmp_path, spec, source=tweets, epochs=20, tuples=200)
+    (query,) = verify(tmp_path, spec).queries
+    assert (query.clean, query.expected > 0) == (True, compared)
+    assert ("share values" in query.skipped) == (not compared)
+
+
 def test_without_a_log_it_is_said_where_it_was_looked_for(tmp_path: Path, tweets: Path) -> None:
     with pytest.raises(VerificationError, match=r"epochs\.log: the epoch log cannot be read"):
         verify(tmp_path, pipeline("hashtags", path=str(tweets)))

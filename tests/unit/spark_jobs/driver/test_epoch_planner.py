@@ -18,6 +18,7 @@ from domain.topology import load_topology
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.epoch_planner import NO_WATERMARK, EpochPlanner
 from spark_jobs.operators.catalogue import OperatorCatalogue
+from spark_jobs.sources.problems import SourceError
 
 HERE = __name__
 SECOND = 1_000_000
@@ -140,6 +141,48 @@ def test_the_first_epoch_begins_with_the_watermark_of_its_first_tuple(tmp_path: 
     world = World(tmp_path, F={"path": str(tmp_path / "in.parquet"), "rate": 10, "origin": origin})
     first = world.plan()
     assert (first.previous_watermark, first.watermark) == (100 * SECOND, 101 * SECOND)
+
+
+def test_epochs_follow_the_rates_of_a_file_and_of_its_copy(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a", "b"], "ts": [5, 5]}), tmp_path / "in.parquet")
+    rates = tmp_path / "rates.csv"
+    rates.write_text("minute,requests\n2026-01-01 00:00,120\n2026-01-01 00:01,0\n2026-01-01 00:02,30\n")
+    source = {"path": str(tmp_path / "in.parquet"), "arrivals": str(rates), "speedup": 60}
+    world = World(tmp_path, F=source)
+    ends = [world.plan().slices["F"][1]["tuple"] for _ in range(4)]
+    world.log.close()
+    rates.unlink()  # a driver that is started anew goes on with the copy
+    world.start()
+    plans = [world.plan() for _ in range(2)]
+    assert [*ends, *(plan.slices["F"][1]["tuple"] for plan in plans)] == [120, 120, 150, 270, 270, 300]
+    assert plans[-1].watermark == round(NOW + 6) * SECOND
+
+
+def test_times_of_the_file_do_not_count_where_rates_are_given(tmp_path: Path) -> None:
+    """A row whose time cannot be read is used like the others."""
+    pq.write_table(pa.table({"text": ["a", "b"], "ts": [5, None]}), tmp_path / "in.parquet")
+    rates = tmp_path / "rates.csv"
+    rates.write_text("minute,requests\n2026-01-01 00:00,1\n2026-01-01 00:01,1\n")
+    source = {"path": str(tmp_path / "in.parquet"), "arrivals": str(rates)}
+    world = World(tmp_path, F=source)
+    with pa.memory_map(world.planner.options["F"]["path"]) as mapped:
+        assert pa.ipc.open_file(mapped).read_all().to_pydict() == {"text": ["a", "b"]}
+
+
+def test_rates_that_cannot_be_used_keep_a_driver_from_starting(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a"]}), tmp_path / "in.parquet")
+    (tmp_path / "rates.csv").write_text("minute,requests\n2026-01-01,-1\n")
+    for name, message in (("rates.csv", "line 2: -1 is negative"), ("none.csv", "there is no such file")):
+        with pytest.raises(SourceError, match=message):
+            World(tmp_path, F={"path": str(tmp_path / "in.parquet"), "arrivals": str(tmp_path / name)})
+
+
+def test_the_sample_of_page_views_is_made_where_there_is_none(tmp_path: Path) -> None:
+    params = {"sample": "page_views", "text": "page_id", "partition_by": "server_id", "rate": 10}
+    world = World(tmp_path, F=params)
+    made = tmp_path / "input" / "page-views.parquet"
+    assert pq.read_schema(made).names == ["page_id", "server_id"]
+    assert world.plan().slices["F"] == ({"tuple": 0}, {"tuple": 10})
 
 
 # ---- idle sources --------------------------------------------------------------------------------

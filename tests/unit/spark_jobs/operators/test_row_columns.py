@@ -12,6 +12,7 @@ from domain.topology.spec import OperatorSpec, TopologySpec, spec_decoder
 from spark_jobs.operators.base import EpochContext
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.operators.row_columns import columns_known
+from spark_jobs.sources.registry import reader_create
 from spark_jobs.state.tables import StateTables
 
 SECOND = 1_000_000
@@ -33,7 +34,7 @@ def given(operator: OperatorSpec, rows: pa.Table) -> dict[str, str]:
     assert table is not None
     kinds = {name: table.schema.field(name).type for name in table.column_names}
     return {
-        name: "time" if name in TIMES else "number" if pa.types.is_integer(kind) else "text"
+        name: "time" if name in TIMES else "text" if pa.types.is_string(kind) else "number"
         for name, kind in kinds.items()
     }
 
@@ -62,6 +63,7 @@ def spec_with(*operators: dict[str, Any]) -> TopologySpec:
         ("project", {"columns": ["key"]}, "Keyed"),
         ("sliding_window", {"size_s": 1}, "Keyed"),
         ("tumbling_window", {"size_s": 1}, "Keyed"),
+        ("window_average", {"size_s": 1, "value": "ts"}, "Keyed"),
         ("distinct", {}, "Keyed"),
         ("union", {}, "Keyed"),
     ],
@@ -97,6 +99,30 @@ def test_of_a_join() -> None:
     }
     spec = spec_with(other, join)
     assert said(spec, "O") == given(spec.operators[-1], KEYED)
+
+
+def test_of_a_join_of_windows() -> None:
+    windows = [
+        {"name": name, "kind": "tumbling_window", "inputs": [{"from": "Keyed"}], "params": {"size_s": 1}}
+        for name in ("L", "R")
+    ]
+    join = {"name": "O", "kind": "windowed_join", "inputs": [{"from": "L"}, {"from": "R"}], "params": {}}
+    spec = spec_with(*windows, join)
+    rows = pa.table(
+        {"window_start": pa.array([0]), "window_end": pa.array([1]), "key": ["a"], "count": pa.array([3])}
+    )
+    assert said(spec, "O") == given(spec.operators[-1], rows)
+
+
+@pytest.mark.parametrize("stream", ["locations", "incidents"])
+def test_of_a_source_of_traffic(stream: str) -> None:
+    params = {"reader": "traffic", "stream": stream, "users": 10}
+    spec = spec_with({"name": "T", "kind": "source", "params": params})
+    reader: Any = reader_create(params, {"origin_us": 0})
+    (part,) = reader.partitions({"tuple": 0}, {"tuple": 2})
+    (batch,) = reader.read(part)
+    kinds = {"ts": "time", "key": "text"}
+    assert said(spec, "T") == {name: kinds.get(name, "number") for name in batch.schema.names}
 
 
 def test_what_code_gives_is_not_said() -> None:

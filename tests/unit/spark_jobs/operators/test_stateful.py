@@ -112,6 +112,24 @@ class TestTopK:
             (10, "c"),
         ]
 
+    def test_counts_of_parts_are_added_up(self) -> None:
+        parts = [{"a": 4, "b": 5}, {"a": 4, "c": 7}, {"b": 2, "d": 1}]
+        tables = [pa.Table.from_pylist(list(self.window(0, part)), schema=ROWS) for part in parts]
+        context = EpochContext(1, 10, 0)
+        apart, together = (
+            TopK({"k": 2, "add_up": add_up}, ["A"]).process(context, {"A": tables}, empty())
+            for add_up in (False, True)
+        )
+        assert apart is not None
+        assert apart.to_pylist() == list(self.window(0, {"c": 7, "b": 5}))
+        assert together is not None
+        assert together.schema == ROWS
+        assert together.to_pylist() == list(self.window(0, {"a": 8, "b": 7}))
+
+    @pytest.mark.parametrize("add_up", [1, "true", None])
+    def test_bad_add_up(self, add_up: Any) -> None:
+        assert TopK.problems({"add_up": add_up}) == [f"add_up must be true or false, not {add_up!r}"]
+
     def test_needs_window_rows(self) -> None:
         with pytest.raises(OperatorError, match="top_k needs a column 'window_start'"):
             process(TopK({}, ["A"]), empty(), 0, {"A": keyed((1, "a"))})
@@ -164,6 +182,40 @@ class TestWindowedJoin:
         operator, state = WindowedJoin(self.params, ["L", "R"]), empty()
         process(operator, state, 20, {"L": keyed((1, "a"))})
         assert process(operator, state, 40, {"L": keyed((2, "a")), "R": keyed((3, "a"))}) == []
+
+    def test_of_windows_pairs_those_that_are_equal(self) -> None:
+        operator, state = WindowedJoin({}, ["L", "R"]), empty()
+
+        def windows(*rows: tuple[int, int, str | None, int]) -> pa.Table:
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            return pa.table(dict(zip(ROWS.names, columns, strict=True)), schema=ROWS)
+
+        left = windows((0, 30, "b", 2), (0, 30, "a", 1), (10, 40, "a", 3), (0, 20, "a", 9), (0, 30, None, 5))
+        right = windows((10, 40, "a", 7), (0, 30, "b", 8), (10, 40, "b", 6), (0, 30, None, 5))
+        expected = [
+            {"window_start": 0, "window_end": 30, "key": "b", "left_count": 2, "right_count": 8},
+            {"window_start": 10, "window_end": 40, "key": "a", "left_count": 3, "right_count": 7},
+        ]
+        assert process(operator, state, 40, {"L": left, "R": right}) == expected
+        assert process(operator, state, 50, {"L": left}) == []
+        assert process(operator, state, 60, {"R": right}, final=True) == [], "nothing is kept"
+
+    def test_of_windows_needs_windows(self) -> None:
+        with pytest.raises(OperatorError, match="windowed_join needs a column 'window_start'"):
+            process(WindowedJoin({}, ["L", "R"]), empty(), 0, {"L": keyed((1, "a")), "R": keyed((1, "a"))})
+
+    @pytest.mark.parametrize(
+        ("params", "message"),
+        [
+            ({"size_s": None}, "size_s must be a duration"),
+            ({"size_s": 0}, "size_s must be a duration"),
+            ({"time": "ts"}, "time needs size_s; without both, rows of the same windows are joined"),
+            ({"column": ""}, "column must be the name of a column"),
+        ],
+    )
+    def test_parameters_that_make_no_sense(self, params: dict[str, Any], message: str) -> None:
+        (problem,) = WindowedJoin.problems(params)
+        assert message in problem
 
     def test_takes_two_inputs(self) -> None:
         with pytest.raises(OperatorError, match="takes two inputs, not 1"):

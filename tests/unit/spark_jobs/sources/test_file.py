@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from spark_jobs.sources.file import SOURCE_SCHEMA, FileDataSource, FileSlice, FileStreamReader
+from spark_jobs.sources.arrivals import counts_read
+from spark_jobs.sources.file import SOURCE_SCHEMA, FileDataSource, FileStreamReader
+from spark_jobs.sources.kept import keep
+from spark_jobs.sources.numbered import TupleSlice
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.sources.problems import SourceError
 from spark_jobs.sources.registry import reader_create, source_problems
@@ -77,7 +80,7 @@ def test_times_far_ahead_are_exact(plain: str) -> None:
 
 def test_text_is_not_copied(plain: str) -> None:
     source = reader(plain, parallelism=1)
-    (batch,) = source.read(FileSlice(0, 2, 5))
+    (batch,) = source.read(TupleSlice(0, 2, 5))
     mapped = source.table.column("text").chunk(0)
     assert batch.column("text").buffers()[2].address == mapped.buffers()[2].address
 
@@ -105,6 +108,63 @@ class TestFilesOwnTimes:
         times = self.every(source, 30)
         for n in range(1, 30):
             assert source.last_ts(n) == max(times[:n])
+
+
+class TestPartitionBy:
+    @pytest.fixture
+    def served(self, tmp_path_factory: pytest.TempPathFactory) -> str:
+        directory = tmp_path_factory.mktemp("served")
+        servers = [f"server {n * n % 11}" for n in range(11)]
+        rows = pa.table({"text": [f"row {n}" for n in range(11)], "server": servers})
+        pq.write_table(rows, directory / "i.parquet")
+        return prepare(
+            directory / "i.parquet", directory / "input.arrow", partition_by="server"
+        ).path  # fmt: skip
+
+    def test_each_server_has_one_partition_and_keeps_its_times(self, served: str) -> None:
+        by_server = reader(served, partition_by="server", parallelism=3)
+        ranks = {name: rank for rank, name in enumerate(sorted({f"server {n * n % 11}" for n in range(11)}))}
+        every = [(ORIGIN + n * 1_000_000 // 3, f"row {n % 11}") for n in range(4, 40)]
+        for part in by_server.partitions({"tuple": 4}, {"tuple": 40}):
+            expected = [
+                (ts, text)
+                for ts, text in every
+                if ranks[f"server {int(text[4:]) ** 2 % 11}"] % 3 == part.index
+            ]
+            found = [
+                pair
+                for batch in by_server.read(part)
+                for pair in zip(batch["ts"].to_pylist(), batch["text"].to_pylist(), strict=True)
+            ]
+            assert found == expected
+        assert by_server.partitions({"tuple": 4}, {"tuple": 4}) == []
+
+
+class TestArrivals:
+    def test_times_offsets_and_watermarks_follow_the_file_of_rates(self, plain: str, tmp_path: Path) -> None:
+        (tmp_path / "rates.csv").write_text("t,n\n2026-01-01 00:00,2\n2026-01-01 00:01,4\n")
+        copy = tmp_path / "S.arrivals.json"
+        keep(str(tmp_path / "rates.csv"), copy, counts_read, refresh=True)
+        source = reader(plain, arrivals=str(copy), speedup=60, rate=None)
+        expected = [ORIGIN + us for us in (0, 500_000, 1_000_000, 1_250_000, 1_500_000, 1_750_000, 2_000_000)]
+        assert [ts for ts, _ in tuples(source, 0, 7)] == expected
+        assert [source.watermark(n) for n in range(7)] == expected
+        assert source.last_ts(4) == expected[3]
+        assert [source.due(us) for us in (0, 1, 1_000_000, 1_250_001, 2_000_000)] == [0, 1, 2, 4, 6]
+        again = pickle.loads(pickle.dumps(source))  # noqa: S301 - our own
+        assert tuples(again, 3, 9) == tuples(source, 3, 9)
+
+    def test_a_copy_that_is_damaged_is_said(self, plain: str, tmp_path: Path) -> None:
+        damaged = tmp_path / "S.arrivals.json"
+        for content in (
+            None,
+            "{",
+            '{"source":"r","size":1,"mtime_ns":1,"digest":"","content":{"step_us":1}}',
+        ):
+            if content is not None:
+                damaged.write_text(content)
+            with pytest.raises(SourceError, match="the copy of a file of the input cannot be read"):
+                reader(plain, arrivals=str(damaged))
 
 
 class TestOffsets:
@@ -198,7 +258,7 @@ class TestRegistry:
             ({"pace": "slow"}, "pace must be one of realtime, fast, not 'slow'"),
             ({"origin": "now"}, "origin must be a time in ISO 8601"),
             ({"speed": 1}, "unknown parameter 'speed'; this source takes reader, path"),
-            ({"reader": 1}, "reader must be `file` or a dotted path"),
+            ({"reader": 1}, "reader must be `file`, `traffic` or a dotted path"),
         ],
     )
     def test_bad_parameters_are_named(self, params: dict[str, Any], message: str) -> None:

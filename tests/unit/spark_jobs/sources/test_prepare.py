@@ -155,8 +155,22 @@ class TestErrors:
             prepare(tmp_path, tmp_path / "input.arrow")
 
     def test_text_column_of_another_type(self, tmp_path: Path) -> None:
-        with pytest.raises(SourceError, match="column 'text' holds int64, not text"):
-            prepare(parquet(tmp_path / "i.parquet", text=[1]), tmp_path / "input.arrow")
+        with pytest.raises(SourceError, match="column 'text' holds double, not text"):
+            prepare(parquet(tmp_path / "i.parquet", text=[1.5]), tmp_path / "input.arrow")
+        source = parquet(tmp_path / "i.parquet", text=["a"], server=[True])
+        with pytest.raises(SourceError, match="column 'server' holds bool, not text"):
+            prepare(source, tmp_path / "input.arrow", partition_by="server")
+
+    @pytest.mark.parametrize("name", ["i.parquet", "i.csv"])
+    def test_no_column_that_decides_the_partition(self, tmp_path: Path, name: str) -> None:
+        path = tmp_path / name
+        source = parquet(path, text=["a"]) if name == "i.parquet" else written(path, "text\na\n")
+        wanted = (
+            r"the file has no column 'server'; its columns are 'text'\. Name the .* `partition_by` parameter"
+        )
+        for check in (look, lambda source, **options: prepare(source, tmp_path / "input.arrow", **options)):
+            with pytest.raises(SourceError, match=wanted):
+                check(source, partition_by="server")
 
     def test_empty_parquet(self, tmp_path: Path) -> None:
         source = parquet(tmp_path / "i.parquet", text=pa.array([], pa.string()))
@@ -375,3 +389,46 @@ class TestRepeated:
 def test_a_look_is_enough_for_a_good_file(tmp_path: Path) -> None:
     look(parquet(tmp_path / "i.parquet", text=["a"]))
     assert [path.name for path in tmp_path.iterdir()] == ["i.parquet"]
+
+
+class TestPartitionColumn:
+    """Rows get the number of their value in order, so that the reader can deal the values out."""
+
+    SERVERS = ("b", "10", "9", "b", None, "9")
+
+    @pytest.mark.parametrize("dictionary", [False, True])
+    def test_parquet(self, tmp_path: Path, dictionary: bool) -> None:
+        servers = pa.array(self.SERVERS)
+        source = parquet(
+            tmp_path / "i.parquet", page=[0, 1, 2, 3, 4, 5],
+            server=servers.dictionary_encode() if dictionary else servers,
+        )  # fmt: skip
+        prepared = prepare(source, tmp_path / "input.arrow", text="page", partition_by="server")
+        assert content(prepared)["text"] == ["0", "1", "2", "3", None, "5"]
+        parts = content(prepared)["part"]
+        assert [parts[row] for row in (0, 1, 2, 3, 5)] == [2, 0, 1, 2, 1]
+        assert rejected(prepared) == [(4, "there is no server, which decides the partition")]
+
+    def test_whole_numbers_in_every_format(self, tmp_path: Path) -> None:
+        servers = [3, 20, 3, 1]
+        columns: dict[str, list[Any]] = {"text": list("abcd"), "server": servers, "ts": [10, 20, 30, 40]}
+        lines = [
+            json.dumps({name: values[n] for name, values in columns.items()}) for n in range(len(servers))
+        ]
+        rows = [f"{text},{server},{ts}" for text, server, ts in zip(*columns.values(), strict=True)]
+        sources = [
+            parquet(tmp_path / "i.parquet", **columns),
+            written(tmp_path / "i.jsonl", "\n".join(lines)),
+            written(tmp_path / "i.csv", "\n".join(["text,server,ts", *rows])),
+        ]
+        for source in sources:
+            prepared = prepare(source, tmp_path / "input.arrow", partition_by="server", ts_unit="us")
+            found = content(prepared)
+            assert (found["part"], found["ts"]) == ([2, 1, 2, 0], [10, 20, 30, 40]), source.name
+
+    def test_another_column_makes_another_copy(self, tmp_path: Path) -> None:
+        source = parquet(tmp_path / "i.parquet", text=list("ab"), server=["x", "y"], other=["y", "x"])
+        target = tmp_path / "input.arrow"
+        assert content(prepare(source, target, partition_by="server"))["part"] == [0, 1]
+        assert content(prepare(source, target, partition_by="other"))["part"] == [1, 0]
+        assert "part" not in content(prepare(source, target))
