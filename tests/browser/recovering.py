@@ -178,10 +178,12 @@ def deployed(topology: Topology, at: datetime) -> None:
 
 
 def recovery_play(now: datetime, *, number: int, lost: Collection[str], rack: str, until: str) -> Recovery:
-    """until: "replaying" (the third wave is on its way, some partitions are in no plan), "proposed" (the
-    second wave waits for an approval), "catching_up" (all is restored; the queries of the last wave are not
-    available) or "closed"."""
-    length = {"replaying": 52.0, "proposed": 31.0, "catching_up": 95.0, "closed": 95.0}[until]
+    """until: "replaying" (the third wave is on its way, some partitions are in no plan), "aborted" (an
+    operator ends it there), "proposed" (the second wave waits for an approval), "catching_up" (all is
+    restored; the queries of the last wave are not available) or "closed"."""
+    length = {"replaying": 52.0, "aborted": 52.0, "proposed": 31.0, "catching_up": 95.0, "closed": 95.0}[
+        until
+    ]
     play = Recovery(now - timedelta(seconds=length), number)
     if until == "proposed":
         with clock(play.moment(-600)):
@@ -206,9 +208,11 @@ def recovery_play(now: datetime, *, number: int, lost: Collection[str], rack: st
     play.join(41, "node-10", rack)
     play.look(41.3, "degraded")
     play.carry_out(published=41.5, applied=46)
-    if until == "replaying":
+    if until in ("replaying", "aborted"):
         down = set(play.graph.failed_queries(play.absent))
         play.note_replaying(set(play.graph.failed_queries(play.plan.restore)) - down)
+        if until == "aborted":
+            _abort(play, 51)
         return play
     play.caught_up(54, back_at=57)
     for second, name in ((60.0, "node-11"), (61.0, "node-12")):
@@ -246,6 +250,14 @@ def _approve(play: Recovery, second: float) -> None:
             reason="The revenue queries first, yes", proposals=proposals,
         )  # fmt: skip
     play.look(second + 0.2, "degraded", generation=play.plan.generation - 1)
+
+
+def _abort(play: Recovery, second: float) -> None:
+    with clock(play.moment(second)):
+        incident_order(
+            kind=OperationKind.INCIDENT_ABORT, number=play.number, actor="kim",
+            reason="The rack comes back by itself", proposals=[],
+        )  # fmt: skip
 
 
 def samples_write(topology: Topology, incident: Incident, until: datetime) -> None:

@@ -1,9 +1,11 @@
-"""Pictures of every view, light, dark and on a phone, of an installation that is empty, healthy or broken:
+"""Pictures of every view, light, dark, on a tablet and on a phone, of an installation that is empty, healthy
+or broken; and of the views that an incident changes, of one that waits for an approval, was aborted, drains a
+node, or does not answer:
 
     python -m tests.browser.screenshots --out pictures
     python -m tests.browser.screenshots --only checkpoint --state broken --look dark
 
-starts the three installations itself, with seeded rows. `--url`, `--user` and `--password` take those of a
+starts these installations itself, with seeded rows. `--url`, `--user` and `--password` take those of a
 running one instead. Prints what the browser complained about (violations of the content security policy,
 script errors) and fails if it did.
 """
@@ -21,16 +23,22 @@ from playwright.sync_api import sync_playwright
 
 from harness.chromium import LAUNCH, sign_in
 from tests.browser.serve import PASSWORD, SCENARIOS, USER
-from tests.browser.servers import seeded, template
-from tests.browser.tour import Stop, listen, stops, visit
+from tests.browser.servers import Server, seeded, template
+from tests.browser.tour import FRAMES, GO, Stop, listen, stops, visit
 
 STATES = ("empty", "healthy", "broken")
+MOMENTS = ("proposed", "aborted", "moved")
+VIEWS = ("fleet", "topology", "nodes", "incidents", "incident")
+"""What is pictured of moments, and of a server that does not answer."""
+OFFLINE = "offline"
+LOST = "aside[aria-label=Notices].outdated [role=alert]"
 EXPECTED = "409"
 """What-if is refused while something is being recovered, and a browser logs every refusal."""
 
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "dark"},
+    "tablet": {"viewport": {"width": 820, "height": 1180}, "color_scheme": "light"},
     "phone": {
         "viewport": {"width": 390, "height": 844},
         "color_scheme": "light",
@@ -49,20 +57,41 @@ class Photographer:
         self.complaints: list[str] = []
         self.taken = 0
 
-    def shoot(self, url: str, user: str, password: str, state: str) -> None:
+    def shoot(self, url: str, user: str, password: str, state: str, *, views: Collection[str] = ()) -> None:
+        """views: only these; without it all, and the wall display."""
         for look in self.looks:
             context = self.browser.new_context(**LOOKS[look])
             page = context.new_page()
             listen(page, self.complaints)
             page.goto(f"{url}/login/")
-            self._take(page, state, "login", look)
+            if not views:
+                self._take(page, state, "login", look)
             sign_in(page, url, user, password)
             for stop in stops(page.request.get(f"{url}/api/v1/snapshot/").json()):
-                if self.only in stop.name:
+                if self.only in stop.name and (not views or stop.name in views):
                     self._visit(page, stop, state, look)
             context.close()
-        if "dark" in self.looks:
+        if "dark" in self.looks and not views:
             self._wall(url, user, password, state)
+
+    def shoot_offline(self, server: Server) -> None:
+        """What pages show that were open when the server ceased to answer."""
+        for look in self.looks:
+            context = self.browser.new_context(**LOOKS[look])
+            page = context.new_page()
+            sign_in(page, server.url, USER, PASSWORD)
+            every = stops(page.request.get(f"{server.url}/api/v1/snapshot/").json())
+            seen = [one for one in every if one.name in VIEWS and self.only in one.name]
+            for stop in seen:  # their code is loaded with the first visit
+                visit(page, stop)
+            server.freeze()
+            page.wait_for_selector(LOST)
+            for stop in seen:
+                page.evaluate(GO, stop.path)
+                page.evaluate(FRAMES)
+                self._take(page, OFFLINE, stop.name, look, whole=True)
+            server.thaw()
+            context.close()
 
     def _visit(self, page: Any, stop: Stop, state: str, look: str) -> None:
         visit(page, stop)
@@ -93,7 +122,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path("tests/browser/output"))
-    parser.add_argument("--state", choices=SCENARIOS, action="append", help="of the seeded installations")
+    parser.add_argument(
+        "--state", choices=(*SCENARIOS, OFFLINE), action="append", help="of the seeded installations"
+    )
     parser.add_argument("--look", choices=tuple(LOOKS), action="append")
     parser.add_argument("--only", default="", help="views whose name contains this")
     parser.add_argument("--url", help="a running installation instead")
@@ -107,7 +138,7 @@ def main() -> int:
             photographer.shoot(arguments.url.rstrip("/"), arguments.user, arguments.password, "running")
         else:
             with tempfile.TemporaryDirectory(prefix="resurge-pictures-") as home:
-                _shoot_seeded(photographer, Path(home), arguments.state or STATES)
+                _shoot_seeded(photographer, Path(home), arguments.state or (*STATES, *MOMENTS, OFFLINE))
         browser.close()
     complaints = sorted({one for one in photographer.complaints if EXPECTED not in one})
     for complaint in complaints:
@@ -119,10 +150,15 @@ def main() -> int:
 def _shoot_seeded(photographer: Photographer, home: Path, states: Collection[str]) -> None:
     made = template(home / "template")
     for state in states:
-        server = seeded(home / state, made, state, still=False)
+        scenario = "healthy" if state == OFFLINE else state
+        server = seeded(home / state, made, scenario, still=False)
         server.start()
         try:
-            photographer.shoot(server.url, USER, PASSWORD, state)
+            if state == OFFLINE:
+                photographer.shoot_offline(server)
+                continue
+            views = VIEWS if state in MOMENTS else ()
+            photographer.shoot(server.url, USER, PASSWORD, state, views=views)
         finally:
             server.stop()
 

@@ -1,10 +1,10 @@
 """Rows as a running system leaves them, for looking at the dashboard without one.
 
 `seed(scenario)` fills an empty database: "empty" (nothing), "healthy" (two topologies on eight nodes),
-"large" (two topologies of 1,000 partitions each), "moved" (a node is drained), and four moments of an
+"large" (two topologies of 1,000 partitions each), "moved" (a node is drained), and moments of an
 incident that the coordinator's own code recovers in waves (`recovering.py`): "broken" (the third wave
 replays), "proposed" (the second one waits for an approval), "catching_up" (all is restored, and some queries
-are not available yet), "recovered" (it is over). What changes from
+are not available yet), "recovered" (it is over), "aborted" (an operator has ended it). What changes from
 second to second then is in `pulse.py`.
 """
 
@@ -33,7 +33,9 @@ from tests.browser.figures import figures_write, node_figures_write
 from tests.browser.large import large_write
 from tests.browser.recovering import deployed, drain_play, recovery_play, samples_write
 
-Scenario = Literal["empty", "healthy", "broken", "proposed", "catching_up", "recovered", "large", "moved"]
+Scenario = Literal[
+    "empty", "healthy", "broken", "proposed", "catching_up", "recovered", "large", "moved", "aborted"
+]
 PIPELINES = Path(__file__).resolve().parents[2] / "spark_jobs" / "pipelines"
 NODES = 8
 THROTTLED = 5
@@ -43,6 +45,7 @@ UNTIL: dict[Scenario, str] = {
     "proposed": "proposed",
     "catching_up": "catching_up",
     "recovered": "closed",
+    "aborted": "aborted",
 }
 
 

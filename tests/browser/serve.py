@@ -21,7 +21,17 @@ from unittest.mock import patch
 if TYPE_CHECKING:
     from tests.browser.seeding import Scenario
 
-SCENARIOS = ("empty", "healthy", "broken", "proposed", "catching_up", "recovered", "large", "moved")
+SCENARIOS = (
+    "empty",
+    "healthy",
+    "broken",
+    "proposed",
+    "catching_up",
+    "recovered",
+    "large",
+    "moved",
+    "aborted",
+)
 USER, PASSWORD = "admin", "resurge-demo"
 OTHERS = ("operator", "viewer")
 NO_REDIS = "redis://127.0.0.1:1/0"
