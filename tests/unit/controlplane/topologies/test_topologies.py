@@ -203,6 +203,20 @@ def test_undeploying_ends_a_deployment_that_has_not_run(topology: Topology) -> N
     assert (operation.state, "undeployed before it ran" in operation.error) == (OperationState.FAILED, True)
 
 
+def test_a_checkpoint_that_was_not_taken_ends_with_the_topology(topology: Topology) -> None:
+    deploy()
+    topology.refresh_from_db()
+    driver_status_apply(status=driver_status(topology, "running"))
+    operation = topology_action(kind=OperationKind.TOPOLOGY_CHECKPOINT, name="counts", **BY)
+    driver_status_apply(status=driver_status(topology, "stopped"))  # it is started again, and takes it then
+    operation.refresh_from_db()
+    assert operation.state == OperationState.PENDING
+    topology_undeploy(name="counts", **BY)
+    driver_status_apply(status=driver_status(topology, "stopped"))
+    operation.refresh_from_db()
+    assert (operation.state, operation.error) == (OperationState.FAILED, "the topology has stopped")
+
+
 def test_a_completed_topology_is_undeployed_at_once(topology: Topology) -> None:
     deploy()
     topology.refresh_from_db()
