@@ -39,7 +39,7 @@ from controlplane.nodes.models import Node
 from controlplane.topologies.choices import RecoveryMethod
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Query, Topology
-from domain.availability import milestones
+from domain.availability import Milestones, milestones
 from domain.recovery.events import (
     AbortAsked,
     AcceptAsked,
@@ -198,6 +198,24 @@ def _note_failed_queries(
         "failed_queries": {name: sorted(labels) for name, labels in failed.items()},
         "returned": returned,
     }
+    # What was back and is lost again, in an incident that grows, is not back.
+    _milestones_set(incident, _milestones(incident))
+    incident.availability_area = availability_area(incident, failed)
+
+
+def _milestones(incident: Incident) -> Milestones:
+    """When the first, half and all of the queries that failed were back."""
+    failed: Mapping[str, Collection[str]] = incident.summary.get("failed_queries", {})
+    wanted = {f"{name}/{label}" for name, labels in failed.items() for label in labels}
+    returned: Mapping[str, str] = incident.summary.get("returned", {})
+    moments = [datetime.fromisoformat(at).timestamp() for key, at in returned.items() if key in wanted]
+    return milestones(len(wanted), moments)
+
+
+def _milestones_set(incident: Incident, reached: Milestones) -> None:
+    incident.first_query_at = _moment(reached.first)
+    incident.half_queries_at = _moment(reached.half)
+    incident.all_queries_at = _moment(reached.all)
 
 
 @writing
@@ -232,9 +250,8 @@ def _note_returned_queries(incident: Incident, application: Application) -> bool
         return False
     for key in back:
         returned[key] = application.at.isoformat()
-    reached = milestones(
-        len(wanted), [datetime.fromisoformat(at).timestamp() for key, at in returned.items() if key in wanted]
-    )
+    incident.summary = {**incident.summary, "returned": returned}
+    reached = _milestones(incident)
     since = incident.detected_at.timestamp()
     for what, at, before in (
         ("The first failed query is", reached.first, incident.first_query_at),
@@ -243,11 +260,8 @@ def _note_returned_queries(incident: Incident, application: Application) -> bool
     ):
         if at is not None and before is None:
             application.tell("outcome", f"{what} available again, {duration(at - since)} after detection.")
-    incident.first_query_at = _moment(reached.first)
-    incident.half_queries_at = _moment(reached.half)
-    incident.all_queries_at = _moment(reached.all)
+    _milestones_set(incident, reached)
     incident.availability_area = availability_area(incident, failed)
-    incident.summary = {**incident.summary, "returned": returned}
     return True
 
 

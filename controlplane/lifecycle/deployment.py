@@ -24,6 +24,7 @@ from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import PLANNED_CPU, Partition, Topology
 from controlplane.topologies.rows import Rows, rows_reset
 from controlplane.topologies.selectors import query_priorities
+from domain.health.shape import counted
 from domain.planning.balance import placed_by_racks
 from domain.planning.deployment import initial_placement
 from domain.planning.placement import NodeSpace
@@ -54,8 +55,8 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
         names = ", ".join(placement.unplaced[:5])
         more = f" and {len(placement.unplaced) - 5} more" if len(placement.unplaced) > 5 else ""
         raise Conflict(
-            f"topology {topology.name!r} does not fit on {len(nodes)} nodes: no room for {names}{more}; "
-            f"add nodes or raise RESURGE_MAX_UTILISATION (now {settings.RESURGE.max_utilisation:g})"
+            f"topology {topology.name!r} does not fit on {counted(len(nodes), 'node')}: no room for "
+            f"{names}{more}; add nodes or raise RESURGE_MAX_UTILISATION (now {bound:g})"
         )
     racks = RackTerms(
         of=node_racks(), priorities=query_priorities(topology.name), price=settings.RESURGE.rack_price

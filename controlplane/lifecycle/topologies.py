@@ -27,6 +27,7 @@ from controlplane.topologies.choices import (
 )
 from controlplane.topologies.figures import SETTLED, figures_settle
 from controlplane.topologies.models import Problem, Topology, rack_exposure_unknown
+from controlplane.topologies.outcomes import deployments_fail
 from controlplane.topologies.permitted import permit
 from controlplane.topologies.representation import topology_change
 from controlplane.topologies.rows import Rows
@@ -101,6 +102,7 @@ def topology_undeploy(
         permit(topology, "undeploy")
         before = _standing(topology)
         ended = topology.status == TopologyStatus.COMPLETED
+        deployments_fail(topology, "the topology was undeployed before it ran")
         topology.desired = Desired.STOPPED
         topology.status = TopologyStatus.STOPPED if ended else TopologyStatus.STOPPING
         settled: list[Change] = []

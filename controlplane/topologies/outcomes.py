@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controlplane.events.choices import OperationKind
 from controlplane.events.operations import operation_fail, operation_succeed, operations_open
+from controlplane.topologies.choices import Desired
 from controlplane.topologies.models import Topology
 from domain.messages import DriverState
 
@@ -26,3 +27,16 @@ def operations_end(topology: Topology, state: DriverState, error: str) -> None:
                 operation_succeed(operation=operation, result={"generation": topology.applied_generation})
             elif kind != OperationKind.TOPOLOGY_DEPLOY or state == "failed":
                 operation_fail(operation=operation, error=error or f"the topology has {state}")
+    if topology.desired == Desired.STOPPED and state in ("stopped", "failed"):
+        for operation in operations_open(kind=OperationKind.TOPOLOGY_CHECKPOINT, target=topology.name):
+            operation_fail(operation=operation, error=f"the topology has {state}")
+    # What fails in the first epoch would do so for ever: a query that names a column which is not there. The
+    # driver goes on trying, since a full disk is mended without a new deployment.
+    if state == "degraded" and error and not topology.committed_epoch:
+        deployments_fail(topology, f"{error} (it is tried again every few seconds)")
+
+
+def deployments_fail(topology: Topology, error: str) -> None:
+    """End what was asked for and has not come about yet."""
+    for operation in operations_open(kind=OperationKind.TOPOLOGY_DEPLOY, target=topology.name):
+        operation_fail(operation=operation, error=error)

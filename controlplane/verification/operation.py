@@ -26,6 +26,7 @@ from controlplane.verification.comparison import QueryResult
 from controlplane.verification.problems import VerificationError
 from controlplane.verification.subject import spec_that_ran
 from controlplane.verification.verifying import Verification, topology_verify
+from domain.health.shape import counted
 
 TOLD: Final = 20
 """Queries that are named in an outcome; more are counted."""
@@ -100,7 +101,9 @@ def outcome(verification: Verification) -> tuple[dict[str, Any], str]:
         "left_out": _first(left_out),
     }
     if wrong:
-        return result, f"{len(wrong)} of {len(compared)} queries are not exact: {'; '.join(sentences[:3])}"
+        are = "is" if len(wrong) == 1 else "are"
+        what = f"{len(wrong)} of {counted(len(compared), 'query', 'queries')} {are} not exact"
+        return result, f"{what}: {'; '.join(sentences[:3])}"
     if not compared:
         return result, f"no query can be compared: {'; '.join(left_out[:3]) or 'the topology has none'}"
     return result, ""

@@ -13,6 +13,7 @@ from controlplane.incidents.loading import deployments_load, nodes_load, plans_n
 from controlplane.topologies.models import Query
 from controlplane.whatif.request import MOST_PARTITIONS, WhatIf
 from domain.availability import Policy
+from domain.health.shape import counted
 from domain.recovery.incident import Deployment, NodeView
 from domain.simulation.scenario import (
     Failure,
@@ -89,9 +90,9 @@ def _refuse_unfit(deployments: dict[str, Deployment], nodes: dict[str, NodeView]
             if (host := nodes.get(deployment.assignment.get(partition, ""))) is None or not host.alive
         ]
         if down:
-            raise Conflict(
-                f"{len(down)} partitions of {name} are down now; ask again when they have been recovered"
-            )
+            are = "is" if len(down) == 1 else "are"
+            what = f"{counted(len(down), 'partition')} of {name} {are} down now"
+            raise Conflict(f"{what}; ask again when they have been recovered")
 
 
 def _failure_problems(asked: WhatIf, nodes: dict[str, NodeView]) -> list[FieldProblem]:

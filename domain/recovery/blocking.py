@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from domain.planning import NodeSpace, Placement, natural_key, replacement_placement
+from domain.recovery import wording
 from domain.recovery.costs import Costs
 from domain.recovery.incident import Deployment, NodeView, TopologyCase
 from domain.recovery.method import Situation, Waiting, Wave, checkpoint_words, origin_of
@@ -41,8 +42,9 @@ class Blocking:
         restored = tuple(sorted(case.failed, key=natural_key))
         if placement.unplaced:
             return Waiting(
-                f"{len(placement.unplaced)} of {len(case.failed)} failed partitions do not fit on the "
-                f"{len(usable)} nodes that can take partitions without planning one above "
+                f"{len(placement.unplaced)} of {wording.counted(len(case.failed), 'failed partition')} "
+                f"{'does' if len(placement.unplaced) == 1 else 'do'} not fit on the "
+                f"{wording.counted(len(usable), 'node')} that can take partitions without planning one above "
                 f"{situation.max_utilisation:.0%} of its capacity.",
                 short=not situation.expected,
             )
@@ -154,7 +156,8 @@ def _reason(
     if expedited:
         why += " among those alive now, because an operator asked not to wait"
     text = (
-        f"{len(restored)} partitions of {case.name} that ran on {', '.join(lost)} go to {', '.join(chosen)}: "
+        f"{wording.counted(len(restored), 'partition')} of {case.name} that ran on {', '.join(lost)} "
+        f"{'goes' if len(restored) == 1 else 'go'} to {', '.join(chosen)}: "
         f"{why}. All of {case.name} goes back to {checkpoint} and replays from there."
     )
     return text + overload_words(case.name, situation)

@@ -77,6 +77,8 @@ from domain.recovery.spreading import not_begun
 Instructions = list[Instruction]
 Story = list[tuple[float, str, str]]
 
+ABORTED = "the recovery was aborted"
+
 
 class IncidentMachine:
     """One incident: its state, and what changes it."""
@@ -544,7 +546,7 @@ class IncidentMachine:
         instructions = self._tell("outcome", f"{event.actor} aborted the recovery: {event.reason}.")
         for case in self.cases.values():
             if case.phase not in ENDED_PHASES:
-                instructions += self._transition(case, Phase.DROPPED, "the recovery was aborted")
+                instructions += self._transition(case, Phase.DROPPED, ABORTED)
         return [*instructions, *self._enter(State.ABORTED)]
 
     def _on_accept(self, event: events.AcceptAsked) -> Instructions:
@@ -665,6 +667,9 @@ class IncidentMachine:
         ]
 
     def _to_dropped(self, case: TopologyCase, why: str) -> Instructions:
+        text = f"Nothing more to recover of {case.name}: {why}."
+        if case.failed and why == ABORTED:
+            text = f"{case.name}: {why}. What is down stays down."
         case.failed, case.unrestored, case.moves = set(), set(), {}
         case.forced = case.rollback_pending = False
         case.origin = None
@@ -674,7 +679,7 @@ class IncidentMachine:
         unparked = MarkParked(topology=case.name, queries=frozenset())
         marks: Instructions = [mark] if case.wave else []
         marks += [unparked] if case.name in self.memory.parked else []
-        return [*marks, *self._tell("outcome", f"Nothing more to recover of {case.name}: {why}.", fact)]
+        return [*marks, *self._tell("outcome", text, fact)]
 
     _TRANSITIONS: ClassVar[dict[tuple[Phase, Phase], Callable[..., Instructions]]] = {
         (Phase.FAILED, Phase.PLANNED): _to_planned,

@@ -23,6 +23,7 @@ from controlplane.topologies.command_arguments import (
 from controlplane.topologies.models import Topology
 from controlplane.topologies.services import topology_create, topology_update
 from controlplane.topologies.submission import specification_check, specification_compose
+from domain.health.shape import counted
 
 
 class Command(BaseCommand):
@@ -69,7 +70,8 @@ class Command(BaseCommand):
             topology_update(name=graph.name, spec=spec, **by)
         operation = topology_deploy(name=graph.name, **by)
         self.stdout.write(
-            f"{graph.name}: {len(graph.partitions)} partitions, {len(graph.queries)} queries; "
+            f"{graph.name}: {counted(len(graph.partitions), 'partition')}, "
+            f"{counted(len(graph.queries), 'query', 'queries')}; "
             f"operation {operation.pk}"
         )
 

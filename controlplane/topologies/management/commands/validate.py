@@ -14,6 +14,7 @@ from controlplane.topologies.command_arguments import (
     specification_given,
 )
 from controlplane.topologies.submission import specification_check
+from domain.health.shape import counted
 
 
 class Command(BaseCommand):
@@ -33,5 +34,6 @@ class Command(BaseCommand):
         if not verdict.valid or graph is None:
             raise CommandError(f"not valid:\n{problem_lines(verdict.problems)}")
         self.stdout.write(
-            f"{graph.name} is valid: {len(graph.partitions)} partitions, {len(graph.queries)} queries"
+            f"{graph.name} is valid: {counted(len(graph.partitions), 'partition')}, "
+            f"{counted(len(graph.queries), 'query', 'queries')}"
         )

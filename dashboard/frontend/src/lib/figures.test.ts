@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Topology, TopologyStatus } from "./entities.generated";
-import { judged, measured, partitionStatus, unmeasured } from "./figures";
+import type { Partition, Topology, TopologyStatus } from "./entities.generated";
+import { failingPartitions, judged, measured, partitionStatus, shownPartitions, unmeasured } from "./figures";
 
 const topology = (status: TopologyStatus, limit: number | null): Pick<Topology, "status" | "health"> =>
   ({ status, health: { state: status, word: status, tone: "good", value: limit, limit, note: "", since: null } });
@@ -15,6 +15,15 @@ describe("the figures of a topology", () => {
       expect([measured(topology(status, null)), judged(topology(status, null))]).toEqual([false, false]);
       expect(unmeasured(topology(status, null))).toBe(status === "draft" ? "not deployed" : status);
     }
+  });
+  it("show as failing what the driver says fails now, and nothing that failed before", () => {
+    const problems: [string, { where: string; what: string }][] = [["1", { where: "V[0]", what: "no column x" }], ["2", { where: "V[1]", what: "an older fault" }], ["3", { where: "V", what: "" }]];
+    const failing = failingPartitions("no column x", problems);
+    expect([...failing]).toEqual(["V[0]"]);
+    expect([...failingPartitions("", problems)]).toEqual([]);
+    const partitions = ["V[0]", "V[1]"].map((partition) => ({ partition, state: "replaying" }) as Partition);
+    expect(shownPartitions(topology("degraded", 0), partitions, failing).map((one) => one.state)).toEqual(["failing", "replaying"]);
+    expect(shownPartitions(topology("stopped", null), partitions, failing).map((one) => one.state)).toEqual(["idle", "idle"]);
   });
   it("say nothing of partitions that start where nothing does", () => {
     expect(partitionStatus(topology("stopped", null), { state: "starting" })).toBe("idle");

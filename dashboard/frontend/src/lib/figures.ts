@@ -1,6 +1,6 @@
 // What can be said of a topology and its parts in the state it is in: figures of one that does not run are not shown.
 
-import type { Partition, Topology, TopologyStatus } from "./entities.generated";
+import type { Partition, Problem, Topology, TopologyStatus } from "./entities.generated";
 
 type Standing = Pick<Topology, "status" | "health">;
 
@@ -20,7 +20,7 @@ export function unmeasured(topology: Standing): string {
 
 /** A partition with the state that is shown. */
 export type ShownPartition = Omit<Partition, "state"> & { state: PartitionStatus };
-export type PartitionStatus = Partition["state"] | "paused" | "idle";
+export type PartitionStatus = Partition["state"] | "paused" | "idle" | "failing";
 
 /** The state of a partition as it is shown: one of a topology that does not run neither runs nor starts. */
 export function partitionStatus(topology: Standing, partition: Pick<Partition, "state">): PartitionStatus {
@@ -28,6 +28,13 @@ export function partitionStatus(topology: Standing, partition: Pick<Partition, "
   return topology.status === "paused" && partition.state === "running" ? "paused" : partition.state;
 }
 
-/** The same for all of one topology; of one that runs they are as they come. */
-export const shownPartitions = (topology: Standing | undefined, partitions: readonly Partition[]): readonly ShownPartition[] =>
-  topology === undefined || measured(topology) ? partitions : partitions.map((partition) => ({ ...partition, state: partitionStatus(topology, partition) }));
+/** Partitions whose operator fails now: those of which a problem says what the driver says is wrong. */
+export function failingPartitions(error: string, problems: readonly [string, Pick<Problem, "where" | "what">][]): ReadonlySet<string> {
+  return new Set(error ? problems.filter(([, problem]) => problem.what && error.startsWith(problem.what)).map(([, problem]) => problem.where) : []);
+}
+
+/** The same for all of one topology; of one that runs they are as they come, but for those that fail. */
+export const shownPartitions = (topology: Standing | undefined, partitions: readonly Partition[], failing: ReadonlySet<string> = new Set()): readonly ShownPartition[] =>
+  topology === undefined || measured(topology)
+    ? failing.size ? partitions.map((partition) => (failing.has(partition.partition) ? { ...partition, state: "failing" } : partition)) : partitions
+    : partitions.map((partition) => ({ ...partition, state: partitionStatus(topology, partition) }));

@@ -51,7 +51,7 @@ const INCIDENT: Record<IncidentState, Partial<Status>> = {
 };
 
 const VOCABULARY: { [K in StatusKind]: Record<Statuses[K], Partial<Status>> } = {
-  partition: { starting: busy(), running: good(), stalled: warn(), failed: bad(), restoring: busy(), replaying: busy(), paused: idle(), idle: idle("Not running") },
+  partition: { starting: busy(), running: good(), stalled: warn(), failed: bad(), restoring: busy(), replaying: busy(), failing: bad(), paused: idle(), idle: idle("Not running") },
   incident: INCIDENT,
   moves: { ...INCIDENT, restoring: busy("Moving"), replaying: busy("Catching up") },
   plan: { proposed: warn("Waits for approval"), planned: idle(), published: busy(), applied: busy("Replaying"), catching_up: busy(), caught_up: good(), verified: done(), superseded: { ...idle(), shape: "square" } },

@@ -50,6 +50,11 @@ class Store {
     return this.silence > SILENT ? "The server does not answer." : "";
   }
 
+  /** Number of the newest event that the page shows. */
+  get sequence(): number {
+    return this.state.sequence;
+  }
+
   get entities(): Entities {
     return this.state.entities;
   }

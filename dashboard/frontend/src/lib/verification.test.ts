@@ -27,7 +27,7 @@ test("exact outputs", () => {
 
 test("outputs that are wrong name their queries", () => {
   const found = told(operation({
-    state: "failed", error: "1 of 15 queries are not exact: O3[0]: 2 missing (of 90 rows)",
+    state: "failed", error: "1 of 15 queries is not exact: O3[0]: 2 missing (of 90 rows)",
     result: { epoch: 12, rows: 88, queries: 1, exact: 0, wrong: ["O3[0]: 2 missing (of 90 rows)"], left_out: ["X[0]: it reads from kafka"] },
   }));
   expect(found).toMatchObject({ word: "Not exact", tone: "bad" });

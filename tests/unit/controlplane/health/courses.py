@@ -83,11 +83,11 @@ class _UndoneError(Exception):
 class Course:
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
-        self._places = Places()
         self._epoch = 10
         self._done: list[str] = []
 
     def run(self, steps: int) -> Iterator[str]:
+        places = Places()
         for name in ("counts", "words"):
             if self._chance.random() < 0.5:
                 Topology.objects.filter(name=name).update(
@@ -96,15 +96,19 @@ class Course:
                 )
         for _ in range(steps):
             weights = [weight for _, weight in ACTIONS]
-            action = self._chance.choices([one for one, _ in ACTIONS], weights)[0]
-            self._done.append(action.__name__.strip("_"))
-            try:
-                with transaction.atomic():
-                    action(self)
-            except ServiceError as error:
-                self._done[-1] += f" (refused: {error})"
-            for found in self._places.contradictions():
+            self.step(self._chance.choices([one for one, _ in ACTIONS], weights)[0])
+            for found in places.contradictions():
                 yield f"{found}\n    after {', '.join(self._done)}"
+
+    def step(self, action: Callable[[Course], None]) -> str:
+        """Returns what was done."""
+        self._done.append(action.__name__.strip("_"))
+        try:
+            with transaction.atomic():
+                action(self)
+        except ServiceError as error:
+            self._done[-1] += f" (refused: {error})"
+        return self._done[-1]
 
     # ---- what happens --------------------------------------------------------------------------------
 

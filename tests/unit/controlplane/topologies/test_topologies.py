@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from django.utils import timezone
 
@@ -169,6 +170,51 @@ def test_operations_end_when_the_driver_reports(topology: Topology) -> None:
     topology.refresh_from_db()
     stopping.refresh_from_db()
     assert (topology.status, stopping.state) == (TopologyStatus.STOPPED, OperationState.SUCCEEDED)
+
+
+def test_a_deployment_fails_with_an_operator_that_fails_from_the_beginning(topology: Topology) -> None:
+    operation = topology_deploy(name="counts", **BY)
+    topology.refresh_from_db()
+    fault = "OperatorError: the query failed: Binder Error: column x not found"
+    failing = msgspec.structs.replace(driver_status(topology, "degraded", committed=0), error=fault)
+    driver_status_apply(status=msgspec.structs.replace(failing, error=""))  # nodes are still awaited
+    operation.refresh_from_db()
+    assert operation.state == OperationState.PENDING
+    driver_status_apply(status=failing)
+    operation.refresh_from_db()
+    assert (operation.state, operation.error.startswith(fault)) == (OperationState.FAILED, True)
+    topology.refresh_from_db()
+    assert (topology.status, topology.error) == (TopologyStatus.DEGRADED, fault)
+
+
+def test_an_operator_that_fails_later_is_no_failed_deployment(topology: Topology) -> None:
+    operation = topology_deploy(name="counts", **BY)
+    topology.refresh_from_db()
+    status = driver_status(topology, "degraded", committed=7)
+    driver_status_apply(status=msgspec.structs.replace(status, error="OperatorError: one row"))
+    operation.refresh_from_db()
+    assert operation.state == OperationState.PENDING
+
+
+def test_undeploying_ends_a_deployment_that_has_not_run(topology: Topology) -> None:
+    operation = topology_deploy(name="counts", **BY)
+    topology_undeploy(name="counts", **BY)
+    operation.refresh_from_db()
+    assert (operation.state, "undeployed before it ran" in operation.error) == (OperationState.FAILED, True)
+
+
+def test_a_checkpoint_that_was_not_taken_ends_with_the_topology(topology: Topology) -> None:
+    deploy()
+    topology.refresh_from_db()
+    driver_status_apply(status=driver_status(topology, "running"))
+    operation = topology_action(kind=OperationKind.TOPOLOGY_CHECKPOINT, name="counts", **BY)
+    driver_status_apply(status=driver_status(topology, "stopped"))  # it is started again, and takes it then
+    operation.refresh_from_db()
+    assert operation.state == OperationState.PENDING
+    topology_undeploy(name="counts", **BY)
+    driver_status_apply(status=driver_status(topology, "stopped"))
+    operation.refresh_from_db()
+    assert (operation.state, operation.error) == (OperationState.FAILED, "the topology has stopped")
 
 
 def test_a_completed_topology_is_undeployed_at_once(topology: Topology) -> None:

@@ -101,7 +101,7 @@ def test_wrong_outputs_fail_with_the_query_and_the_number_of_rows(home: Path) ->
     (directory / f"epoch={epoch}" / "part.parquet").unlink()
     operation = verified()
     assert operation.state == OperationState.FAILED
-    assert operation.error.startswith("1 of 15 queries are not exact: O1[0]: ")
+    assert operation.error.startswith("1 of 15 queries is not exact: O1[0]: ")
     (sentence,) = operation.result["wrong"]
     assert "missing (of" in sentence
     assert (operation.result["queries"], operation.result["exact"]) == (15, 14)
