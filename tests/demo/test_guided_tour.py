@@ -3,59 +3,23 @@ in waves, blocking is compared, and every row is verified: `python -m supervisio
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import sync_playwright
 
-from harness.chromium import LAUNCH, sign_in
-from harness.stack import free_port
-from host.environment import ROOT
-from supervision.access import Access, access_read
+from harness.chromium import sign_in
+from supervision.access import Access
 from supervision.rest import Rest
 
 pytestmark = pytest.mark.integration
 
 CARD = "section.guide"
-TOUR, SECONDS = 300.0, 1000.0
+TOUR = 300.0
+"""Seconds."""
 LEAST_WAVES = 3
-
-
-@pytest.fixture
-def demo(tmp_path: Path) -> Iterator[Access]:
-    """`make up DETACH=1` in a home of its own, with the defaults of the product and nothing of this shell."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("RESURGE_")
-        and name not in {"PROFILE", "PIPELINE", "INPUT", "RATE", "LIMIT", "NODES", "SLOTS", "CAPACITY"}
-    }
-    home = tmp_path / "home"
-    environment = {**kept, "RESURGE_HOME": str(home), "RESURGE_PORT": str(free_port()), "DETACH": "1"}
-    make = ["make", "-C", str(ROOT), f"PYTHON={sys.executable}"]
-    try:
-        subprocess.run([*make, "up"], env=environment, check=True)
-        access = access_read(home)
-        assert access is not None
-        yield access
-    finally:
-        subprocess.run([*make, "down"], env=environment, check=True)
-
-
-@pytest.fixture
-def page() -> Iterator[Any]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(**LAUNCH)
-        found = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        found.set_default_timeout(TOUR * SECONDS)
-        yield found
-        browser.close()
 
 
 def step(page: Any, title: str) -> None:
@@ -73,7 +37,10 @@ def confirm(page: Any) -> None:
     page.wait_for_selector("dialog[open]", state="detached")
 
 
-def test_the_tour_ends_verified_with_three_waves_in_five_minutes(demo: Access, page: Any) -> None:
+def test_the_tour_ends_verified_with_three_waves_in_five_minutes(
+    demo: Access, new_page: Callable[[], Any]
+) -> None:
+    page = new_page()
     sign_in(page, demo.url.rstrip("/"), demo.user, demo.password)
     page.wait_for_selector("section.offer")
     began = time.monotonic()
