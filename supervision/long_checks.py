@@ -7,7 +7,7 @@ kills        kill schedules on real processes: nodes, driver, workers and server
 freezes      every kind of process stops for 5, 30 and 120 s while nodes are recovered, verified row by row
 power        50 power cuts under a whole installation on such a file system, verified row by row
 memory       whether memory stays flat over 3,600 epochs
-demo         the guided tour in a browser, from a fresh `make up` to its verified end
+demo         a browser beside a fresh `make up`: the guided tour, and all pages in a real incident
 audit        whether vulnerabilities are known of the locked requirements
 pairs        every pair of services that write, at the same moment on PostgreSQL, where it is installed
 health       10,000 random courses in which no two places that show health contradict each other
