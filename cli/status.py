@@ -11,6 +11,8 @@ from cli.words import DASH, plain
 if TYPE_CHECKING:
     from rich.text import Text
 
+DOWN = frozenset({"failed", "recovering", "starting", "parked"})
+"""Queries that should give results and do not."""
 ENDED = frozenset({"recovered", "moved", "incomplete", "aborted"})
 """Of the health of an incident: nothing more is done for it."""
 HISTORY = frozenset({"replaced", "gone"})

@@ -12,7 +12,7 @@ from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, field, show, show_rows
 from cli.paths import resource
 from cli.session import Session
-from cli.status import health
+from cli.status import DOWN, health
 from cli.words import by_name, count, duration, plural, relative
 
 INSTALLATION = "default"
@@ -89,7 +89,7 @@ def queries() -> None:
 
 @queries.command("list")
 @click.argument("topology", required=False, shell_complete=completion.TOPOLOGIES)
-@click.option("--down", is_flag=True, help="only those that are not available")
+@click.option("--down", is_flag=True, help="only those that should give results and do not")
 @with_session
 def list_(session: Session, topology: str | None, down: bool) -> None:
     """The queries of a topology, or of all.
@@ -102,9 +102,11 @@ def list_(session: Session, topology: str | None, down: bool) -> None:
     names = [topology] if topology else [row["name"] for row in session.rest.rows(resource("topologies"))]
     rows: list[dict[str, Any]] = []
     for name in names:
-        found = session.rest.rows(
+        asked = session.rest.rows(
             resource("topologies", name, "queries"), {"available": "false" if down else None}
         )
+        # Those of a draft, or of a topology that was stopped, are not to give results.
+        found = [row for row in asked if not down or row["health"]["state"] in DOWN]
         rows += sorted(found, key=lambda row: by_name(row["partition"]))
     show_rows(session, rows, QUERIES, empty="Every query is available." if down else "No queries found.")
 

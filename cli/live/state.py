@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from cli.status import ENDED, HISTORY
+from cli.status import DOWN, ENDED, HISTORY
 from cli.words import by_name, moment
 
 Fields = dict[str, Any]
 KINDS = ("topology", "query", "partition", "node", "incident", "entry", "plan", "problem")
-DOWN = frozenset({"failed", "recovering", "starting", "parked"})
 """Of the health of a query: it should give results and does not."""
 KEPT = {"entry": 2_000, "plan": 400, "problem": 400}
 """Histories grow for ever; the server keeps the rest."""

@@ -128,6 +128,7 @@ class Memory:
                 self.refused[topology] = fact
             case facts.CaughtUp(topology=topology, generation=generation):
                 self.caught_up[topology] = generation
+                self.waiting.pop(topology, None)  # what the rest waits for is told anew after a wave
             case facts.Verifying(topology=topology, generation=generation):
                 self.verifying[topology] = generation
             case facts.Dropped(topology=topology, generation=generation):

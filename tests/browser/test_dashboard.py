@@ -187,6 +187,7 @@ def test_ctrl_enter_confirms(healthy: Server, page: Any) -> None:
     enter(page, healthy, "/topologies/hashtags/")
     sent = requests_of(page, "POST")
     page.click("main button:text-is('Take checkpoint')")
+    page.wait_for_selector("dialog[open] textarea:focus")
     page.keyboard.press("Control+Enter")
     page.wait_for_selector("dialog[open] .error")
     assert sent == [], "without a reason nothing is sent"

@@ -165,6 +165,9 @@ export const change = (path: string, body: Record<string, unknown>, tag: string)
 export const replace = (path: string, body: Record<string, unknown>, tag: string): Promise<unknown> =>
   send<unknown>("PUT", path, body, ifMatch(tag));
 
+/** The tag of something as it is now, for an edit that holds only for that. */
+export const fetchTag = async (path: string): Promise<string> => (await answer<unknown>(path)).tag;
+
 /** A rule as it is now, and its tag. */
 export async function fetchRule(name: string): Promise<{ rule: Rule; tag: string }> {
   const { body, tag } = await answer<Rule>(`alert-rules/${encodeURIComponent(name)}/`);

@@ -1,6 +1,7 @@
 // The recovery policy of a topology: its fields, their choices, and what each means.
 
-import { actions } from "./actions.svelte";
+import { actions, type Action } from "./actions.svelte";
+import { fetchTag } from "./api";
 import { boot } from "./boot";
 import type { Planner, Policy, Query, Topology } from "./entities.generated";
 import { humanise, sentence } from "./format";
@@ -108,12 +109,16 @@ export function shown(field: Field, value: Policy[keyof Policy]): string {
   return choice?.label ?? withUnit(field, known);
 }
 
+/** Asks for an edit of what is at a path now: it is refused if another user changes that meanwhile. */
+function askAboutThis(path: string, action: Omit<Action, "path" | "tag">): void {
+  void actions.askAbout(action.title, () => fetchTag(path), (tag) => ({ ...action, path, tag }));
+}
+
 export function savePolicy(topology: Topology, changes: Partial<Policy>): void {
   const named = FIELDS.filter((field) => field.name in changes);
-  actions.ask({
+  askAboutThis(`topologies/${encodeURIComponent(topology.name)}/policy/`, {
     title: `Change how ${topology.name} is recovered`,
     verb: "Save",
-    path: `topologies/${encodeURIComponent(topology.name)}/policy/`,
     body: changes,
     edit: "change",
     explain: "Takes effect with the next plan, also during an incident.",
@@ -126,10 +131,9 @@ export function savePolicy(topology: Topology, changes: Partial<Policy>): void {
 
 export function savePriority(query: Query, priority: number, incident: number | undefined): void {
   const more = priority > query.priority;
-  actions.ask({
+  askAboutThis(`topologies/${encodeURIComponent(query.topology)}/queries/${encodeURIComponent(query.partition)}/`, {
     title: `Priority of ${query.partition}: ${query.priority} → ${priority}`,
     verb: "Save",
-    path: `topologies/${encodeURIComponent(query.topology)}/queries/${encodeURIComponent(query.partition)}/`,
     body: { priority },
     edit: "change",
     explain: `After a failure ${query.partition} returns ${more ? "earlier" : "later"}, and counts ${more ? "more" : "less"} in the availability by priority.`,

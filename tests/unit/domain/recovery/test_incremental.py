@@ -288,6 +288,16 @@ def test_what_is_still_free_is_not_told_again_when_only_its_amount_has_changed()
         assert ("cannot be restored yet: the 2 nodes" in said) is (at == 6.0), "0.16 and then 0.17 cores"
 
 
+def test_what_the_rest_waits_for_is_told_again_after_a_wave() -> None:
+    subject = machine()
+    lose(subject, "node-2", "node-3")
+    arrive(subject, "node-4")
+    before = story(report(subject, "degraded", absent=("B[1]", "B[2]"), behind=("A[1]",)))
+    after = story(report(subject, "degraded", absent=("B[1]", "B[2]")))
+    assert ("cannot be restored yet" in before, "cannot be restored yet" in after) == (True, True)
+    assert "cannot be restored yet" not in story(subject.handle_stimulus(Looked(at=30.0)))
+
+
 def test_it_is_said_when_no_further_node_is_asked_for() -> None:
     subject = machine()
     lose(subject, "node-2", "node-3")
