@@ -22,6 +22,9 @@ def operations_end(topology: Topology, state: DriverState, error: str) -> None:
     for kind, states in _ENDED_BY.items():
         if state not in states and state not in _OVERTAKEN_BY:
             continue
+        # A driver says that it runs before its first epoch, in which an operator may fail.
+        if kind == OperationKind.TOPOLOGY_DEPLOY and state == "running" and not topology.committed_epoch:
+            continue
         for operation in operations_open(kind=kind, target=topology.name):
             if state in states:
                 operation_succeed(operation=operation, result={"generation": topology.applied_generation})

@@ -172,6 +172,14 @@ def test_operations_end_when_the_driver_reports(topology: Topology) -> None:
     assert (topology.status, stopping.state) == (TopologyStatus.STOPPED, OperationState.SUCCEEDED)
 
 
+def test_a_deployment_has_succeeded_when_an_epoch_is_committed(topology: Topology) -> None:
+    """A driver says that it runs before it has tried."""
+    running = deploy()
+    for committed, state in ((0, OperationState.PENDING), (1, OperationState.SUCCEEDED)):
+        driver_status_apply(status=driver_status(running, "running", committed=committed))
+        assert Operation.objects.get().state == state
+
+
 def test_a_deployment_fails_with_an_operator_that_fails_from_the_beginning(topology: Topology) -> None:
     operation = topology_deploy(name="counts", **BY)
     topology.refresh_from_db()
