@@ -20,8 +20,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.forecast import HIGH, KINDS, LOW, summary, table_of
-from benchmarks.runner import Criterion, Report, Session, at_least, run
+from benchmarks.forecast import KINDS, criteria_of, summary, table_of
+from benchmarks.runner import Report, Session, at_least, run
 from benchmarks.stack import (
     TOPOLOGY,
     BenchmarkStack,
@@ -165,12 +165,7 @@ def report_of(
     predicted = sum(any(one.over_at is not None for one in made.get(f.incident, ())) for f in failures)
     report.criteria.append(at_least("incidents with predictions that came true", predicted, len(failures)))
     report.criteria.append(at_least(f"rows of {TOPOLOGY}, all exact", exact_rows, 1))
-    for row in rows:
-        if row["stage"] == "all":
-            name = f"{row['kind']}: share of truths within the range of 80 %"
-            report.criteria.append(
-                Criterion(name, row["held"], f"{LOW:g} to {HIGH:g}", LOW <= row["held"] <= HIGH)
-            )
+    report.criteria += criteria_of(rows)
     report.tables.append(table_of(rows, "Predictions of real incidents"))
     return report
 

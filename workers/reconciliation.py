@@ -194,6 +194,8 @@ def plan_put(coordination: WorkerSession, name: str) -> list[Event]:
     at = timezone.now().timestamp()
     if in_force.generation > plan.generation:
         plan_adopt(topology=name, plan=in_force)
+        if row.state != PlanState.PLANNED:
+            return []
         return [PlanRefused(at=at, topology=name, generation=plan.generation, in_force=in_force.generation)]
     if row.state != PlanState.PLANNED:
         return []

@@ -54,9 +54,10 @@ def plan_own(topology: str, plan: Plan) -> bool:
 def plan_adopt(*, topology: str, plan: Plan) -> None:
     """Record a plan found in ZooKeeper that is ahead of the database (one restored from a backup), and when
     the topology was deployed last: that identifies the deployment whose state, checkpoints and outputs are
-    in use."""
+    in use. One that is known got there before it could be recorded, and may have been dropped meanwhile."""
     row = Topology.objects.select_for_update().get(name=topology)
     if row.generation >= plan.generation:
+        _published_after_all(row, plan.generation)
         return
     log.warning("plan adopted from zookeeper", topology=topology, generation=plan.generation)
     row.generation = plan.generation
@@ -93,6 +94,22 @@ def plan_adopt(*, topology: str, plan: Plan) -> None:
             plan_change(adopted, topology=topology, incident=None),
         ],
         reason=adopted.reason,
+    )
+
+
+def _published_after_all(topology: Topology, generation: int) -> None:
+    plans = RecoveryPlan.objects.select_related("incident")
+    row = plans.filter(topology=topology, generation=generation, published_at=None).first()
+    if row is None:
+        return
+    row.published_at = timezone.now()
+    row.save(update_fields=["published_at"])
+    event_publish(
+        kind=EventKind.PLAN_PUBLISHED,
+        topology=topology.name,
+        incident=row.incident and row.incident.number,
+        changes=[plan_change(row, topology=topology.name, incident=row.incident and row.incident.number)],
+        reason="it was published before it was dropped",
     )
 
 

@@ -77,8 +77,6 @@ from domain.recovery.spreading import not_begun
 Instructions = list[Instruction]
 Story = list[tuple[float, str, str]]
 
-ABORTED = "the recovery was aborted"
-
 
 class IncidentMachine:
     """One incident: its state, and what changes it."""
@@ -546,7 +544,7 @@ class IncidentMachine:
         instructions = self._tell("outcome", f"{event.actor} aborted the recovery: {event.reason}.")
         for case in self.cases.values():
             if case.phase not in ENDED_PHASES:
-                instructions += self._transition(case, Phase.DROPPED, ABORTED)
+                instructions += self._transition(case, Phase.DROPPED, "the recovery was aborted")
         return [*instructions, *self._enter(State.ABORTED)]
 
     def _on_accept(self, event: events.AcceptAsked) -> Instructions:
@@ -667,9 +665,8 @@ class IncidentMachine:
         ]
 
     def _to_dropped(self, case: TopologyCase, why: str) -> Instructions:
-        text = f"Nothing more to recover of {case.name}: {why}."
-        if case.failed and why == ABORTED:
-            text = f"{case.name}: {why}. What is down stays down."
+        # Which it may be although partitions are down: an operator has aborted, or undeployed it.
+        text = f"Nothing more is recovered of {case.name}: {why}."
         case.failed, case.unrestored, case.moves = set(), set(), {}
         case.forced = case.rollback_pending = False
         case.origin = None

@@ -10,13 +10,11 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from domain.planning import natural_key
 from domain.recovery.costs import Costs
 from domain.recovery.incident import Deployment, NodeView
 from domain.replication.adapting import Target, adapt
-from domain.replication.placing import ROUNDING, ReplicaNode, Replicas, place_replicas
+from domain.replication.placing import ReplicaNode, Replicas, place_replicas, with_room
 from domain.replication.planner import ReplicationProblem
 from domain.replication.registry import replication_planner_named
 
@@ -55,19 +53,14 @@ def as_room_permits(
     stays: its partition has no home among the nodes. Partitions come first: where a plan of a recovery has
     put so many on a node that its replicas have no room any more, the least important of these go."""
     free = {node.name: node.free for node in nodes}
-    order = {partition: rank for rank, partition in enumerate(before.target.partitions)}
     current = {p: node for p, node in _current(before, deployed).items() if node in free}
-
-    def importance(partition: str) -> tuple[bool, int, Any]:
-        return homes.get(partition) in free, order.get(partition, len(order)), natural_key(partition)
-
-    kept: dict[str, str] = {}
-    for partition in sorted(current, key=importance):
-        node, cost = current[partition], costs.get(partition, 0.0)
-        if homes.get(partition) in free and free[node] + ROUNDING < cost:
-            continue
-        kept[partition] = node
-        free[node] -= cost
+    kept = with_room(
+        current,
+        wanted=before.target.partitions,
+        free=free,
+        costs=costs,
+        always={partition for partition in current if homes.get(partition) not in free},
+    )
     return replace(before, replicas=Replicas(assignment=kept), deployed=deployed, note=why)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from domain.planning import natural_key
 from domain.planning.racks import domain_of
@@ -59,15 +60,9 @@ def place_replicas(
     """
     known = {node.name: node for node in nodes}
     free = {name: node.free for name, node in known.items()}
-    kept: dict[str, str] = {}
     places = {p: _places(homes[p], known) for p in {*wanted, *current} if p in homes}
-    order = {partition: rank for rank, partition in enumerate(wanted)}
-    # Where there is not enough room any more, the least important ones go.
-    for partition in sorted(current, key=lambda one: (order.get(one, len(order)), natural_key(one))):
-        node = current[partition]
-        if node in places.get(partition, ()) and free[node] + ROUNDING >= costs[partition]:
-            kept[partition] = node
-            free[node] -= costs[partition]
+    placed = {p: node for p, node in current.items() if node in places.get(p, ())}
+    kept = with_room(placed, wanted=wanted, free=free, costs=costs)
     assignment, unplaced, waiting, new = dict(kept), list[str](), list[str](), 0
     used: defaultdict[str, int] = defaultdict(int)
     for node in kept.values():
@@ -89,7 +84,7 @@ def place_replicas(
         free[node] -= costs[partition]
         used[node] += 1
         new += 1
-    gone = [partition for partition in kept if partition not in order]
+    gone = sorted(kept.keys() - set(wanted), key=natural_key)
     ready = not waiting and all(partition in caught_up for partition in wanted if partition in assignment)
     if ready:
         for partition in gone:
@@ -97,6 +92,33 @@ def place_replicas(
     else:
         waiting += gone
     return Replicas(assignment=assignment, unplaced=tuple(unplaced), waiting=tuple(waiting))
+
+
+def with_room(
+    current: Mapping[str, str],
+    *,
+    wanted: Sequence[str],
+    free: dict[str, float],
+    costs: Mapping[str, float],
+    always: Collection[str] = (),
+) -> dict[str, str]:
+    """The replicas that stay where they are; where there is not enough room, the least important ones go.
+
+    wanted: the most important first. free: CPU percent by node; what stays is taken off. always: partitions
+    whose replicas stay without room.
+    """
+    order = {partition: rank for rank, partition in enumerate(wanted)}
+
+    def importance(partition: str) -> tuple[bool, int, Any]:
+        return partition not in always, order.get(partition, len(order)), natural_key(partition)
+
+    kept: dict[str, str] = {}
+    for partition in sorted(current, key=importance):
+        node, cost = current[partition], costs[partition]
+        if partition in always or free[node] + ROUNDING >= cost:
+            kept[partition] = node
+            free[node] -= cost
+    return kept
 
 
 def _places(home: str, nodes: Mapping[str, ReplicaNode]) -> frozenset[str]:

@@ -7,9 +7,6 @@ last step it begins anew.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
@@ -20,6 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from spark_jobs.sources.csv_files import csv_lines
 from spark_jobs.sources.problems import SourceError
 
 SECOND: Final = 1_000_000
@@ -106,18 +104,8 @@ def _fitting(counts: Sequence[int], step_us: int) -> Arrivals:
 
 def counts_read(path: Path) -> Counts:
     """A file of rates, checked; raises `SourceError` that names the line."""
-    try:
-        opened = gzip.open if path.name.lower().endswith(".gz") else open
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            return _counts(path, csv.reader(file))
-    except FileNotFoundError as error:
-        raise _wrong(path, "there is no such file", "Correct the path.") from error
-    except UnicodeDecodeError as error:
-        raise _wrong(path, "the file is not UTF-8 text") from error
-    except (csv.Error, EOFError, zlib.error) as error:
-        raise _wrong(path, f"the file is no CSV: {error}") from error
-    except OSError as error:
-        raise _wrong(path, f"the file cannot be read: {error.strerror or error}") from error
+    with csv_lines(path, _HINT) as lines:
+        return _counts(path, lines)
 
 
 def _counts(path: Path, rows: Iterable[list[str]]) -> Counts:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import math
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from spark_jobs.sources.csv_files import csv_lines
 from spark_jobs.sources.problems import SourceError
 
 STEP_US: Final = 300_000_000
@@ -33,18 +31,8 @@ speeds_decoder: Final = msgspec.json.Decoder(Speeds)
 
 def speeds_read(path: Path) -> Speeds:
     """A file of speeds, checked; raises `SourceError` that names the line."""
-    try:
-        opened = gzip.open if path.name.lower().endswith(".gz") else open
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            return _speeds(path, csv.reader(file))
-    except FileNotFoundError as error:
-        raise _wrong(path, "there is no such file", "Correct the path.") from error
-    except UnicodeDecodeError as error:
-        raise _wrong(path, "the file is not UTF-8 text") from error
-    except (csv.Error, EOFError, zlib.error) as error:
-        raise _wrong(path, f"the file is no CSV: {error}") from error
-    except OSError as error:
-        raise _wrong(path, f"the file cannot be read: {error.strerror or error}") from error
+    with csv_lines(path, _HINT) as lines:
+        return _speeds(path, lines)
 
 
 def _speeds(path: Path, lines: Iterator[list[str]]) -> Speeds:

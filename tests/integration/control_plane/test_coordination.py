@@ -295,6 +295,27 @@ def test_the_plan_in_force_is_put_back_although_a_newer_one_was_dropped(
     assert [p.state for p in RecoveryPlan.objects.order_by("generation")] == ["superseded", "superseded"]
 
 
+def test_a_plan_that_was_dropped_while_it_was_published_is_the_one_in_force(
+    coordination: WorkerSession, deployed: Topology
+) -> None:
+    """The incident is aborted between the publication and its record."""
+    RecoveryPlan.objects.update(state="planned", published_at=None)
+    reconciliation.topology_reconcile(coordination, "counts")
+    nodes_lost(evidence={"node-1": "gone"}, at=now())
+    node_register(registration=registration("node-5"), at=now())
+    incident_advance(number=1, events=[Looked(at=now().timestamp())])  # records the plan
+    publish(coordination, "counts", reconciliation.plan_of(newest()))
+    incident_advance(number=1, events=[AbortAsked(at=now().timestamp(), actor="ada", reason="a false alarm")])
+    assert (newest().state, newest().published_at) == ("superseded", None)
+    assert reconciliation.plan_put(coordination, "counts") == []
+    assert newest().published_at is not None
+    coordination.delete_tree(ROOT)
+    reconciliation.topology_reconcile(coordination, "counts")
+    in_force = coordination.get(Paths.plan("counts"), Plan)
+    assert in_force is not None
+    assert in_force.value.generation == newest().generation, "its driver may have applied it"
+
+
 def test_database_restored_from_a_backup_goes_on_above_zookeeper(
     coordination: WorkerSession, deployed: Topology
 ) -> None:
