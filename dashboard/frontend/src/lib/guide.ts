@@ -31,12 +31,14 @@ export interface Tour {
   incident: number | null;
   /** What blocking recovery would have done with the replacements of the incident. */
   blocking: Figures | null;
+  /** They had not all come when the incident was over: their delays were drawn. */
+  drawn: boolean;
   compared: boolean;
   /** Verifications that were asked for later are of this tour. */
   since: string;
 }
 
-export const FRESH: Tour = { stage: "fresh", topology: "", rack: "", after: 0, predicted: false, incident: null, blocking: null, compared: false, since: "" };
+export const FRESH: Tour = { stage: "fresh", topology: "", rack: "", after: 0, predicted: false, incident: null, blocking: null, drawn: false, compared: false, since: "" };
 
 /** What was kept, or a fresh tour where that cannot be read. */
 export function tourRead(text: string | null): Tour {
