@@ -27,6 +27,7 @@ from domain.values import (
     Port,
     Rack,
     SessionId,
+    Share,
     Slots,
 )
 
@@ -135,6 +136,15 @@ class ShadowStatus(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool = False
 
 
+class TentativeStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a query that goes on without a part of its input: its output of the epochs since..epoch is
+    tentative. `fidelity`: the share of it that is left now, 0 to 1, as the rates have it."""
+
+    since: Epoch
+    epoch: Epoch
+    fidelity: Share
+
+
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="driver"):
     """`topologies/<t>/driver`, ephemeral, and a telemetry message. `generation` is the plan applied;
     `head` the newest epoch in the epoch log; `committed` the newest that every partition processed. `absent`
@@ -151,7 +161,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     they come no nearer, None while it is not known. `not_gaining`: seconds for which those that replay now
     have been known to need more than ten minutes, or, after the first minute, have had no known pace.
     `acting`: partitions that a replica has taken over since the plan applied -> its node. `shadows`: the
-    other replicas, by partition."""
+    other replicas, by partition. `tentative`: queries that give tentative output."""
 
     topology: str
     pid: Count
@@ -173,6 +183,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     error: str = ""
     acting: dict[str, str] = {}
     shadows: dict[str, ShadowStatus] = {}
+    tentative: dict[str, TentativeStatus] = {}
     at: Moment
 
 
@@ -198,10 +209,12 @@ class Replicas(msgspec.Struct, frozen=True, kw_only=True):
     """`topologies/<t>/replicas`: the replication plan in force. `assignment`: partition -> node that runs its
     replica, which may take over when the partition's node is lost. It is no recovery plan, and obeyed only in
     the deployment that it names; `deployed` and `installation`: as in `Plan`. A higher `revision` of the same
-    deployment replaces it."""
+    deployment replaces it. `tentative`: operators whose queries may give tentative output where they lack a
+    part of their input -> the fidelity that this must be above."""
 
     deployed: Generation = 0
     assignment: dict[str, str] = {}
+    tentative: dict[str, Share] = {}
     revision: Count = 0
     installation: str = ""
 

@@ -23,6 +23,7 @@ Method = Annotated[str, Meta(max_length=16)]
 
 Moment = Annotated[float, Meta(ge=0.0, le=LATEST_MOMENT)]
 """Unix seconds."""
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Measure = Annotated[float, Meta(ge=0.0, le=LARGEST_MEASURE)]
 """Seconds, percent, tuples per second and the like: never negative, never infinite."""
 LONGEST_CYCLE = 60.0

@@ -62,9 +62,10 @@ from domain.execution.reach import blocked_partitions
 from domain.execution.replay import Replay, Running, reached
 from domain.execution.shadow_turns import ShadowTurns
 from domain.execution.slowness import Slowness
+from domain.execution.tentative_turns import TentativeTurns
 from domain.messages import DriverState, Plan
 from domain.topology import Topology
-from domain.topology.shadows import is_shadow
+from domain.topology.copies import branch_of, is_branch, is_copy, is_shadow
 
 REPORT_INTERVAL = 1.0
 # Replay from buffers is cheap: a job may replay this many times `catch_up_epochs`.
@@ -119,6 +120,7 @@ class EpochMachine:
         self.slowness = Slowness()
         self.faults = Faults()
         self.shadows = ShadowTurns(topology, self.tracker)
+        self.tentative = TentativeTurns(topology, self.tracker)
         self.plan: Plan | None = None
         self.reachable = False
         self.head, self.final = recorded.head, recorded.final
@@ -249,7 +251,7 @@ class EpochMachine:
 
     @property
     def placed(self) -> Plan:
-        """The plan in force with the shadows, each where it is."""
+        """The plan in force with the shadows and branches, each where it is."""
         assert self.plan is not None  # noqa: S101 - asked for under a plan
         return self.shadows.beside(self.plan)
 
@@ -313,6 +315,7 @@ class EpochMachine:
             self.tracker.stop_buffering()
         self.faults.clear()
         self.shadows.faults.clear()
+        self.tentative.faults.clear()
         fields = {"generation": plan.generation, "plan_kind": plan.kind, "rollback": plan.rollback}
         return [
             *done,
@@ -325,17 +328,18 @@ class EpochMachine:
     def _placed(self, event: TasksPlaced) -> list[Instruction]:
         self.reachable = event.reachable
         done = self._absent(event)
-        moved = self._take_over() if self.replay.running is None else []
+        moved = self._take_over() or self._branch() if self.replay.running is None else []
         return [*done, *moved] if moved else [*done, *self._plan_epochs(event.at)]
 
     def _absent(self, event: TasksPlaced) -> list[Instruction]:
-        """Note which partitions and shadows cannot run."""
+        """Note which partitions and copies cannot run."""
         done: list[Instruction] = []
         if event.absent is None:
             return done
         shadows = {name for name in event.absent if is_shadow(name)}
-        gone = event.absent - shadows
-        self.tracker.shadows.absent = shadows
+        branches = {name for name in event.absent if is_branch(name)}
+        gone = event.absent - shadows - branches
+        self.tracker.shadows.absent, self.tracker.branches.absent = shadows, branches
         changed = self.tracker.set_absent(gone)
         if changed:
             self.sizes.unfamiliar()
@@ -356,6 +360,11 @@ class EpochMachine:
             return []
         self.recorded = self.tracker.position
         return [*done, self._place_tasks()]
+
+    def _branch(self) -> list[Instruction]:
+        """Have what lacks an input go on beside its exact state."""
+        done = self.tentative.look(self._news)
+        return [*done, self._place_tasks()] if done else []
 
     def _plan_epochs(self, at: float) -> list[Instruction]:
         return self._work(at) if self._news.paused else [PlanEpochs(self.tracker.front())]
@@ -420,11 +429,11 @@ class EpochMachine:
         return self._present(held, limit=limit, join=0) if limit > 0 else None
 
     def _held(self, at: float) -> set[str]:
-        """Partitions and shadows to leave alone now."""
-        return self.faults.held(at) | self.shadows.faults.held(at)
+        """Partitions and copies to leave alone now."""
+        return self.faults.held(at) | self.shadows.faults.held(at) | self.tentative.faults.held(at)
 
     def _present(self, held: set[str] | frozenset[str], *, limit: int, join: int) -> Lane | None:
-        slow = self.tracker.shadows.on(self.slowness.nodes)
+        slow = {name for name, node in self.tracker.copies.items() if node in self.slowness.nodes}
         return self.tracker.present(head=self.head, held=held | slow, limit=limit, join=join)
 
     def _apart(self) -> frozenset[str]:
@@ -444,7 +453,8 @@ class EpochMachine:
         if at < self.replay.not_before or self.faults.replay_held(at):
             return None
         front, progress = self.tracker.front(), self.tracker.told()
-        if lane is not None and any(progress[partition] < front for partition in lane.starts):
+        running = (name for name in lane.starts if not is_branch(name)) if lane is not None else ()
+        if any(progress[name] < front for name in running):
             return None
         return self.tracker.replay(held=held, epochs=self.sizes.replay, beside=self.sizes.most)
 
@@ -509,6 +519,8 @@ class EpochMachine:
             attempt=self._attempt(),
             spare=spare,
             older=[one for one in self._restorable() if one < tracker.checkpoint] if restore else [],
+            fidelity={p: one for p, one in tracker.branches.fidelity.items() if branch_of(p) in running},
+            origins={b: epoch for b, epoch in tracker.branches.origins.items() if b in running},
         )
 
     def _attempt(self) -> int:
@@ -573,9 +585,11 @@ class EpochMachine:
         advanced = reached(results, job.progress)
         tracker.take(job.lane, advanced, told=job.progress, head=self.head, restored=job.restore)
         shadows = {p: one for p, one in results.items() if is_shadow(p)}
-        results = {p: one for p, one in results.items() if p not in shadows}
+        branches = {p: one for p, one in results.items() if is_branch(p)}
+        results = {p: one for p, one in results.items() if not is_copy(p)}
         done += self.faults.take(results, at)
         done += self.shadows.reported(shadows, at)
+        done += self.tentative.reported(branches, at)
         begun_anew = tracker.shadows.lost(shadows, tracker.checkpoint)
         # A partition at the end of its input would never find out by itself.
         missing = {p for p, r in results.items() if r.missing}.union(*(r.lost for r in event.reports))
@@ -600,6 +614,7 @@ class EpochMachine:
             return
         # A lane may reach back for a fork; what counts is how much further it has come.
         self.sizes.advanced(epochs=epochs, seconds=seconds)
+        self.tentative.observe(running.job.lane, event.reports, running.job.progress)
         if epochs > 0:
             self.replay.credit = max(0.0, self.replay.credit - epochs)
             self.sizes.worked(
@@ -668,7 +683,7 @@ class EpochMachine:
         behind = [partition for partition, reached in self.tracker.progress.items() if reached < epoch]
         # Some may have reached the epoch and been unable to leave their snapshot.
         reports = [item for report in event.reports for item in report.partitions.items()]
-        failed = {p: r.error for p, r in reports if r.error and not is_shadow(p)}
+        failed = {p: r.error for p, r in reports if r.error and not is_copy(p)}
         if behind:
             done += self.checkpoints.fail(f"{', '.join(sorted(behind)[:5])} did not reach epoch {epoch}", at)
         elif failed:
@@ -768,6 +783,7 @@ class EpochMachine:
             error=self.faults.first,
             acting=dict(self.tracker.acting),
             shadows=self.tracker.shadows.status(self.tracker.progress) if planned else {},
+            tentative=self.tracker.branches.status() if planned else {},
         )
 
     def _load(self) -> float:

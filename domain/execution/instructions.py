@@ -9,7 +9,15 @@ from typing import Any
 from domain.execution.job import TaskReport
 from domain.execution.lanes import Lane
 from domain.execution.progress import Position
-from domain.messages import CheckpointAck, CheckpointReport, DriverState, LatestCheckpoint, Plan, ShadowStatus
+from domain.messages import (
+    CheckpointAck,
+    CheckpointReport,
+    DriverState,
+    LatestCheckpoint,
+    Plan,
+    ShadowStatus,
+    TentativeStatus,
+)
 from domain.topology import Topology
 
 # ---- events: what has become true; `at` is the time in Unix seconds ---------------------------------
@@ -23,7 +31,8 @@ class TurnBegun:
     request for a checkpoint. latest_generation: the plan under which the newest complete checkpoint was
     taken. pin_seconds: about how long it takes to pin tasks to other nodes. misplaced: executors of the plan
     in force have come or gone, so `PlaceTasks` is going to pin tasks to others. replicas: partition -> node
-    that may have a shadow of it.
+    that may have a shadow of it. tentative: operators whose queries may give tentative output -> the fidelity
+    that it must be above.
     """
 
     at: float
@@ -36,11 +45,12 @@ class TurnBegun:
     pin_seconds: float = 0.0
     misplaced: bool = False
     replicas: Mapping[str, str] = field(default_factory=dict)
+    tentative: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksPlaced:
-    """Tasks are pinned to those nodes of the plan that can be reached. absent: the partitions and shadows
+    """Tasks are pinned to those nodes of the plan that can be reached. absent: the partitions and copies
     without one, None if they are as before. reachable: whether there is any node at all."""
 
     at: float
@@ -205,8 +215,8 @@ class LookAgain:
 
 @dataclass(frozen=True, slots=True)
 class PlaceTasks:
-    """Pin tasks to the nodes of the plan, which names shadows, too. graph: the topology with these.
-    Answered by `TasksPlaced` or `JobFailed`."""
+    """Pin tasks to the nodes of the plan, which names shadows and branches, too. graph: the topology with
+    these. Answered by `TasksPlaced` or `JobFailed`."""
 
     plan: Plan
     graph: Topology
@@ -236,6 +246,8 @@ class RunJob:
     attempt: int
     spare: bool = False
     older: Sequence[int] = ()
+    fidelity: Mapping[str, float] = field(default_factory=dict)
+    origins: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +325,7 @@ class Publish:
     error: str
     acting: dict[str, str]
     shadows: dict[str, ShadowStatus]
+    tentative: dict[str, TentativeStatus]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from domain.topology import Topology, TopologySpec, partition_id
-from domain.topology.shadows import shadowed
+from domain.topology.copies import with_copies
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,8 +17,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     `nodes[i]` is the node of slot i; `levels` gives the stage in which each partition runs. A stream inside a
     level stays on its node (chained one_to_one partitions). `deployed`: as in `Plan`. `force`: outputs are
-    forced to disk before a task ends. `shadowed`: operators of which some partitions have a shadow. `masked`:
-    columns whose values no report tells."""
+    forced to disk before a task ends. `shadowed`, `branched`: operators of which some partitions have a
+    shadow, a branch. `masked`: columns whose values no report tells."""
 
     spec: TopologySpec
     generation: int
@@ -32,6 +32,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     readers: dict[str, dict[str, Any]]
     operator_modules: list[str] = []
     shadowed: list[str] = []
+    branched: list[str] = []
     masked: list[str] = []
 
     @property
@@ -72,7 +73,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     snapshot of this epoch. With `trim_below`, older manifests go, except those to `keep`. `attempt`: grows
     with every job where outputs may differ from one attempt at an epoch to the next; otherwise 0. `spare`:
     its tasks get the processor time of their node that others leave. `older`: checkpoints that can take the
-    place of the one to restore, if that is damaged."""
+    place of the one to restore, if that is damaged. `fidelity`: of the partitions with a branch that gives
+    tentative output, the share of it that is left. `origins`: branches that begin -> the epoch of their
+    partition's state."""
 
     lane: LaneWork | None
     epochs: list[EpochPlan]
@@ -86,6 +89,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 0
     spare: bool = False
     older: list[int] = []
+    fidelity: dict[str, float] = {}
+    origins: dict[str, int] = {}
 
 
 class Handover(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,7 +179,8 @@ _reports = msgspec.json.Decoder(TaskReport)
 def decode_layout(data: bytes) -> tuple[Layout, Topology]:
     """Cached for the life of a Python worker: the same bytes come with every job of a plan."""
     layout = _layouts.decode(data)
-    return layout, shadowed(Topology(layout.spec), frozenset(layout.shadowed))
+    copies = frozenset(layout.shadowed), frozenset(layout.branched)
+    return layout, with_copies(Topology(layout.spec), *copies)
 
 
 @lru_cache(maxsize=4)

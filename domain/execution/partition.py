@@ -15,6 +15,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from domain.topology.copies import operator_of
+
 Payload = TypeVar("Payload")
 
 
@@ -154,5 +156,5 @@ def inputs_in_order(batches: Iterable[Batch[Payload]]) -> dict[str, list[Payload
     """Payloads by source operator, in the order the runtime fixed."""
     by_operator: dict[str, list[Payload]] = {}
     for batch in batches:
-        by_operator.setdefault(batch.source.partition("[")[0], []).append(batch.payload)
+        by_operator.setdefault(operator_of(batch.source), []).append(batch.payload)
     return by_operator

@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from domain.execution.branches import Branches, Standing
 from domain.execution.lanes import Coverage, Lane, present_lane, replay_lane
 from domain.execution.reach import links_of, reaches
 from domain.execution.shadows import Shadows, unknown_to
 from domain.messages import Plan
 from domain.topology import Topology
-from domain.topology.shadows import shadow_of
+from domain.topology.copies import branch_of, is_branch, is_shadow, shadow_of, with_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Position:
     that applied more, `restore` those whose checkpoint has yet to be installed on their node. `checkpoint` is
     the newest complete one since the topology was put back as a whole: later ones belong to another past.
     `shadows` says on which node the shadow of a partition is and how far, `acting` on which nodes shadows
-    have taken over that the plan applied last does not know of."""
+    have taken over that the plan applied last does not know of, `branches` where branches are and how far."""
 
     committed: int = 0
     ahead: dict[str, int] = field(default_factory=dict)
@@ -33,13 +34,15 @@ class Position:
     checkpoint: int = 0
     shadows: dict[str, tuple[str, int]] = field(default_factory=dict)
     acting: dict[str, str] = field(default_factory=dict)
+    branches: dict[str, tuple[str, int]] = field(default_factory=dict)
 
 
 class ProgressTracker:
     """`progress`: last epoch each partition applied. `restore`: partition -> checkpoint to install before it
     runs. `absent`: partitions that do not run, because their node is lost or no plan places them.
     `buffering`: outputs for partitions that do not follow are kept. `homes`: the assignment applied last,
-    with what shadows took over since. `shadows`: those of partitions. `acting`: as in `Position`."""
+    with what shadows took over since. `shadows`, `branches`: those of partitions. `acting`: as in
+    `Position`."""
 
     def __init__(
         self, topology: Topology, position: Position, homes: Mapping[str, str] | None = None
@@ -58,6 +61,11 @@ class ProgressTracker:
             progress={shadow_of(p): epoch for p, (_, epoch) in position.shadows.items()},
         )
         self.shadows.keep_behind(self.progress)
+        self.branches = Branches(
+            topology,
+            homes={branch_of(p): node for p, (node, _) in position.branches.items()},
+            progress={branch_of(p): epoch for p, (_, epoch) in position.branches.items()},
+        )
         self.absent: set[str] = set(topology.partitions)
         self.coverage = Coverage()
         self.buffering = False
@@ -77,12 +85,33 @@ class ProgressTracker:
         committed = self.committed
         ahead = {partition: epoch for partition, epoch in self.progress.items() if epoch > committed}
         return Position(
-            committed, ahead, dict(self.restore), self.checkpoint, self.shadows.recorded(), dict(self.acting)
+            committed,
+            ahead,
+            dict(self.restore),
+            self.checkpoint,
+            self.shadows.recorded(),
+            dict(self.acting),
+            self.branches.recorded(),
         )
 
+    @property
+    def copies(self) -> dict[str, str]:
+        """The nodes of shadows and branches."""
+        return {**self.shadows.homes, **self.branches.homes}
+
+    @property
+    def graph(self) -> Topology:
+        """The topology with its shadows and branches; without any, the topology itself."""
+        return with_copies(self.topology, self.shadows.operators, self.branches.operators)
+
+    @property
+    def _shadowed(self) -> Topology:
+        """The topology with its shadows alone."""
+        return with_copies(self.topology, self.shadows.operators, frozenset())
+
     def told(self) -> dict[str, int]:
-        """The progress of all partitions and shadows, as tasks are told."""
-        return {**self.progress, **self.shadows.progress}
+        """The progress of all partitions, shadows and branches, as tasks are told."""
+        return {**self.progress, **self.shadows.progress, **self.branches.progress}
 
     def front(self) -> int:
         """The epoch of the partitions furthest ahead that can go on; if none can, of those that were."""
@@ -244,11 +273,11 @@ class ProgressTracker:
     # ---- jobs ------------------------------------------------------------------------------------
 
     def present(self, *, head: int, held: Collection[str], limit: int, join: int) -> Lane | None:
-        """What those furthest ahead run next, with their shadows. `held`: partitions to leave alone for now,
-        because they failed just before or are being replayed."""
+        """What those furthest ahead run next, with their shadows and the branches. `held`: those to leave
+        alone for now, because they failed just before or are being replayed."""
         shadows = self.shadows
-        return present_lane(
-            shadows.graph,
+        lane = present_lane(
+            self._shadowed,
             self._all(),
             absent=self.absent.union(held, shadows.idle(self.progress, self.absent.union(held))),
             coverage=self.coverage,
@@ -256,6 +285,12 @@ class ProgressTracker:
             limit=limit,
             join=join,
         )
+        return self.branches.beside(lane, self.graph, self.front(), held) if self.branches.homes else lane
+
+    def branch(self, wanted: Mapping[str, float], rates: Mapping[str, float]) -> bool:
+        """Decide again which branches there are: see `Branches.look`."""
+        standing = Standing(self._reach(), self.absent, self.restore, self.homes, self.progress)
+        return self.branches.look(wanted, standing, rates)
 
     def replay(self, *, held: Collection[str], epochs: int, beside: int = 0) -> Lane | None:
         """What those next behind them run next; `held` as for `present`, beside as for `replay_lane`. Shadows
@@ -273,7 +308,7 @@ class ProgressTracker:
         if lane is not None or not shadows.homes:
             return lane
         return replay_lane(
-            shadows.graph,
+            self._shadowed,
             self._all(),
             absent=self.absent.union(held, shadows.idle(self.progress, self.absent.union(held))),
             coverage=self.coverage,
@@ -288,7 +323,7 @@ class ProgressTracker:
 
     def _all(self) -> dict[str, int]:
         """The progress of everything that has a name in the view with shadows."""
-        return {**dict.fromkeys(self.shadows.missing, 0), **self.told()}
+        return {**dict.fromkeys(self.shadows.missing, 0), **self.progress, **self.shadows.progress}
 
     def contradicts(self, lane: Lane | None) -> bool:
         """Whether this lane would compute again, in a fork, what need not come out as it did before. Then all
@@ -321,14 +356,15 @@ class ProgressTracker:
         head: int,
         restored: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """A job has ended. `reached`: last epoch applied by each partition, and shadow, that advanced without
+        """A job has ended. `reached`: last epoch applied by each partition, and copy, that advanced without
         error. told: the progress of all of them that its tasks were told; restored: the checkpoints."""
         for partition, epoch in reached.items():
             if partition in self.progress:
                 self.progress[partition] = max(self.progress[partition], epoch)
                 self.restore.pop(partition, None)
-        shadows = {name: epoch for name, epoch in reached.items() if name not in self.progress}
+        shadows = {name: epoch for name, epoch in reached.items() if is_shadow(name)}
         self.shadows.take(shadows, restored, self.progress)
+        self.branches.take(lane, {name: epoch for name, epoch in reached.items() if is_branch(name)})
         self._reached = None
         if self.buffering and lane is not None:
             self._buffered(lane, told)

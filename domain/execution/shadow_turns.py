@@ -27,7 +27,7 @@ from domain.execution.progress import ProgressTracker
 from domain.execution.shadows import under
 from domain.messages import Plan
 from domain.topology import Topology
-from domain.topology.shadows import partition_of, shadow_of
+from domain.topology.copies import partition_of, shadow_of
 
 
 class ShadowTurns:
@@ -74,12 +74,12 @@ class ShadowTurns:
         return [RecordPosition(self.tracker.position, durable=True)]
 
     def tasks(self, plan: Plan) -> PlaceTasks:
-        """The tasks of a plan and of the shadows."""
-        return PlaceTasks(self.beside(plan), self.tracker.shadows.graph)
+        """The tasks of a plan and of all copies."""
+        return PlaceTasks(self.beside(plan), self.tracker.graph)
 
     def beside(self, plan: Plan) -> Plan:
-        """A plan with the shadows, each where it is."""
-        homes = self.tracker.shadows.homes
+        """A plan with the shadows and branches, each where it is."""
+        homes = self.tracker.copies
         return replace(plan, assignment={**plan.assignment, **homes}) if homes else plan
 
     # ---- takeovers -------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Shadows: copies of partitions on other nodes, which take their places when those are lost. Pure.
 
 A shadow keeps its state under the name of its partition, so that a takeover moves no file.
-`domain.topology.shadows` adds them to a topology.
+`domain.topology.copies` adds them to a topology.
 
 No shadow counts as further than its partition. What it has beyond that on its disk it computes again when it
 acts: its partition may not have written the rows, nor sent them.
@@ -17,7 +17,7 @@ import msgspec
 from domain.execution.job import PartitionReport
 from domain.messages import Plan, ShadowStatus
 from domain.topology import Topology, partition_id
-from domain.topology.shadows import partition_of, shadow_of, shadowed
+from domain.topology.copies import partition_of, shadow_of
 
 
 @dataclass(slots=True)
@@ -35,11 +35,6 @@ class Shadows:
     def operators(self) -> frozenset[str]:
         """Those of which any partition has a shadow."""
         return frozenset(partition_of(name).partition("[")[0] for name in self.homes)
-
-    @property
-    def graph(self) -> Topology:
-        """The topology with its shadows; without any, the topology itself."""
-        return shadowed(self.topology, self.operators)
 
     @property
     def missing(self) -> list[str]:
@@ -153,10 +148,6 @@ class Shadows:
         lost = {shadow for shadow, one in results.items() if one.missing and shadow in self.homes}
         self.put_back(lost, checkpoint)
         return lost
-
-    def on(self, nodes: Collection[str]) -> set[str]:
-        """Those on these nodes."""
-        return {shadow for shadow, node in self.homes.items() if node in nodes} if nodes else set()
 
     def ready(self, partitions: Collection[str]) -> dict[str, str]:
         """Which of these partitions have a shadow that can act: partition -> node."""

@@ -14,8 +14,8 @@ Each ends with its checksum (`"crc"`), which those of versions before this one d
 
 The last two also say, where it is not nothing, which partitions are `ahead` of that epoch, what is still to
 `restore` from which checkpoint, the newest `checkpoint`, on which node the `shadows` of partitions are and
-how far, and on which nodes some are `acting` for partitions. A line torn by a crash at the end of the file
-is cut off when the log is opened."""
+how far, on which nodes some are `acting` for partitions, and where `branches` are and how far. A line torn by
+a crash at the end of the file is cut off when the log is opened."""
 
 from __future__ import annotations
 
@@ -217,6 +217,8 @@ def _fields(position: Position) -> dict[str, Any]:
         fields["shadows"] = position.shadows
     if position.acting:
         fields["acting"] = position.acting
+    if position.branches:
+        fields["branches"] = position.branches
     return fields
 
 
@@ -230,4 +232,5 @@ def _position(entry: dict[str, Any]) -> Position:
         msgspec.convert(entry.get("checkpoint", 0), int),
         msgspec.convert(entry.get("shadows", {}), dict[str, tuple[str, int]]),
         msgspec.convert(entry.get("acting", {}), dict[str, str]),
+        msgspec.convert(entry.get("branches", {}), dict[str, tuple[str, int]]),
     )

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from domain.execution.job import EpochPlan, TaskReport
 from domain.messages import ProblemReport
 from domain.topology import Topology, split_partition
-from domain.topology.shadows import is_shadow
+from domain.topology.copies import is_copy
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.fresh_start import MICROS, deployed_origin
 from spark_jobs.sources.arrivals import counts_read
@@ -112,7 +112,7 @@ class EpochPlanner:
         driver that ends before it has planned one learns them again with the next epoch."""
         for task in reports:
             for partition, report in task.partitions.items():
-                if report.event_time is not None and not is_shadow(partition):
+                if report.event_time is not None and not is_copy(partition):
                     name, _ = split_partition(partition)
                     known = self._event_times.get(name, report.event_time)
                     self._event_times[name] = max(known, report.event_time)

@@ -18,7 +18,7 @@ import structlog
 from domain.execution.job import LateRow, TaskReport
 from domain.messages import ProblemReport
 from domain.topology import Topology, split_partition
-from domain.topology.shadows import is_shadow
+from domain.topology.copies import is_copy
 from spark_jobs.sources.idleness import idle_after
 from spark_jobs.sources.lateness import lateness_us
 from spark_jobs.sources.problems import CUT
@@ -50,7 +50,7 @@ class LateRows:
         partitions report again."""
         for task in reports:
             for partition, report in task.partitions.items():
-                if is_shadow(partition):
+                if is_copy(partition):
                     continue
                 if report.late > self._counted.get(partition, self._told.get(partition, 0)):
                     self._counted[partition] = report.late

@@ -211,6 +211,7 @@ class EpochLoop:
             pin_seconds=self.placement.pin_seconds,
             misplaced=machine.plan is not None and self.placement.outdated(machine.placed),
             replicas=coordination.replicas_of(self.placement.deployed),
+            tentative=coordination.tentative_of(self.placement.deployed),
         )
 
     # -- the epoch log and the input -------------------------------------------------------------------
@@ -335,6 +336,8 @@ class EpochLoop:
             attempt=told.attempt,
             spare=told.spare,
             older=list(told.older),
+            fidelity=dict(told.fidelity),
+            origins=dict(told.origins),
         )
 
     def _obsolete(self) -> bool:
@@ -399,6 +402,7 @@ class EpochLoop:
             error=instruction.error,
             acting=instruction.acting,
             shadows=instruction.shadows,
+            tentative=instruction.tentative,
         )
 
     def _report(self, instruction: Measured) -> None:

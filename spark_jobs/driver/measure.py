@@ -10,7 +10,7 @@ from domain.execution.lanes import Lane
 from domain.execution.reach import blocked_partitions
 from domain.messages import DriverState, EpochReport, NodeWork, PartitionMetrics, QueryMetrics
 from domain.topology import Topology
-from domain.topology.shadows import is_shadow
+from domain.topology.copies import is_copy
 from spark_jobs.driver.epoch_log import EpochLog
 
 # Recovery plans with these costs. A window costs many times more in the epochs that close it than in those
@@ -54,7 +54,7 @@ class Measure:
         self._learn_costs(present, reports, before)
         for task in reports:
             for name, result in task.partitions.items():
-                if is_shadow(name):
+                if is_copy(name):
                     continue
                 results[name] = result
                 partitions[name] = PartitionMetrics(
@@ -132,7 +132,7 @@ class Measure:
         if present is None:
             return
         for name, result in (item for task in reports for item in task.partitions.items()):
-            if is_shadow(name):
+            if is_copy(name):
                 continue
             if present.starts.get(name) == before[name] and result.epoch == present.last:
                 seconds = (present.last - before[name]) * self.topology.spec.epoch_interval

@@ -12,7 +12,7 @@ from domain.execution.instructions import HandOver
 from domain.execution.job import Handover, Layout, placed_levels
 from domain.messages import Plan
 from domain.topology import Topology
-from domain.topology.shadows import is_shadow, partition_of
+from domain.topology.copies import is_branch, is_shadow, operator_of
 from spark_jobs.driver.cluster import Cluster, Executor
 from spark_jobs.driver.topology_channel import TopologyChannel
 
@@ -144,9 +144,9 @@ class TaskPlacement:
         return [self._coordination.addresses[name] for name in nodes]
 
     def follow(self, plan: Plan, readers: Mapping[str, dict[str, Any]], graph: Topology) -> set[str] | None:
-        """Pin again if executors of the plan's nodes got ready or went; returns the partitions and shadows
+        """Pin again if executors of the plan's nodes got ready or went; returns the partitions and copies
         that are absent then, or None if nothing has changed. `readers`: options of the source operators;
-        graph: the topology with the shadows that the plan names."""
+        graph: the topology with the copies that the plan names."""
         executors = self._wanted(plan)
         if executors == self._executors:
             return None
@@ -198,8 +198,7 @@ class TaskPlacement:
             readers=dict(readers),
             operator_modules=self._modules,
             masked=self._masked,
-            shadowed=sorted(
-                {p.partition("[")[0] for p in map(partition_of, filter(is_shadow, plan.assignment))}
-            ),
+            shadowed=sorted(set(map(operator_of, filter(is_shadow, plan.assignment)))),
+            branched=sorted(set(map(operator_of, filter(is_branch, plan.assignment)))),
         )
         return layout, slot

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
-from domain.messages import DriverState, DriverStatus, ProblemReport, ShadowStatus, Telemetry
+from domain.messages import DriverState, DriverStatus, ProblemReport, ShadowStatus, Telemetry, TentativeStatus
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.topology_channel import TopologyChannel
 
@@ -51,10 +51,11 @@ class Status:
         error: str,
         acting: dict[str, str],
         shadows: dict[str, ShadowStatus],
+        tentative: dict[str, TentativeStatus],
     ) -> DriverState:
-        """Be in a state; publishes it if that, what is absent, behind or slow, a refused plan or a takeover
-        is news."""
-        said = (state, generation, absent, behind, refused, slow, acting)
+        """Be in a state; publishes it if that, what is absent, behind or slow, a refused plan, a takeover or
+        which queries are tentative is news."""
+        said = (state, generation, absent, behind, refused, slow, acting, tentative.keys())
         changed, now = said != self._said, self._clock()
         entered, self.state = state != self.state, state
         if not changed and now - self._published_at < STATUS_INTERVAL:
@@ -81,6 +82,7 @@ class Status:
             error=error,
             acting=acting,
             shadows=shadows,
+            tentative=tentative,
             at=now,
         )
         self._coordination.publish(status)

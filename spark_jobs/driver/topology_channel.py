@@ -138,6 +138,10 @@ class TopologyChannel:
         """Where replicas are to run in this deployment, by partition."""
         return self.replicas.assignment if self.replicas.deployed == deployed else {}
 
+    def tentative_of(self, deployed: int) -> dict[str, float]:
+        """Operators whose queries may give tentative output in this deployment -> the least fidelity."""
+        return self.replicas.tentative if self.replicas.deployed == deployed else {}
+
     # -- nodes ---------------------------------------------------------------------------------------------
 
     def _read_nodes(self) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from domain.topology import Topology, partition_id, split_partition
+from domain.topology.copies import partition_of
 from domain.topology.spec import InputSpec, OperatorSpec
 from spark_jobs.executor.key_hash import hash_strings
 from spark_jobs.operators.base import Combinable, Operator
@@ -41,7 +42,8 @@ def route(
     """Which target partitions receive which rows of one epoch's output. Every downstream neighbour gets a
     table, if only an empty one: it is also the barrier. `operators` maps names to instances that may offer
     partial aggregation; subscribers that receive the same rows share one entry."""
-    name, index = split_partition(partition)
+    _, index = split_partition(partition_of(partition))
+    name = partition.partition("[")[0]
     combined: dict[Any, pa.Table | None] = {None: table}
     groups: dict[Any, tuple[list[str], pa.Table | None]] = {}
     for target in topology.operators:

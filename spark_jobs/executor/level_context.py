@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from domain.execution.job import Job, LaneWork, decode_job, decode_layout
 from domain.execution.partition import Batch
-from domain.topology.shadows import is_shadow, partition_of
+from domain.topology.copies import is_branch, is_copy, operator_of, partition_of
 from spark_jobs.executor.exchange import decode_table, encode_table, route
 from spark_jobs.executor.storage import NodeStorage, PartitionStorage
 from spark_jobs.operators.base import Operator
@@ -35,20 +35,32 @@ class LevelContext:
         self.buffers = OutputBuffers(self.home, self.topology.name, self.layout.deployed)
         sink = sink_create(self.layout.spec, self.layout.outputs, force=self.layout.force)
         self.outputs = sink.outputs(deployed=self.layout.deployed, attempt=self.job.attempt)
-        self.operators: dict[str, Operator] = {
+        own: dict[str, Operator] = {
             operator.name: catalogue.create(
                 operator.kind,
                 operator.params,
                 [stream.source for stream in operator.inputs],
                 self.layout.operator_modules,
             )
+            for operator in self.layout.spec.operators
+            if operator.inputs
+        }
+        self.operators: dict[str, Operator] = {
+            operator.name: own[operator_of(operator.name)]
             for operator in self.topology.operators
             if operator.inputs
         }
 
     def storage(self, partition: str) -> PartitionStorage:
-        """Of a partition, or its shadow, on this node."""
-        return NodeStorage(self.home, self.layout, partition_of(partition), self.job.attempt, self.outputs)
+        """Of a partition, or a copy of it, on this node."""
+        return NodeStorage(
+            self.home,
+            self.layout,
+            partition_of(partition),
+            self.job.attempt,
+            self.outputs,
+            branch=is_branch(partition),
+        )
 
     def deliver(self, message: Message) -> None:
         _, targets, source, epoch, payload = message
@@ -64,7 +76,7 @@ class LevelContext:
             waiting = [
                 t
                 for t in targets
-                if not is_shadow(t) and epoch > progress[t] and (t not in lane.starts or epoch > lane.end(t))
+                if not is_copy(t) and epoch > progress[t] and (t not in lane.starts or epoch > lane.end(t))
             ]
             waiting = waiting if self.job.buffering else []
             if not following and not waiting:

@@ -17,7 +17,7 @@ from domain.execution.partition import (
     inputs_in_order,
 )
 from domain.topology import split_partition
-from domain.topology.shadows import is_shadow, partition_of
+from domain.topology.copies import branch_of, is_branch, is_copy, partition_of
 from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.executor.restore import RestoreError
 from spark_jobs.operators.base import EpochContext
@@ -40,17 +40,19 @@ class PartitionRun:
         self.job = level.job
         self.partition = partition
         self.name, _ = split_partition(partition_of(partition))
-        # It gives no rows, to the sink or to others, and takes no part in checkpoints.
-        self.shadow = is_shadow(partition)
+        # It takes no part in checkpoints. A shadow gives no rows, a branch tentative ones, to other branches.
+        self.copy, self.branch = is_copy(partition), is_branch(partition)
         self.operator = level.topology.by_name[self.name]
         self.storage = level.storage(partition)
         self.store = self.storage.store
         self.applied = self.job.progress[partition]
         start = lane.starts[partition] if lane is not None else self.applied
         self.advances = lane is not None and lane.end(partition) > self.applied
-        self.runtime: PartitionRuntime[pa.Table | None] = PartitionRuntime(
-            partition, level.topology.upstream(partition), start
-        )
+        inputs = level.topology.upstream(partition)
+        if self.branch and lane is not None:
+            # Barriers of inputs that do not run are implied.
+            inputs = [name for name in inputs if name in lane.starts]
+        self.runtime: PartitionRuntime[pa.Table | None] = PartitionRuntime(partition, inputs, start)
         self.epochs: dict[int, EpochPlan] = {}
         if lane is not None:
             last = lane.end(partition)
@@ -95,12 +97,14 @@ class PartitionRun:
         """Acknowledge the checkpoint the job asks for, if the state is that far, and trim what is older than
         the job says. A report only of what went wrong."""
         try:
-            if acknowledge and not self.shadow and self.job.checkpoint == self.applied:
+            if acknowledge and not self.copy and self.job.checkpoint == self.applied:
                 self._restore()
                 self.manifest = self.store.manifest(self.applied)
                 self._carry_out(self.runtime.handle(SnapshotRequest(self.job.checkpoint)))
-            if self.job.trim_below:
+            if self.job.trim_below and not self.branch:
                 self.store.trim(below=self.job.trim_below, keep=self.job.keep)
+                if branch_of(self.partition) not in self.job.progress:
+                    self.storage.end_branch()
         except Exception as problem:
             error, hint = described(problem)
             missing = isinstance(problem, StateMissingError)
@@ -117,8 +121,9 @@ class PartitionRun:
 
     def _run(self) -> None:
         self._restore()
-        self.manifest = self.store.manifest(self.runtime.progress)
-        if self.job.checkpoint and self.advances and not self.shadow:
+        # A branch may lack epochs that have passed.
+        self.manifest = self.store.manifest(self.applied if self.branch else self.runtime.progress)
+        if self.job.checkpoint and self.advances and not self.copy:
             self._carry_out(self.runtime.handle(SnapshotRequest(self.job.checkpoint)))
         if self.runtime.inputs:
             arrived = self.level.arrived.get(self.partition, ())
@@ -129,9 +134,13 @@ class PartitionRun:
                 self._carry_out(self.runtime.start(epoch))
 
     def _restore(self) -> None:
+        if self.partition in self.job.origins:
+            self.storage.begin_branch(self.job.origins[self.partition])
+        elif self.branch:
+            self.store.trim(below=self.applied)
         if self.partition in self.job.restore:
             self.storage.restore(self.job.restore[self.partition])
-            if not self.shadow:
+            if not self.copy:
                 self.level.buffers.clear(self.partition)
 
     def _carry_out(self, instructions: list[Any]) -> None:
@@ -150,17 +159,20 @@ class PartitionRun:
         if is_new:
             self.rows_out += output.num_rows if output is not None else 0
             self.late, self.event_time = left_out(state), greatest_event_time(state)
-            if self.operator.output and not self.shadow:
+            if self.operator.output and self.branch:
+                fidelity = self.job.fidelity.get(partition_of(self.partition), 0.0)
+                self.storage.write_tentative(plan.epoch, output, fidelity)
+            elif self.operator.output and not self.copy:
                 self.storage.write(plan.epoch, output)
             self.manifest = self.store.commit(
                 state,
                 epoch=plan.epoch,
                 generation=self.layout.generation,
             )
-            if not self.shadow:
+            if not self.copy:
                 self.storage.sample(plan.epoch, output)
         assert self.lane is not None  # noqa: S101 - only a lane has epochs
-        if not self.shadow:
+        if self.branch or not self.copy:
             self.level.emit(self.lane, self.partition, plan.epoch, output)
         self._carry_out(self.runtime.handle(Processed(plan.epoch)))
 
@@ -184,10 +196,9 @@ class PartitionRun:
             if output is None or not may_be_late(self.operator.params):
                 return output
             return self._cut(output, plan, state)
-        tables = {
-            name: [table for table in payloads if table is not None]
-            for name, payloads in inputs_in_order(instruction.batches).items()
-        }
+        tables: dict[str, list[pa.Table]] = {stream.source: [] for stream in self.operator.inputs}
+        for name, payloads in inputs_in_order(instruction.batches).items():
+            tables[name] = [table for table in payloads if table is not None]
         self.rows_in += sum(table.num_rows for group in tables.values() for table in group)
         context = EpochContext(plan.epoch, plan.watermark, plan.previous_watermark, plan.final)
         operator = self.level.operators[self.name]

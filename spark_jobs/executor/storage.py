@@ -23,6 +23,9 @@ from spark_jobs.state.snapshot import leave_snapshot
 from spark_jobs.state.store import Manifest, StateStore, StateVersion
 from spark_jobs.state.tables import StateTables
 
+BRANCH_STATE = ".branch"
+"""Ends the name of the directory of a branch's state."""
+
 
 class PartitionStore(Protocol):
     """The versions of one partition's state."""
@@ -48,11 +51,17 @@ class PartitionStorage(Protocol):
 
     def restore(self, checkpoint: int) -> None: ...
 
+    def begin_branch(self, epoch: int) -> None: ...
+
+    def end_branch(self) -> None: ...
+
     def whole(self, checkpoint: int) -> bool: ...
 
     def read(self, plan: EpochPlan) -> pa.Table | None: ...
 
     def write(self, epoch: int, table: pa.Table | None) -> None: ...
+
+    def write_tentative(self, epoch: int, table: pa.Table | None, fidelity: float) -> None: ...
 
     def sample(self, epoch: int, table: pa.Table | None) -> None: ...
 
@@ -61,13 +70,22 @@ class PartitionStorage(Protocol):
 
 class NodeStorage:
     """Of a partition in a job with this `attempt`, on the node whose files are in `home`. outputs: those of
-    the task."""
+    the task. branch: it is that of the partition's branch, whose state is beside the exact one."""
 
     def __init__(
-        self, home: Path, layout: Layout, partition: str, attempt: int, outputs: TaskOutputs | None = None
+        self,
+        home: Path,
+        layout: Layout,
+        partition: str,
+        attempt: int,
+        outputs: TaskOutputs | None = None,
+        *,
+        branch: bool = False,
     ) -> None:
         states = deployment_home(home, STATE, layout.spec.name, layout.deployed)
-        self.store = StateStore(states / partition_directory(partition), attempt)
+        self._exact = StateStore(states / partition_directory(partition), attempt)
+        self._branch = StateStore(states / f"{partition_directory(partition)}{BRANCH_STATE}", attempt)
+        self.store = self._branch if branch else self._exact
         self._home = home
         self._layout = layout
         self._partition = partition
@@ -79,6 +97,14 @@ class NodeStorage:
         """Put the state back to a global checkpoint (0: empty)."""
         restore_partition(self.store, self._layout, self._partition, checkpoint)
         forget_earlier(self._home, self._layout.spec.name, self._layout.deployed)
+
+    def begin_branch(self, epoch: int) -> None:
+        """Have the branch begin with the exact state after an epoch."""
+        self._branch.begin_from(self._exact, epoch)
+
+    def end_branch(self) -> None:
+        """Remove what a branch has left here, if there was one."""
+        self._branch.remove()
 
     def whole(self, checkpoint: int) -> bool:
         """Whether the state could be put back to a global checkpoint."""
@@ -101,6 +127,12 @@ class NodeStorage:
         """The output of an epoch, which takes the place of what was there when the task settles it."""
         assert self._outputs is not None  # noqa: S101 - given to every task that runs epochs
         self._outputs.write(self._operator, self._index, epoch, table)
+
+    def write_tentative(self, epoch: int, table: pa.Table | None, fidelity: float) -> None:
+        """The tentative output of an epoch, apart from the final one. fidelity: the share of it that is
+        left, 0 to 1."""
+        assert self._outputs is not None  # noqa: S101 - given to every task that runs epochs
+        self._outputs.write_tentative(self._operator, self._index, epoch, table, fidelity)
 
     def sample(self, epoch: int, table: pa.Table | None) -> None:
         """Keep the last rows of an epoch for users who look at them, if one does."""

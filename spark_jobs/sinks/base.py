@@ -40,6 +40,12 @@ class TaskOutputs(Protocol):
     def write(self, operator: str, partition: int, epoch: int, table: pa.Table | None) -> Written:
         """One epoch's rows of one query, to take the place of those that are stored. Raises `SinkError`."""
 
+    def write_tentative(
+        self, operator: str, partition: int, epoch: int, table: pa.Table | None, fidelity: float
+    ) -> Written:
+        """One epoch's rows of a query that lacks a part of its input, for readers who ask for tentative rows.
+        fidelity: the share of the output that is left, 0 to 1. Raises `SinkError`."""
+
     def settle(self) -> dict[str, tuple[int, SinkError]]:
         """At the end of the task: what was written is in its place, and survives a crash of the host.
         Returns, by partition for which that failed, the first epoch that is not in its place, and why."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,7 @@ from domain.topology import partition_id
 from host.durable import DurableBatch, temporary_name
 from spark_jobs.sinks.base import SinkError, Written
 from spark_jobs.sinks.committed import ATTEMPT, deployment_directory
+from spark_jobs.sinks.tentative import tentative_path, tentative_table
 
 FILE_NAME: Final = "part.parquet"
 INSTANT: Final = pa.timestamp("us", tz="UTC")
@@ -88,6 +90,28 @@ class OutputFiles:
             for _, failure in self.settle().values():
                 raise failure
         return written
+
+    def write_tentative(
+        self, operator: str, partition: int, epoch: int, table: pa.Table | None, fidelity: float
+    ) -> Written:
+        """Write one epoch's tentative rows of one query, to replace those that exist. Raises `SinkError`."""
+        directory = tentative_path(self._root, self._topology, self._deployed, operator, partition)
+        directory /= f"epoch={epoch}"
+        if table is None or not table.num_rows:
+            shutil.rmtree(directory, ignore_errors=True)
+            return Written(0, 0)
+        target = directory / FILE_NAME
+        temporary = temporary_name(target)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            write_table(temporary, tentative_table(instants_table(table), fidelity))
+            size = temporary.stat().st_size
+            temporary.rename(target)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise _sink_error(error, directory, partition_id(operator, partition), epoch) from error
+        return Written(table.num_rows, size)
 
     def settle(self) -> dict[str, tuple[int, SinkError]]:
         """Put what was written in its place. Returns, for each partition for which that failed, the first

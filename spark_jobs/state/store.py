@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from secrets import token_hex
@@ -240,6 +241,25 @@ class StateStore:
             temporary.write_bytes(content)
             temporary.rename(self.directory / name)
         self.install(version.manifest)
+
+    def begin_from(self, other: StateStore, epoch: int) -> None:
+        """Have the state that another directory of this disk holds after an epoch, and no other; files are
+        linked. Raises `StateMissingError`."""
+        manifest = other.manifest(epoch)
+        self.remove()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for entry in manifest.files():
+            try:
+                os.link(other.directory / entry.name, self.directory / entry.name)
+            except FileNotFoundError as error:
+                raise StateMissingError(f"{other.directory / entry.name} is missing") from error
+        if epoch:
+            self.install(manifest)
+
+    def remove(self) -> None:
+        """Leave nothing."""
+        if self.directory.is_dir():
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     def rollback(self, epoch: int) -> None:
         """Forget everything after `epoch` but later attempts, if this one was given up and does not know."""

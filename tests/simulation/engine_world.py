@@ -153,6 +153,8 @@ class World:
     force: bool = False
     # Where replicas are to be.
     replicas: dict[str, str] = field(default_factory=dict)
+    # Operators whose queries may give tentative output -> the least fidelity.
+    tentative: dict[str, float] = field(default_factory=dict)
 
     def join(self) -> str:
         self.count += 1
@@ -217,6 +219,9 @@ class PlayedCoordination:
 
     def replicas_of(self, deployed: int) -> dict[str, str]:
         return dict(self.world.replicas)
+
+    def tentative_of(self, deployed: int) -> dict[str, float]:
+        return dict(self.world.tentative)
 
     def gone_addresses(self) -> frozenset[str]:
         return frozenset(self.world.frozen.values())

@@ -19,6 +19,7 @@ from domain.execution.lanes import Channel
 from domain.execution.progress import Position
 from domain.messages import CheckpointAck, LatestCheckpoint
 from domain.topology import Topology, split_partition
+from domain.topology.copies import branch_of
 from spark_jobs.state.store import StateMissingError
 from tests.simulation.exact_symbols import (
     Applied,
@@ -81,10 +82,11 @@ class MemoryStore:
         step: Callable[[], None],
         *,
         shadow: bool = False,
+        branch: bool = False,
     ) -> None:
-        self.shadow = shadow
+        self.shadow, self.branch = shadow, branch
         self.partition, self.attempt, self.history, self.step = partition, attempt, history, step
-        self._kept = kept.states.setdefault(partition, {})
+        self._kept = kept.states.setdefault(branch_of(partition) if branch else partition, {})
         # What a source partition read in each epoch.
         self.reads: dict[int, Applied] = {}
 
@@ -106,6 +108,8 @@ class MemoryStore:
         done = state.applied or self.reads.get(epoch)
         if done is not None and self.shadow:
             self.history.shadow(self.partition, epoch, done)
+        elif done is not None and self.branch:
+            self.history.branch(self.partition, epoch, done)
         elif done is not None:
             self.history.record(self.partition, epoch, done)
         return MemoryManifest(epoch, state.digest)
@@ -115,6 +119,13 @@ class MemoryStore:
         attempts[self.attempt] = digest
         for older in [one for one in attempts if one < self.attempt]:
             del attempts[older]
+
+    def begin_from(self, other: MemoryStore, epoch: int) -> None:
+        self.step()
+        manifest = other.manifest(epoch)
+        self._kept.clear()
+        if epoch:
+            self.install(epoch, manifest.digest)
 
     def versions(self, *, after: int, last: int) -> Iterator[MemoryVersion]:
         self.manifest(after)
@@ -258,10 +269,14 @@ class MemoryStorage:
         generation: int,
         step: Callable[[], None],
         shadow: bool = False,
+        branch: bool = False,
     ) -> None:
         self.outside, self.kept, self.partition = outside, kept, partition
-        self.generation, self.step, self.shadow = generation, step, shadow
-        self.store = MemoryStore(partition, kept, attempt, outside.history, step, shadow=shadow)
+        self.generation, self.step, self.copy = generation, step, shadow or branch
+        self.exact = MemoryStore(partition, kept, attempt, outside.history, step, shadow=shadow)
+        self.store = self.exact
+        if branch:
+            self.store = MemoryStore(partition, kept, attempt, outside.history, step, branch=True)
 
     def restore(self, checkpoint: int) -> None:
         self.step()
@@ -276,9 +291,15 @@ class MemoryStorage:
     def whole(self, checkpoint: int) -> bool:
         return checkpoint == 0 or self.partition in self.outside.stored.get(checkpoint, {})
 
-    def _by_no_shadow(self, what: str) -> None:
-        if self.shadow:
-            raise ContradictionError(f"a shadow of {self.partition} {what}")
+    def begin_branch(self, epoch: int) -> None:
+        self.store.begin_from(self.exact, epoch)
+
+    def end_branch(self) -> None:
+        self.kept.states.pop(branch_of(self.partition), None)
+
+    def _by_no_copy(self, what: str) -> None:
+        if self.copy:
+            raise ContradictionError(f"a copy of {self.partition} {what}")
 
     def read(self, plan: EpochPlan) -> Sent:
         start, end = plan.slices[split_partition(self.partition)[0]]
@@ -287,15 +308,19 @@ class MemoryStorage:
         return Sent(self.partition, output)
 
     def write(self, epoch: int, table: Sent) -> None:
-        self._by_no_shadow("wrote to the sink")
+        self._by_no_copy("wrote to the sink")
         self.step()
         self.outside.history.write(self.partition, epoch, table.digest)
+
+    def write_tentative(self, epoch: int, table: Sent, fidelity: float) -> None:
+        self.step()
+        self.outside.history.write_tentative(self.partition, epoch, table.digest, fidelity)
 
     def sample(self, epoch: int, table: Sent) -> None:
         """No user looks at rows here."""
 
     def snapshot(self, manifest: MemoryManifest) -> None:
-        self._by_no_shadow("left a snapshot")
+        self._by_no_copy("left a snapshot")
         self.step()
         self.kept.snapshots.append(
             Snapshot(manifest.epoch, self.generation, self.store.attempt, self.partition, manifest.digest)

@@ -13,7 +13,7 @@ from domain.execution.lanes import Lane, Serving
 from domain.execution.partition import Batch
 from domain.messages import Plan
 from domain.topology import split_partition
-from domain.topology.shadows import is_shadow, partition_of
+from domain.topology.copies import is_branch, is_copy, is_shadow, partition_of
 from spark_jobs.executor.partition_run import PartitionRun
 from tests.simulation.exact_disk import Kept, MemoryStorage
 from tests.simulation.exact_symbols import Sent, SymbolicOperator
@@ -31,7 +31,7 @@ class MemoryJob:
 
     def __init__(self, run: ExactRun, told: RunJob, plan: Plan) -> None:
         self.outer, self.plan = run, plan
-        self.topology, self.rng = run.machine.tracker.shadows.graph, run.rng
+        self.topology, self.rng = run.machine.tracker.graph, run.rng
         plans = run.outside.log.plans
         self.lane = told.lane
         wanted = range(told.lane.first, told.lane.last + 1) if told.lane is not None else ()
@@ -158,6 +158,7 @@ class MemoryJob:
             kept,
             partition_of(partition),
             shadow=is_shadow(partition),
+            branch=is_branch(partition),
             attempt=self.job.attempt,
             generation=self.plan.generation,
             step=lambda: self._step(self.plan.assignment[partition]),
@@ -173,7 +174,7 @@ class MemoryJob:
             elif (
                 self.job.buffering
                 and (target not in lane.starts or epoch > lane.end(target))
-                and not is_shadow(target)
+                and not is_copy(target)
                 and epoch > progress[target]
             ):
                 self._buffer(partition, target)[epoch] = output

@@ -50,7 +50,7 @@ from domain.execution.job import TaskReport
 from domain.execution.progress import ProgressTracker
 from domain.messages import DriverState, LatestCheckpoint, Plan
 from domain.topology import Topology
-from domain.topology.shadows import is_shadow
+from domain.topology.copies import is_branch, is_copy
 from tests.simulation.exact_disk import Disk, Kept, Outside
 from tests.simulation.exact_handover import hand_over
 from tests.simulation.exact_job import MemoryJob
@@ -100,6 +100,8 @@ class ExactRun:
         # Where shadows are to be; how often one took over.
         self.replicas: dict[str, str] = {}
         self.taken_over = 0
+        # Operators whose queries may give tentative output -> the least fidelity.
+        self.tentative: dict[str, float] = {}
         self.now = 1000.0
         self.interval = rng.choice([1.0, 3.0])
         self._present = 0
@@ -206,9 +208,15 @@ class ExactRun:
             ready=self._ready() & set(self.plan.assignment.values()),
             latest_generation=self.outside.latest.generation,
             misplaced=self.machine.plan is not None
-            and self._absent(self.machine.placed) != self.tracker.absent | self.tracker.shadows.absent,
+            and self._absent(self.machine.placed) != self._known_absent,
             replicas=dict(self.replicas),
+            tentative=dict(self.tentative),
         )
+
+    @property
+    def _known_absent(self) -> set[str]:
+        tracker = self.tracker
+        return tracker.absent | tracker.shadows.absent | tracker.branches.absent
 
     def _absent(self, plan: Plan) -> set[str]:
         ready = self._ready()
@@ -404,7 +412,7 @@ class ExactRun:
         on_disk = self.outside.log.forced
         assert job.trim_below <= on_disk.checkpoint, "state is trimmed that the log on disk may ask for"
         for partition, reached in job.progress.items():
-            if is_shadow(partition):
+            if is_copy(partition):
                 continue
             believed = on_disk.ahead.get(partition, on_disk.committed)
             assert believed <= reached, f"the log on disk has {partition} at {believed}, not at {reached}"
@@ -422,12 +430,14 @@ class ExactRun:
         assert not job.drop_buffers, "buffers go that a replay may read"
 
     def _validate_missing(self, reports: Sequence[TaskReport]) -> None:
-        """A partition is asked to go on only where its node has the state, unless the disk was lost."""
+        """A partition is asked to go on only where its node has the state, unless the disk was lost. A branch
+        keeps its last state alone, and a driver may know of an older one."""
         assert self.machine.plan is not None
         for report in reports:
             for partition, one in report.partitions.items():
                 node = self.machine.placed.assignment.get(partition)
-                assert not one.missing or node in self.emptied, f"{partition} on {node}: {one.error}"
+                excused = node in self.emptied or is_branch(partition)
+                assert not one.missing or excused, f"{partition} on {node}: {one.error}"
 
     def _validate_checkpoint(self, latest: LatestCheckpoint) -> None:
         """A complete checkpoint consists of snapshots of every partition under its own generation, and

@@ -19,6 +19,7 @@ import msgspec
 
 from domain.execution.job import EpochPlan
 from domain.topology import Topology
+from domain.topology.copies import partition_of
 from spark_jobs.operators.base import EpochContext
 
 Digest = int
@@ -101,6 +102,11 @@ class History:
         self.outputs: dict[tuple[str, int], Digest] = {}
         # Epochs that shadows have applied.
         self.shadowed = 0
+        # Epochs of branches, and how many of them lacked an input.
+        self.branched = self.lacking = 0
+        # What branches sent.
+        self.sent: dict[tuple[str, int], set[Digest]] = {}
+        self.tentative: dict[tuple[str, int], tuple[Digest, float]] = {}
         self._inputs = {p: sorted(topology.upstream(p)) for p in topology.partitions}
         self._clean = [dict.fromkeys(topology.partitions, Applied(0, (), 0, 0))]
 
@@ -130,6 +136,27 @@ class History:
         if done != self.expected(partition, epoch):
             raise ContradictionError(f"the shadow of {partition} applied something else in epoch {epoch}")
         self.shadowed += 1
+
+    def branch(self, partition: str, epoch: int, done: Applied) -> None:
+        """A branch has applied an epoch: inputs may lack, but none is there twice, and each is what the
+        partition sent, or its branch."""
+        sources = [partition_of(source) for source, _ in done.inputs]
+        known = self._inputs[partition]
+        if len(set(sources)) < len(sources) or not sources or not set(sources) <= set(known):
+            raise ContradictionError(f"the branch of {partition} read {done.inputs} in epoch {epoch}")
+        for source, payload in done.inputs:
+            sent = self.sent.get((partition_of(source), epoch), set())
+            if payload != self.expected(partition_of(source), epoch).output and payload not in sent:
+                raise ContradictionError(f"the branch of {partition} read another epoch {epoch} of {source}")
+        self.sent.setdefault((partition, epoch), set()).add(done.output)
+        self.branched += 1
+        self.lacking += len(sources) < len(known)
+
+    def write_tentative(self, query: str, epoch: int, output: Digest, fidelity: float) -> None:
+        """Note that tentative output of a query was written."""
+        if not 0.0 < fidelity <= 1.0:
+            raise ContradictionError(f"tentative output of {query} for epoch {epoch} of fidelity {fidelity}")
+        self.tentative[query, epoch] = output, fidelity
 
     def write(self, query: str, epoch: int, output: Digest) -> None:
         """Note that the output of a query was written."""

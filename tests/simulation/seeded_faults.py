@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import pytest
 
+from domain.execution.branches import Branches
 from domain.execution.checkpoints import Checkpoints
 from domain.execution.epoch_machine import EpochMachine
 from domain.execution.lanes import Coverage
@@ -31,7 +32,7 @@ from spark_jobs.driver.task_runs import TaskRuns
 from spark_jobs.executor import handover
 from spark_jobs.executor.partition_run import PartitionRun
 
-Where = Literal["runs", "moves", "replicas", "ends", "incidents", "engine", "marks", "scarce"]
+Where = Literal["runs", "moves", "replicas", "tentative", "ends", "incidents", "engine", "marks", "scarce"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,9 +460,51 @@ FAULTS = (
         "a shadow writes to the sink",
         PartitionRun,
         "_process",
-        "if self.operator.output and not self.shadow:",
-        "if self.operator.output:",
+        "elif self.operator.output and not self.copy:",
+        "elif self.operator.output:",
         "replicas",
         found_by=1,
+    ),
+    Fault(
+        "a branch writes its rows as final ones",
+        PartitionRun,
+        "_process",
+        "self.storage.write_tentative(plan.epoch, output, fidelity)",
+        "self.storage.write(plan.epoch, output)",
+        "tentative",
+        found_by=1,
+    ),
+    Fault(
+        "a branch reads from a partition that has caught up, and from its branch",
+        Branches,
+        "beside",
+        "if partition_of(name) in giving or",
+        "if",
+        "tentative",
+        found_by=5,
+    ),
+    Fault(
+        "a branch that is further than what it reads goes on",
+        Branches,
+        "beside",
+        "or self.progress[name] > front",
+        "",
+        "tentative",
+        found_by=116,
+        besides=Fault(
+            "it is not begun anew",
+            Branches,
+            "_able",
+            "self.progress[branch] > front",
+            "False",
+        ),
+    ),
+    Fault(
+        "a branch leaves a snapshot",
+        PartitionRun,
+        "_run",
+        "if self.job.checkpoint and self.advances and not self.copy:",
+        "if self.job.checkpoint and self.advances:",
+        "tentative",
     ),
 )

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from domain.messages import Plan
 from domain.topology import Topology
+from domain.topology.copies import branch_of
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from tests.simulation.exact_disk import Disk
 from tests.simulation.exact_run import DriverKilledError, ExactRun
@@ -56,6 +57,7 @@ def topology(deterministic: bool = True, catch_up_epochs: int = 8) -> Topology:
 RUNS = 300
 MOVES = 60
 REPLICAS = 200
+TENTATIVE = 200
 ENDS = 60
 WORLDS = 60
 # Epochs of a bounded input.
@@ -78,6 +80,7 @@ class Chaos:
         limit: int | None = None,
         moves: bool = False,
         replicas: bool = False,
+        tentative: bool = False,
     ) -> None:
         self.rng = random.Random(seed)
         self.replicas = random.Random(f"replicas-{seed}") if replicas else None
@@ -91,6 +94,7 @@ class Chaos:
         self.run = ExactRun(
             self.graph, disks=self.disks, plan=plan, rng=self.rng, interrupt=self.interrupt, limit=limit
         )  # fmt: skip
+        self.tentative = random.Random(f"tentative-{seed}") if tentative else None
 
     def interrupt(self) -> None:
         if self.calm:
@@ -119,6 +123,10 @@ class Chaos:
         """A plan for some of the failed partitions on random nodes; for all of them at the end."""
         if self.replicas is not None:
             self.replicate(self.replicas)
+        if self.tentative is not None and (self.calm or self.tentative.random() < 0.2):
+            queries = sorted({operator.name for operator in self.graph.outputs})
+            chosen = queries if self.calm else self.tentative.sample(queries, self.tentative.randint(1, 6))
+            self.run.tentative = {name: self.tentative.choice([0.0, 0.3]) for name in chosen}
         plan = self.known_acting()
         down = [p for p in self.graph.partitions if plan.assignment.get(p) not in self.disks]
         if self.moves is not None and not self.calm and self.moves.random() < 0.2:
@@ -230,6 +238,32 @@ def test_shadows_take_over_while_everything_else_happens(seed: int, moves: bool,
     chaos = Chaos(seed, deterministic=deterministic, moves=moves, replicas=True)
     chaos.go()
     assert deterministic or not chaos.run.outside.history.shadowed
+
+
+@settings(max_examples=TENTATIVE, deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.booleans())
+def test_branches_never_touch_what_is_exact(
+    seed: int, moves: bool, replicas: bool, deterministic: bool
+) -> None:
+    """None is there once all is well, nor where operators are not deterministic."""
+    chaos = Chaos(seed, deterministic=deterministic, moves=moves, replicas=replicas, tentative=True)
+    chaos.go()
+    assert not chaos.run.tracker.branches.homes
+    for partition, node in chaos.run.tracker.homes.items():
+        assert not chaos.disks[node]["t"].states.get(branch_of(partition)), f"{node} keeps a branch's state"
+    assert deterministic or not chaos.run.outside.history.branched
+
+
+def test_schedules_have_branches() -> None:
+    """Also some that lack no input themselves, below others that do."""
+    histories = []
+    for seed in range(20):
+        chaos = Chaos(seed, tentative=True)
+        chaos.go()
+        histories.append(chaos.run.outside.history)
+    assert sum(one.branched for one in histories) > 200
+    assert 100 < sum(one.lacking for one in histories) < sum(one.branched for one in histories)
+    assert sum(len(one.tentative) for one in histories) > 100
 
 
 def test_a_shadow_ends_before_state_is_handed_over_to_its_place() -> None:

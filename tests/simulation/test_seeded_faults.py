@@ -20,13 +20,14 @@ from tests.simulation.exact_world import ExactWorld
 from tests.simulation.incident_schedules import run_schedule
 from tests.simulation.scarce_world import run_scarce
 from tests.simulation.seeded_faults import FAULTS, Fault, Where
-from tests.simulation.test_exact import ENDS, LIMIT, MOVES, REPLICAS, RUNS, WORLDS, Chaos
+from tests.simulation.test_exact import ENDS, LIMIT, MOVES, REPLICAS, RUNS, TENTATIVE, WORLDS, Chaos
 from tests.simulation.test_scarce import SEEDS as SCARCE
 
 SCHEDULES: dict[Where, int] = {
     "runs": RUNS,
     "moves": MOVES,
     "replicas": REPLICAS,
+    "tentative": TENTATIVE,
     "ends": ENDS,
     "incidents": WORLDS,
     "engine": test_engine.SCHEDULES,
@@ -37,6 +38,7 @@ KINDS: dict[Where, str] = {
     "runs": "a run of a topology",
     "moves": "a run with moves",
     "replicas": "a run with replicas",
+    "tentative": "a run with tentative output",
     "ends": "a run of a bounded input",
     "incidents": "with the coordinator",
     "engine": "the engine",
@@ -53,6 +55,10 @@ def run(where: Where, seed: int) -> None:
         Chaos(seed // 2, deterministic=seed % 2 == 0, moves=True).go()
     elif where == "replicas":
         Chaos(seed // 2, deterministic=seed % 8 > 0, moves=seed % 2 == 0, replicas=True).go()
+    elif where == "tentative":
+        chaos = Chaos(seed // 2, moves=seed % 2 == 0, replicas=seed % 3 == 0, tentative=True)
+        chaos.go()
+        assert not chaos.run.tracker.branches.homes
     elif where == "ends":
         Chaos(seed // 2, deterministic=seed % 2 == 0, limit=LIMIT).go_to_the_end()
     elif where == "incidents":

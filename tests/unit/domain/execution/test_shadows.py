@@ -9,7 +9,7 @@ from domain.execution.progress import Position, ProgressTracker
 from domain.execution.shadows import homes_now, under
 from domain.messages import Plan
 from domain.topology import Topology
-from domain.topology.shadows import is_shadow, partition_of, shadow_of, shadowed
+from domain.topology.copies import is_shadow, partition_of, shadow_of, with_copies
 from tests.unit.domain.execution.test_progress import chain
 
 HOMES = dict.fromkeys(chain().partitions, "n1")
@@ -30,12 +30,12 @@ def graph_partitions(graph: Topology) -> list[str]:
 
 
 def test_the_view_has_shadows_with_the_same_inputs_and_nothing_below() -> None:
-    graph = shadowed(chain(), frozenset({"A"}))
+    graph = with_copies(chain(), frozenset({"A"}), frozenset())
     assert graph_partitions(graph) == ["A~[0]"]
     assert graph.upstream("A~[0]") == graph.upstream("A[0]") == chain().upstream("A[0]")
     assert graph.downstream("A~[0]") == []
     assert graph.queries == chain().queries
-    assert shadowed(chain(), frozenset()).spec == chain().spec
+    assert with_copies(chain(), frozenset(), frozenset()).spec == chain().spec
     assert (shadow_of("A[0]"), partition_of("A~[0]"), partition_of("A[0]")) == ("A~[0]", "A[0]", "A[0]")
 
 

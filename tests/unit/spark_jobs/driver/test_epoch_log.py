@@ -113,7 +113,14 @@ def test_who_is_ahead_and_what_is_to_be_restored_outlives_the_driver(tmp_path: P
     path = tmp_path / "epochs.log"
     log = written(path, 9, 8)
     acting, shadows = {"B[0]": "n4"}, {"A[0]": ("n3", 8)}
-    position = Position(4, {"A[0]": 9, "B[0]": 7}, {"C[0]": 4}, shadows=shadows, acting=acting)
+    position = Position(
+        4,
+        {"A[0]": 9, "B[0]": 7},
+        {"C[0]": 4},
+        shadows=shadows,
+        acting=acting,
+        branches={"D[0]": ("n5", 9)},
+    )
     log.applied(2, position, {"A[0]": "n2"})
     if trimmed:
         log.trim(3)

@@ -39,7 +39,7 @@ def test_a_refused_plan_is_published_at_once_and_then_every_few_seconds(log: Epo
         status.enter(
             "running", generation=1, log=log, checkpoint=15, absent=[], behind=[], refused=refused,
             restorable=[10, 15], load=0.0, slow=[], catch_up=None, not_gaining=0.0, error="", acting={},
-            shadows={},
+            shadows={}, tentative={},
         )  # fmt: skip
 
     enter(0)

@@ -119,3 +119,34 @@ def test_states_that_come_from_another_node_are_of_the_attempt_that_brings_them(
         new.receive(version)
     assert rows_of(new, 1) == [5]
     assert [path.name for path in new.directory.glob("*.manifest")] == ["1.8.manifest"]
+
+
+def test_a_branch_begins_with_the_files_of_an_epoch_and_changes_none_of_them(tmp_path: Path) -> None:
+    exact, branch = StateStore(tmp_path / "exact"), StateStore(tmp_path / "branch")
+    manifest = committed(exact, epoch=4, rows=[1])
+    committed(branch, epoch=9, rows=[7])
+    branch.begin_from(exact, 4)
+    assert rows_of(branch, 4) == [1]
+    with pytest.raises(StateMissingError):
+        branch.manifest(9)
+    (entry,) = manifest.files()
+    assert (branch.directory / entry.name).samefile(exact.directory / entry.name)
+    state = branch.open(branch.manifest(4))
+    state.table("rows").append(pa.table({"x": [2]}))
+    branch.commit(state, epoch=5, generation=1)
+    branch.trim(below=5)
+    assert (rows_of(branch, 5), rows_of(exact, 4)) == ([1, 2], [1])
+    branch.begin_from(exact, 0)
+    assert branch.manifest(0) == EMPTY
+    branch.remove()
+    assert not branch.directory.exists()
+
+
+def test_a_branch_of_a_state_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    exact, branch = StateStore(tmp_path / "exact"), StateStore(tmp_path / "branch")
+    with pytest.raises(StateMissingError, match="no state of epoch 3"):
+        branch.begin_from(exact, 3)
+    (entry,) = committed(exact, epoch=4, rows=[1]).files()
+    (exact.directory / entry.name).unlink()
+    with pytest.raises(StateMissingError, match="is missing"):
+        branch.begin_from(exact, 4)
