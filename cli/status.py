@@ -11,7 +11,7 @@ from cli.words import DASH, plain
 if TYPE_CHECKING:
     from rich.text import Text
 
-DOWN = frozenset({"failed", "recovering", "starting", "parked"})
+DOWN = frozenset({"failed", "recovering", "tentative", "starting", "parked"})
 """Queries that should give results and do not."""
 ENDED = frozenset({"recovered", "moved", "incomplete", "aborted"})
 """Of the health of an incident: nothing more is done for it."""
@@ -30,8 +30,8 @@ TONES: dict[str, dict[str, str]] = {
         "replaying": BUSY,
     },
     "query": {
-        "starting": BUSY, "available": GOOD, "failed": BAD, "recovering": BUSY, "parked": IDLE,
-        "completed": DONE,
+        "starting": BUSY, "available": GOOD, "failed": BAD, "recovering": BUSY, "tentative": WARN,
+        "parked": IDLE, "completed": DONE,
     },
     "node": {
         "requested": IDLE, "joining": BUSY, "alive": GOOD, "suspect": WARN, "lost": BAD, "draining": WARN,

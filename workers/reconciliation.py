@@ -216,6 +216,7 @@ def replicas_put(coordination: WorkerSession, name: str) -> None:
     wanted = Replicas(
         deployed=row.deployed,
         assignment=row.assignment,
+        tentative=row.tentative,
         revision=row.revision,
         installation=installation_id(),
     )

@@ -28,7 +28,7 @@ from controlplane.measurements.measuring import measurements_take
 from controlplane.replication.figures import fidelities_note
 from controlplane.replication.services import replicas_look
 from controlplane.retention.services import retention_enforce
-from controlplane.topologies.choices import Desired, ReplicationMode, TopologyStatus
+from controlplane.topologies.choices import Desired, ReplicationMode, TentativeOutput, TopologyStatus
 from controlplane.topologies.former import former_uncleared, names_uncleared
 from controlplane.topologies.models import Topology
 from controlplane.topologies.racks import rack_exposure_note
@@ -133,9 +133,11 @@ def replicas_place(name: str) -> None:
 
 @shared_task(name="recovery.replicas")
 def replicas() -> None:
-    """Look at the replicas of all topologies that have some, or are to have some."""
+    """Look at all topologies that have replicas or tentative output, or are to have some."""
     wanted = Topology.objects.filter(
-        Q(replication_mode=ReplicationMode.ON) | Q(replica_placement__isnull=False)
+        Q(replication_mode=ReplicationMode.ON)
+        | Q(tentative_output=TentativeOutput.ON)
+        | Q(replica_placement__isnull=False)
     )
     for name in list(wanted.values_list("name", flat=True)):
         replicas_place(name)

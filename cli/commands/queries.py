@@ -13,7 +13,7 @@ from cli.output import Column, field, show, show_rows
 from cli.paths import resource
 from cli.session import Session
 from cli.status import DOWN, health
-from cli.words import by_name, count, duration, plural, relative
+from cli.words import DASH, by_name, count, duration, plural, relative
 
 INSTALLATION = "default"
 METHODS = ("auto", "blocking", "incremental")
@@ -31,6 +31,7 @@ APPROVALS = ("automatic", "approve")
 REBALANCING = ("automatic", "manual")
 OVERLOAD = ("automatic", "manual")
 REPLICATION_MODES = ("off", "advise", "on")
+TENTATIVE_OUTPUT = ("off", "on")
 REPLICATION_PLANNERS = ("structure_aware", "dynamic_programming", "optimal", "greedy", "published")
 REPLICATION_OBJECTIVES = ("weighted", "plain")
 
@@ -57,6 +58,9 @@ POLICY = (
     Column("replicas", field("replication_mode")),
     Column("replication planner", field("replication_planner")),
     Column("replication budget", lambda row: _budget(row["replication_budget"])),
+    Column("tentative output", field("tentative_output")),
+    Column("above a fidelity of", lambda row: f"{row['tentative_fidelity']:g}"),
+    Column("except of", lambda row: ", ".join(row["tentative_except"]) or DASH),
 )
 
 
@@ -194,6 +198,22 @@ def show_(session: Session, topology: str) -> None:
     metavar="PARTITIONS|default",
     help="partitions that may be replicated",
 )
+@click.option(
+    "--tentative-output",
+    type=click.Choice(TENTATIVE_OUTPUT),
+    help="whether queries go on without lost inputs",
+)
+@click.option(
+    "--tentative-fidelity",
+    type=click.FloatRange(0.0, 1.0),
+    metavar="SHARE",
+    help="only those of whose output more than this share is left",
+)
+@click.option(
+    "--tentative-except",
+    metavar="OPERATORS|none",
+    help="operators, separated by commas, whose queries never do",
+)
 @changes(waits=False)
 @with_session
 def set_(session: Session, topology: str, order: Order, **given: Any) -> None:
@@ -207,6 +227,8 @@ def set_(session: Session, topology: str, order: Order, **given: Any) -> None:
     asked = {
         name: None if value == INSTALLATION else value for name, value in given.items() if value is not None
     }
+    if (names := asked.get("tentative_except")) is not None:
+        asked["tentative_except"] = [one.strip() for one in names.split(",") if one.strip() != "none"]
     if not asked:
         raise click.UsageError("name what to change, for instance --approval approve")
     body = {**asked, "reason": reasoned(session, order).reason}

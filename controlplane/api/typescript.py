@@ -43,6 +43,7 @@ from controlplane.topologies.choices import (
     ReplicationMode,
     RollbackPolicy,
     Severity,
+    TentativeOutput,
     TopologyStatus,
 )
 from domain.health import TONES
@@ -62,6 +63,7 @@ _CHOICES: tuple[type[Choices], ...] = (
         ApprovalPolicy,
         RebalancingPolicy,
         ReplicationMode,
+        TentativeOutput,
         PartitionState,
         QueryStatus,
     ),

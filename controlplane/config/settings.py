@@ -238,6 +238,7 @@ SPECTACULAR_SETTINGS = {
         "DeliveryStateEnum": "controlplane.webhooks.choices.DeliveryState",
         "EventKindEnum": "controlplane.events.choices.EventKind",
         "ReplicationModeEnum": "controlplane.topologies.choices.ReplicationMode",
+        "TentativeOutputEnum": "controlplane.topologies.choices.TentativeOutput",
         "ReplicationPlannerEnum": "controlplane.topologies.choices.REPLICATION_PLANNER_CHOICES",
         "PlannerEnum": "controlplane.topologies.choices.PLANNER_CHOICES",
     },

@@ -133,8 +133,11 @@ class Reading:
             "status",
             "available",
             "relative_latency",
+            "fidelity",
         )
-        for name, operator, index, status, available, relative in rows.values_list(*columns).order_by("pk"):
+        for name, operator, index, status, available, relative, fidelity in rows.values_list(
+            *columns
+        ).order_by("pk"):
             if name not in self._statuses:
                 continue
             facts = QueryFacts(
@@ -143,6 +146,7 @@ class Reading:
                 available=available,
                 relative=rounded(relative),
                 incident=name in self._concerned,
+                fidelity=fidelity,
             )
             found[name][f"{name}/{partition_id(operator, index)}"] = query_health(facts, limits)
         return found

@@ -19,7 +19,7 @@ from controlplane.preconditions import ANYTHING, Expected
 from controlplane.topologies.choices import ReplicationMode
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import PRIORITY_HIGH, PRIORITY_LOW, Query, Topology
-from controlplane.topologies.policies import policy_require, replicas_require
+from controlplane.topologies.policies import policy_require, replicas_require, tentative_require
 from controlplane.topologies.representation import query_change, topology_change
 from controlplane.topologies.selectors import query_list, topology_get
 from controlplane.topologies.tags import policy_tag, priorities_tag
@@ -46,6 +46,8 @@ def topology_policy_set(
         policy_require(field, value)
     if changes.get("replication_mode") == ReplicationMode.ON:
         replicas_require(graph_of(topology.spec))
+    if any(field.startswith("tentative_") for field in changes):
+        tentative_require(graph_of(topology.spec), changes)
     before = {field: getattr(topology, field) for field in changes}
     after = {field: value for field, value in changes.items() if before[field] != value}
     if not after:
@@ -70,7 +72,7 @@ def topology_policy_set(
         reason=reason,
     )
     incidents_step_on_commit(topology)
-    if any(field.startswith("replication_") for field in after):
+    if any(field.startswith(("replication_", "tentative_")) for field in after):
         task_send_on_commit(REPLICAS_PLACE, name)
     return topology
 

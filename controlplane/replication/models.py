@@ -19,6 +19,11 @@ class ReplicaPlacement(models.Model):
         default=0, help_text="generation of the plan that deployed the topology then"
     )
     assignment = models.JSONField(default=dict, blank=True, help_text="partition id -> node name")
+    tentative = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="operators whose queries may give tentative output -> the fidelity that it must be above",
+    )
     target = models.JSONField(
         default=list, blank=True, help_text="partitions that are to have a replica, the most important first"
     )

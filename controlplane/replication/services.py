@@ -27,7 +27,8 @@ from controlplane.nodes.models import Node
 from controlplane.replication.answering import budget_of
 from controlplane.replication.models import ReplicaPlacement
 from controlplane.replication.selectors import measured_load
-from controlplane.topologies.choices import ReplicationMode, TopologyStatus
+from controlplane.topologies.choices import Desired, ReplicationMode, TentativeOutput, TopologyStatus
+from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import topology_change
 from domain.planning import natural_key
@@ -40,6 +41,8 @@ from domain.replication.placing import ReplicaNode, Replicas
 
 log = structlog.get_logger(__name__)
 
+TOLD = ("assignment", "deployed", "tentative")
+"""What the driver is told: a change of it is a new revision."""
 OFF = "the policy wants none"
 UNDEPLOYED = "the topology is not deployed"
 NOT_DETERMINISTIC = "operators may give other rows for the same input, so a replica would be in another state"
@@ -81,24 +84,27 @@ def replicas_look(name: str) -> None:
     if topology is None:
         return
     row = ReplicaPlacement.objects.filter(topology=topology).first()
-    if row is None and topology.replication_mode != ReplicationMode.ON:
+    wanted = (
+        topology.replication_mode == ReplicationMode.ON or topology.tentative_output == TentativeOutput.ON
+    )
+    if row is None and not wanted:
         return
     row = row or ReplicaPlacement(topology=topology)
-    found = _found(topology, row)
-    if any(getattr(row, field) != value for field, value in _fields(found).items()):
-        _store(topology=topology, found=found, revision=row.revision)
+    found, tentative = _found(topology, row), _tentative(topology)
+    fields = {**_fields(found), "tentative": tentative}
+    if any(getattr(row, field) != value for field, value in fields.items()):
+        _store(topology=topology, fields=fields, revision=row.revision)
 
 
 @writing
-def _store(*, topology: Topology, found: Kept, revision: int) -> None:
+def _store(*, topology: Topology, fields: Mapping[str, Any], revision: int) -> None:
     """Keep what a look has found, unless another one came first; one event where replicas come or go."""
     topology = Topology.objects.select_for_update().get(pk=topology.pk)
     row, _ = ReplicaPlacement.objects.select_for_update().get_or_create(topology=topology)
     if row.revision != revision:
         return
-    fields = _fields(found)
     before, wanted = row.assignment, fields["assignment"]
-    row.revision += before != wanted or row.deployed != found.deployed
+    row.revision += any(getattr(row, field) != fields[field] for field in TOLD)
     for field, value in fields.items():
         setattr(row, field, value)
     row.save()
@@ -174,6 +180,20 @@ def _found(topology: Topology, row: ReplicaPlacement) -> Kept:
         )
     except TooLargeError as error:
         return none_at_all(before, deployed=deployed, why=str(error))
+
+
+def _tentative(topology: Topology) -> dict[str, float]:
+    """Operators whose queries go on without lost inputs -> the fidelity that their output must be above."""
+    if topology.tentative_output != TentativeOutput.ON or topology.desired == Desired.STOPPED:
+        return {}
+    graph = graph_of(topology.spec)
+    if not graph.deterministic:
+        return {}
+    return {
+        operator.name: topology.tentative_fidelity
+        for operator in graph.outputs
+        if operator.name not in topology.tentative_except
+    }
 
 
 def _unsettled(topology: Topology) -> str:

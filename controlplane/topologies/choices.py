@@ -97,6 +97,11 @@ class ReplicationMode(Choices):
     ON = "on", "Replicas run"
 
 
+class TentativeOutput(Choices):
+    OFF = "off", "Queries wait for lost inputs"
+    ON = "on", "Queries go on without lost inputs"
+
+
 PLANNER_CHOICES = [(name, name.replace("_", " ").capitalize()) for name in sorted(PLANNERS)]
 """The algorithms that choose what returns first."""
 

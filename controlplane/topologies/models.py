@@ -23,6 +23,7 @@ from controlplane.topologies.choices import (
     RollbackPolicy,
     Severity,
     SlowNodesPolicy,
+    TentativeOutput,
     TopologyStatus,
 )
 from domain.topology.spec import TOPOLOGY_NAME_PATTERN
@@ -120,6 +121,20 @@ class Topology(models.Model):
         null=True,
         blank=True,
         help_text="partitions that a replication plan may replicate; empty: a quarter of all",
+    )
+    tentative_output = models.CharField(
+        max_length=8,
+        choices=TentativeOutput.choices,
+        default=TentativeOutput.OFF,
+        help_text="what queries do that lack a part of their input",
+    )
+    tentative_fidelity = models.FloatField(
+        default=0.0,
+        validators=[MinValueValidator(0.0), MaxValueValidator(1.0)],
+        help_text="share of its output, 0 to 1, above which a query gives tentative output",
+    )
+    tentative_except = models.JSONField(
+        default=list, blank=True, help_text="operators whose queries never give tentative output"
     )
     generation = models.PositiveIntegerField(default=0)
     applied_generation = models.PositiveIntegerField(
@@ -260,6 +275,11 @@ class Query(models.Model):
     latency = models.FloatField(null=True, blank=True, help_text="seconds")
     baseline_latency = models.FloatField(null=True, blank=True, help_text="seconds")
     relative_latency = models.FloatField(null=True, blank=True)
+    fidelity = models.FloatField(
+        null=True,
+        blank=True,
+        help_text="share of its output, 0 to 1, that its tentative rows have; empty: it gives none",
+    )
     epoch = models.PositiveBigIntegerField(default=0)
 
     class Meta:
@@ -284,6 +304,9 @@ class AvailabilitySample(models.Model):
     available = models.PositiveIntegerField()
     total = models.PositiveIntegerField()
     weighted = models.FloatField(help_text="share of the total priority that is available, 0 to 1")
+    tentative = models.PositiveIntegerField(
+        default=0, help_text="queries that are not available and give tentative output"
+    )
 
     class Meta:
         ordering = ("topology", "at")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
@@ -18,6 +19,7 @@ from controlplane.topologies.choices import (
     ReplicationMode,
     RollbackPolicy,
     SlowNodesPolicy,
+    TentativeOutput,
 )
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import POLICY_FIELDS
@@ -35,6 +37,7 @@ _CHOICES: dict[str, list[str]] = {
     "slow_nodes": list(SlowNodesPolicy.values),
     "replication_mode": list(ReplicationMode.values),
     "replication_planner": [name for name, _ in REPLICATION_PLANNER_CHOICES],
+    "tentative_output": list(TentativeOutput.values),
 }
 HIGHEST_THRESHOLD = 100_000
 
@@ -65,6 +68,21 @@ def replicas_require(graph: Graph) -> None:
         )
 
 
+def tentative_require(graph: Graph, changes: Mapping[str, Any]) -> None:
+    """Raise `Invalid` unless this topology can give tentative output as these fields of its policy say."""
+    if changes.get("tentative_output") == TentativeOutput.ON and not graph.deterministic:
+        names = ", ".join(one.name for one in graph.operators if not one.repeatable)
+        raise Invalid(
+            "tentative_output",
+            f"queries of {graph.name} cannot go on without lost inputs, because {names} may give other rows "
+            "for the same input: all partitions start again from the checkpoint",
+        )
+    queries = [one.name for one in graph.outputs]
+    for name in changes.get("tentative_except", ()):
+        if name not in queries:
+            raise Invalid("tentative_except", f"{name!r} is no query; there are {', '.join(queries)}")
+
+
 def policy_require(field: str, value: Any) -> None:
     """Raise `Invalid` unless the policy may have this value."""
     if field in _CHOICES:
@@ -73,7 +91,11 @@ def policy_require(field: str, value: Any) -> None:
         return
     if field not in POLICY_FIELDS:
         raise Invalid(field, f"a policy has no field {field!r}; it has {', '.join(POLICY_FIELDS)}")
-    if value is None:
+    if field == "tentative_except":
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise Invalid(field, f"{value!r} is not a list of names of operators")
+        return
+    if value is None and field != "tentative_fidelity":
         return
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not number:
@@ -83,6 +105,10 @@ def policy_require(field: str, value: Any) -> None:
     if field == "replication_budget":
         if value != int(value) or not 0 <= value <= MAX_PARTITIONS:
             raise Invalid(field, f"{value!r} is not a whole number of partitions from 0 to {MAX_PARTITIONS}")
+        return
+    if field == "tentative_fidelity":
+        if not 0 <= value <= 1:
+            raise Invalid(field, f"{value!r} is not a share from 0 to 1")
         return
     if value < 0:
         raise Invalid(field, f"{value!r} s is not possible; write 0 or more seconds")

@@ -27,8 +27,12 @@ POLICY_FIELDS = (
     "replication_mode",
     "replication_planner",
     "replication_budget",
+    "tentative_output",
+    "tentative_fidelity",
+    "tentative_except",
 )
-"""How a topology is to be recovered, whether replicas run, and what a replication plan is asked for.
+"""How a topology is to be recovered, whether replicas run, what a replication plan is asked for, and which
+queries go on without lost inputs.
 Numbers may be None: those of the installation, and of the budget a quarter of the partitions."""
 
 TOPOLOGY_METRICS = (
@@ -76,7 +80,7 @@ PARTITION_FIELDS = ("partition", "topology", *PARTITION_STORED)
 """What is shown of a partition: by the snapshot, by events and by REST. `partition` is its id, `O3[0]`."""
 
 QUERY_METRICS = ("latency", "baseline_latency", "relative_latency", "epoch")
-QUERY_STORED = ("priority", "status", "available", "parked", *QUERY_METRICS)
+QUERY_STORED = ("priority", "status", "available", "parked", "fidelity", *QUERY_METRICS)
 QUERY_FIELDS = ("partition", "topology", *QUERY_STORED)
 """Likewise of a query."""
 
@@ -84,7 +88,7 @@ PROBLEM_STORED = ("at", "first_at", "severity", "where", "what", "hint", "count"
 PROBLEM_FIELDS = ("topology", *PROBLEM_STORED)
 """Likewise of a problem."""
 
-SAMPLE_STORED = ("at", "available", "total", "weighted")
+SAMPLE_STORED = ("at", "available", "total", "weighted", "tentative")
 SAMPLE_FIELDS = ("topology", *SAMPLE_STORED)
 """Likewise of how many queries were available at an instant."""
 

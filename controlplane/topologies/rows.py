@@ -42,10 +42,10 @@ class NodeIndex:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """State and place of each partition, status and availability of each query, by partition id."""
+    """State and place of each partition; status, availability and fidelity of each query, by partition id."""
 
     partitions: dict[str, tuple[str, int | None]]
-    queries: dict[str, tuple[str, bool]]
+    queries: dict[str, tuple[str, bool, float | None]]
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class Rows:
         """What operators must know of at once when it changes."""
         return Standing(
             partitions={label: (row.state, row.node_id) for label, row in self.partitions.items()},
-            queries={label: (row.status, row.available) for label, row in self.queries.items()},
+            queries={label: (row.status, row.available, row.fidelity) for label, row in self.queries.items()},
         )
 
     def metrics_changes(self, before: Standing, *, all_partitions: bool) -> list[Change]:
@@ -111,10 +111,14 @@ class Rows:
         """How many queries are available."""
         return sum(query.available for query in self.queries.values())
 
+    def tentative(self) -> int:
+        """How many queries are not available and give tentative output."""
+        return sum(one.fidelity is not None and not one.available for one in self.queries.values())
+
     def save(self) -> None:
         """Write what telemetry and plans change, with two statements."""
         of_partitions = ("node_id", "state", *PARTITION_METRICS)
-        of_queries = ("status", "available", *QUERY_METRICS)
+        of_queries = ("status", "available", "fidelity", *QUERY_METRICS)
         rows_update(Partition, of_partitions, map(attrgetter("pk", *of_partitions), self.partitions.values()))
         rows_update(Query, of_queries, map(attrgetter("pk", *of_queries), self.queries.values()))
 
@@ -172,5 +176,6 @@ def rows_reset(rows: Rows, assignment: Mapping[str, str]) -> None:
         query.status = QueryStatus.STARTING
         query.available = False
         query.latency = query.baseline_latency = query.relative_latency = None
+        query.fidelity = None
         query.epoch = 0
     rows.save()

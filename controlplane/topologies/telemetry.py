@@ -154,7 +154,7 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     rows = Rows.load(topology)
     before = topology_change(topology)
     rows_before = rows.changes()
-    available_before = rows.available()
+    available_before = rows.available(), rows.tentative()
     topology.head_epoch = status.head
     topology.committed_epoch = status.committed
     topology.checkpoint_epoch = status.checkpoint
@@ -165,6 +165,9 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     now = timezone.now().isoformat()
     topology.slow_since = {node: topology.slow_since.get(node, now) for node in status.slow}
     taken = _replicas_apply(topology, rows, status)
+    for label, query in rows.queries.items():
+        told = status.tentative.get(label)
+        query.fidelity = None if told is None else round(told.fidelity, 3)
     _states_apply(topology, rows, status.state, status.absent, {}, behind=status.behind)
     after = topology_change(topology)
     rows_after = [row for row, old in zip(rows.changes(), rows_before, strict=True) if row != old]
@@ -179,7 +182,7 @@ def driver_status_apply(*, status: DriverStatus) -> None:
         )  # fmt: skip
     if rows_after or after != before:
         changes = [after, *rows_after]
-        if rows.available() != available_before:
+        if (rows.available(), rows.tentative()) != available_before:
             sample = sample_create(topology, rows, at=timezone.now())
             changes.append(sample_change(sample, topology=topology.name))
         event_publish(
@@ -226,6 +229,8 @@ def topology_stopped(*, name: str) -> None:
     if topology.status == TopologyStatus.STOPPING:
         rows = Rows.load(topology)
         _states_apply(topology, rows, "stopped", [], {})
+        for query in rows.queries.values():
+            query.fidelity = None
         rows.save()
         topology.acting, topology.shadows = {}, {}
         topology.save(update_fields=["status", "acting", "shadows", "updated_at", *SETTLED])
@@ -287,6 +292,7 @@ def sample_create(topology: Topology, rows: Rows, *, at: datetime) -> Availabili
         available=rows.available(),
         total=len(rows.queries),
         weighted=sum(query.priority for query in queries if query.available) / total if total else 0.0,
+        tentative=rows.tentative(),
     )
 
 

@@ -37,13 +37,15 @@ class Limits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFacts:
     """What rows say of a query. topology: the status of its topology. incident: whether one of its topology
-    is open, in which latencies are judged by those before it. relative: latency, 1 being the usual one."""
+    is open, in which latencies are judged by those before it. relative: latency, 1 being the usual one.
+    fidelity: share of its output that its tentative rows have, None if it gives none."""
 
     topology: str
     status: str
     available: bool
     relative: float | None
     incident: bool
+    fidelity: float | None = None
 
 
 def query_health(query: QueryFacts, limits: Limits) -> Health:
@@ -55,6 +57,8 @@ def query_health(query: QueryFacts, limits: Limits) -> Health:
         return Health(state="parked", word="Parked", tone="idle", note="stopped to free CPU for others")
     if query.topology == "paused":
         return Health(state="paused", word="Paused", tone="idle")
+    if query.fidelity is not None and query.topology != "failed" and not query.available:
+        return _tentative(query.fidelity)
     if query.status == "failed" or query.topology == "failed":
         return Health(state="failed", word="Failed", tone="bad", note="a partition it needs does not run")
     if query.available:
@@ -92,6 +96,13 @@ def _available(query: QueryFacts, limits: Limits) -> Health:
     return Health(state="available", word="Available", tone=tone, value=value, limit=limit, note=note)
 
 
+def _tentative(fidelity: float) -> Health:
+    """It is not available: a latency would be that of rows which it does not give."""
+    share = min(99, max(1, round(100 * fidelity)))
+    note = f"goes on with about {share} % of its input; the final rows follow"
+    return Health(state="tentative", word="Tentative", tone="warn", note=note)
+
+
 def _recovering(query: QueryFacts, limits: Limits) -> Health:
     value = query.relative if query.topology in MEASURED else None
     if value is None:
@@ -109,12 +120,13 @@ def _recovering(query: QueryFacts, limits: Limits) -> Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Of the queries of a topology, or of several: how many there are and how many are available and
-    parked."""
+    """Of the queries of a topology, or of several: how many there are, and how many are available, parked,
+    and not available but with tentative output."""
 
     total: int
     available: int
     parked: int = 0
+    tentative: int = 0
 
     @property
     def missing(self) -> int:
@@ -128,4 +140,5 @@ def queries_count(healths: Iterable[Health]) -> Counts:
         total=len(states),
         available=states.count("available"),
         parked=states.count("parked"),
+        tentative=states.count("tentative"),
     )

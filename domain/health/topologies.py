@@ -31,7 +31,8 @@ def topology_health(*, status: str, queries: Counts, catch_up: float | None = No
     if status == "running" and queries.missing:
         state, word, tone = "catching_up", "Catching up", "busy"
     if queries.missing:
-        notes.append(f"{counted(queries.missing, 'query', 'queries')} not available")
+        tentative = f", {queries.tentative} of them tentative" if queries.tentative else ""
+        notes.append(f"{counted(queries.missing, 'query', 'queries')} not available{tentative}")
         if estimate := catch_up_words(catch_up):
             notes.append(estimate)
     if queries.parked:

@@ -29,7 +29,7 @@ def main() -> None:
     setting_make()
     _, token = AuthToken.objects.create(user=get_user_model().objects.get(username="admin"))
     print(token, flush=True)
-    course = Course(random.Random(options.seed))
+    course = Course(random.Random(options.seed), random.Random(f"tentative-{options.seed}"))
     actions = {action.__name__.strip("_"): action for action, _ in ACTIONS}
     for line in sys.stdin:
         done = course.step(actions[line.strip()])

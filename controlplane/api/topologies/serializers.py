@@ -21,6 +21,7 @@ from controlplane.topologies.choices import (
     ReplicationMode,
     RollbackPolicy,
     SlowNodesPolicy,
+    TentativeOutput,
 )
 from controlplane.topologies.drawing import graph_drawn
 from controlplane.topologies.models import (
@@ -51,6 +52,8 @@ from domain.topology.spec import MAX_PARTITIONS
 class PolicySerializer(serializers.ModelSerializer):
     """How the topology is recovered, whether replicas run, and how many. Numbers that are null are
     those of the installation (`settings/`), a `replication_budget` a quarter of the partitions."""
+
+    tentative_except = serializers.ListField(child=serializers.CharField(), read_only=True)
 
     class Meta:
         model = Topology
@@ -241,6 +244,16 @@ class PolicyUpdateSerializer(ReasonSerializer):
         min_value=0,
         max_value=MAX_PARTITIONS,
         help_text="partitions; null: a quarter of all",
+    )
+    tentative_output = serializers.ChoiceField(TentativeOutput.choices, required=False)
+    tentative_fidelity = serializers.FloatField(
+        required=False, min_value=0.0, max_value=1.0, help_text="above which a query gives tentative output"
+    )
+    tentative_except = serializers.ListField(
+        child=TextField(),
+        required=False,
+        max_length=MAX_PARTITIONS,
+        help_text="operators whose queries never give tentative output",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

@@ -101,9 +101,6 @@ from controlplane.webhooks.services import (
 from domain.capacity import Work
 from domain.messages import NodeStats, Plan, ProblemReport
 from domain.recovery.events import NodesLost, PartitionsLost
-from domain.replication.adapting import Target
-from domain.replication.looking import Kept
-from domain.replication.placing import Replicas
 from tests.unit.controlplane import specs
 from tests.unit.controlplane.incidents.places import driver, registration
 from tests.unit.controlplane.specs import BY
@@ -267,13 +264,14 @@ def silence_id() -> int:
 
 
 def replicas_placed() -> None:
-    found = Kept(
-        replicas=Replicas(assignment={"O0[0]": "node-2"}),
-        target=Target(("O0[0]",)),
-        asked=(1, "structure_aware"),
-        deployed=1,
-    )
-    replicas_store(topology=Topology.objects.get(name="counts"), found=found, revision=0)
+    fields = {
+        "assignment": {"O0[0]": "node-2"},
+        "target": ["O0[0]"],
+        "asked": [1, "structure_aware"],
+        "deployed": 1,
+        "tentative": {"O1": 0.0},
+    }
+    replicas_store(topology=Topology.objects.get(name="counts"), fields=fields, revision=0)
 
 
 def figures_measured() -> None:

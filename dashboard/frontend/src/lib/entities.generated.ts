@@ -27,6 +27,8 @@ export type RebalancingPolicy = "automatic" | "manual";
 
 export type ReplicationMode = "off" | "advise" | "on";
 
+export type TentativeOutput = "off" | "on";
+
 export type PartitionState = "starting" | "running" | "stalled" | "failed" | "restoring" | "replaying";
 
 export type QueryStatus = "starting" | "available" | "failed" | "recovering" | "parked";
@@ -228,6 +230,11 @@ export interface Policy {
   replication_planner: ReplicationPlanner;
   /** partitions that a replication plan may replicate; empty: a quarter of all */
   replication_budget: number | null;
+  /** what queries do that lack a part of their input */
+  tentative_output: TentativeOutput;
+  /** share of its output, 0 to 1, above which a query gives tentative output */
+  tentative_fidelity: number;
+  tentative_except: string[];
 }
 
 /** What the loss of one rack would take down. A node of which no rack is known is a rack of its own. */
@@ -385,6 +392,8 @@ export interface Query {
   available: boolean;
   /** stopped to leave its room to others */
   parked: boolean;
+  /** share of its output, 0 to 1, that its tentative rows have; empty: it gives none */
+  fidelity: number | null;
   /** seconds */
   latency: number | null;
   /** seconds */
@@ -622,6 +631,8 @@ export interface Sample {
   total: number;
   /** share of the total priority that is available, 0 to 1 */
   weighted: number;
+  /** queries that are not available and give tentative output */
+  tentative: number;
 }
 
 /** One time that a rule applies to one topology or query. */

@@ -24,7 +24,7 @@ export const isRecovered = (incident: Pick<Incident, "health">): boolean => inci
 export const isPast = (node: Pick<Node, "health">): boolean => PAST.has(node.health.state);
 export const isAvailable = (query: Pick<Query, "health">): boolean => query.health.state === "available";
 /** Of a query: it is to give results and does not. */
-export const isDown = (query: Pick<Query, "health">): boolean => ["failed", "recovering", "starting", "parked"].includes(query.health.state);
+export const isDown = (query: Pick<Query, "health">): boolean => ["failed", "recovering", "tentative", "starting", "parked"].includes(query.health.state);
 
 /** The query with the worst relative latency among those that are measured; null when none is. */
 export function worstQuery<Row extends Pick<Query, "health">>(queries: readonly Row[]): Row | null {

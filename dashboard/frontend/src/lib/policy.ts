@@ -18,7 +18,12 @@ export interface Field {
   step?: number;
   /** What counts where no number is set; without it that of the installation. */
   unset?: string;
+  /** It is a list of names, and what is shown where there is none. */
+  names?: string;
 }
+
+/** Whether two values of a field are the same. */
+export const same = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other);
 
 const PLANNERS: Record<Planner | "blocking", string> = {
   adaptive_density: "The better of best density and a bounded search around it.",
@@ -91,10 +96,19 @@ export const FIELDS: Field[] = [
   },
   { name: "replication_planner", label: "Replication planner", help: "The algorithm for replication plans, if a request names none", choices: REPLICATION_PLANNERS.map(([value, help]) => ({ value, label: humanise(value), help: `${sentence(help)}.` })) },
   { name: "replication_budget", label: "Replication budget", help: "Partitions that may be replicated, if a request names no number", unit: "partitions", min: 0, step: 1, unset: "a quarter of all" },
+  {
+    name: "tentative_output", label: "Tentative output", help: "What queries do that lack a part of their input after a failure",
+    choices: [
+      { value: "off", label: "Off: wait", help: "They give no output until the lost partitions have been restored." },
+      { value: "on", label: "On: continue without it", help: "They continue with the input that is left. These rows are marked tentative, and the final rows replace them after recovery." },
+    ],
+  },
+  { name: "tentative_fidelity", label: "Fidelity of tentative output", help: "Only queries of whose output more than this share is left, from 0 to 1", unit: "", min: 0, step: 0.05 },
+  { name: "tentative_except", label: "Never tentative", help: "Operators whose queries wait in any case, separated by commas", names: "none" },
 ];
 
 /** Numbers that are not set are the installation's. */
-export const isDefault = (field: Field, value: Policy[keyof Policy]): boolean => value === null || (field.choices !== undefined && value === boot.policyDefaults[field.name]);
+export const isDefault = (field: Field, value: Policy[keyof Policy]): boolean => value === null || ((field.choices !== undefined || field.names !== undefined || field.unit === "") && same(value, boot.policyDefaults[field.name]));
 
 /** With the number before it: `1 node`, `3 nodes`, `10 s`. */
 export const withUnit = (field: Field, number: unknown): string => {
@@ -104,6 +118,7 @@ export const withUnit = (field: Field, number: unknown): string => {
 
 export function shown(field: Field, value: Policy[keyof Policy]): string {
   if (value === null && field.unset) return field.unset;
+  if (field.names) return (value as string[] | null)?.join(", ") || field.names;
   const known = value ?? boot.policyDefaults[field.name];
   const choice = field.choices?.find((one) => one.value === known);
   return choice?.label ?? withUnit(field, known);

@@ -31,6 +31,9 @@ POLICY = {
     "replication_mode": "advise",
     "replication_planner": "structure_aware",
     "replication_budget": "",
+    "tentative_output": "off",
+    "tentative_fidelity": "0",
+    "tentative_except": "[]",
 }
 
 
@@ -146,6 +149,9 @@ def test_a_new_version_and_a_policy_in_one_edit(client: Client, topology: Topolo
         ({"correlation_threshold": "1000000"}, "is not a whole number of nodes from 1"),
         ({"correlation_window": "-1"}, "0 or more seconds"),
         ({"replication_budget": "100001"}, "whole number of partitions from 0 to 100000"),
+        ({"tentative_fidelity": "1.5"}, "less than or equal to 1"),
+        ({"tentative_except": "O1"}, "valid JSON"),
+        ({"tentative_except": "{}"}, "not a list of names of operators"),
         ({"replication_planner": "magic"}, "not one of the available choices"),
         ({"correlation_window": "nan"}, "Enter a number"),
         ({"specification": ""}, "This field is required"),

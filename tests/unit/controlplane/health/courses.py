@@ -30,7 +30,7 @@ from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.services import topology_create
 from controlplane.topologies.telemetry import driver_status_apply, topology_metrics_apply, topology_stopped
 from domain.availability import QueryHealth
-from domain.messages import DriverState, NodeRegistration
+from domain.messages import DriverState, NodeRegistration, TentativeStatus
 from domain.recovery.events import (
     CheckpointCompleted,
     DriverReported,
@@ -69,7 +69,7 @@ def course_run(seed: int, steps: int = STEPS) -> Iterator[str]:
     """To be called with what `setting_make` made; leaves it as it was."""
     try:
         with transaction.atomic():
-            course = Course(random.Random(seed))
+            course = Course(random.Random(seed), random.Random(f"tentative-{seed}"))
             yield from course.run(steps)
             raise _UndoneError
     except _UndoneError:
@@ -81,8 +81,8 @@ class _UndoneError(Exception):
 
 
 class Course:
-    def __init__(self, chance: random.Random) -> None:
-        self._chance = chance
+    def __init__(self, chance: random.Random, tentative: random.Random) -> None:
+        self._chance, self._tentative = chance, tentative
         self._epoch = 10
         self._done: list[str] = []
 
@@ -126,6 +126,11 @@ class Course:
             absent=self._chance.sample(labels, self._chance.choice((0, 0, 1, 2))),
             behind=behind,
             catch_up=self._chance.choice((None, 3.2, 41.0, 86_400.0)),
+            tentative={
+                label: TentativeStatus(since=self._epoch, epoch=self._epoch + 2, fidelity=0.75)
+                for label in labels
+                if self._tentative.random() < 0.2
+            },
         )
         driver_status_apply(status=status)
 

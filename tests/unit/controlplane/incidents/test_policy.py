@@ -35,6 +35,9 @@ def test_a_policy_is_read_and_changed(operator: APIClient, topology: Topology) -
         "replication_mode": "advise",
         "replication_planner": "structure_aware",
         "replication_budget": None,
+        "tentative_output": "off",
+        "tentative_fidelity": 0.0,
+        "tentative_except": [],
     }
     changed = operator.patch(POLICY, {"method": "incremental", "correlation_window": 2.5, **WHY})
     assert changed.status_code == 200
@@ -67,6 +70,12 @@ def test_a_policy_is_read_and_changed(operator: APIClient, topology: Topology) -
         ({"replication_budget": -1, **WHY}, "replication_budget"),
         ({"replication_budget": 1.5, **WHY}, "replication_budget"),
         ({"replication_budget": 100_001, **WHY}, "replication_budget"),
+        ({"tentative_output": "maybe", **WHY}, "tentative_output"),
+        ({"tentative_fidelity": 1.5, **WHY}, "tentative_fidelity"),
+        ({"tentative_fidelity": None, **WHY}, "tentative_fidelity"),
+        ({"tentative_except": "O1", **WHY}, "tentative_except"),
+        ({"tentative_except": ["O7"], **WHY}, "tentative_except"),
+        ({"tentative_except": ["Parser"], **WHY}, "tentative_except"),
         ({"method": "auto"}, "reason"),
         ({"colour": "red", **WHY}, "colour"),
         (WHY, ""),

@@ -1,0 +1,112 @@
+"""Tentative output: what drivers are told of it, and what they say of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from rest_framework.test import APIClient
+
+from controlplane.events.models import Event
+from controlplane.replication.models import ReplicaPlacement
+from controlplane.replication.services import replicas_look
+from controlplane.topologies.models import AvailabilitySample, Query, Topology
+from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
+from domain.messages import TentativeStatus
+from tests.unit.controlplane.incidents.conftest import deployed  # noqa: F401
+from tests.unit.controlplane.specs import driver_status
+
+POLICY = "/api/v1/topologies/counts/policy/"
+WHY = {"reason": "they must not wait"}
+HALF = TentativeStatus(since=6, epoch=8, fidelity=0.5)
+
+
+@pytest.fixture
+def tentative(deployed: Topology, operator: APIClient) -> Topology:  # noqa: F811
+    assert operator.patch(POLICY, {"tentative_output": "on", **WHY}).status_code == 200
+    replicas_look("counts")
+    return Topology.objects.get(name="counts")
+
+
+def row() -> ReplicaPlacement:
+    return ReplicaPlacement.objects.get(topology__name="counts")
+
+
+def say(**more: Any) -> None:
+    status = driver_status(Topology.objects.get(name="counts"), "degraded")
+    driver_status_apply(status=msgspec.structs.replace(status, **more))
+
+
+def test_drivers_are_told_which_queries_may_go_on_and_from_which_fidelity(
+    tentative: Topology, operator: APIClient
+) -> None:
+    first = row()
+    queries = set(first.tentative)
+    assert queries == {label.partition("[")[0] for label in labels()}
+    assert set(first.tentative.values()) == {0.0}
+    assert (first.assignment, first.deployed) == ({}, tentative.generation), "no replica is needed for it"
+    name = sorted(queries)[0]
+    body = {"tentative_fidelity": 0.25, "tentative_except": [name], **WHY}
+    assert operator.patch(POLICY, body, format="json").status_code == 200
+    replicas_look("counts")
+    assert row().tentative == dict.fromkeys(queries - {name}, 0.25)
+    assert row().revision == first.revision + 1
+    replicas_look("counts")
+    assert row().revision == first.revision + 1, "nothing is news"
+
+
+@pytest.mark.parametrize("change", [{"desired": "stopped"}, {"tentative_output": "off"}])
+def test_none_goes_on_where_it_is_not_to(tentative: Topology, change: dict[str, str]) -> None:
+    Topology.objects.update(**change)
+    replicas_look("counts")
+    assert row().tentative == {}
+
+
+def labels() -> list[str]:
+    return [query.partition.label for query in Query.objects.select_related("partition")]
+
+
+def health(client: APIClient, label: str) -> dict[str, Any]:
+    found: dict[str, Any] = client.get(f"/api/v1/topologies/counts/queries/{label}/").json()["health"]
+    return found
+
+
+def test_a_query_that_goes_on_is_tentative_until_it_is_available_again(
+    tentative: Topology, viewer: APIClient
+) -> None:
+    one, *others = labels()
+    say(tentative={one: HALF})
+    shown = health(viewer, one)
+    assert (shown["state"], shown["word"], shown["tone"], shown["value"]) == (
+        "tentative",
+        "Tentative",
+        "warn",
+        None,
+    )
+    assert "50 % of its input" in shown["note"]
+    assert [health(viewer, other)["state"] for other in others] == ["recovering"] * len(others)
+    assert "1 of them tentative" in viewer.get("/api/v1/topologies/counts/").json()["health"]["note"]
+    assert AvailabilitySample.objects.latest("at").tentative == 1
+    told = Event.objects.latest("sequence").changes
+    fields = {change["key"]: change["fields"] for change in told if change["entity"] == "query"}
+    assert fields[f"counts/{one}"]["fidelity"] == 0.5
+    say(tentative={})
+    assert health(viewer, one)["state"] == "recovering"
+    assert AvailabilitySample.objects.latest("at").tentative == 0
+
+
+def test_a_query_whose_partition_is_lost_goes_on_tentatively_all_the_same(
+    tentative: Topology, viewer: APIClient
+) -> None:
+    """What it needs does not run, and yet it gives output."""
+    one = labels()[0]
+    say(tentative={one: HALF}, absent=["O0[0]"])
+    assert health(viewer, one)["state"] == "tentative"
+
+
+def test_nothing_is_tentative_of_what_has_stopped(tentative: Topology) -> None:
+    say(tentative={labels()[0]: HALF})
+    Topology.objects.update(desired="stopped", status="stopping")
+    topology_stopped(name="counts")
+    assert not Query.objects.exclude(fidelity=None).exists()
