@@ -34,6 +34,8 @@ class EventKind(Choices):
     CHECKPOINT_COMPLETED = "checkpoint.completed", "Checkpoint completed"
     CHECKPOINT_FAILED = "checkpoint.failed", "Checkpoint failed"
     QUERY_UPDATED = "query.updated", "Query updated"
+    QUERY_TENTATIVE = "query.tentative", "Tentative output begun"
+    QUERY_CORRECTED = "query.corrected", "Tentative output corrected"
     PROBLEM_RAISED = "problem.raised", "Problem raised"
     OPERATION_UPDATED = "operation.updated", "Operation updated"
     ALERT_FIRING = "alert.firing", "Alert firing"

@@ -121,7 +121,9 @@ def _samples(topologies: dict[int, str], first: datetime, last: datetime) -> dic
     """Topology name to its samples in JSON, written by the database: they are many, and shown as they are."""
     found: dict[str, list[msgspec.Raw]] = {name: [] for name in topologies.values()}
     rows = AvailabilitySample.objects.filter(topology__in=topologies, at__gte=first, at__lte=last)
-    shown = JSONObject(at=IsoText("at"), available="available", total="total", weighted="weighted")
+    shown = JSONObject(
+        at=IsoText("at"), available="available", total="total", weighted="weighted", tentative="tentative"
+    )
     written = rows.order_by("at").values_list("topology_id", Cast(shown, TextField()))
     for topology, text in written[:MOST_SAMPLES]:
         found[topologies[topology]].append(msgspec.Raw(text))

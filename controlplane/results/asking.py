@@ -16,7 +16,17 @@ import structlog
 from django.conf import settings
 
 from controlplane.errors import Busy, Conflict, Invalid, Missing
-from controlplane.results.messages import Answer, Cursor, CursorError, Question, Reply, reply_decoder
+from controlplane.results.messages import (
+    Answer,
+    Compared,
+    Comparison,
+    Cursor,
+    CursorError,
+    Question,
+    Reply,
+    compared_decoder,
+    reply_decoder,
+)
 from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.selectors import topology_get
 from host.environment import ROOT
@@ -87,11 +97,20 @@ def _absence(topology: Topology) -> str:
 
 def asked(question: Question) -> Reply:
     """The reply of the reading process. Raises `Busy` and `Conflict`."""
+    return reply_decoder.decode(_replied(question))
+
+
+def compared(comparison: Comparison) -> Compared:
+    """What a reading process finds. Raises `Busy` and `Conflict`."""
+    return compared_decoder.decode(_replied(comparison, "compare"))
+
+
+def _replied(question: Question | Comparison, *arguments: str) -> bytes:
     if not _places.acquire(timeout=PATIENCE):
         raise Busy("results of other queries are being read; ask again in a few seconds")
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "controlplane.results"],
+            [sys.executable, "-m", "controlplane.results", *arguments],
             input=msgspec.json.encode(question),
             capture_output=True,
             cwd=ROOT,
@@ -99,7 +118,7 @@ def asked(question: Question) -> Reply:
             timeout=SECONDS,
             check=True,
         )
-        return reply_decoder.decode(done.stdout)
+        return done.stdout
     except subprocess.TimeoutExpired:
         raise Conflict(
             f"reading took longer than {SECONDS:g} s and was ended; ask for fewer rows, or read the files"

@@ -107,5 +107,30 @@ class Reply(msgspec.Struct, kw_only=True):
     refusal: Refusal | None = None
 
 
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks what became of tentative rows. directory: the outputs of the topology. deployed: generation of the
+    deployment; first, last: the epochs of the rows, both included."""
+
+    directory: str
+    operator: str
+    partition: int
+    deployed: int
+    first: int
+    last: int
+
+
+class Compared(msgspec.Struct, kw_only=True):
+    """How many tentative rows stayed as they were, changed, or vanished, and how many final ones appeared.
+    problem: why that is not known."""
+
+    stayed: int = 0
+    changed: int = 0
+    appeared: int = 0
+    vanished: int = 0
+    problem: str = ""
+
+
 question_decoder = msgspec.json.Decoder(Question)
 reply_decoder = msgspec.json.Decoder(Reply)
+comparison_decoder = msgspec.json.Decoder(Comparison)
+compared_decoder = msgspec.json.Decoder(Compared)

@@ -40,7 +40,7 @@ MOST_BYTES: Final = 1_000_000
 WINDOW_START, WINDOW_END, COUNT, KEY = "window_start", "window_end", "count", "key"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-_NUMBERS = (*_INTEGERS, *(f"U{name}" for name in _INTEGERS), "FLOAT", "DOUBLE")
+NUMBERS = (*_INTEGERS, *(f"U{name}" for name in _INTEGERS), "FLOAT", "DOUBLE")
 
 
 def answer(question: Question) -> Reply:
@@ -78,7 +78,7 @@ def _answer(question: Question) -> Reply:
         )
         return islice(every, MOST_EPOCHS)
 
-    with duckdb.connect(":memory:", config=_SETTINGS) as database:
+    with duckdb.connect(":memory:", config=DATABASE) as database:
         newest = next((file.path for file in files() if file.path is not None), None)
         if newest is not None:
             reader = _Reader(database, question, newest)
@@ -90,7 +90,7 @@ def _answer(question: Question) -> Reply:
 
 def _sampled(question: Question) -> Reply:
     """The rows of a sample (`spark_jobs.state.sample_files`), the last one first."""
-    with duckdb.connect(":memory:", config=_SETTINGS) as database:
+    with duckdb.connect(":memory:", config=DATABASE) as database:
         noted = database.execute(
             "SELECT decode(value) FROM parquet_kv_metadata($file) WHERE decode(key) = $key",
             {"file": question.sample, "key": EPOCH},
@@ -131,7 +131,7 @@ class _Reader:
 
     def by_window(self, found: Answer, files: Iterator[OutputFile], cursor: Cursor) -> None:
         """Windows are summed up file by file until there are enough of them, then their rows are read."""
-        bound = "" if cursor.window is None else f"WHERE epoch_us({_quoted(WINDOW_END)}) <= {cursor.window}"
+        bound = "" if cursor.window is None else f"WHERE epoch_us({quoted(WINDOW_END)}) <= {cursor.window}"
         windows: dict[tuple[int, int | None], ResultWindow] = {}
         chosen: list[str] = []
         last = 0
@@ -153,9 +153,9 @@ class _Reader:
             found.next = _earlier(cursor, found, last, window=cursor.window)
             return
         ordered = [
-            f"{_quoted(name)} DESC" for name in (WINDOW_END, WINDOW_START, COUNT) if name in self._types
+            f"{quoted(name)} DESC" for name in (WINDOW_END, WINDOW_START, COUNT) if name in self._types
         ]
-        ordered += [_quoted(name) for name in self._types if name not in (WINDOW_END, WINDOW_START, COUNT)]
+        ordered += [quoted(name) for name in self._types if name not in (WINDOW_END, WINDOW_START, COUNT)]
         parameters = {"files": chosen}
         rows_read = self._database.execute(
             f"SELECT {self._shown()} FROM {_SOURCE} {bound} ORDER BY {', '.join(ordered)}"
@@ -171,13 +171,13 @@ class _Reader:
     def _sum_up(
         self, paths: list[str], bound: str, windows: dict[tuple[int, int | None], ResultWindow]
     ) -> None:
-        counted = self._types.get(COUNT) in _NUMBERS and COUNT not in self._question.masked
-        start = f"epoch_us({_quoted(WINDOW_START)})" if WINDOW_START in self._types else "NULL"
+        counted = self._types.get(COUNT) in NUMBERS and COUNT not in self._question.masked
+        start = f"epoch_us({quoted(WINDOW_START)})" if WINDOW_START in self._types else "NULL"
         keyed = counted and KEY in self._types
-        best = f"arg_max({_quoted(KEY)}::VARCHAR, {_quoted(COUNT)})" if keyed else "NULL"
-        total = f"sum({_quoted(COUNT)}), max({_quoted(COUNT)})" if counted else "NULL, NULL"
+        best = f"arg_max({quoted(KEY)}::VARCHAR, {quoted(COUNT)})" if keyed else "NULL"
+        total = f"sum({quoted(COUNT)}), max({quoted(COUNT)})" if counted else "NULL, NULL"
         rows = self._database.execute(
-            f"SELECT epoch_us({_quoted(WINDOW_END)}), {start}, count(*), {best}, {total}"
+            f"SELECT epoch_us({quoted(WINDOW_END)}), {start}, count(*), {best}, {total}"
             f" FROM {_SOURCE} {bound} GROUP BY 1, 2",
             {"files": paths},
         ).fetchall()
@@ -255,15 +255,15 @@ class _Reader:
         """The columns as they are shown: instants in microseconds, long texts cut, masked values hidden."""
         parts = []
         for column in self.columns:
-            name, quoted = column.name, _quoted(column.name)
+            name, value = column.name, quoted(column.name)
             if column.masked:
-                parts.append(f"CASE WHEN {quoted} IS NULL THEN NULL ELSE '{MASK}' END")
+                parts.append(f"CASE WHEN {value} IS NULL THEN NULL ELSE '{MASK}' END")
             elif column.type == "time":
-                parts.append(f"epoch_us({quoted})")
+                parts.append(f"epoch_us({value})")
             elif column.type in ("number", "boolean"):
-                parts.append(quoted)
+                parts.append(value)
             else:
-                text = quoted if self._types[name] == "VARCHAR" else f"{quoted}::VARCHAR"
+                text = value if self._types[name] == "VARCHAR" else f"{value}::VARCHAR"
                 cut = f"left({text}, {LONGEST}) || '…'"
                 parts.append(f"CASE WHEN length({text}) > {LONGEST} THEN {cut} ELSE {text} END")
         return ", ".join(parts)
@@ -285,7 +285,7 @@ class _Reader:
         return len(rows)
 
 
-_SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
+DATABASE: Final[dict[str, str | bool | int | float | list[str]]] = {
     "threads": 1,
     "memory_limit": MEMORY,
     "temp_directory": "",
@@ -332,10 +332,10 @@ def _kind(given: str) -> str:
         return "time"
     if given == "BOOLEAN":
         return "boolean"
-    return "number" if given in _NUMBERS else "text"
+    return "number" if given in NUMBERS else "text"
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -296,6 +296,34 @@ class Query(models.Model):
         return self.partition.label
 
 
+class TentativePeriod(models.Model):
+    """A time in which a query went on without a part of its input, and what became of those rows."""
+
+    topology = models.ForeignKey(Topology, on_delete=models.CASCADE, related_name="tentative_periods")
+    query = models.CharField(max_length=80, help_text="its id, O3[0]")
+    generation = models.PositiveIntegerField(help_text="of the plan that its driver had applied")
+    began_at = models.DateTimeField(help_text="when its first tentative rows were known")
+    ended_at = models.DateTimeField(null=True, blank=True, help_text="when its partition had caught up")
+    first_epoch = models.PositiveBigIntegerField()
+    last_epoch = models.PositiveBigIntegerField(help_text="the newest that is known of")
+    fidelity = models.FloatField(help_text="the least share of its output, 0 to 1, that was left")
+    corrected_at = models.DateTimeField(
+        null=True, blank=True, help_text="when its rows were compared with the final ones"
+    )
+    stayed = models.PositiveBigIntegerField(default=0, help_text="rows that are the same in the final output")
+    changed = models.PositiveBigIntegerField(default=0, help_text="rows of which a measure is another")
+    appeared = models.PositiveBigIntegerField(default=0, help_text="final rows that had not been given")
+    vanished = models.PositiveBigIntegerField(default=0, help_text="rows that the final output does not have")
+    problem = models.TextField(blank=True, default="", help_text="why they were not compared")
+
+    class Meta:
+        ordering = ("topology", "-began_at", "query")
+        indexes = (models.Index(fields=["topology", "ended_at"], name="tentative_topology_ended"),)
+
+    def __str__(self) -> str:
+        return f"{self.query}: epochs {self.first_epoch} to {self.last_epoch}"
+
+
 class AvailabilitySample(models.Model):
     """How many queries were available at an instant; `weighted` counts by priority."""
 

@@ -40,6 +40,7 @@ from controlplane.topologies.representation import (
 )
 from controlplane.topologies.rows import Rows
 from controlplane.topologies.states import partition_states, query_health, topology_status
+from controlplane.topologies.tentative import tentative_apply, tentative_end
 from domain.capacity import PACE_UNKNOWN, Pace
 from domain.messages import DriverState, DriverStatus, EpochReport, ProblemReport
 from domain.values import LARGEST_COUNT
@@ -165,9 +166,7 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     now = timezone.now().isoformat()
     topology.slow_since = {node: topology.slow_since.get(node, now) for node in status.slow}
     taken = _replicas_apply(topology, rows, status)
-    for label, query in rows.queries.items():
-        told = status.tentative.get(label)
-        query.fidelity = None if told is None else round(told.fidelity, 3)
+    begun = tentative_apply(topology, rows, status.tentative, generation=status.generation, at=timezone.now())
     _states_apply(topology, rows, status.state, status.absent, {}, behind=status.behind)
     after = topology_change(topology)
     rows_after = [row for row, old in zip(rows.changes(), rows_before, strict=True) if row != old]
@@ -186,10 +185,10 @@ def driver_status_apply(*, status: DriverStatus) -> None:
             sample = sample_create(topology, rows, at=timezone.now())
             changes.append(sample_change(sample, topology=topology.name))
         event_publish(
-            kind=EventKind.TOPOLOGY_TAKEN_OVER if taken else _driver_event(before, topology),
+            kind=_driver_event(before, topology, taken=bool(taken), begun=bool(begun)),
             topology=topology.name,
             changes=changes,
-            reason=_taken_over(taken) if taken else status.error,
+            reason=". ".join(filter(None, (_taken_over(taken), _begun(begun)))) or status.error,
         )
     if taken:
         task_send_on_commit(TOPOLOGY_STEP, topology.name)
@@ -216,8 +215,19 @@ def _replicas_apply(topology: Topology, rows: Rows, status: DriverStatus) -> dic
 
 
 def _taken_over(taken: Mapping[str, str]) -> str:
+    if not taken:
+        return ""
     names = ", ".join(list(taken)[:5]) + (f" and {len(taken) - 5} more" if len(taken) > 5 else "")
     return f"the replicas of {names} have taken over"
+
+
+def _begun(begun: Mapping[str, float]) -> str:
+    if not begun:
+        return ""
+    names = ", ".join(list(begun)[:5]) + (f" and {len(begun) - 5} more" if len(begun) > 5 else "")
+    least, most = round(100 * min(begun.values())), round(100 * max(begun.values()))
+    share = f"{least} %" if least == most else f"{least} to {most} %"
+    return f"{names} go on with about {share} of their input"
 
 
 @writing
@@ -229,8 +239,7 @@ def topology_stopped(*, name: str) -> None:
     if topology.status == TopologyStatus.STOPPING:
         rows = Rows.load(topology)
         _states_apply(topology, rows, "stopped", [], {})
-        for query in rows.queries.values():
-            query.fidelity = None
+        tentative_end(topology, rows, at=timezone.now())
         rows.save()
         topology.acting, topology.shadows = {}, {}
         topology.save(update_fields=["status", "acting", "shadows", "updated_at", *SETTLED])
@@ -394,7 +403,11 @@ def _states_apply(
     figures_settle(topology, rows)
 
 
-def _driver_event(before: Change, topology: Topology) -> EventKind:
+def _driver_event(before: Change, topology: Topology, *, taken: bool, begun: bool) -> EventKind:
+    if taken:
+        return EventKind.TOPOLOGY_TAKEN_OVER
+    if begun:
+        return EventKind.QUERY_TENTATIVE
     was = (before["fields"] or {}).get("status")
     if topology.status != was and topology.status == TopologyStatus.COMPLETED:
         return EventKind.TOPOLOGY_COMPLETED

@@ -58,7 +58,7 @@ def query_health(query: QueryFacts, limits: Limits) -> Health:
     if query.topology == "paused":
         return Health(state="paused", word="Paused", tone="idle")
     if query.fidelity is not None and query.topology != "failed" and not query.available:
-        return _tentative(query.fidelity)
+        return _tentative(query, limits, query.fidelity)
     if query.status == "failed" or query.topology == "failed":
         return Health(state="failed", word="Failed", tone="bad", note="a partition it needs does not run")
     if query.available:
@@ -96,11 +96,14 @@ def _available(query: QueryFacts, limits: Limits) -> Health:
     return Health(state="available", word="Available", tone=tone, value=value, limit=limit, note=note)
 
 
-def _tentative(fidelity: float) -> Health:
-    """It is not available: a latency would be that of rows which it does not give."""
+def _tentative(query: QueryFacts, limits: Limits, fidelity: float) -> Health:
+    """It is not available: the latency is that of its final rows."""
     share = min(99, max(1, round(100 * fidelity)))
     note = f"goes on with about {share} % of its input; the final rows follow"
-    return Health(state="tentative", word="Tentative", tone="warn", note=note)
+    measured = query.topology in MEASURED and query.status == "recovering"
+    value = query.relative if measured else None
+    limit = limits.back if value is not None else None
+    return Health(state="tentative", word="Tentative", tone="warn", value=value, limit=limit, note=note)
 
 
 def _recovering(query: QueryFacts, limits: Limits) -> Health:

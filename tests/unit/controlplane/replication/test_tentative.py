@@ -78,12 +78,7 @@ def test_a_query_that_goes_on_is_tentative_until_it_is_available_again(
     one, *others = labels()
     say(tentative={one: HALF})
     shown = health(viewer, one)
-    assert (shown["state"], shown["word"], shown["tone"], shown["value"]) == (
-        "tentative",
-        "Tentative",
-        "warn",
-        None,
-    )
+    assert (shown["state"], shown["word"], shown["tone"]) == ("tentative", "Tentative", "warn")
     assert "50 % of its input" in shown["note"]
     assert [health(viewer, other)["state"] for other in others] == ["recovering"] * len(others)
     assert "1 of them tentative" in viewer.get("/api/v1/topologies/counts/").json()["health"]["note"]
