@@ -31,6 +31,7 @@ SWEEP_INTERVAL = 2.0
 TRIM_INTERVAL = 60.0
 BALANCE_INTERVAL = 15.0
 REPLICAS_INTERVAL = 10.0
+CORRECTIONS_INTERVAL = 10.0
 MEASURE_INTERVAL = 10.0
 WEBHOOK_SWEEP_INTERVAL = 5.0
 ALERTS_INTERVAL = 5.0
@@ -67,6 +68,11 @@ app.conf.update(
             "task": "recovery.replicas",
             "schedule": REPLICAS_INTERVAL,
             "options": {"queue": "recovery", "expires": REPLICAS_INTERVAL, "retry": False},
+        },
+        "corrections": {
+            "task": "recovery.corrections",
+            "schedule": CORRECTIONS_INTERVAL,
+            "options": {"queue": "recovery", "expires": CORRECTIONS_INTERVAL, "retry": False},
         },
         "measure": {
             "task": "maintenance.measure",

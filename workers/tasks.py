@@ -27,6 +27,7 @@ from controlplane.lifecycle.slow_nodes import drain_by_policy
 from controlplane.measurements.measuring import measurements_take
 from controlplane.replication.figures import fidelities_note
 from controlplane.replication.services import replicas_look
+from controlplane.results.corrections import corrections_look
 from controlplane.retention.services import retention_enforce
 from controlplane.topologies.choices import Desired, ReplicationMode, TentativeOutput, TopologyStatus
 from controlplane.topologies.former import former_uncleared, names_uncleared
@@ -141,6 +142,12 @@ def replicas() -> None:
     )
     for name in list(wanted.values_list("name", flat=True)):
         replicas_place(name)
+
+
+@shared_task(name="recovery.corrections")
+def corrections() -> None:
+    """Compare tentative rows with the final ones that have superseded them."""
+    _attempt(corrections_look, task="corrections", of="all")
 
 
 @shared_task(name="maintenance.measure")

@@ -35,6 +35,7 @@ from controlplane.api.topologies.parts import (
     ProblemViewSet,
     QueryViewSet,
     SpecificationView,
+    TentativeViewSet,
     TopologyProblemViewSet,
     VersionViewSet,
 )
@@ -106,6 +107,7 @@ of_topology: list[URLPattern | URLResolver] = [
     path("specification/", SpecificationView.as_view(), name="topology-specification"),
     path("versions/", VersionViewSet.as_view({"get": "list"}), name="topology-versions"),
     path("problems/", TopologyProblemViewSet.as_view({"get": "list"}), name="topology-problems"),
+    path("tentative/", TentativeViewSet.as_view({"get": "list"}), name="topology-tentative"),
     path("availability/", AvailabilityViewSet.as_view({"get": "list"}), name="topology-availability"),
 ]
 

@@ -19,8 +19,8 @@ from controlplane.topologies.models import TentativePeriod
 from domain.topology import split_partition
 
 log = structlog.get_logger(__name__)
-AT_ONCE = 20
-"""Periods that one call compares."""
+AT_ONCE = 5
+"""Periods that one call compares, a second or so for each."""
 
 
 def corrections_look() -> int:

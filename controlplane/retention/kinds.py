@@ -75,6 +75,10 @@ def _checkpoints() -> Q:
     return found & Q(stored=False) & ~Q(state=CheckpointState.STARTED)
 
 
+def _ended_periods() -> Q:
+    return Q(ended_at__isnull=False)
+
+
 def _ended_operations() -> Q:
     return Q(state__in=OPERATION_ENDED)
 
@@ -112,6 +116,10 @@ KINDS = (
     Kind(
         name="availability", title="Samples of availability", field="keep_samples",
         model="topologies.AvailabilitySample", at="at",
+    ),
+    Kind(
+        name="tentative", title="Times of tentative output", field="keep_problems",
+        model="topologies.TentativePeriod", at="began_at", removable=_ended_periods,
     ),
     Kind(
         name="node_samples", title="Samples of nodes", field="keep_samples", model="nodes.NodeSample",

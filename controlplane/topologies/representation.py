@@ -88,6 +88,12 @@ PROBLEM_STORED = ("at", "first_at", "severity", "where", "what", "hint", "count"
 PROBLEM_FIELDS = ("topology", *PROBLEM_STORED)
 """Likewise of a problem."""
 
+TENTATIVE_STORED = (
+    *("query", "began_at", "ended_at", "first_epoch", "last_epoch", "fidelity", "corrected_at"),
+    *("stayed", "changed", "appeared", "vanished", "problem"),
+)
+"""Of a time in which a query went on without a part of its input, over REST."""
+
 SAMPLE_STORED = ("at", "available", "total", "weighted", "tentative")
 SAMPLE_FIELDS = ("topology", *SAMPLE_STORED)
 """Likewise of how many queries were available at an instant."""

@@ -14,6 +14,7 @@ from controlplane.topologies.models import (
     Partition,
     Problem,
     Query,
+    TentativePeriod,
     Topology,
     TopologyVersion,
 )
@@ -113,6 +114,10 @@ def version_list(topology: str) -> QuerySet[TopologyVersion]:
 
 def availability_series(topology: str) -> QuerySet[AvailabilitySample]:
     return AvailabilitySample.objects.filter(topology__name=topology).order_by("at")
+
+
+def tentative_list(topology: str) -> QuerySet[TentativePeriod]:
+    return TentativePeriod.objects.filter(topology__name=topology).order_by("-began_at", "query")
 
 
 def problem_list() -> QuerySet[Problem]:

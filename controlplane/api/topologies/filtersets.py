@@ -40,6 +40,12 @@ class AvailabilityFilters(FilterSet):
     until = until("at")
 
 
+class TentativeFilters(FilterSet):
+    query = CharFilter()
+    since = since("began_at")
+    until = until("began_at")
+
+
 class TopologyProblemFilters(FilterSet):
     severity = one_of(Severity.choices)
     since = since("at")

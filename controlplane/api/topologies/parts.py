@@ -28,6 +28,7 @@ from controlplane.api.topologies.filtersets import (
     PartitionFilters,
     ProblemFilters,
     QueryFilters,
+    TentativeFilters,
     TopologyProblemFilters,
 )
 from controlplane.api.topologies.serializers import (
@@ -41,6 +42,7 @@ from controlplane.api.topologies.serializers import (
     QueryUpdateSerializer,
     SpecificationParameters,
     SpecificationSerializer,
+    TentativePeriodSerializer,
     TopologyVersionSerializer,
 )
 from controlplane.errors import Missing
@@ -50,6 +52,7 @@ from controlplane.topologies.models import (
     Partition,
     Problem,
     Query,
+    TentativePeriod,
     Topology,
     TopologyVersion,
 )
@@ -60,6 +63,7 @@ from controlplane.topologies.selectors import (
     problem_list,
     query_list,
     query_priorities,
+    tentative_list,
     topology_get,
     topology_require,
     version_list,
@@ -251,6 +255,18 @@ class AvailabilityViewSet(OfTopology, TupleListMixin):
 
     def get_queryset(self) -> Any:
         return availability_series(self.topology)
+
+
+class TentativeViewSet(OfTopology, TupleListMixin):
+    """When queries went on without a part of their input, and what became of these rows; newest first."""
+
+    queryset = TentativePeriod.objects.none()
+    serializer_class = TentativePeriodSerializer
+    filterset_class = TentativeFilters
+    ordering_fields = ("began_at", "query")
+
+    def get_queryset(self) -> Any:
+        return tentative_list(self.topology)
 
 
 class TopologyProblemViewSet(OfTopology, TupleListMixin):

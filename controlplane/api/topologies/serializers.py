@@ -31,6 +31,7 @@ from controlplane.topologies.models import (
     Partition,
     Problem,
     Query,
+    TentativePeriod,
     Topology,
     TopologyVersion,
 )
@@ -42,6 +43,7 @@ from controlplane.topologies.representation import (
     PROBLEM_FIELDS,
     QUERY_STORED,
     SAMPLE_STORED,
+    TENTATIVE_STORED,
     TOPOLOGY_FIELDS,
 )
 from controlplane.tuple_rows import RAW
@@ -309,6 +311,15 @@ class AvailabilitySampleSerializer(serializers.ModelSerializer):
     class Meta:
         model = AvailabilitySample
         fields: tuple[str, ...] = SAMPLE_STORED
+
+
+class TentativePeriodSerializer(serializers.ModelSerializer):
+    """A time in which a query went on without a part of its input. `corrected_at` is null until its rows
+    were compared with the final ones."""
+
+    class Meta:
+        model = TentativePeriod
+        fields: tuple[str, ...] = TENTATIVE_STORED
 
 
 class ProblemSerializer(serializers.ModelSerializer):

@@ -75,6 +75,7 @@ READS = {
     "topologies/{topology}/replicas/",
     "topologies/{topology}/replication-plan/",
     "topologies/{topology}/specification/",
+    "topologies/{topology}/tentative/",
     "topologies/{topology}/versions/",
 }
 """Below ``/api/v1/``, for viewers and above. What else REST can be asked is in `WRITES`."""

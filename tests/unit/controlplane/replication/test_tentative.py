@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
 from typing import Any
 
-import msgspec
+import pyarrow as pa
 import pytest
+from msgspec import structs
 from rest_framework.test import APIClient
 
 from controlplane.events.models import Event
 from controlplane.replication.models import ReplicaPlacement
 from controlplane.replication.services import replicas_look
-from controlplane.topologies.models import AvailabilitySample, Query, Topology
+from controlplane.results.corrections import corrections_look
+from controlplane.topologies.models import AvailabilitySample, Query, TentativePeriod, Topology
 from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
 from domain.messages import TentativeStatus
+from domain.topology.spec import ParquetSinkSpec
+from spark_jobs.sinks.parquet_sink import ParquetSink
 from tests.unit.controlplane.incidents.conftest import deployed  # noqa: F401
 from tests.unit.controlplane.specs import driver_status
 
@@ -35,7 +41,7 @@ def row() -> ReplicaPlacement:
 
 def say(**more: Any) -> None:
     status = driver_status(Topology.objects.get(name="counts"), "degraded")
-    driver_status_apply(status=msgspec.structs.replace(status, **more))
+    driver_status_apply(status=structs.replace(status, **more))
 
 
 def test_drivers_are_told_which_queries_may_go_on_and_from_which_fidelity(
@@ -105,3 +111,67 @@ def test_nothing_is_tentative_of_what_has_stopped(tentative: Topology) -> None:
     Topology.objects.update(desired="stopped", status="stopping")
     topology_stopped(name="counts")
     assert not Query.objects.exclude(fidelity=None).exists()
+
+
+def periods() -> list[TentativePeriod]:
+    return list(TentativePeriod.objects.order_by("pk"))
+
+
+def test_each_time_in_which_a_query_went_on_is_kept(tentative: Topology) -> None:
+    one, other = labels()[:2]
+    say(tentative={one: HALF})
+    say(tentative={one: structs.replace(HALF, epoch=11, fidelity=0.25), other: HALF})
+    assert Event.objects.latest("sequence").kind == "query.tentative"
+    assert Event.objects.latest("sequence").reason == f"{other} go on with about 50 % of their input"
+    say(tentative={other: HALF})
+    first, second = periods()
+    assert (first.query, first.first_epoch, first.last_epoch, first.fidelity) == (one, 6, 11, 0.25)
+    assert first.ended_at is not None
+    assert (second.query, second.ended_at) == (other, None)
+    # A driver that was started anew, some epochs later.
+    say(tentative={other: TentativeStatus(since=20, epoch=21, fidelity=0.5)})
+    assert [period.query for period in periods()] == [one, other, other]
+    assert [period.ended_at is None for period in periods()] == [False, False, True]
+
+
+def rows(*counts: int) -> pa.Table:
+    keys = [f"k{number}" for number in range(len(counts))]
+    return pa.table({"key": keys, "count": pa.array(counts, pa.int64())})
+
+
+def test_ended_periods_are_corrected_once_their_final_rows_are_committed(
+    tentative: Topology, viewer: APIClient, settings: Any, tmp_path: Path
+) -> None:
+    settings.RESURGE = dataclasses.replace(settings.RESURGE, outputs=str(tmp_path))
+    sink = ParquetSink(tmp_path, "counts", ParquetSinkSpec(), operators=["O1"], force=False)
+    sink.prepare(deployed=tentative.generation)
+    task = sink.outputs(deployed=tentative.generation, attempt=0)
+    task.write_tentative("O1", 0, 7, rows(3, 4), 0.5)
+    task.write("O1", 0, 7, rows(6, 4, 1))
+    assert not task.settle()
+    sink.commit(epoch=8)
+    sink.close()
+    say(tentative={"O1[0]": HALF})
+    say(tentative={})
+    assert corrections_look() == 0, "epoch 8 is not committed yet"
+    say(committed=8)
+    assert corrections_look() == 1
+    assert corrections_look() == 0
+    (shown,) = viewer.get("/api/v1/topologies/counts/tentative/").json()["results"]
+    assert (shown["stayed"], shown["changed"], shown["appeared"], shown["vanished"]) == (1, 1, 1, 0)
+    assert (shown["query"], shown["problem"]) == ("O1[0]", "")
+    told = Event.objects.latest("sequence")
+    assert told.kind == "query.corrected"
+    assert told.reason.endswith("1 rows stayed, 1 changed, 1 appeared, 0 vanished")
+
+
+def test_what_cannot_be_compared_is_told_and_not_tried_again(
+    tentative: Topology, settings: Any, tmp_path: Path
+) -> None:
+    settings.RESURGE = dataclasses.replace(settings.RESURGE, outputs=str(tmp_path))
+    say(tentative={"O1[0]": HALF})
+    say(tentative={}, committed=8)
+    assert corrections_look() == 1
+    assert periods()[0].problem == "the outputs are not where this host reads them"
+    assert "not compared" in Event.objects.latest("sequence").reason
+    assert corrections_look() == 0

@@ -33,7 +33,7 @@ from controlplane.retention.kinds import CHECKPOINTS_SHOWN, KINDS, Kind
 from controlplane.retention.logs import log_files, logs_trim
 from controlplane.retention.selectors import retention_read
 from controlplane.retention.services import kind_trim, retention_enforce
-from controlplane.topologies.models import AvailabilitySample, Problem, Topology
+from controlplane.topologies.models import AvailabilitySample, Problem, TentativePeriod, Topology
 from controlplane.webhooks.models import Delivery
 from host.environment import Keep, read
 from workers import tasks
@@ -129,6 +129,16 @@ MAKE: dict[str, Callable[[datetime], Any]] = {
         rule="lag-high", until=at, author="ada", reason="x", ended_at=at
     ),
     "sign_ins": attempt,
+    "tentative": lambda at: TentativePeriod.objects.create(
+        topology=Topology.objects.get(),
+        query="O0[0]",
+        generation=1,
+        began_at=at,
+        ended_at=at,
+        first_epoch=1,
+        last_epoch=2,
+        fidelity=0.5,
+    ),
 }
 
 
