@@ -17,6 +17,7 @@ import duckdb
 from controlplane.results.messages import Compared, Comparison
 from controlplane.results.reading import DATABASE, NUMBERS, quoted
 from spark_jobs.sinks.committed import CommittedError, committed_read, deployment_directory, epoch_file
+from spark_jobs.sinks.compaction import small_files_stay
 from spark_jobs.sinks.tentative import DIRECTORY, FIDELITY, STATUS
 
 
@@ -31,11 +32,11 @@ def compare(asked: Comparison) -> Compared:
         return Compared(problem="the outputs are not where this host reads them")
     if committed.deployed != asked.deployed:
         return Compared(problem="the topology was deployed again")
-    if committed.tail >= asked.first:
-        return Compared(problem="the files of these epochs were merged before they were compared")
     if committed.epoch < asked.last:
         return Compared(problem="the final rows are not committed yet")
     files = deployment_directory(directory, committed.deployed)
+    if not small_files_stay(files, committed, asked.first):
+        return Compared(problem="the files of these epochs were merged before they were compared")
     place = Path(asked.operator) / f"partition={asked.partition}"
     epochs = range(asked.first, asked.last + 1)
     tentative = [files / DIRECTORY / place / f"epoch={epoch}" / "part.parquet" for epoch in epochs]

@@ -22,6 +22,7 @@ from host.durable import DurableBatch, temporary_name
 from spark_jobs.sinks.base import SinkError
 from spark_jobs.sinks.committed import SPAN_FILE, Committed, Span, epoch_file, span_name
 from spark_jobs.sinks.parquet import write_table
+from spark_jobs.sinks.tentative import DIRECTORY
 
 WINDOW_END = "window_end"
 GRACE = 300.0
@@ -87,14 +88,15 @@ def spans_found(directory: Path) -> list[Span]:
 def remove_replaced(
     directory: Path, committed: Committed, *, grace: float = GRACE, now: Callable[[], float] = time.time
 ) -> int:
-    """Remove the files of epochs that have been in a span for `grace` seconds, and those of spans that do not
-    count any more; returns how many directories went."""
+    """Remove the files of epochs that have been in a span for `grace` seconds, with the tentative ones, and
+    those of spans that do not count any more; returns how many directories went."""
     gone, replaced = 0, committed.removed
     for span in committed.spans:
         if now() - _measured(directory, span)[1] < grace:
             break
         replaced = span.last
-    for path in [*directory.glob("*/partition=*/epoch=*"), *directory.glob("*/partition=*/epochs=*-*")]:
+    found = ("*/partition=*/epoch=*", "*/partition=*/epochs=*-*", f"{DIRECTORY}/*/partition=*/epoch=*")
+    for path in [path for pattern in found for path in directory.glob(pattern)]:
         name, _, number = path.name.partition("=")
         last = number.rpartition("-")[2]
         limit = replaced if name == "epoch" else committed.removed
@@ -136,6 +138,17 @@ def retire(
         removed_until=until,
         spans=committed.spans[count:],
     )
+
+
+def small_files_stay(
+    directory: Path, committed: Committed, first: int, *, now: Callable[[], float] = time.time
+) -> bool:
+    """Whether the files of the epochs from `first` on are all there still, for two minutes or more, although
+    some may be in spans by now."""
+    if first <= committed.removed:
+        return False
+    merged = [_measured(directory, span)[1] for span in committed.spans if span.last >= first]
+    return all(not written or now() - written < GRACE / 2 for written in merged)
 
 
 def _measured(directory: Path, span: Span) -> tuple[int, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -113,7 +114,12 @@ def test_what_cannot_be_compared_says_why(tmp_path: Path, deployed: int, last: i
 
 def test_merged_lost_and_damaged_files_say_so(tmp_path: Path) -> None:
     outputs = written(tmp_path, {4: [(1, "a", 3)]}, {n: [(n, "a", 4)] for n in range(1, 12)})
-    outputs.compact(6)
+    outputs.sink.put_in_order(6)
+    assert compare(asked(outputs, 4, 4)) == Compared(changed=0, appeared=1, vanished=1), (
+        "they are there still"
+    )
+    span = next((outputs.directory / "deployed=3" / "W" / "partition=0").glob("epochs=*/part.parquet"))
+    os.utime(span, (0, 1_000_000))
     assert "merged" in compare(asked(outputs, 4, 4)).problem
     assert compare(asked(outputs, 6, 7)) == Compared(appeared=2), "no tentative file: no rows"
     (outputs.directory / "deployed=3" / "W" / "partition=0" / "epoch=7" / "part.parquet").write_bytes(b"x")

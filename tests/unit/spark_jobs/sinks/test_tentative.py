@@ -8,9 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from domain.topology.spec import ParquetSinkSpec
 from spark_jobs.sinks.base import SinkError
-from spark_jobs.sinks.committed import Committed, committed_files
+from spark_jobs.sinks.committed import Committed, committed_files, committed_read
+from spark_jobs.sinks.compaction import remove_replaced
 from spark_jobs.sinks.parquet import OutputFiles
+from spark_jobs.sinks.parquet_sink import ParquetSink
 from spark_jobs.sinks.tentative import FIDELITY, tentative_path
 from tests.outputs import DEPLOYED, write_epoch
 from tests.unit.spark_jobs.sinks.test_parquet import INSTANT, rows
@@ -54,3 +57,21 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     outputs = OutputFiles(tmp_path, "t", deployed=DEPLOYED)
     with pytest.raises(SinkError, match=r"the output of O0\[0\] for epoch 3 cannot be written"):
         outputs.write_tentative("O0", 0, 3, rows("a"), 0.5)
+
+
+def test_tentative_rows_go_with_the_small_files_of_their_epochs(tmp_path: Path) -> None:
+    sink = ParquetSink(tmp_path, "t", ParquetSinkSpec(compact_s=5.0), operators=["O0"], force=False)
+    sink.prepare(deployed=DEPLOYED)
+    outputs = sink.outputs(deployed=DEPLOYED, attempt=0)
+    for epoch in range(1, 9):
+        outputs.write("O0", 0, epoch, rows("a"))
+        outputs.write_tentative("O0", 0, epoch, rows("a"), 0.5)
+    assert not outputs.settle()
+    sink.commit(epoch=8)
+    sink.put_in_order(7)
+    assert file_of(tmp_path, 5).exists(), "they may be compared still"
+    committed = committed_read(tmp_path / "t")
+    assert committed is not None
+    remove_replaced(tmp_path / "t" / f"deployed={DEPLOYED}", committed, grace=0.0)
+    assert [epoch for epoch in range(1, 9) if file_of(tmp_path, epoch).exists()] == [6, 7, 8]
+    sink.close()
