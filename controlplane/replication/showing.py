@@ -7,9 +7,10 @@ from typing import Any
 
 from controlplane.nodes.choices import NODE_PRESENT
 from controlplane.nodes.models import Node
-from controlplane.replication.answering import budget_of
+from controlplane.replication.answering import budget_of, next_replica_answer
 from controlplane.replication.models import ReplicaPlacement
 from controlplane.replication.selectors import Measured, measured_load
+from controlplane.topologies.choices import ReplicationMode
 from controlplane.topologies.models import Partition, Topology
 from controlplane.topologies.selectors import topology_get
 from domain.planning import natural_key
@@ -35,6 +36,7 @@ def replicas_answer(name: str) -> dict[str, Any]:
         "unplaced": row.unplaced,
         "waiting": row.waiting,
         "acting": topology.acting,
+        "next": next_replica_answer(measured) if topology.replication_mode == ReplicationMode.ON else None,
         "fidelity": _outlook(model, homes, {}, nodes.keys())["fidelity"],
         "losses": [
             {"kind": kind, "name": lost, **_outlook(model, homes, ready, nodes.keys() - gone)}

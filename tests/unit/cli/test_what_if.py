@@ -138,6 +138,7 @@ def test_replicas_are_shown_and_asked_for(
     assert main(["replicas", "show", "counts", "-o", "table"]) == 0
     out, err = capsys.readouterr()
     assert "Replicas of counts: on, 2 of at most 3 partitions" in err
+    assert "2 replicas more would keep" in err or "1 replica more would keep" in err
     assert "O0[0]" in out
     assert "rack rack-a" in out
     assert main(["replicas", "set", "counts", "--reason", "because"]) != 0
