@@ -68,6 +68,14 @@ def test_replicas_are_in_another_rack_and_told_in_events(replicated: Topology) -
     assert AuditEntry.objects.filter(action="topology.policy", reason=WHY["reason"]).exists()
 
 
+def test_asking_for_the_same_again_changes_nothing(replicated: Topology, operator: APIClient) -> None:
+    """As `make up REPLICAS=7` does at every start."""
+    before = AuditEntry.objects.count(), Event.objects.count(), row().revision
+    assert operator.patch(URL, {"mode": "on", "budget": 7, **WHY}).status_code == 200
+    replicas_look("counts")
+    assert (AuditEntry.objects.count(), Event.objects.count(), row().revision) == before
+
+
 def test_none_is_left_when_the_policy_wants_none_or_the_topology_is_undeployed(
     replicated: Topology, operator: APIClient
 ) -> None:
