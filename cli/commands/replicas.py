@@ -102,7 +102,8 @@ def _ahead(ahead: Row) -> str:
     if not ahead["gain"]:
         return f"{plural(ahead['more'], 'replica')} more would gain nothing"
     buys = f"would keep {ahead['gain'] * 100:.1f} % more of the output in the worst case"
-    return f"{plural(ahead['more'], 'replica')} more {buys}: {listed(ahead['added'])}"
+    instead = f" instead of {listed(ahead['dropped'])}" if ahead["dropped"] else ""
+    return f"{plural(ahead['more'], 'replica')} more {buys}: {listed(ahead['added'])}{instead}"
 
 
 def _state(row: Row) -> str:

@@ -42,6 +42,7 @@ describe("what the next replica would buy", () => {
   const next = { budget: 7, more: 1, fidelity: 0.9, gain: 0.034, added: ["A[0]"], dropped: [] };
   it("is told with what it takes", () => {
     expect(nextWords(next)).toBe("1 replica more: 3.4 % more of the output in the worst case (A[0])");
+    expect(nextWords({ ...next, added: ["A[0]", "B[0]"], dropped: ["C[0]"] })).toMatch(/\(A\[0\], B\[0\] instead of C\[0\]\)$/);
     expect(nextWords({ ...next, more: 6, added: ["a", "b", "c", "d", "e"] })).toMatch(/^6 replicas more: .* \(a, b, c, d and 1 more\)$/);
     expect(nextWords({ ...next, more: 6, gain: 0, added: [] })).toBe("up to 6 replicas more would gain nothing");
   });

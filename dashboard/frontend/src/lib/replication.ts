@@ -108,10 +108,11 @@ export function replicaChanges(policy: Policy, question: ReplicationQuestion, mo
 }
 
 /** What the next replica would buy, in words. */
-export function nextWords({ more, gain, added }: NextReplica): string {
+export function nextWords({ more, gain, added, dropped }: NextReplica): string {
+  const some = (names: string[]): string => `${names.slice(0, 4).join(", ")}${names.length > 4 ? ` and ${names.length - 4} more` : ""}`;
   const replicas = more === 1 ? "1 replica more" : `${more} replicas more`;
   if (!gain) return `up to ${replicas} would gain nothing`;
-  return `${replicas}: ${percent(gain, 1)} more of the output in the worst case (${added.slice(0, 4).join(", ")}${added.length > 4 ? ` and ${added.length - 4} more` : ""})`;
+  return `${replicas}: ${percent(gain, 1)} more of the output in the worst case (${some(added)}${dropped.length ? ` instead of ${some(dropped)}` : ""})`;
 }
 
 export const USUAL_PLANNER = "structure_aware";
