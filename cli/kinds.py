@@ -53,6 +53,8 @@ WEBHOOK_KINDS = (
     "checkpoint.completed",
     "checkpoint.failed",
     "query.updated",
+    "query.tentative",
+    "query.corrected",
     "problem.raised",
     "operation.updated",
     "alert.firing",

@@ -17,10 +17,11 @@ from supervision.follow import follow
 from supervision.installation import home_directory, recorded
 from supervision.logs import logs_show
 from supervision.ports import PortTakenError
-from supervision.profiles import Choice, InvalidProfile, Profile, profile_choose
+from supervision.profiles import Choice, Profile, profile_choose
 from supervision.readiness import NotReadyError
+from supervision.replicas import Replicas, replicas_named, replicas_set
 from supervision.reset import NotResetError, reset, reset_warning
-from supervision.rest import RestError
+from supervision.rest import Rest, RestError
 from supervision.screen import Progress, access_box
 from supervision.start import MAIN_JOB, Started, StartOptions, start
 from supervision.status import status_show
@@ -61,14 +62,12 @@ def _up(home: Path, *, detach: bool) -> int:
     progress = Progress()
     try:
         chosen = profile_choose(home, os.environ.get("PROFILE", "").strip())
-    except InvalidProfile as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    if Supervisor(home).is_running():
-        return _already_up(home, chosen, progress)
-    try:
+        replicas = _replicas()
+        if Supervisor(home).is_running():
+            at_once = StartOptions(pipeline=_pipeline(), replicas=replicas)
+            return _already_up(home, chosen, at_once, progress)
         options = _options_from_environment(chosen)
-    except ValueError as error:
+    except ValueError as error:  # also `InvalidProfile`
         sys.stderr.write(f"{error}\n")
         return 2
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -106,7 +105,8 @@ def _up(home: Path, *, detach: bool) -> int:
         return 1
 
 
-def _already_up(home: Path, chosen: Choice, progress: Progress) -> int:
+def _already_up(home: Path, chosen: Choice, options: StartOptions, progress: Progress) -> int:
+    """Shows what runs. Of what the command names, only whether replicas run takes effect at once."""
     installation, access = recorded(home), access_read(home)
     if installation is None or access is None:
         sys.stderr.write(f"an installation is starting in {home}: wait for it, or `make down`\n")
@@ -118,6 +118,10 @@ def _already_up(home: Path, chosen: Choice, progress: Progress) -> int:
         started.notes.append(
             f"Note      for PROFILE={chosen.profile.name} run `make down`, then this command again"
         )
+    if options.replicas is not None:
+        rest = Rest(access.url, access.token)
+        said = replicas_set(rest, options.topology, options.replicas, usual=options.usual_replicas)
+        started.notes.append(f"Replicas  {said}")
     _show_access(started, running, progress, stop_text=STOP_DETACHED)
     return 0
 
@@ -169,18 +173,17 @@ def _show_access(started: Started, profile: Profile, progress: Progress, *, stop
 
 
 def _options_from_environment(chosen: Choice) -> StartOptions:
-    """`INPUT=`, `RATE=`, `LIMIT=`, `NODES=`, `PIPELINE=` as make hands them on, else what the profile says.
-    Raises `ValueError`."""
-    given = {name: os.environ.get(name, "").strip() for name in ("PIPELINE", "INPUT", "RATE", "LIMIT")}
+    """`INPUT=`, `RATE=`, `LIMIT=`, `NODES=`, `PIPELINE=`, `REPLICAS=` as make hands them on, else what the
+    profile says. Raises `ValueError`."""
+    given = {name: os.environ.get(name, "").strip() for name in ("INPUT", "RATE", "LIMIT")}
     for name in ("RATE", "LIMIT"):
         if given[name] and not (given[name].isdigit() and int(given[name]) > 0):
             raise ValueError(f"{name}={given[name]}: give a whole number above 0")
     if given["INPUT"] and "://" not in given["INPUT"] and not Path(given["INPUT"]).expanduser().exists():
         raise ValueError(f"INPUT={given['INPUT']}: there is no such file")
-    pipeline = given["PIPELINE"] or MAIN_JOB
     profile = chosen.profile
     return StartOptions(
-        pipeline="" if pipeline == "none" else pipeline,
+        pipeline=_pipeline(),
         input=given["INPUT"],
         rate=given["RATE"],
         limit=given["LIMIT"],
@@ -189,7 +192,22 @@ def _options_from_environment(chosen: Choice) -> StartOptions:
         nodes=_count("NODES", profile.nodes, 0),
         slots=_count("SLOTS", profile.slots, 1),
         capacity=_count("CAPACITY", profile.capacity, 1),
+        replicas=_replicas(),
     )
+
+
+def _pipeline() -> str:
+    """What is deployed; empty for nothing."""
+    named = os.environ.get("PIPELINE", "").strip() or MAIN_JOB
+    return "" if named == "none" else named
+
+
+def _replicas() -> Replicas | None:
+    """`REPLICAS=`, None if it is not given. Raises `ValueError`."""
+    named = replicas_named(os.environ.get("REPLICAS", ""))
+    if named is not None and not _pipeline():
+        raise ValueError(f"REPLICAS={named.named}: nothing is deployed with PIPELINE=none")
+    return named
 
 
 def _count(name: str, default: int, least: int) -> int:

@@ -21,6 +21,7 @@ from supervision.profiles import ROOMY, Profile, profile_keep
 from supervision.program import Program
 from supervision.programs import control_programs, server_programs
 from supervision.readiness import wait_until
+from supervision.replicas import MAIN_JOB_BUDGET, Replicas, replicas_set
 from supervision.rest import Rest, RestError
 from supervision.screen import Progress, topology_line
 from supervision.spark_master import spark_recovery_clear
@@ -37,7 +38,8 @@ MAIN_JOB = "hashtags"
 class StartOptions:
     """What `make up` was told. An empty `pipeline` deploys nothing; `input`, `rate` and `limit` are those
     of `manage.py deploy`. `profile_changes`: nodes and main job of an earlier start are to become those of
-    `profile`, whose numbers of nodes, slots and capacity are given too."""
+    `profile`, whose numbers of nodes, slots and capacity are given too. `replicas`: whether replicas run;
+    None leaves that as it is."""
 
     pipeline: str = MAIN_JOB
     input: str = ""
@@ -48,6 +50,7 @@ class StartOptions:
     nodes: int = ROOMY.nodes
     slots: int = ROOMY.slots
     capacity: int = ROOMY.capacity
+    replicas: Replicas | None = None
     wait_queries: bool = True
 
     @property
@@ -59,6 +62,16 @@ class StartOptions:
         """What queries of the main job request, in cores; empty for what its pipeline says."""
         request = self.profile.cpu_request if self.pipeline == MAIN_JOB else None
         return "" if request is None else str(request)
+
+    @property
+    def topology(self) -> str:
+        """The name of what is deployed."""
+        return Path(self.pipeline).stem
+
+    @property
+    def usual_replicas(self) -> int | None:
+        """The budget of replicas where only `on` is named."""
+        return MAIN_JOB_BUDGET if self.pipeline == MAIN_JOB else None
 
     @property
     def names_input(self) -> bool:
@@ -168,7 +181,7 @@ def _order_nodes(installation: Installation, options: StartOptions) -> None:
 def _deploy(started: Started, options: StartOptions, sample: Future[Path], progress: Progress) -> None:
     installation = started.installation
     rest = Rest(started.access.url, started.access.token)
-    name = Path(options.pipeline).stem
+    name = options.topology
     status = _status(name, rest)
     source = str(sample.result())
     step = step_of(
@@ -195,6 +208,8 @@ def _deploy(started: Started, options: StartOptions, sample: Future[Path], progr
         deployed_keep(installation.home, options.source, settled=True)
         progress.say(said.strip() or f"{options.pipeline} deployed")
     profile_keep(installation.home, options.profile, settled=True)
+    if options.replicas is not None:
+        progress.say(replicas_set(rest, name, options.replicas, usual=options.usual_replicas))
     if step is Step.LEAVE or status == "paused":
         started.notes.append(
             f"Note      {name} is {status}, as it was before the start (new start: make reset)"

@@ -13,7 +13,7 @@ from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, Row, dump, field, table_of
 from cli.paths import resource
 from cli.session import Session
-from cli.words import percent, plural
+from cli.words import listed, percent, plural
 
 REPLICAS = (
     Column("partition", field("partition")),
@@ -82,17 +82,28 @@ def _shown(session: Session, answer: Row) -> None:
     if session.format == "json":
         dump(answer)
         return
-    rows = answer["replicas"]
+    rows, ahead = answer["replicas"], answer["next"]
     acting = f"; {plural(len(answer['acting']), 'replica')} act" if answer["acting"] else ""
     note = f"; {answer['note']}" if answer["note"] else ""
     session.say(
         f"Replicas of {answer['topology']}: {answer['mode']}, {len(rows)} of at most "
         f"{plural(answer['budget'], 'partition')}{acting}{note}"
     )
+    if ahead is not None:
+        session.say(_ahead(ahead))
     if rows:
         session.console.print(table_of(rows, REPLICAS, width=session.console.width))
     if answer["losses"]:
         session.console.print(table_of(answer["losses"], LOSSES, width=session.console.width))
+
+
+def _ahead(ahead: Row) -> str:
+    """What the next replica would buy."""
+    if not ahead["gain"]:
+        return f"{plural(ahead['more'], 'replica')} more would gain nothing"
+    buys = f"would keep {ahead['gain'] * 100:.1f} % more of the output in the worst case"
+    instead = f" instead of {listed(ahead['dropped'])}" if ahead["dropped"] else ""
+    return f"{plural(ahead['more'], 'replica')} more {buys}: {listed(ahead['added'])}{instead}"
 
 
 def _state(row: Row) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -33,6 +34,18 @@ def _over_time(row: Row) -> str:
     return sparkline([(point["at"], point["weighted"]) for point in row["curve"]], row["horizon"])
 
 
+class Replicas(click.ParamType[str | int]):
+    """`running`, `none`, or a whole number."""
+
+    name = "replicas"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | int:
+        text = str(value)
+        if text not in ("running", "none") and not text.isdecimal():
+            self.fail(f"{value!r} is neither `running`, `none` nor a whole number", param, ctx)
+        return int(text) if text.isdecimal() else text
+
+
 @click.command("what-if", cls=ResurgeCommand)
 @click.option(
     "--node", "nodes", multiple=True, shell_complete=completion.NODES, help="a node that fails; repeatable"
@@ -48,6 +61,12 @@ def _over_time(row: Row) -> str:
 @click.option("--planner", "algorithms", multiple=True, help="to compare; `blocking` is one too; repeatable")
 @click.option("--priority", "priorities", multiple=True, metavar="TOPOLOGY/QUERY=PRIORITY", help="repeatable")
 @click.option("--rollback", type=click.Choice(ROLLBACKS), help="default: the policy of each topology")
+@click.option(
+    "--replicas",
+    type=Replicas(),
+    metavar="running|none|BUDGET",
+    help="which take over: those that run (default), none, or those of a plan with this budget",
+)
 @click.option("--seed", type=click.IntRange(min=0), help="random seed of uniform arrivals")
 @click.option("--replay-speed", type=float, help="speed of the replay, relative to real time")
 @click.option("--points", type=click.IntRange(2, 300), help="at most so many points in each curve")
@@ -68,6 +87,7 @@ def what_if(
       resurge what-if --node node-1 --node node-2 --arrivals 30,60,90 \\
           --planner best_density --planner optimal --planner blocking
       resurge what-if --rack rack-b --priority "hashtags/O3[0]=10" -o json
+      resurge what-if --rack rack-b --replicas 6
     """
     if not nodes and not racks:
         raise click.UsageError("say what fails: --node or --rack")
@@ -80,12 +100,37 @@ def what_if(
     if session.format == "json":
         dump(answer)
         return
-    failed = answer["failed_queries"]
-    stops = plural(len(failed), "query stops", "queries stop")
-    lost = plural(len(answer["failed_nodes"]), "node fails", "nodes fail")
-    session.say(f"{lost} ({listed(answer['failed_nodes'])}): {stops} of {answer['queries']}")
+    for line in _outcome(answer):
+        session.say(line)
     rows = [{**row, "horizon": answer["horizon"]} for row in answer["algorithms"]]
     session.console.print(table_of(rows, COMPARED, width=session.console.width))
+
+
+def _outcome(answer: Row) -> Iterator[str]:
+    """What the failure leaves: the queries that stop or lack input, and what replicas take over."""
+    lost = plural(len(answer["failed_nodes"]), "node fails", "nodes fail")
+    stop, lack = list[str](), list[str]()
+    for outlook in answer["outlooks"]:
+        for query in outlook["queries"]:
+            name = f"{outlook['topology']}/{query['query']}"
+            if query["outcome"] == "stops":
+                stop.append(name)
+            elif query["outcome"] == "lacks_input":
+                lack.append(f"{name} (keeps {percent(query['fidelity'])})")
+    stops = plural(len(stop), "query stops", "queries stop")
+    lacks = plural(len(lack), "query lacks a part of its input", "queries lack a part of their input")
+    lacking = f", {lacks}" if lack else ""
+    yield f"{lost} ({listed(answer['failed_nodes'])}): {stops} of {answer['queries']}{lacking}"
+    if stop:
+        yield f"Stop: {listed(stop)}"
+    if lack:
+        yield f"Lack a part of their input: {listed(lack)}"
+    taken = [one["partition"] for outlook in answer["outlooks"] for one in outlook["taken_over"]]
+    if taken:
+        yield f"Replicas take over {plural(len(taken), 'partition')}: {listed(taken)}"
+    unplaced = [partition for outlook in answer["outlooks"] for partition in outlook["unplaced"]]
+    if unplaced:
+        yield f"No node has room for a replica of {listed(unplaced)}"
 
 
 def arrivals_read(text: str) -> str | list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 from controlplane.errors import Invalid
@@ -11,9 +12,11 @@ from controlplane.replication.selectors import EXPLAINED, Measured, measured_loa
 from domain.replication import (
     Objective,
     ReplicationProblem,
+    StructureAware,
     TooLargeError,
     replication_planner_named,
 )
+from domain.replication.next_replica import next_replica
 
 MOST_PARTITIONS = 2_000
 """Partitions of the largest topology that a request may plan for: computing a plan occupies a processor."""
@@ -22,12 +25,39 @@ DEFAULT_SHARE = 0.25
 """The budget as a share of the partitions, where neither the request nor the policy names one."""
 
 plans: Recent[tuple[tuple[int, int], str, str, str, int], dict[str, Any]] = Recent()
+gains: Recent[tuple[tuple[int, int], str, str, int], dict[str, Any] | None] = Recent()
+
+MOST_PARTITIONS_AHEAD = 250
+"""Partitions of the largest topology for which it is computed what the next replica would buy: it takes
+several plans, and the page asks every few seconds."""
+
+USUAL_PLANNER = StructureAware.name
+SLOW_PLANNERS = frozenset({"optimal", "dynamic_programming"})
+"""In their place `structure_aware` says what the next replica would buy."""
 
 
 def budget_of(measured: Measured) -> int:
     """How many partitions the policy wants to be replicated."""
     count = len(measured.graph.partitions)
     return min(count, math.ceil(DEFAULT_SHARE * count) if measured.budget is None else measured.budget)
+
+
+def next_replica_answer(measured: Measured) -> dict[str, Any] | None:
+    """What one replica more than the policy's budget would buy, or as few more as buy anything. None where
+    every partition may have one, and for topologies that are too large. It may be a few seconds old."""
+    if len(measured.graph.partitions) > MOST_PARTITIONS_AHEAD:
+        return None
+    budget = budget_of(measured)
+    planner = replication_planner_named(
+        USUAL_PLANNER if measured.planner in SLOW_PLANNERS else measured.planner
+    )
+
+    def compute() -> dict[str, Any] | None:
+        problem = ReplicationProblem(measured.graph, measured.rates, budget, "weighted", measured.priorities)
+        found = next_replica(planner, problem)
+        return None if found is None else asdict(found)
+
+    return gains.get((measured.version, measured.source, planner.name, budget), compute)
 
 
 def replication_plan_answer(

@@ -7,13 +7,15 @@ from typing import Any
 
 from controlplane.nodes.choices import NODE_PRESENT
 from controlplane.nodes.models import Node
-from controlplane.replication.answering import budget_of
+from controlplane.replication.answering import budget_of, next_replica_answer
 from controlplane.replication.models import ReplicaPlacement
 from controlplane.replication.selectors import Measured, measured_load
+from controlplane.topologies.choices import ReplicationMode
 from controlplane.topologies.models import Partition, Topology
 from controlplane.topologies.selectors import topology_get
 from domain.planning import natural_key
 from domain.replication import FidelityModel
+from domain.replication.losses import what_is_left
 
 
 def replicas_answer(name: str) -> dict[str, Any]:
@@ -34,6 +36,7 @@ def replicas_answer(name: str) -> dict[str, Any]:
         "unplaced": row.unplaced,
         "waiting": row.waiting,
         "acting": topology.acting,
+        "next": next_replica_answer(measured) if topology.replication_mode == ReplicationMode.ON else None,
         "fidelity": _outlook(model, homes, {}, nodes.keys())["fidelity"],
         "losses": [
             {"kind": kind, "name": lost, **_outlook(model, homes, ready, nodes.keys() - gone)}
@@ -104,15 +107,13 @@ def _outlook(
 ) -> dict[str, Any]:
     """What queries give when only these nodes are left, and replicas that have caught up act."""
     runs = [
-        index
-        for partition, index in model.index.items()
+        partition
+        for partition in model.partitions
         if homes[partition] in alive or ready.get(partition) in alive
     ]
-    flags = model.flags([runs])
-    left = model.left(flags)[0]
-    share = {model.partitions[index]: float(left[index]) for index in model.outputs}
+    left = what_is_left(model, runs)
     return {
-        "fidelity": float(model.fidelity(flags)[0]),
-        "stop": [query for query, one in share.items() if one <= 0.0],
-        "lack_input": [query for query, one in share.items() if 0.0 < one < 1.0],
+        "fidelity": left.fidelity,
+        "stop": left.those("stops"),
+        "lack_input": left.those("lacks_input"),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.db.models import Q, TextField
@@ -16,7 +16,7 @@ from controlplane.topologies.graphs import graph_of_text
 from controlplane.topologies.models import Partition, Topology, rack_exposure_unknown
 from controlplane.topologies.representation import topology_change
 from controlplane.topologies.selectors import query_priorities
-from domain.planning.racks import RackLoss, rack_losses
+from domain.planning.racks import RackLoss, domain_of, rack_losses
 from domain.topology import partition_id
 
 SHOWN = 8
@@ -51,10 +51,24 @@ def _exposure(topology: Any, racks: dict[str, str]) -> dict[str, Any]:
     rows = Partition.objects.filter(topology=topology, node__isnull=False)
     columns = rows.values_list("operator", "index", "node__name")
     assignment = {partition_id(operator, index): node for operator, index, node in columns}
-    losses = rack_losses(
-        graph_of_text(topology.spec_text), assignment, racks, query_priorities(topology.name)
-    )
+    safe = _replicated_elsewhere(topology, assignment, racks)
+    exposed = {partition: node for partition, node in assignment.items() if partition not in safe}
+    losses = rack_losses(graph_of_text(topology.spec_text), exposed, racks, query_priorities(topology.name))
     return exposure_shown(losses)
+
+
+def _replicated_elsewhere(
+    topology: Topology, assignment: Mapping[str, str], racks: Mapping[str, str]
+) -> frozenset[str]:
+    """Partitions that go on whichever rack is lost: their replica has caught up, on a node of another one."""
+    ready = {p: one["node"] for p, one in topology.shadows.items() if one["caught_up"] and p in assignment}
+    return frozenset(
+        partition
+        for partition, node in ready.items()
+        if node in racks
+        and (home := assignment[partition]) in racks
+        and domain_of(node, racks[node]) != domain_of(home, racks[home])
+    )
 
 
 def exposure_shown(losses: Collection[RackLoss]) -> dict[str, Any]:

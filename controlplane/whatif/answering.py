@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 from controlplane.errors import Busy, Invalid
+from controlplane.whatif.outlooks import outlooks
 from controlplane.whatif.request import AT_ONCE, SECONDS, WhatIf
-from controlplane.whatif.selectors import scenario_load
+from controlplane.whatif.selectors import Loaded, scenario_load
 from domain.availability import Milestones
 from domain.simulation.comparison import Comparison, TookTooLongError, compare
 from domain.simulation.outcome import Outcome, curve_data
-from domain.simulation.scenario import Scenario
 
 _places = threading.BoundedSemaphore(AT_ONCE)
 
@@ -21,20 +22,23 @@ def what_if_answer(asked: WhatIf) -> dict[str, Any]:
 
     Raises `Invalid` (a question that cannot be answered within `SECONDS`) and `Busy`.
     """
-    scenario = scenario_load(asked)
+    deadline = time.monotonic() + SECONDS
     if not _places.acquire(blocking=False):
         raise Busy(f"{AT_ONCE} other what-if questions are being answered; ask again in a few seconds")
     try:
-        comparison = compare(scenario, asked.algorithms, seconds=SECONDS)
+        loaded = scenario_load(asked, deadline=deadline)
+        left = max(0.0, deadline - time.monotonic())
+        comparison = compare(loaded.scenario, asked.algorithms, seconds=left)
     except TookTooLongError as error:
         advice = "ask about fewer or faster algorithms, or fewer nodes"
         raise Invalid("algorithms", f"{error}; {advice}") from None
     finally:
         _places.release()
-    return _answer(asked, scenario, comparison)
+    return _answer(asked, loaded, comparison)
 
 
-def _answer(asked: WhatIf, scenario: Scenario, comparison: Comparison) -> dict[str, Any]:
+def _answer(asked: WhatIf, loaded: Loaded, comparison: Comparison) -> dict[str, Any]:
+    scenario = loaded.scenario
     outcomes, reference, horizon = comparison.outcomes, comparison.reference, comparison.horizon
     any_outcome = next(iter(outcomes.values()))
     best = None if reference is None else reference.area(horizon)
@@ -44,6 +48,8 @@ def _answer(asked: WhatIf, scenario: Scenario, comparison: Comparison) -> dict[s
         "topologies": [one.topology.name for one in scenario.topologies],
         "queries": len(any_outcome.queries),
         "failed_queries": [query.name for query in any_outcome.failed],
+        "replicas": asked.replicas,
+        "outlooks": outlooks(scenario, loaded.problems, loaded.supposed),
         "horizon": round(horizon, 3),
         "arrivals": [
             {"at": round(node.at - scenario.first_failure, 3), "capacity": node.capacity, "rack": node.rack}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from controlplane.errors import Invalid
 from domain.planning import UniformDelay, parse_delay
@@ -14,6 +15,8 @@ from domain.topology import FieldProblem
 from host.environment import Delay
 
 AS_PROVIDER = "as provider"
+RUNNING: Final = "running"
+NONE: Final = "none"
 DEFAULT_ALGORITHMS = ("best_density", "operator_centric", "blocking")
 
 MOST_POINTS = 300
@@ -30,7 +33,8 @@ processor, and every viewer may ask for one."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
     """The question. Names are those of the live system; priorities are by topology and query. rollback:
-    None is what each topology's policy says."""
+    None is what each topology's policy says. replicas: those that run and have caught up, none, or those of
+    a replication plan with this budget for each topology."""
 
     nodes: tuple[str, ...] = ()
     racks: tuple[str, ...] = ()
@@ -41,6 +45,7 @@ class WhatIf:
     rollback: Rollback | None = None
     replay_speed: float = 4.0
     points: int = MOST_POINTS
+    replicas: Literal["running", "none"] | int = RUNNING
 
     def __post_init__(self) -> None:
         """Raises `Invalid` with all errors that can be found without the database."""
@@ -65,6 +70,13 @@ class WhatIf:
             for index, seconds in enumerate(self.arrivals):
                 if not (math.isfinite(seconds) and 0 <= seconds <= LONGEST_WAIT):
                     problems.append(FieldProblem(f"arrivals[{index}]", f"{_BETWEEN}, not {seconds:g}"))
+        if isinstance(self.replicas, str):
+            if self.replicas not in (RUNNING, NONE):
+                known = f"`{RUNNING}`, `{NONE}` or the budget of a replication plan"
+                problems.append(FieldProblem("replicas", f"{self.replicas!r} is neither {known}"))
+        elif not 0 <= self.replicas <= MOST_PARTITIONS:
+            bounds = f"a budget is between 0 and {MOST_PARTITIONS} partitions"
+            problems.append(FieldProblem("replicas", f"{bounds}, not {self.replicas}"))
         if problems:
             raise Invalid.from_problems(problems)
 

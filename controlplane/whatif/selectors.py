@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -11,10 +12,14 @@ from django.conf import settings
 from controlplane.errors import Conflict, Invalid
 from controlplane.incidents.loading import deployments_load, nodes_load, plans_newest
 from controlplane.topologies.models import Query
+from controlplane.whatif.outlooks import problems_load
+from controlplane.whatif.replicas import Supposed, replicas_load
 from controlplane.whatif.request import MOST_PARTITIONS, WhatIf
 from domain.availability import Policy
 from domain.health.shape import counted
+from domain.planning import UniformDelay
 from domain.recovery.incident import Deployment, NodeView
+from domain.replication import ReplicationProblem
 from domain.simulation.scenario import (
     Failure,
     Scenario,
@@ -25,10 +30,20 @@ from domain.simulation.scenario import (
 from domain.topology import FieldProblem
 
 
-def scenario_load(asked: WhatIf) -> Scenario:
-    """The running system and the failure of the request, read with a constant number of queries. Raises
-    `Invalid` for a name that does not exist, and `Conflict` while no topology is deployed or one is being
-    recovered.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """The running system and the failure, with the replicas of the question. problems: what the outputs of
+    each topology are worth."""
+
+    scenario: Scenario
+    supposed: Supposed
+    problems: dict[str, ReplicationProblem]
+
+
+def scenario_load(asked: WhatIf, *, deadline: float) -> Loaded:
+    """The running system and the failure of the request, read with a constant number of queries. deadline:
+    by `time.monotonic`, for planning replicas. Raises `Invalid` for a name that does not exist, and
+    `Conflict` while no topology is deployed or one is being recovered.
     """
     arrivals = asked.arrivals_read(settings.RESURGE.replacement_delay)
     deployments = deployments_load(plans_newest())
@@ -37,6 +52,19 @@ def scenario_load(asked: WhatIf) -> Scenario:
     problems = [*_failure_problems(asked, nodes), *_priority_problems(asked, deployments)]
     if problems:
         raise Invalid.from_problems(problems)
+    valued = problems_load(asked, deployments)
+    supposed = replicas_load(asked, deployments, nodes, valued, deadline=deadline)
+    scenario = _scenario(asked, deployments, nodes, arrivals, supposed)
+    return Loaded(scenario=scenario, supposed=supposed, problems=valued)
+
+
+def _scenario(
+    asked: WhatIf,
+    deployments: dict[str, Deployment],
+    nodes: dict[str, NodeView],
+    arrivals: UniformDelay | tuple[float, ...],
+    supposed: Supposed,
+) -> Scenario:
     latencies = _latencies()
     hosts = {node for deployment in deployments.values() for node in deployment.assignment.values()}
     try:
@@ -49,6 +77,7 @@ def scenario_load(asked: WhatIf) -> Scenario:
                     priorities={**deployment.priorities, **asked.priorities.get(name, {})},
                     latency=latencies.get(name, deployment.topology.spec.epoch_interval),
                     rollback=asked.rollback or deployment.policy.rollback,
+                    replicas=supposed.placed.get(name, {}),
                 )
                 for name, deployment in sorted(deployments.items())
             ),

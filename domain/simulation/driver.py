@@ -3,7 +3,8 @@
 It keeps the rules of the real one: only a plan of a higher generation replaces the one in force; it is
 adopted when all its nodes have executors, until then the old one goes on; with `rollback` every assigned
 partition goes back to the checkpoint, without it only those to restore, whose ancestors replay in a fork
-while nothing of theirs is undone; and no global checkpoint is complete while a partition is absent.
+while nothing of theirs is undone; and no global checkpoint is complete while a partition is absent. A
+replica that has caught up takes over at once, and none is added.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from domain.recovery.events import CheckpointCompleted, DriverReported
 from domain.recovery.instructions import CreatePlan
 from domain.simulation.agenda import Agenda
 from domain.simulation.fluid import INSTANT, NEVER, Fluid, Integers
-from domain.simulation.scenario import Delays
+from domain.simulation.scenario import Delays, takeovers
 from domain.simulation.watch import QueryWatch
 from domain.topology import Topology
 
@@ -36,6 +37,7 @@ class SimulatedDriver:
         alive: Collection[str],
         checkpoint_at: float,
         assignment: dict[str, str],
+        replicas: dict[str, str],
         report_due: Callable[[str], None],
         applied: Callable[[CreatePlan], None],
     ) -> None:
@@ -46,6 +48,9 @@ class SimulatedDriver:
         start = fluid.index[f"{self.name}/{self._labels[0]}"]
         self._all: Integers = np.arange(start, start + len(self._labels), dtype=np.int64)
         self.assignment = assignment
+        self.replicas = replicas
+        # What replicas have taken over under the plan in force, and where.
+        self.acting: dict[str, str] = {}
         self.generation = 1
         self.checkpoint = 1
         self._moments = {0: 0.0, 1: checkpoint_at}
@@ -74,6 +79,9 @@ class SimulatedDriver:
             return
         self.generation = plan.generation
         self.assignment = dict(plan.assignment)
+        self.acting = {}
+        if plan.rollback:
+            self.replicas = {}
         self._fluid.advance(self._agenda.now)
         restored = () if plan.kind == "move" else plan.restore
         back = self._all_of(plan.assignment if plan.rollback else restored)
@@ -104,7 +112,16 @@ class SimulatedDriver:
                 self._agenda.at(float(finite.max()), lambda: self._report_due(self.name))
 
     def lose(self, nodes: Collection[str]) -> Integers:
-        """These nodes died now: what ran there stands still. Returns what that was."""
+        """These nodes died now: what ran there stands still, unless a replica takes over. Returns what that
+        was."""
+        taken = {
+            partition: node
+            for partition, node in takeovers(self.assignment, self.replicas, nodes).items()
+            if self._fluid.running[self._fluid.index[f"{self.name}/{partition}"]]
+        }
+        self.assignment.update(taken)
+        self.acting = {p: node for p, node in (self.acting | taken).items() if node not in nodes}
+        self.replicas = {p: node for p, node in self.replicas.items() if p not in taken and node not in nodes}
         lost = self._all_of(label for label, node in self.assignment.items() if node in nodes)
         self._fluid.stop(lost)
         return lost
@@ -159,4 +176,5 @@ class SimulatedDriver:
             checkpoint=self.checkpoint if self._checkpoint_generation >= self.generation else 0,
             absent=absent,
             behind=frozenset(self._labels[i] for i in np.flatnonzero(late)),
+            acting=dict(self.acting),
         )

@@ -172,11 +172,13 @@ def _problem(
     again elsewhere."""
     failed: set[str] = set()
     assigned: dict[str, str] = {}
-    for name, deployment in deployments.items():
-        lost = {p for p, node in deployment.assignment.items() if node in dead}
-        lost |= deployment.topology.idle_partitions(lost)
+    for one in scenario.topologies:
+        name, topology = one.topology.name, one.topology
+        left = {**one.assignment, **one.taken_over(dead)}
+        lost = {p for p, node in left.items() if node in dead}
+        lost |= topology.idle_partitions(lost)
         failed |= {f"{name}/{p}" for p in lost}
-        assigned |= {f"{name}/{p}": node for p, node in deployment.assignment.items() if p not in lost}
+        assigned |= {f"{name}/{p}": node for p, node in left.items() if p not in lost}
     return recovery_problem(
         [deployment.topology for deployment in deployments.values()],
         failed=failed,

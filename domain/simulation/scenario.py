@@ -6,7 +6,7 @@ Times are seconds of simulated time. Costs, loads and capacities are CPU percent
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
@@ -45,7 +45,8 @@ class SimulatedTopology:
 
     assignment: node of every partition. costs: CPU percent of the measured ones. priorities: overrides of
     those in the specification, by query. latency: end-to-end seconds of its queries in peace. rollback:
-    its own policy, where it is not the scenario's.
+    its own policy, where it is not the scenario's. replicas: node of each replica that has caught up; it
+    takes over at once when its partition's node dies and its own does not.
     """
 
     topology: Topology
@@ -54,6 +55,22 @@ class SimulatedTopology:
     priorities: Mapping[str, int] = field(default_factory=dict)
     latency: float = 1.0
     rollback: Rollback | None = None
+    replicas: Mapping[str, str] = field(default_factory=dict)
+
+    def taken_over(self, dead: Collection[str]) -> dict[str, str]:
+        """The partitions that go on elsewhere when these nodes die, and where."""
+        return takeovers(self.assignment, self.replicas, dead)
+
+
+def takeovers(
+    assignment: Mapping[str, str], replicas: Mapping[str, str], dead: Collection[str]
+) -> dict[str, str]:
+    """Of the partitions on these nodes, those whose replica is on none of them: partition -> its node."""
+    return {
+        partition: replicas[partition]
+        for partition, node in assignment.items()
+        if node in dead and replicas.get(partition, node) not in dead
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,12 +201,14 @@ def _system_problems(scenario: Scenario) -> Iterator[FieldProblem]:
         missing = partitions.difference(one.assignment)
         if missing:
             yield FieldProblem(f"{path}.assignment", f"no node for {_some(missing)}")
-        homeless = {p: n for p, n in one.assignment.items() if n not in nodes}
-        if homeless:
-            yield FieldProblem(f"{path}.assignment", f"there is no node {_some(set(homeless.values()))}")
+        for what, placed in (("assignment", one.assignment), ("replicas", one.replicas)):
+            unknown = set(placed.values()).difference(nodes)
+            if unknown:
+                yield FieldProblem(f"{path}.{what}", f"there is no node {_some(unknown)}")
         for what, given, known in (
             ("assignment", one.assignment, partitions),
             ("costs", one.costs, partitions),
+            ("replicas", one.replicas, partitions),
             ("priorities", one.priorities, queries),
         ):
             unknown = set(given).difference(known)

@@ -70,6 +70,7 @@ class World:
                 alive=self.alive,
                 checkpoint_at=checkpoint_at,
                 assignment=dict(one.assignment),
+                replicas=dict(one.replicas),
                 report_due=self._report,
                 applied=self._applied,
             )
@@ -133,7 +134,9 @@ class World:
     def _detect(self, dead: Iterable[str]) -> None:
         self._unknown_failures -= 1
         evidence = dict.fromkeys(sorted(dead), "its registration is gone and its heartbeat is silent")
-        self.coordinator.take_in(NodesLost(at=self.agenda.now, nodes=evidence), opens=True)
+        # What replicas have taken over is known as soon as the loss is.
+        told = [driver.report() for driver in self.drivers.values() if driver.acting]
+        self.coordinator.take_in(NodesLost(at=self.agenda.now, nodes=evidence), *told, opens=True)
         self.waves.refresh(self.coordinator.deployments)
         self._look_soon()
 

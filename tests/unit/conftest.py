@@ -9,7 +9,7 @@ import pytest
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from controlplane.api.events.sharing import snapshot
-from controlplane.replication.answering import plans
+from controlplane.replication.answering import gains, plans
 from controlplane.retention import selectors
 from domain.recovery.detector import FailureDetector
 from domain.recovery.machine import IncidentMachine
@@ -38,6 +38,7 @@ def _nothing_of_another_test() -> None:
     key for another topology; caches are cleared."""
     snapshot.forget()
     plans.forget()
+    gains.forget()
     selectors._remembered = None
 
 

@@ -120,6 +120,21 @@ class LossSerializer(serializers.Serializer):
     )
 
 
+class NextReplicaSerializer(serializers.Serializer):
+    """A larger budget, for the worst case of a correlated failure: everything that has no replica fails."""
+
+    budget = serializers.IntegerField(help_text="the smallest one that gains anything, of the next six")
+    more = serializers.IntegerField(help_text="partitions above the present budget")
+    fidelity = serializers.FloatField(help_text="weighted output fidelity of its plan, 0 to 1")
+    gain = serializers.FloatField(
+        help_text="by how much that is above the present plan; 0: none of the next six gains anything"
+    )
+    added = serializers.ListField(child=serializers.CharField(), help_text="partitions of its plan alone")
+    dropped = serializers.ListField(
+        child=serializers.CharField(), help_text="partitions of the present plan that it does without"
+    )
+
+
 class ReplicasSerializer(serializers.Serializer):
     """The replicas of a topology: which there are, where, and what they are good for."""
 
@@ -139,6 +154,11 @@ class ReplicasSerializer(serializers.Serializer):
     )
     acting = serializers.DictField(
         child=serializers.CharField(), help_text="partitions that a replica has taken over, and its node"
+    )
+    next = NextReplicaSerializer(
+        allow_null=True,
+        help_text="what the next replica would buy; null: the mode is not `on`, all partitions may have one, "
+        "or the topology has more than 250 partitions",
     )
     fidelity = serializers.FloatField(help_text="weighted output fidelity now, 0 to 1")
     losses = LossSerializer(many=True, help_text="for each rack and node that runs anything of it")

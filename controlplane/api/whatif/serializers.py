@@ -13,6 +13,8 @@ from controlplane.whatif.request import (
     DEFAULT_ALGORITHMS,
     LONGEST_WAIT,
     MOST_POINTS,
+    NONE,
+    RUNNING,
     WhatIf,
 )
 from domain.simulation.comparison import ALGORITHMS
@@ -48,6 +50,24 @@ class ArrivalsField(serializers.Field):
         return value
 
 
+@extend_schema_field(
+    {
+        "oneOf": [{"type": "string", "enum": [RUNNING, NONE]}, {"type": "integer", "minimum": 0}],
+        "default": RUNNING,
+    }
+)
+class ReplicasField(serializers.Field):
+    """A budget, or which replicas there are."""
+
+    def to_internal_value(self, data: Any) -> str | int:
+        if isinstance(data, str) or (isinstance(data, int) and not isinstance(data, bool)):
+            return data
+        raise serializers.ValidationError(f"write `{RUNNING}`, `{NONE}` or a whole number, the budget")
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
 class WhatIfSerializer(StrictSerializer):
     """What fails, when nodes come, and which algorithms to compare."""
 
@@ -75,6 +95,11 @@ class WhatIfSerializer(StrictSerializer):
     )
     rollback = serializers.ChoiceField(
         choices=("ancestors", "global"), required=False, help_text="default: the policy of each topology"
+    )
+    replicas = ReplicasField(
+        required=False,
+        help_text=f"which replicas take over: `{RUNNING}`, those that have caught up; `{NONE}`; or a budget: "
+        "those of a replication plan with it for each topology, as if they were in place",
     )
     replay_speed = serializers.FloatField(
         required=False, min_value=1.01, max_value=1_000, help_text="replay relative to real time"
@@ -143,11 +168,42 @@ class PredictedArrivalSerializer(serializers.Serializer):
     rack = serializers.CharField(allow_blank=True)
 
 
+class TakenOverSerializer(serializers.Serializer):
+    partition = serializers.CharField()
+    node = serializers.CharField(help_text="where its replica is")
+
+
+class QueryLeftSerializer(serializers.Serializer):
+    query = serializers.CharField()
+    outcome = serializers.ChoiceField(
+        choices=("goes_on", "lacks_input", "stops"),
+        help_text="`lacks_input`: it would give output without a part of its input, and waits for that",
+    )
+    fidelity = serializers.FloatField(help_text="estimated share of its output that is not lost, 0 to 1")
+
+
+class FailureOutlookSerializer(serializers.Serializer):
+    """What the failure leaves of a topology at once, before anything is restored."""
+
+    topology = serializers.CharField()
+    fidelity = serializers.FloatField(help_text="of all its queries, by rate and priority, 0 to 1")
+    replicas = serializers.IntegerField(help_text="how many could take over before the failure")
+    unplaced = serializers.ListField(
+        child=serializers.CharField(), help_text="partitions of the plan for whose replica no node has room"
+    )
+    taken_over = TakenOverSerializer(many=True)
+    queries = QueryLeftSerializer(many=True)
+
+
 class WhatIfAnswerSerializer(serializers.Serializer):
     failed_nodes = serializers.ListField(child=serializers.CharField())
     topologies = serializers.ListField(child=serializers.CharField())
     queries = serializers.IntegerField()
-    failed_queries = serializers.ListField(child=serializers.CharField())
+    failed_queries = serializers.ListField(
+        child=serializers.CharField(), help_text="those that lack something, all or a part of their input"
+    )
+    replicas = ReplicasField(help_text="as asked")
+    outlooks = FailureOutlookSerializer(many=True)
     horizon = serializers.FloatField(help_text="seconds after the failure over which areas are taken")
     arrivals = PredictedArrivalSerializer(many=True)
     algorithms = PredictionSerializer(many=True)

@@ -42,7 +42,10 @@ def test_planners_are_compared(running: dict[str, str], capsys: pytest.CaptureFi
     assert [one["algorithm"] for one in answer.json["algorithms"]] == ["best_density", "blocking"]
     assert main([*asked, "-o", "table"]) == 0
     out, err = capsys.readouterr()
-    assert err == "3 nodes fail (node-1, node-2, node-4): 3 queries stop of 3\n"
+    assert err.splitlines() == [
+        "3 nodes fail (node-1, node-2, node-4): 3 queries stop of 3",
+        "Stop: counts/O0[0], counts/O0[1], counts/O1[0]",
+    ]
     head, best, blocking = out.splitlines()
     assert head.split()[:4] == ["PLANNER", "FIRST", "HALF", "ALL"]
     assert best.startswith("best_density")
@@ -54,6 +57,35 @@ def test_planners_are_compared(running: dict[str, str], capsys: pytest.CaptureFi
     assert 60 <= arrival["at"] <= 90
     assert main(["what-if", "--node", "node-1", "--arrivals", "soon"]) == 1
     assert "uniform:<low>:<high>" in capsys.readouterr().err
+
+
+def test_replicas_take_over(running: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["what-if", "--node", "node-2", "--arrivals", "100"]
+    lacking = "0 queries stop of 3, 3 queries lack a part of their input"
+    shadows = {one: {"node": "node-1", "caught_up": True, "lacks": 0} for one in ("Source[1]", "Parser[1]")}
+    Topology.objects.update(shadows=shadows)
+
+    def told(*more: str) -> list[str]:
+        assert main([*asked, *more, "-o", "table"]) == 0
+        return capsys.readouterr().err.splitlines()
+
+    taken = "Replicas take over 2 partitions: Parser[1], Source[1]"
+    assert told() == ["1 node fails (node-2): 0 queries stop of 3", taken]
+    assert told("--replicas", "running") == told()
+    assert told("--replicas", "none") == [
+        f"1 node fails (node-2): {lacking}",
+        "Lack a part of their input: counts/O0[0] (keeps 50 %), counts/O0[1] (keeps 50 %), "
+        "counts/O1[0] (keeps 50 %)",
+    ]
+    assert told("--replicas", "0") == told("--replicas", "none")
+    assert told("--replicas", "7")[1:] == [taken]
+    Partition.objects.update(cpu=0.39)
+    assert told("--replicas", "7")[-1].startswith("No node has room for a replica of ")
+    for wrong in ("all", "-1", "2.5", ""):
+        assert main([*asked, "--replicas", wrong]) == 2, wrong
+        assert "is neither `running`, `none` nor a whole number" in capsys.readouterr().err
+    assert main([*asked, "--replicas", "20001"]) == 1
+    assert "between 0 and 20000 partitions" in capsys.readouterr().err
 
 
 def test_failing_a_node_says_which_queries_stop_and_for_how_long(
@@ -106,6 +138,7 @@ def test_replicas_are_shown_and_asked_for(
     assert main(["replicas", "show", "counts", "-o", "table"]) == 0
     out, err = capsys.readouterr()
     assert "Replicas of counts: on, 2 of at most 3 partitions" in err
+    assert "2 replicas more would keep" in err or "1 replica more would keep" in err
     assert "O0[0]" in out
     assert "rack rack-a" in out
     assert main(["replicas", "set", "counts", "--reason", "because"]) != 0

@@ -119,6 +119,8 @@ export type EventKind =
   | "checkpoint.completed"
   | "checkpoint.failed"
   | "query.updated"
+  | "query.tentative"
+  | "query.corrected"
   | "problem.raised"
   | "operation.updated"
   | "alert.firing"

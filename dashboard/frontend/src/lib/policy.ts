@@ -1,11 +1,11 @@
 // The recovery policy of a topology: its fields, their choices, and what each means.
 
-import { actions, type Action } from "./actions.svelte";
+import { actions, type Action, type Consequence } from "./actions.svelte";
 import { fetchTag } from "./api";
 import { boot } from "./boot";
 import type { Planner, Policy, Query, Topology } from "./entities.generated";
-import { humanise, sentence } from "./format";
-import { REPLICATION_PLANNERS } from "./replication";
+import { humanise, plural, sentence } from "./format";
+import { replicaChanges, REPLICATION_PLANNERS, type ReplicationPlan, type ReplicationQuestion } from "./replication";
 
 export interface Field {
   name: keyof Policy;
@@ -129,19 +129,39 @@ function askAboutThis(path: string, action: Omit<Action, "path" | "tag">): void 
   void actions.askAbout(action.title, () => fetchTag(path), (tag) => ({ ...action, path, tag }));
 }
 
-export function savePolicy(topology: Topology, changes: Partial<Policy>): void {
+/** `told`: how the dialog differs from that of any change; its consequences come first. */
+export function savePolicy(topology: Topology, changes: Partial<Policy>, told: Partial<Pick<Action, "title" | "verb" | "explain" | "consequences">> = {}): void {
   const named = FIELDS.filter((field) => field.name in changes);
   askAboutThis(`topologies/${encodeURIComponent(topology.name)}/policy/`, {
-    title: `Change how ${topology.name} is recovered`,
-    verb: "Save",
+    title: told.title ?? `Change how ${topology.name} is recovered`,
+    verb: told.verb ?? "Save",
     body: changes,
     edit: "change",
-    explain: "Takes effect with the next plan, also during an incident.",
-    consequences: named.map((field) => ({
+    explain: told.explain ?? "Takes effect with the next plan, also during an incident.",
+    consequences: [...(told.consequences ?? []), ...named.map((field): Consequence => ({
       title: `${field.label}: ${shown(field, topology.policy[field.name])} → ${shown(field, changes[field.name] ?? null)}${changes[field.name] === null && !field.unset ? " (default of the installation)" : ""}`,
       tone: field.name === "rollback" && changes.rollback === "global" ? "warn" : "idle",
-    })),
+    }))],
   });
+}
+
+/** Has the replicas of a plan run, or none. */
+export function switchReplicas(topology: Topology, question: ReplicationQuestion, mode: "on" | "off", plan: ReplicationPlan | null): void {
+  const chosen = plan?.chosen.map((one) => one.partition) ?? [];
+  const running = Object.keys(topology.shadows);
+  savePolicy(topology, replicaChanges(topology.policy, question, mode), mode === "on"
+    ? {
+        title: topology.policy.replication_mode === "on" ? `Change which replicas of ${topology.name} run` : `Turn replicas of ${topology.name} on`,
+        verb: topology.policy.replication_mode === "on" ? "Change" : "Turn on",
+        explain: "Replicas are placed on nodes of other racks within a minute, as far as there is room, a few at a time, and catch up. Then they take over at once when their partition is lost. Queries go on meanwhile.",
+        consequences: [{ title: `${plural(chosen.length, "partition")} in the plan. A replica takes as much CPU as its partition.`, items: chosen }],
+      }
+    : {
+        title: `Turn replicas of ${topology.name} off`,
+        verb: "Turn off",
+        explain: "Replicas stop within about ten seconds, and queries go on. From then on every lost partition waits for its recovery.",
+        consequences: [{ title: running.length ? `${plural(running.length, "replica")} ${running.length === 1 ? "stops" : "stop"}` : "No replica runs now.", items: running, tone: running.length ? "warn" : "idle" }],
+      });
 }
 
 export function savePriority(query: Query, priority: number, incident: number | undefined): void {

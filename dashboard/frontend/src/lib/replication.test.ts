@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Partition } from "./entities.generated";
-import { addressOf, protections, questionFrom, replicaOf, replicaState, replicaWords, requestOf, type ReplicationPlan } from "./replication";
+import type { Partition, Policy } from "./entities.generated";
+import { addressOf, nextWords, protections, questionFrom, replicaChanges, replicaOf, replicaState, replicaWords, requestOf, type ReplicationPlan } from "./replication";
 import type { CheckpointDetail } from "./checkpoints";
 
 describe("a question about replicas", () => {
@@ -20,6 +20,31 @@ describe("a question about replicas", () => {
   it("is sent with its planner", () => {
     expect(requestOf("a b", { budget: 3, planner: "greedy" })).toBe("topologies/a%20b/replication-plan/?budget=3&planner=greedy");
     expect(requestOf("t", { budget: null, planner: null })).toBe("topologies/t/replication-plan/");
+  });
+});
+
+describe("turning replicas on and off", () => {
+  const policy = { replication_mode: "advise", replication_budget: null, replication_planner: "structure_aware" } as Policy;
+  const usual = { budget: null, planner: null };
+  it("leaves budget and planner as they are unless the plan was asked for with others", () => {
+    expect(replicaChanges(policy, usual, "on")).toEqual({ replication_mode: "on" });
+    expect(replicaChanges(policy, { budget: 6, planner: "greedy" }, "on")).toEqual({ replication_mode: "on", replication_budget: 6, replication_planner: "greedy" });
+    expect(replicaChanges(policy, { budget: 6, planner: "greedy" }, "off")).toEqual({ replication_mode: "off" });
+  });
+  it("changes nothing where it is so", () => {
+    const on = { ...policy, replication_mode: "on", replication_budget: 6 } as Policy;
+    expect(replicaChanges(on, { budget: 6, planner: "structure_aware" }, "on")).toEqual({});
+    expect(replicaChanges(on, { budget: 0, planner: null }, "on")).toEqual({ replication_budget: 0 });
+  });
+});
+
+describe("what the next replica would buy", () => {
+  const next = { budget: 7, more: 1, fidelity: 0.9, gain: 0.034, added: ["A[0]"], dropped: [] };
+  it("is told with what it takes", () => {
+    expect(nextWords(next)).toBe("1 replica more: 3.4 % more of the output in the worst case (A[0])");
+    expect(nextWords({ ...next, added: ["A[0]", "B[0]"], dropped: ["C[0]"] })).toMatch(/\(A\[0\], B\[0\] instead of C\[0\]\)$/);
+    expect(nextWords({ ...next, more: 6, added: ["a", "b", "c", "d", "e"] })).toMatch(/^6 replicas more: .* \(a, b, c, d and 1 more\)$/);
+    expect(nextWords({ ...next, more: 6, gain: 0, added: [] })).toBe("up to 6 replicas more would gain nothing");
   });
 });
 

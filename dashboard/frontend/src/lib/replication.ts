@@ -1,7 +1,7 @@
 // A replication plan: the request, its address, and the rows of the topology page.
 
-import type { Iso, Partition, Topology } from "./entities.generated";
-import { humanise } from "./format";
+import type { Iso, Partition, Policy, Topology } from "./entities.generated";
+import { humanise, percent } from "./format";
 import type { CheckpointDetail } from "./checkpoints";
 
 /** null is as the topology's policy says. */
@@ -69,6 +69,16 @@ export interface Loss {
   lack_input: string[];
 }
 
+/** What a larger budget would buy; a gain of 0: none of the next ones gains anything. */
+export interface NextReplica {
+  budget: number;
+  more: number;
+  fidelity: number;
+  gain: number;
+  added: string[];
+  dropped: string[];
+}
+
 export interface Replicas {
   topology: string;
   mode: "off" | "advise" | "on";
@@ -77,6 +87,7 @@ export interface Replicas {
   replicas: Replica[];
   unplaced: string[];
   acting: Record<string, string>;
+  next: NextReplica | null;
   fidelity: number;
   losses: Loss[];
 }
@@ -86,6 +97,23 @@ export const replicaState = (row: Replica): { word: string; tone: "good" | "warn
   : !row.wanted ? { word: "to go", tone: "idle" }
   : row.caught_up ? { word: "ready", tone: "good" }
   : { word: "catching up", tone: "idle" };
+
+/** What has to change in a policy so that the replicas of the shown plan run, or none. Budget and planner
+    change only if the question names them. */
+export function replicaChanges(policy: Policy, question: ReplicationQuestion, mode: "on" | "off"): Partial<Policy> {
+  const wanted: Partial<Policy> = { replication_mode: mode };
+  if (mode === "on" && question.budget !== null) wanted.replication_budget = question.budget;
+  if (mode === "on" && question.planner !== null) wanted.replication_planner = question.planner as Policy["replication_planner"];
+  return Object.fromEntries(Object.entries(wanted).filter(([name, value]) => policy[name as keyof Policy] !== value)) as Partial<Policy>;
+}
+
+/** What the next replica would buy, in words. */
+export function nextWords({ more, gain, added, dropped }: NextReplica): string {
+  const some = (names: string[]): string => `${names.slice(0, 4).join(", ")}${names.length > 4 ? ` and ${names.length - 4} more` : ""}`;
+  const replicas = more === 1 ? "1 replica more" : `${more} replicas more`;
+  if (!gain) return `up to ${replicas} would gain nothing`;
+  return `${replicas}: ${percent(gain, 1)} more of the output in the worst case (${some(added)}${dropped.length ? ` instead of ${some(dropped)}` : ""})`;
+}
 
 export const USUAL_PLANNER = "structure_aware";
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import type { Node } from "./entities.generated";
-import { addressOf, align, bodyOf, questionFrom, readSeconds, victims, type Question } from "./whatif";
+import { addressOf, align, bodyOf, fates, questionFrom, readSeconds, victims, type AskedReplicas, type Question } from "./whatif";
 
 const USUAL = ["best_density", "blocking"];
 const asked: Question = {
-  nodes: ["node-10", "node-2"], racks: ["rack b"], arrivals: { kind: "at", seconds: [30, 60.5] }, seed: 7, algorithms: ["optimal"], rollback: "global",
+  nodes: ["node-10", "node-2"], racks: ["rack b"], arrivals: { kind: "at", seconds: [30, 60.5] }, seed: 7, algorithms: ["optimal"], rollback: "global", replicas: 6,
 };
 
 function through(question: Question): Question {
@@ -20,7 +20,7 @@ describe("a what-if question", () => {
     expect(through(uniform).arrivals).toEqual(uniform.arrivals);
   });
   it("has a short address where it is as always", () => {
-    const question: Question = { nodes: [], racks: ["b"], arrivals: { kind: "provider" }, seed: 0, algorithms: ["blocking", "best_density"], rollback: "" };
+    const question: Question = { nodes: [], racks: ["b"], arrivals: { kind: "provider" }, seed: 0, algorithms: ["blocking", "best_density"], rollback: "", replicas: "running" };
     expect(Object.entries(addressOf(question, USUAL)).filter(([, value]) => value !== null)).toEqual([["racks", "b"]]);
     expect(bodyOf(question)).toEqual({ nodes: [], racks: ["b"], algorithms: ["blocking", "best_density"] });
   });
@@ -28,12 +28,28 @@ describe("a what-if question", () => {
     expect(bodyOf(asked)).toMatchObject({ arrivals: [30, 60.5], seed: 7, rollback: "global" });
     expect(bodyOf({ ...asked, arrivals: { kind: "uniform", low: 1, high: 2 } })).toMatchObject({ arrivals: "uniform:1:2" });
   });
+  it("keeps which replicas take over in its address and its body", () => {
+    for (const replicas of ["running", "none", 0, 12] satisfies AskedReplicas[]) expect(through({ ...asked, replicas }).replicas).toBe(replicas);
+    expect(bodyOf({ ...asked, replicas: "none" })).toMatchObject({ replicas: "none" });
+    expect(bodyOf({ ...asked, replicas: 0 })).toMatchObject({ replicas: 0 });
+    expect(bodyOf({ ...asked, replicas: "running" })).not.toHaveProperty("replicas");
+  });
+  it.each(["all", "-1", "2.5", "20001", "999999", "", "1e3"])("takes %j in a link for those that run", (text) => {
+    expect(questionFrom(new URLSearchParams({ replicas: text }), USUAL).replicas).toBe("running");
+  });
   it("reads seconds however they are separated", () => {
     expect([readSeconds("30, 60 90"), readSeconds(""), readSeconds("30,x"), readSeconds("-1")]).toEqual([[30, 60, 90], [], null, null]);
   });
   it("names each lost node once", () => {
     const nodes = [["n1", "a"], ["n10", "b"], ["n2", "b"]].map(([name, rack]) => ({ name, rack }) as Node);
     expect(victims({ ...asked, nodes: ["n2", "n1"], racks: ["b"] }, nodes)).toEqual(["n1", "n2", "n10"]);
+  });
+});
+
+describe("fates", () => {
+  it("names each query with its topology", () => {
+    const outlook = (topology: string) => ({ topology, fidelity: 0.5, replicas: 0, unplaced: [], taken_over: [], queries: [{ query: "A[0]", outcome: "stops" as const, fidelity: 0 }] });
+    expect(fates([outlook("t"), outlook("u")])).toEqual([{ topology: "t", query: "A[0]", outcome: "stops", fidelity: 0 }, { topology: "u", query: "A[0]", outcome: "stops", fidelity: 0 }]);
   });
 });
 

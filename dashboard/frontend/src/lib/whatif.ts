@@ -11,11 +11,15 @@ export interface Choice {
   racks: string[];
 }
 
+/** Which replicas take over: those that run, none, or those of a plan with this budget. */
+export type AskedReplicas = "running" | "none" | number;
+
 export interface Question extends Choice {
   arrivals: Arrivals;
   seed: number;
   algorithms: string[];
   rollback: "" | "ancestors" | "global";
+  replicas: AskedReplicas;
 }
 
 export interface CurvePoint {
@@ -52,11 +56,25 @@ export interface Predicted extends Course {
   share_of_best: number | null;
 }
 
+export type Outcome = "goes_on" | "lacks_input" | "stops";
+
+/** What the failure leaves of a topology at once, before anything is restored. */
+export interface FailureOutlook {
+  topology: string;
+  fidelity: number;
+  replicas: number;
+  unplaced: string[];
+  taken_over: { partition: string; node: string }[];
+  queries: { query: string; outcome: Outcome; fidelity: number }[];
+}
+
 export interface Prediction {
   failed_nodes: string[];
   topologies: string[];
   queries: number;
   failed_queries: string[];
+  replicas: AskedReplicas;
+  outlooks: FailureOutlook[];
   horizon: number;
   arrivals: { at: number; capacity: number; rack: string }[];
   algorithms: Predicted[];
@@ -84,6 +102,16 @@ function writeArrivals(arrivals: Arrivals): string | null {
   return arrivals.kind === "at" ? `at:${arrivals.seconds.join(",")}` : null;
 }
 
+/** Budgets are whole numbers of partitions up to this one. */
+export const MOST_BUDGET = 20_000;
+
+export const budgetFits = (budget: number): boolean => Number.isInteger(budget) && budget >= 0 && budget <= MOST_BUDGET;
+
+function readReplicas(text: string | null): AskedReplicas {
+  if (text === "none") return text;
+  return /^\d{1,5}$/.test(text ?? "") && budgetFits(Number(text)) ? Number(text) : "running";
+}
+
 export const choiceFrom = (query: URLSearchParams): Choice => ({ nodes: list(query.get("nodes")), racks: list(query.get("racks")) });
 
 export const choiceAddress = (choice: Choice): { nodes: string | null; racks: string | null } => ({
@@ -101,6 +129,7 @@ export function questionFrom(query: URLSearchParams, algorithms: readonly string
     seed: Number.isInteger(seed) && seed > 0 ? seed : 0,
     algorithms: chosen.length ? chosen : [...algorithms],
     rollback: rollback === "ancestors" || rollback === "global" ? rollback : "",
+    replicas: readReplicas(query.get("replicas")),
   };
 }
 
@@ -113,6 +142,7 @@ export function addressOf(question: Question, algorithms: readonly string[]): Re
     seed: question.seed ? String(question.seed) : null,
     planners: usual ? null : question.algorithms.join(","),
     rollback: question.rollback || null,
+    replicas: question.replicas === "running" ? null : String(question.replicas),
   };
 }
 
@@ -125,9 +155,26 @@ export function bodyOf(question: Question): Record<string, unknown> {
     algorithms: question.algorithms,
     ...(question.seed ? { seed: question.seed } : {}),
     ...(question.rollback ? { rollback: question.rollback } : {}),
+    ...(question.replicas === "running" ? {} : { replicas: question.replicas }),
     ...(arrivals.kind === "provider" ? {} : { arrivals: arrivals.kind === "at" ? arrivals.seconds : `uniform:${arrivals.low}:${arrivals.high}` }),
   };
 }
+
+/** A query of the answer; fidelity: the estimated share of its output that is not lost. */
+export interface QueryFate {
+  topology: string;
+  query: string;
+  outcome: Outcome;
+  fidelity: number;
+}
+
+export const OUTCOMES: Record<Outcome, { word: string; tone: "good" | "warn" | "bad"; rank: number }> = {
+  stops: { word: "stops", tone: "bad", rank: 0 },
+  lacks_input: { word: "lacks a part of its input", tone: "warn", rank: 1 },
+  goes_on: { word: "goes on", tone: "good", rank: 2 },
+};
+
+export const fates = (outlooks: readonly FailureOutlook[]): QueryFate[] => outlooks.flatMap(({ topology, queries }) => queries.map((one) => ({ topology, ...one })));
 
 /** Names of the nodes that would be lost, each once. */
 export function victims(choice: Choice, nodes: readonly Node[]): string[] {

@@ -68,6 +68,14 @@ def test_replicas_are_in_another_rack_and_told_in_events(replicated: Topology) -
     assert AuditEntry.objects.filter(action="topology.policy", reason=WHY["reason"]).exists()
 
 
+def test_asking_for_the_same_again_changes_nothing(replicated: Topology, operator: APIClient) -> None:
+    """As `make up REPLICAS=7` does at every start."""
+    before = AuditEntry.objects.count(), Event.objects.count(), row().revision
+    assert operator.patch(URL, {"mode": "on", "budget": 7, **WHY}).status_code == 200
+    replicas_look("counts")
+    assert (AuditEntry.objects.count(), Event.objects.count(), row().revision) == before
+
+
 def test_none_is_left_when_the_policy_wants_none_or_the_topology_is_undeployed(
     replicated: Topology, operator: APIClient
 ) -> None:
@@ -156,6 +164,32 @@ def test_what_the_loss_of_a_rack_or_node_takes(replicated: Topology, viewer: API
     losses = viewer.get(URL).json()["losses"]
     assert {one["fidelity"] for one in losses} == {1.0}
     assert not any(one["stop"] or one["lack_input"] for one in losses)
+
+
+def test_what_the_next_replica_would_buy(replicated: Topology, operator: APIClient) -> None:
+    def ahead(**changes: Any) -> Any:
+        answer = operator.patch(URL, {**changes, **WHY})
+        assert answer.status_code == 200, answer.json()
+        return answer.json()["next"]
+
+    assert ahead(budget=7) is None, "every partition may have one"
+    first = ahead(budget=0)
+    assert (first["budget"], first["more"]) == (3, 3), "a source, its parser and a query"
+    assert 0 < first["gain"] == first["fidelity"] < 1
+    assert len(first["added"]) == 3
+    assert first["dropped"] == []
+    last = ahead(budget=6)
+    assert (last["budget"], last["more"], last["fidelity"]) == (7, 1, 1.0)
+    for planner in ("optimal", "dynamic_programming"):
+        assert ahead(budget=6, planner=planner) == last, "without waiting for a slow planner"
+    assert ahead(mode="advise") is None
+
+
+def test_large_topologies_are_not_looked_ahead(
+    replicated: Topology, operator: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controlplane.replication.answering.MOST_PARTITIONS_AHEAD", 6)
+    assert operator.patch(URL, {"budget": 1, **WHY}).json()["next"] is None
 
 
 @pytest.mark.parametrize("body", [{}, {"mode": "perhaps"}, {"budget": -1}, {"planner": "x"}, {"other": 1}])

@@ -81,6 +81,27 @@ def test_only_what_changes_is_told(running: Topology) -> None:
     assert snapshot_read()["entities"]["topology"]["counts"]["rack_exposure"] == exposure
 
 
+def test_what_a_replica_in_another_rack_takes_over_is_not_lost(running: Topology) -> None:
+    """node-1 and node-3 are in rack-a, node-2 and node-4 in rack-b."""
+    place(Source="node-1", Parser="node-1", O0="node-3", O1="node-2")
+    assert noted()["fatal"] == 1
+    names = [one.label for one in Partition.objects.filter(operator__in=("Source", "Parser"))]
+
+    def with_replicas(node: str, *, caught_up: bool = True, of: list[str] = names) -> Any:
+        shadows = {one: {"node": node, "caught_up": caught_up, "lacks": 0} for one in of}
+        Topology.objects.update(shadows=shadows)
+        return noted()
+
+    exposure = with_replicas("node-4")
+    assert exposure["fatal"] == 0
+    by_rack = {one["rack"]: (one["queries"], one["common"]) for one in exposure["losses"]}
+    assert by_rack == {"rack-a": (2, False), "rack-b": (1, False)}, "what has no replica"
+    assert with_replicas("node-4", of=names[1:])["fatal"] == 1, "one partition that all need has none"
+    assert with_replicas("node-3")["fatal"] == 1, "in the same rack"
+    assert with_replicas("node-4", caught_up=False)["fatal"] == 1
+    assert with_replicas("node-9")["fatal"] == 1, "a node that is gone"
+
+
 def test_a_node_without_a_rack_is_one_of_its_own(running: Topology) -> None:
     Node.objects.filter(name__in=["node-1", "node-2"]).update(rack="")
     place(Source="node-1", Parser="node-1", O0="node-1", O1="node-1")
