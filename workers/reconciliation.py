@@ -115,6 +115,7 @@ def observations(facts: dict[str, TopologyFacts]) -> list[Event]:
                     not_gaining=fact.driver.not_gaining,
                     acting=fact.driver.acting,
                     standing={p: one.node for p, one in fact.driver.shadows.items() if one.ready},
+                    tentative={query: one.fidelity for query, one in fact.driver.tentative.items()},
                 )
             )
     # Checkpoints come last: a driver that has just caught up may be verified by one that is complete.

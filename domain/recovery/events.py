@@ -65,7 +65,8 @@ class DriverReported:
     those `behind` run and have not caught up with the ones furthest ahead. refused: generation of a plan that
     it cannot apply, else 0; restorable: the checkpoints that it can go back to, 0 being the empty state.
     load, catch_up, not_gaining, acting: see `domain.messages.DriverStatus`. standing: replicas that could
-    take over, by partition -> node."""
+    take over, by partition -> node. tentative: queries that go on without a part of their input -> the share
+    of their output that is left."""
 
     at: float
     topology: str
@@ -83,6 +84,7 @@ class DriverReported:
     not_gaining: float = 0.0
     acting: Mapping[str, str] = field(default_factory=dict)
     standing: Mapping[str, str] = field(default_factory=dict)
+    tentative: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

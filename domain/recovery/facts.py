@@ -48,6 +48,13 @@ class TakenOver(msgspec.Struct, tag_field="fact", tag="taken_over", frozen=True,
     acting: dict[str, str]  # partition -> node
 
 
+class Tentative(msgspec.Struct, tag_field="fact", tag="tentative", frozen=True, forbid_unknown_fields=True):
+    """Queries go on without a part of their input."""
+
+    topology: str
+    queries: tuple[str, ...]
+
+
 class Arrived(msgspec.Struct, tag_field="fact", tag="arrived", frozen=True, forbid_unknown_fields=True):
     """A node registered that has nothing to run yet."""
 
@@ -245,6 +252,7 @@ Fact = (
     | Verifying
     | Dropped
     | TakenOver
+    | Tentative
     | Deferred
     | MethodChosen
     | Proposed

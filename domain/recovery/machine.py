@@ -335,7 +335,16 @@ class IncidentMachine:
         return self._fail(event.topology, frozenset(), why)
 
     def _on_driver(self, event: events.DriverReported) -> Instructions:
-        return [*self._taken_over(event), *self._reported(event)]
+        return [*self._taken_over(event), *self._tentative(event), *self._reported(event)]
+
+    def _tentative(self, event: events.DriverReported) -> Instructions:
+        """Queries go on without a part of their input; it changes nothing of the recovery."""
+        known = self.memory.tentative.get(event.topology, set())
+        new = {query: share for query, share in event.tentative.items() if query not in known}
+        if event.topology not in self.cases or not new:
+            return []
+        fact = facts.Tentative(topology=event.topology, queries=tuple(sorted(new, key=natural_key)))
+        return self._tell("evidence", wording.tentative(event.topology, new), fact)
 
     def _taken_over(self, event: events.DriverReported) -> Instructions:
         """Replicas act for what had failed: it is where they are, and no plan puts it back."""

@@ -49,6 +49,8 @@ class Memory:
     """Topology -> nodes for whose sake a wave was planned again before it began."""
     moves: dict[str, facts.Rebalancing] = field(default_factory=dict)
     """Topology -> what is to move, until something of it fails."""
+    tentative: dict[str, set[str]] = field(default_factory=dict)
+    """Topology -> queries of which was told that they go on without a part of their input."""
     unrestored: dict[str, dict[int, set[str]]] = field(default_factory=dict)
     """Topology -> generation -> what discarded plans were to restore."""
     forced: dict[str, int] = field(default_factory=dict)
@@ -101,6 +103,8 @@ class Memory:
                 for by_generation in (self.failed, self.unrestored):
                     for failed in by_generation.get(topology, {}).values():
                         failed.difference_update(acting)
+            case facts.Tentative(topology=topology, queries=queries):
+                self.tentative.setdefault(topology, set()).update(queries)
             case facts.Arrived(node=node):
                 self.arrived.add(node)
                 self.avoided.discard(node)

@@ -80,6 +80,17 @@ def taken_over(topology: str, acting: Mapping[str, str]) -> str:
     return f"Replicas of {listed(acting)} of {topology} act, on {nodes}: these partitions need no recovery."
 
 
+def tentative(topology: str, shares: Mapping[str, float]) -> str:
+    """shares: query -> share of its output that is left."""
+    least, most = round(100 * min(shares.values())), round(100 * max(shares.values()))
+    share = f"{least} %" if least == most else f"{least} to {most} %"
+    verb, whose, they = ("goes", "Its", "it has") if len(shares) == 1 else ("go", "Their", "they have")
+    return (
+        f"{listed(shares)} of {topology} {verb} on with about {share} of the input. "
+        f"{whose} output is tentative until {they} caught up."
+    )
+
+
 def method_chosen(topology: str, method: str, why: str) -> str:
     if method == MOVE:
         return f"Partitions of {topology} are moved with their state, because {why}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from domain.recovery.acting import PATIENCE
@@ -106,6 +107,31 @@ def test_a_takeover_is_remembered() -> None:
     memory.remember(Lost(1.0, ("node-1",), {"t0": Failed(3, tuple(lost))}))
     memory.remember(fact)
     assert memory.failed_under("t0", 3) == set()
+
+
+def said(subject: IncidentMachine, tentative: Mapping[str, float]) -> list[Tell]:
+    """What the machine tells when queries give tentative output."""
+    event = dataclasses.replace(
+        report_of(acting=None, standing=None, at=2.0, generation=3), tentative=tentative
+    )
+    return [one for one in subject.handle_stimulus(event) if isinstance(one, Tell)]
+
+
+def test_queries_that_go_on_without_lost_inputs_are_told_once() -> None:
+    subject = machine(may_plan=False)
+    lose(subject, "node-1")
+    (told,) = said(subject, {"O1[0]": 0.75})
+    assert told.text == (
+        "O1[0] of t0 goes on with about 75 % of the input. Its output is tentative until it has caught up."
+    )
+    assert not said(subject, {"O1[0]": 0.5})
+    (told,) = said(subject, {"O1[0]": 0.5, "O2[0]": 0.25, "O3[0]": 0.5})
+    assert told.text == (
+        "O2[0] and O3[0] of t0 go on with about 25 to 50 % of the input. "
+        "Their output is tentative until they have caught up."
+    )
+    memory = Memory.recall([told.fact] if told.fact else [])
+    assert memory.tentative == {"t0": {"O2[0]", "O3[0]"}}
 
 
 def test_no_plan_is_made_before_all_of_a_step_is_known() -> None:
