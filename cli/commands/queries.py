@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -13,7 +14,7 @@ from cli.output import Column, field, show, show_rows
 from cli.paths import resource
 from cli.session import Session
 from cli.status import DOWN, health
-from cli.words import DASH, by_name, count, duration, plural, relative
+from cli.words import DASH, by_name, clock, count, duration, plural, relative
 
 INSTALLATION = "default"
 METHODS = ("auto", "blocking", "incremental")
@@ -45,6 +46,13 @@ QUERIES = (
     Column("EPOCH", lambda row: count(row["epoch"]), right=True, least_width=90),
     Column("NODE", field("node"), least_width=80),
 )
+TENTATIVE = (
+    Column("BEGAN", lambda row: clock(row["began_at"])),
+    Column("QUERY", field("query")),
+    Column("EPOCHS", lambda row: f"{row['first_epoch']} to {row['last_epoch']}", least_width=90),
+    Column("OUTPUT KEPT", lambda row: f"{100 * row['fidelity']:.0f} %", right=True),
+    Column("CORRECTED", lambda row: _corrected(row)),
+)
 POLICY = (
     Column("method", field("method")),
     Column("planner", field("planner")),
@@ -62,6 +70,16 @@ POLICY = (
     Column("above a fidelity of", lambda row: f"{row['tentative_fidelity']:g}"),
     Column("except of", lambda row: ", ".join(row["tentative_except"]) or DASH),
 )
+
+
+def _corrected(row: Mapping[str, Any]) -> str:
+    """What became of tentative rows."""
+    if row["problem"]:
+        return f"not compared: {row['problem']}"
+    if not row["corrected_at"]:
+        return "waits for the final rows" if row["ended_at"] else "goes on"
+    kinds = ("stayed", "changed", "appeared", "vanished")
+    return ", ".join(f"{count(row[kind])} {kind}" for kind in kinds if row[kind]) or "no rows"
 
 
 def _or_installation(value: float | None, unit: str) -> str:
@@ -113,6 +131,20 @@ def list_(session: Session, topology: str | None, down: bool) -> None:
         found = [row for row in asked if not down or row["health"]["state"] in DOWN]
         rows += sorted(found, key=lambda row: by_name(row["partition"]))
     show_rows(session, rows, QUERIES, empty="Every query is available." if down else "No queries found.")
+
+
+@queries.command("tentative")
+@click.argument("topology", shell_complete=completion.TOPOLOGIES)
+@with_session
+def tentative(session: Session, topology: str) -> None:
+    """When queries went on without a part of their input, and what became of those rows; newest first.
+
+    
+    Example:
+      resurge queries tentative hashtags
+    """
+    rows = session.rest.rows(resource("topologies", topology, "tentative"))
+    show_rows(session, rows, TENTATIVE, empty="No query was ever tentative.")
 
 
 @queries.command("prioritise")

@@ -23,7 +23,14 @@ from controlplane.incidents.area import availability_area
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.nodes.models import Node, NodeSample
 from controlplane.topologies.graphs import graph_of
-from controlplane.topologies.models import AvailabilitySample, Partition, Problem, Query, Topology
+from controlplane.topologies.models import (
+    AvailabilitySample,
+    Partition,
+    Problem,
+    Query,
+    TentativePeriod,
+    Topology,
+)
 from controlplane.topologies.racks import rack_exposure_note
 from domain.topology import Topology as Graph
 from domain.topology import load_yaml
@@ -202,7 +209,29 @@ def _samples(topology: Topology, now: datetime) -> None:
     )
 
 
+def _tentative(topology: Topology, at: datetime) -> None:
+    """What two queries gave without a source while the incident was open."""
+    for query, fidelity, counts in (("O1[0]", 0.744, (1204, 63, 440, 2)), ("O5[0]", 0.512, (388, 41, 97, 0))):
+        stayed, changed, appeared, vanished = counts
+        TentativePeriod.objects.create(
+            topology=topology,
+            query=query,
+            generation=1,
+            began_at=at + timedelta(seconds=2),
+            ended_at=at + timedelta(seconds=22),
+            first_epoch=1822,
+            last_epoch=1841,
+            fidelity=fidelity,
+            corrected_at=at + timedelta(seconds=31),
+            stayed=stayed,
+            changed=changed,
+            appeared=appeared,
+            vanished=vanished,
+        )
+
+
 def _closed_incident(topology: Topology, nodes: dict[str, Node], at: datetime) -> None:
+    _tentative(topology, at)
     incident = Incident.objects.create(
         number=1,
         state="closed",

@@ -23,6 +23,7 @@ LISTS = {
     ("incidents", "list"): "incidents/",
     ("incidents", "plans", "2"): "incidents/2/plans/",
     ("queries", "list", "hashtags"): "topologies/hashtags/queries/",
+    ("queries", "tentative", "hashtags"): "topologies/hashtags/tentative/",
     ("checkpoints", "list", "--limit", "5"): "checkpoints/?limit=5",
     ("checkpoints", "list", "hashtags", "--state", "failed"): "topologies/hashtags/checkpoints/?state=failed",
     ("problems", "list"): "problems/",

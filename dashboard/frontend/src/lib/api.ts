@@ -11,6 +11,7 @@ import type { OperatorDescription, OperatorProblem, OperatorRows } from "./opera
 import type { Pipeline, Verdict } from "./editing";
 import type { Replicas, ReplicationPlan } from "./replication";
 import type { Results } from "./results";
+import type { TentativePeriod } from "./tentative";
 import type { Settings } from "./settings";
 import type { CreatedToken, Token, Version } from "./types";
 import type { Prediction } from "./whatif";
@@ -112,6 +113,10 @@ export const fetchCheckpoint = (topology: string, epoch: number): Promise<Checkp
 
 /** Which partitions are worth an active replica, as `requestOf` asks for it. Changes nothing. */
 export const fetchReplicationPlan = (request: string): Promise<ReplicationPlan> => call<ReplicationPlan>(request);
+
+/** When queries went on without a part of their input, newest first. */
+export const fetchTentative = (topology: string): Promise<{ results: TentativePeriod[] }> =>
+  call<{ results: TentativePeriod[] }>(`topologies/${encodeURIComponent(topology)}/tentative/?limit=100`);
 
 /** The replicas of a topology, and what a loss would take. */
 export const fetchReplicas = (topology: string): Promise<Replicas> => call<Replicas>(`topologies/${encodeURIComponent(topology)}/replicas/`);
