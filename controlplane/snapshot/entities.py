@@ -226,7 +226,8 @@ def _silences() -> Iterator[Change]:
 def _steps(newest: QuerySet[Any]) -> Keys:
     """Of samples of a topology that say the same one after the other, the first and the last: a curve of
     steps needs no other."""
-    rows = newest.values_list("pk", Cast("at", TextField()), "topology_id", "available", "total", "weighted")
+    levels = ("available", "total", "weighted", "tentative")
+    rows = newest.values_list("pk", Cast("at", TextField()), "topology_id", *levels)
     kept: dict[Key, None] = {}
     last: dict[int, tuple[Key, tuple[Any, ...]]] = {}
     for pk, at, topology, *level in [*rows][::-1]:

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { area, combine, type Point } from "./curve";
 
-const at = (moment: number, weighted: number, available = 1, total = 2): Point => ({ at: moment, weighted, available, total });
+const at = (moment: number, weighted: number, available = 1, total = 2, tentative = 0): Point => ({ at: moment, weighted, available, total, tentative });
 
 describe("combine", () => {
   it("leaves a single curve as it is", () => {
@@ -10,6 +10,10 @@ describe("combine", () => {
   it("weighs topologies by their priorities, from when both are known", () => {
     const curve = combine([{ weight: 3, points: [at(0, 1), at(2, 0)] }, { weight: 1, points: [at(1, 1, 2)] }]);
     expect(curve).toEqual([at(1, 1, 3, 4), at(2, 0.25, 3, 4)]);
+  });
+  it("adds up queries with tentative output", () => {
+    const curve = combine([{ weight: 1, points: [at(0, 1, 1, 2, 1)] }, { weight: 1, points: [at(1, 1, 0, 2, 2)] }]);
+    expect(curve).toEqual([at(1, 1, 1, 4, 3)]);
   });
 });
 

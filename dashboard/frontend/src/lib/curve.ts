@@ -9,12 +9,14 @@ export interface Point {
   total: number;
   /** Share of the summed priorities that is available, 0 to 1. */
   weighted: number;
+  /** Queries that are not available and give tentative output. */
+  tentative?: number;
 }
 
 export function pointsOf(samples: readonly Omit<Sample, "topology">[]): Point[] {
   return samples.flatMap((sample) => {
     const at = seconds(sample.at);
-    return at === null ? [] : [{ at, available: sample.available, total: sample.total, weighted: sample.weighted }];
+    return at === null ? [] : [{ at, available: sample.available, total: sample.total, weighted: sample.weighted, tentative: sample.tentative }];
   }).sort((a, b) => a.at - b.at);
 }
 
@@ -33,6 +35,7 @@ export function combine(series: readonly { weight: number; points: readonly Poin
       at: point.at,
       available: newest.reduce((sum, one) => sum + one!.available, 0),
       total: newest.reduce((sum, one) => sum + one!.total, 0),
+      tentative: newest.reduce((sum, one) => sum + (one!.tentative ?? 0), 0),
       weighted: known.reduce((sum, one, i) => sum + one.weight * newest[i]!.weighted, 0) / weight,
     };
     if (curve.at(-1)?.at === joined.at) curve[curve.length - 1] = joined;
