@@ -24,6 +24,7 @@ from controlplane.topologies.models import (
     Partition,
     Problem,
     Query,
+    TentativePeriod,
     Topology,
     TopologyVersion,
 )
@@ -182,6 +183,24 @@ class QueryAdmin(ServiceAdmin):
         """One entry is about several queries of a topology at once."""
         entries = audit_of(areas=self.audit_areas, target=obj.topology.name)
         return entries.filter(after__has_key=obj.partition.label)
+
+
+@admin.register(TentativePeriod)
+class TentativePeriodAdmin(SystemOwnedAdmin):
+    list_display = (
+        "topology",
+        "query",
+        "began_at",
+        "ended_at",
+        "fidelity",
+        "changed",
+        "appeared",
+        "vanished",
+    )
+    list_filter = ("topology",)
+    list_select_related = ("topology",)
+    search_fields = ("topology__name", "query")
+    date_hierarchy = "began_at"
 
 
 @admin.register(AvailabilitySample)

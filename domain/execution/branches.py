@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 
 from domain.execution.lanes import Lane
 from domain.execution.reach import Link, Links, links_of
+from domain.fidelity import FidelityModel, equal_rates
 from domain.messages import TentativeStatus
-from domain.replication.fidelity import FidelityModel, equal_rates
 from domain.topology import Topology
 from domain.topology.copies import branch_of, partition_of
 

@@ -1,8 +1,8 @@
 """Which partitions are worth an active replica (DESIGN, section 5). Pure: no Django, Spark or ZooKeeper."""
 
+from domain.fidelity import FidelityModel, Objective, equal_rates
 from domain.replication.dynamic_programming import DynamicProgramming
 from domain.replication.explanation import ChosenPartition, QueryOutlook, ReplicationPlan
-from domain.replication.fidelity import FidelityModel, Objective, equal_rates
 from domain.replication.greedy import Greedy
 from domain.replication.optimal import Optimal
 from domain.replication.planner import ReplicationPlanner, ReplicationProblem

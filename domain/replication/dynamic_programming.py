@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from domain.replication.fidelity import FidelityModel, Flags
+from domain.fidelity import FidelityModel, Flags
 from domain.replication.growth import in_order
 from domain.replication.planner import Choice, ReplicationPlanner
 from domain.replication.trees import TooLargeError, complete_trees, members

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from domain.replication.fidelity import DIGITS, FidelityModel, Flags, Floats, Objective
+from domain.fidelity import DIGITS, FidelityModel, Flags, Floats, Objective
 from domain.topology import split_partition
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from domain.replication.fidelity import FidelityModel
+from domain.fidelity import FidelityModel
 from domain.replication.planner import Choice, ReplicationPlanner
 
 

@@ -13,7 +13,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
-from domain.replication.fidelity import DIGITS, FidelityModel
+from domain.fidelity import DIGITS, FidelityModel
 from domain.replication.reach import Links, Reach
 
 CAREFUL = 64

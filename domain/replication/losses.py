@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from domain.replication.fidelity import DIGITS, FidelityModel
+from domain.fidelity import DIGITS, FidelityModel
 
 Outcome = Literal["goes_on", "lacks_input", "stops"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from domain.replication.fidelity import FidelityModel
+from domain.fidelity import FidelityModel
 from domain.replication.growth import in_order
 from domain.replication.planner import Choice, ReplicationPlanner
 from domain.replication.program import COLUMNS, ReplicationProgram

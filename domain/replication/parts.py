@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from domain.replication.fidelity import FidelityModel
+from domain.fidelity import FidelityModel
 from domain.topology import Topology, TopologySpec
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+from domain.fidelity import FidelityModel, Objective
 from domain.replication.explanation import ReplicationPlan, explained
-from domain.replication.fidelity import FidelityModel, Objective
 from domain.topology import Topology
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from domain.replication.fidelity import FidelityModel
+from domain.fidelity import FidelityModel
 from domain.replication.reach import Links
 
 COLUMNS = 20_000

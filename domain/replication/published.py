@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
-from domain.replication.fidelity import FidelityModel
+from domain.fidelity import FidelityModel
 from domain.replication.parts import Part, parts_of, whole
 from domain.replication.planner import Choice, ReplicationPlanner
 from domain.replication.segments import Units

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from domain.replication.fidelity import FidelityModel, Step, Stream
+from domain.fidelity import FidelityModel, Step, Stream
 from domain.topology import InputSpec, OperatorSpec
 
 Way = tuple[int, float, int]

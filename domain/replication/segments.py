@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 
-from domain.replication.fidelity import FidelityModel
+from domain.fidelity import FidelityModel
 from domain.replication.parts import part_of
 from domain.replication.trees import complete_trees, members
 from domain.topology import InputSpec, OperatorSpec, Topology

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from domain.replication.fidelity import FidelityModel
+from domain.fidelity import FidelityModel
 from domain.replication.greedy import most_missed
 from domain.replication.growth import grown, in_order
 from domain.replication.planner import Choice, ReplicationPlanner

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from domain.replication.fidelity import FidelityModel
+from domain.fidelity import FidelityModel
 from domain.topology import partition_id
 
 

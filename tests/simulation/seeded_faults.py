@@ -74,7 +74,7 @@ def rewritten(function: Callable[..., Any], right: str, wrong: str) -> Callable[
 
 
 SINK_FIRST = """\
-        if self.operator.output and not self.shadow:
+        elif self.operator.output and not self.copy:
             self.storage.write(plan.epoch, output)
         self.manifest = self.store.commit("""
 STATE_FIRST = """\
@@ -83,7 +83,7 @@ STATE_FIRST = """\
         except LookupError:
             exists = False
         self.store.commit(state, epoch=plan.epoch, generation=self.layout.generation)
-        if self.operator.output and not self.shadow and not exists:
+        if self.operator.output and not self.copy and not exists:
             self.storage.write(plan.epoch, output)
         self.manifest = self.store.commit("""
 

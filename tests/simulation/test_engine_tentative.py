@@ -17,7 +17,7 @@ from spark_jobs.sinks.tentative import DIRECTORY, FIDELITY
 from tests.simulation.engine_world import World, drive, schedules
 from tests.simulation.test_engine import Rows, clean_run, live, new_world, rows_of
 
-SCHEDULES = 10
+SCHEDULES = 4
 QUERIES = dict.fromkeys("ABVW", 0.0)
 
 

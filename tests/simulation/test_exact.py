@@ -57,7 +57,7 @@ def topology(deterministic: bool = True, catch_up_epochs: int = 8) -> Topology:
 RUNS = 300
 MOVES = 60
 REPLICAS = 200
-TENTATIVE = 200
+TENTATIVE = 120
 ENDS = 60
 WORLDS = 60
 # Epochs of a bounded input.

@@ -72,9 +72,11 @@ from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.requests import first_nodes_request, request_failed, request_started
 from controlplane.replication.figures import fidelity_store
 from controlplane.replication.services import _store as replicas_store
+from controlplane.results.corrections import correction_store
+from controlplane.results.messages import Compared
 from controlplane.topologies.capacity import cpu_model_learn
 from controlplane.topologies.former import foreign_note, former_cleared, former_learn
-from controlplane.topologies.models import Query, Topology
+from controlplane.topologies.models import Query, TentativePeriod, Topology
 from controlplane.topologies.racks import rack_exposure_note
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
 from controlplane.topologies.telemetry import (
@@ -274,6 +276,21 @@ def replicas_placed() -> None:
     replicas_store(topology=Topology.objects.get(name="counts"), fields=fields, revision=0)
 
 
+def correction_kept() -> None:
+    at = timezone.now()
+    period = TentativePeriod.objects.create(
+        topology=Topology.objects.get(name="counts"),
+        query="O0[0]",
+        generation=1,
+        began_at=at,
+        ended_at=at,
+        first_epoch=1,
+        last_epoch=2,
+        fidelity=0.5,
+    )
+    correction_store(period=period.pk, found=Compared(stayed=1))
+
+
 def figures_measured() -> None:
     """Of a topology and of a node, and once more."""
     at = timezone.now().replace(second=0, microsecond=0)
@@ -352,6 +369,7 @@ SERVICES: dict[str, Callable[[], object]] = {
     "query_priorities_set": lambda: query_priorities_set(topology="counts", priorities={"O0[0]": 7}, **BY),
     "_place": lambda: _place(Topology.objects.get(name="draft")),
     "_store": replicas_placed,
+    "correction_store": correction_kept,
     "foreign_note": lambda: foreign_note(name="draft", generation=3),
     "former_learn": lambda: former_learn(name="draft", generation=7),
     "former_cleared": lambda: former_cleared(name="draft", at=timezone.now()),

@@ -48,14 +48,18 @@ def test_queries_go_on_without_a_source_and_are_corrected(stack: Stack) -> None:
     homes = homes_of(stack)
     node = homes["Parser[0]"]
     left = {query for query in states(stack) if homes[query] != node}
-    assert left, "all queries are on the node of the parser"
+    # Others may read from windows that are lost with the node.
+    windows = {query for query in left if query in ("O0[0]", "O1[0]", "O2[0]", "O3[0]")}
+    assert windows, "all windows are on the node of the parser"
     before = status(stack).head
     killed = stack.kill_nodes(node)
-    stack.wait_for(lambda: status(stack).tentative.keys() >= left, "tentative output", timeout=60, pause=0.05)
+    stack.wait_for(
+        lambda: status(stack).tentative.keys() >= windows, "tentative output", timeout=60, pause=0.05
+    )
     waited = time.time() - killed
     said = status(stack).tentative
     print(f"tentative output of {len(said)} queries {waited:.2f} s after SIGKILL")
-    assert said.keys() == left, "what was on the lost node has nothing to go on with"
+    assert said.keys() <= left, "what was on the lost node has nothing to go on with"
     assert all(one.since > before - 2 and 0.0 < one.fidelity < 0.98 for one in said.values()), said
     stack.wait_for(
         lambda: set(states(stack).values()) >= {"tentative"}, "the state on pages", timeout=30, pause=0.1
@@ -81,7 +85,7 @@ def test_queries_go_on_without_a_source_and_are_corrected(stack: Stack) -> None:
 
     def corrected() -> list[dict[str, Any]] | None:
         found: list[dict[str, Any]] = stack.rest.listing("topologies/hashtags/tentative/")
-        return found if {one["query"] for one in found if one["corrected_at"]} >= left else None
+        return found if {one["query"] for one in found if one["corrected_at"]} >= windows else None
 
     periods = stack.wait_for(corrected, "the corrections", timeout=120, pause=0.5)
     assert periods is not None
