@@ -135,6 +135,17 @@ def installed() -> None:
     user_create(username="root", password=PASSWORD, role="administrator", **BY)
     token_create(user=user(), lifetime=None, **BY)
     topology_action(kind=OperationKind.TOPOLOGY_CHECKPOINT, name="counts", **BY)
+    at = timezone.now()
+    TentativePeriod.objects.create(
+        topology=Topology.objects.get(name="counts"),
+        query="O0[0]",
+        generation=1,
+        began_at=at,
+        ended_at=at,
+        first_epoch=1,
+        last_epoch=2,
+        fidelity=0.5,
+    )
 
 
 def incident_begin() -> None:
@@ -277,18 +288,7 @@ def replicas_placed() -> None:
 
 
 def correction_kept() -> None:
-    at = timezone.now()
-    period = TentativePeriod.objects.create(
-        topology=Topology.objects.get(name="counts"),
-        query="O0[0]",
-        generation=1,
-        began_at=at,
-        ended_at=at,
-        first_epoch=1,
-        last_epoch=2,
-        fidelity=0.5,
-    )
-    correction_store(period=period.pk, found=Compared(stayed=1))
+    correction_store(period=TentativePeriod.objects.latest("pk").pk, found=Compared(stayed=1))
 
 
 def figures_measured() -> None:

@@ -23,7 +23,13 @@ from controlplane.measurements.models import Measurement
 from controlplane.nodes.models import Node, NodeRequest, NodeSample
 from controlplane.replication.models import FidelityFigure, ReplicaPlacement
 from controlplane.topologies.installation import installation_id
-from controlplane.topologies.models import AvailabilitySample, FormerTopology, Problem, Topology
+from controlplane.topologies.models import (
+    AvailabilitySample,
+    FormerTopology,
+    Problem,
+    TentativePeriod,
+    Topology,
+)
 from controlplane.webhooks.deliveries import webhook_test
 from controlplane.webhooks.models import DeliveryAttempt
 from controlplane.webhooks.services import webhook_create
@@ -79,6 +85,15 @@ def everything(topology: Topology) -> Topology:
     silence_create(topology="counts", until=now + timedelta(hours=1), **BY)
     Problem.objects.create(topology=topology, at=now, where="x", what="y")
     AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=1, weighted=1)
+    TentativePeriod.objects.create(
+        topology=topology,
+        query="O0[0]",
+        generation=1,
+        began_at=now,
+        first_epoch=1,
+        last_epoch=2,
+        fidelity=0.5,
+    )
     checkpoint_apply(report=checkpoint_report(topology))
     operation_request(kind=OperationKind.TOPOLOGY_CHECKPOINT, target="counts", **BY)
     webhook, _ = webhook_create(
