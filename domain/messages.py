@@ -137,8 +137,8 @@ class ShadowStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TentativeStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a query that goes on without a part of its input: its output of the epochs since..epoch is
-    tentative. `fidelity`: the share of it that is left now, 0 to 1, as the rates have it."""
+    """Of a query that goes on without a part of its input. Its output of the epochs since..epoch is
+    tentative. `fidelity`: the share of its output that it gives now, 0 to 1, estimated from rates."""
 
     since: Epoch
     epoch: Epoch

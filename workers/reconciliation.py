@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import structlog
-from django.db.models import Max
 from django.utils import timezone
 
 from controlplane.errors import Conflict
@@ -12,7 +11,7 @@ from controlplane.events.choices import EventKind
 from controlplane.events.services import event_publish, writing
 from controlplane.incidents.applying import StalePlan
 from controlplane.incidents.choices import PlanKind, PlanState
-from controlplane.incidents.loading import deploy_generations, deployed_topologies
+from controlplane.incidents.loading import deploy_generations, deployed_topologies, deployment_at
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.plans import plan_adopt, plan_mark_applied, plan_mark_published, plan_own
 from controlplane.incidents.selectors import plan_standing
@@ -233,9 +232,6 @@ def replicas_put(coordination: WorkerSession, name: str) -> None:
 
 def plan_of(row: RecoveryPlan) -> Plan:
     """The plan as the driver reads it."""
-    deployments = RecoveryPlan.objects.filter(
-        topology=row.topology_id, kind=PlanKind.DEPLOY, generation__lte=row.generation
-    )
     return Plan(
         generation=row.generation,
         kind=row.kind,
@@ -248,7 +244,7 @@ def plan_of(row: RecoveryPlan) -> Plan:
         restore=row.restore,
         acting=row.acting,
         buffering=row.buffering,
-        deployed=deployments.aggregate(newest=Max("generation"))["newest"] or 0,
+        deployed=deployment_at(row.topology_id, row.generation),
         reason=row.reason,
         installation=installation_id(),
     )

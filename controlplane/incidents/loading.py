@@ -205,6 +205,13 @@ def deploy_generations() -> dict[int, int]:
     return {row["topology_id"]: row["since"] for row in rows.annotate(since=Max("generation")).order_by()}
 
 
+def deployment_at(topology: int, generation: int) -> int:
+    """Generation of the plan that deployed what ran under the plan of `generation`; 0 if none did. topology:
+    its id."""
+    plans = RecoveryPlan.objects.filter(topology=topology, kind=PlanKind.DEPLOY, generation__lte=generation)
+    return plans.aggregate(newest=Max("generation"))["newest"] or 0
+
+
 def nodes_load(deployments: Mapping[str, Deployment]) -> dict[str, NodeView]:
     """Every known node. Each deployed topology has processes on all of them."""
     load = sum(deployment.node_cpu for deployment in deployments.values())

@@ -24,6 +24,7 @@ from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import PLANNED_CPU, Partition, Topology
 from controlplane.topologies.rows import Rows, rows_reset
 from controlplane.topologies.selectors import query_priorities
+from controlplane.topologies.tentative import tentative_end
 from domain.health.shape import counted
 from domain.planning.balance import placed_by_racks
 from domain.planning.deployment import initial_placement
@@ -82,6 +83,7 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
         explanation={"load": placement.load},
     )
     rows = Rows.load(topology)
+    tentative_end(topology, rows, at=now)
     rows_reset(rows, placement.assignment)
     changes = rows.changes()
     changes += [

@@ -27,13 +27,13 @@ def compare(asked: Comparison) -> Compared:
     try:
         committed = committed_read(directory)
     except CommittedError as error:
-        return Compared(problem=str(error))
+        return Compared(problem=str(error), later=True)
     if committed is None:
         return Compared(problem="the outputs are not where this host reads them")
     if committed.deployed != asked.deployed:
         return Compared(problem="the topology was deployed again")
     if committed.epoch < asked.last:
-        return Compared(problem="the final rows are not committed yet")
+        return Compared(problem="the final rows are not committed yet", later=True)
     files = deployment_directory(directory, committed.deployed)
     if not small_files_stay(files, committed, asked.first):
         return Compared(problem="the files of these epochs were merged before they were compared")

@@ -12,7 +12,7 @@ from django.utils import timezone
 from controlplane.errors import Busy, Conflict
 from controlplane.events.choices import EventKind
 from controlplane.events.services import event_publish, writing
-from controlplane.incidents.loading import deploy_generations
+from controlplane.incidents.loading import deployment_at
 from controlplane.results.asking import compared
 from controlplane.results.messages import Compared, Comparison
 from controlplane.topologies.models import TentativePeriod
@@ -36,7 +36,7 @@ def corrections_look() -> int:
             directory=str(Path(settings.RESURGE.outputs) / period.topology.name),
             operator=operator,
             partition=partition,
-            deployed=deploy_generations().get(period.topology_id, 0),
+            deployed=deployment_at(period.topology_id, period.generation),
             first=period.first_epoch,
             last=period.last_epoch,
         )
@@ -46,6 +46,8 @@ def corrections_look() -> int:
             break
         except Conflict as error:
             found = Compared(problem=str(error))
+        if found.later:
+            continue
         correction_store(period=period.pk, found=found)
         done += 1
     return done

@@ -121,13 +121,14 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 class Compared(msgspec.Struct, kw_only=True):
     """How many tentative rows stayed as they were, changed, or vanished, and how many final ones appeared.
-    problem: why that is not known."""
+    problem: why that is not known; later: it is going to be, since the driver writes what is missing."""
 
     stayed: int = 0
     changed: int = 0
     appeared: int = 0
     vanished: int = 0
     problem: str = ""
+    later: bool = False
 
 
 question_decoder = msgspec.json.Decoder(Question)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
+from django.utils import timezone
+
 from controlplane.topologies.choices import TopologyStatus
 from controlplane.topologies.models import Topology, rack_exposure_unknown
 from controlplane.topologies.rows import Rows, rows_reset
+from controlplane.topologies.tentative import tentative_end
 
 SMOOTHED_OVER = 5.0
 """Seconds. Epochs get uneven parts of a steady stream, so a single epoch's rate means little."""
@@ -42,6 +45,7 @@ def figures_settle(topology: Topology, rows: Rows) -> None:
         partition.rows_in_rate = partition.rows_out_rate = 0.0
     if topology.status == TopologyStatus.PAUSED:
         return
+    tentative_end(topology, rows, at=timezone.now())
     topology.lag = 0.0
     topology.slow_since = {}
     if topology.status == TopologyStatus.COMPLETED:

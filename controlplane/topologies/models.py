@@ -303,7 +303,7 @@ class TentativePeriod(models.Model):
     query = models.CharField(max_length=80, help_text="its id, O3[0]")
     generation = models.PositiveIntegerField(help_text="of the plan that its driver had applied")
     began_at = models.DateTimeField(help_text="when its first tentative rows were known")
-    ended_at = models.DateTimeField(null=True, blank=True, help_text="when its partition had caught up")
+    ended_at = models.DateTimeField(null=True, blank=True, help_text="when it gave none any more")
     first_epoch = models.PositiveBigIntegerField()
     last_epoch = models.PositiveBigIntegerField(help_text="the newest that is known of")
     fidelity = models.FloatField(help_text="the least share of its output, 0 to 1, that was left")

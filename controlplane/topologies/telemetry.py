@@ -40,7 +40,7 @@ from controlplane.topologies.representation import (
 )
 from controlplane.topologies.rows import Rows
 from controlplane.topologies.states import partition_states, query_health, topology_status
-from controlplane.topologies.tentative import tentative_apply, tentative_end
+from controlplane.topologies.tentative import tentative_apply
 from domain.capacity import PACE_UNKNOWN, Pace
 from domain.messages import DriverState, DriverStatus, EpochReport, ProblemReport
 from domain.values import LARGEST_COUNT
@@ -239,7 +239,6 @@ def topology_stopped(*, name: str) -> None:
     if topology.status == TopologyStatus.STOPPING:
         rows = Rows.load(topology)
         _states_apply(topology, rows, "stopped", [], {})
-        tentative_end(topology, rows, at=timezone.now())
         rows.save()
         topology.acting, topology.shadows = {}, {}
         topology.save(update_fields=["status", "acting", "shadows", "updated_at", *SETTLED])

@@ -73,9 +73,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     snapshot of this epoch. With `trim_below`, older manifests go, except those to `keep`. `attempt`: grows
     with every job where outputs may differ from one attempt at an epoch to the next; otherwise 0. `spare`:
     its tasks get the processor time of their node that others leave. `older`: checkpoints that can take the
-    place of the one to restore, if that is damaged. `fidelity`: of the partitions with a branch that gives
-    tentative output, the share of it that is left. `origins`: branches that begin -> the epoch of their
-    partition's state."""
+    place of the one to restore, if that is damaged. `fidelity`: partition whose branch runs -> share of the
+    partition's output that is left. `origins`: branch that begins -> epoch of the partition's state that it
+    begins with."""
 
     lane: LaneWork | None
     epochs: list[EpochPlan]

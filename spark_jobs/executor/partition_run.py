@@ -103,7 +103,7 @@ class PartitionRun:
                 self._carry_out(self.runtime.handle(SnapshotRequest(self.job.checkpoint)))
             if self.job.trim_below and not self.branch:
                 self.store.trim(below=self.job.trim_below, keep=self.job.keep)
-                if branch_of(self.partition) not in self.job.progress:
+                if branch_of(partition_of(self.partition)) not in self.job.progress:
                     self.storage.end_branch()
         except Exception as problem:
             error, hint = described(problem)

@@ -129,8 +129,8 @@ class NodeStorage:
         self._outputs.write(self._operator, self._index, epoch, table)
 
     def write_tentative(self, epoch: int, table: pa.Table | None, fidelity: float) -> None:
-        """The tentative output of an epoch, apart from the final one. fidelity: the share of it that is
-        left, 0 to 1."""
+        """Write the tentative output of an epoch; the final output stays as it is. fidelity: the estimated
+        share of the query's output that these rows are, 0 to 1."""
         assert self._outputs is not None  # noqa: S101 - given to every task that runs epochs
         self._outputs.write_tentative(self._operator, self._index, epoch, table, fidelity)
 

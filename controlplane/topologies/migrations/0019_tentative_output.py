@@ -44,7 +44,7 @@ class Migration(migrations.Migration):
                 ('query', models.CharField(help_text='its id, O3[0]', max_length=80)),
                 ('generation', models.PositiveIntegerField(help_text='of the plan that its driver had applied')),
                 ('began_at', models.DateTimeField(help_text='when its first tentative rows were known')),
-                ('ended_at', models.DateTimeField(blank=True, help_text='when its partition had caught up', null=True)),
+                ('ended_at', models.DateTimeField(blank=True, help_text='when it gave none any more', null=True)),
                 ('first_epoch', models.PositiveBigIntegerField()),
                 ('last_epoch', models.PositiveBigIntegerField(help_text='the newest that is known of')),
                 ('fidelity', models.FloatField(help_text='the least share of its output, 0 to 1, that was left')),

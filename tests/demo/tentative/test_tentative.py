@@ -41,9 +41,8 @@ def states(stack: Stack) -> dict[str, str]:
     return {row["partition"]: row["health"]["state"] for row in rows}
 
 
-def test_queries_go_on_without_a_source_and_are_corrected(stack: Stack) -> None:
-    healthy(stack)
-    policy(stack, tentative_output="on", approval="approve")
+def go_on(stack: Stack) -> set[str]:
+    """Lose the node of a parser, while plans wait for an approval; returns the windows that went on."""
     stack.wait_for(lambda: len(told(stack)) == 15, "what the driver is told", timeout=60)
     homes = homes_of(stack)
     node = homes["Parser[0]"]
@@ -64,13 +63,23 @@ def test_queries_go_on_without_a_source_and_are_corrected(stack: Stack) -> None:
     stack.wait_for(
         lambda: set(states(stack).values()) >= {"tentative"}, "the state on pages", timeout=30, pause=0.1
     )
+
     # The plan waits for an approval, so that windows end meanwhile.
-    stack.wait_for(
-        lambda: all(one.epoch > one.since + 4 for one in status(stack).tentative.values()),
-        "tentative epochs",
-        timeout=120,
-    )
-    policy(stack, approval="automatic")
+    def long_enough() -> bool:
+        now = status(stack).tentative
+        return now.keys() >= windows and all(one.epoch > one.since + 4 for one in now.values())
+
+    stack.wait_for(long_enough, "tentative epochs", timeout=120)
+    return windows
+
+
+def test_queries_go_on_without_a_source_and_are_corrected(stack: Stack) -> None:
+    healthy(stack)
+    policy(stack, tentative_output="on", approval="approve")
+    try:
+        windows = go_on(stack)
+    finally:
+        policy(stack, approval="automatic")  # else no later failure would be recovered
     stack.wait_for_incident(state="closed")
     healthy(stack)
     assert not status(stack).tentative
@@ -101,6 +110,7 @@ def test_queries_go_on_without_a_source_and_are_corrected(stack: Stack) -> None:
 
 def test_nothing_is_tentative_once_the_policy_says_no(stack: Stack) -> None:
     policy(stack, tentative_output="off")
+    before = len(stack.rest.listing("topologies/hashtags/tentative/"))
     stack.wait_for(lambda: not told(stack), "what the driver is told", timeout=60)
     homes = homes_of(stack)
     node = homes["Parser[1]"]
@@ -110,4 +120,7 @@ def test_nothing_is_tentative_once_the_policy_says_no(stack: Stack) -> None:
     stack.wait_for_incident(state="closed")
     healthy(stack)
     assert not status(stack).tentative
+    assert len(stack.rest.listing("topologies/hashtags/tentative/")) == before, (
+        "no query was tentative meanwhile"
+    )
     exact(stack)

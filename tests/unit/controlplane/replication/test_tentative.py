@@ -12,12 +12,14 @@ from msgspec import structs
 from rest_framework.test import APIClient
 
 from controlplane.events.models import Event
+from controlplane.incidents.models import RecoveryPlan
+from controlplane.lifecycle.deployment import deploy_plan_create
 from controlplane.replication.models import ReplicaPlacement
 from controlplane.replication.services import replicas_look
 from controlplane.results.corrections import corrections_look
 from controlplane.topologies.models import AvailabilitySample, Query, TentativePeriod, Topology
 from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
-from domain.messages import TentativeStatus
+from domain.messages import DriverState, TentativeStatus
 from domain.topology.spec import ParquetSinkSpec
 from spark_jobs.sinks.parquet_sink import ParquetSink
 from tests.unit.controlplane.incidents.conftest import deployed  # noqa: F401
@@ -175,3 +177,63 @@ def test_what_cannot_be_compared_is_told_and_not_tried_again(
     assert periods()[0].problem == "the outputs are not where this host reads them"
     assert "not compared" in Event.objects.latest("sequence").reason
     assert corrections_look() == 0
+
+
+def test_rows_of_another_deployment_are_not_compared(
+    tentative: Topology, settings: Any, tmp_path: Path
+) -> None:
+    """The epochs of the new one have the same numbers, and its rows have nothing to do with these."""
+    settings.RESURGE = dataclasses.replace(settings.RESURGE, outputs=str(tmp_path))
+    say(tentative={"O1[0]": HALF})
+    say(tentative={})
+    later = tentative.generation + 1
+    RecoveryPlan.objects.create(topology=tentative, generation=later, kind="deploy")
+    sink = ParquetSink(tmp_path, "counts", ParquetSinkSpec(), operators=["O1"], force=False)
+    sink.prepare(deployed=later)
+    task = sink.outputs(deployed=later, attempt=0)
+    task.write("O1", 0, 7, rows(6, 4, 1))
+    assert not task.settle()
+    sink.commit(epoch=8)
+    sink.close()
+    say(committed=8)
+    assert corrections_look() == 1
+    (period,) = periods()
+    assert (period.problem, period.appeared) == ("the topology was deployed again", 0)
+
+
+def test_what_is_not_there_yet_is_looked_for_again(
+    tentative: Topology, settings: Any, tmp_path: Path
+) -> None:
+    """The driver could not write which epochs count: it does so with its next one."""
+    settings.RESURGE = dataclasses.replace(settings.RESURGE, outputs=str(tmp_path))
+    sink = ParquetSink(tmp_path, "counts", ParquetSinkSpec(), operators=["O1"], force=False)
+    sink.prepare(deployed=tentative.generation)
+    task = sink.outputs(deployed=tentative.generation, attempt=0)
+    task.write("O1", 0, 7, rows(6))
+    assert not task.settle()
+    sink.commit(epoch=7)
+    say(tentative={"O1[0]": HALF})
+    say(tentative={}, committed=8)
+    assert corrections_look() == 0
+    assert periods()[0].corrected_at is None
+    sink.commit(epoch=8)
+    sink.close()
+    assert corrections_look() == 1
+    assert (periods()[0].appeared, periods()[0].problem) == (1, "")
+
+
+@pytest.mark.parametrize("state", ["stopped", "completed", "failed"])
+def test_a_time_ends_with_the_run_that_it_is_of(tentative: Topology, state: DriverState) -> None:
+    """The last word of a driver may still name queries that were tentative."""
+    say(tentative={labels()[0]: HALF})
+    if state == "stopped":
+        Topology.objects.update(desired="stopped", status="stopping")
+    say(tentative={labels()[0]: HALF}, state=state)
+    assert periods()[0].ended_at is not None
+    assert not Query.objects.exclude(fidelity=None).exists()
+
+
+def test_a_time_ends_when_the_topology_is_deployed_anew(tentative: Topology) -> None:
+    say(tentative={labels()[0]: HALF})
+    deploy_plan_create(topology=Topology.objects.get(name="counts"), reason="")
+    assert periods()[0].ended_at is not None
