@@ -2,7 +2,7 @@
 
 from domain.replication.dynamic_programming import DynamicProgramming
 from domain.replication.explanation import ChosenPartition, QueryOutlook, ReplicationPlan
-from domain.replication.fidelity import FidelityModel, Objective, equal_rates
+from domain.replication.fidelity import FidelityModel, Flows, Objective, equal_rates
 from domain.replication.greedy import Greedy
 from domain.replication.optimal import Optimal
 from domain.replication.planner import ReplicationPlanner, ReplicationProblem
@@ -16,6 +16,7 @@ __all__ = [
     "ChosenPartition",
     "DynamicProgramming",
     "FidelityModel",
+    "Flows",
     "Greedy",
     "Objective",
     "Optimal",
