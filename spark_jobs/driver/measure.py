@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
+from domain.execution.flows import Flows
 from domain.execution.job import PartitionReport, TaskReport
 from domain.execution.lanes import Lane
 from domain.execution.reach import blocked_partitions
@@ -28,6 +29,7 @@ class Measure:
         self._costs = dict(costs or {})
         self._tuple_rates: dict[str, float] = {}
         self._latency: dict[str, float] = {}
+        self._flows = Flows(topology)
 
     def report(
         self,
@@ -95,6 +97,7 @@ class Measure:
             work=_work(reports),
             epoch_interval=self.topology.spec.epoch_interval,
             window_cycle=self.topology.window_cycle,
+            flows=self._flows.told(seconds if present else 0.0),
             replayed=replayed,
         )
 
@@ -136,6 +139,7 @@ class Measure:
                 continue
             if present.starts.get(name) == before[name] and result.epoch == present.last:
                 seconds = (present.last - before[name]) * self.topology.spec.epoch_interval
+                self._flows.take(name, result.routed, seconds)
                 _smooth(self._costs, name, result.cpu_seconds / seconds)
                 _smooth(self._tuple_rates, name, (result.rows_in + result.rows_out) / seconds)
 

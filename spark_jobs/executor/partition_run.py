@@ -18,6 +18,7 @@ from domain.execution.partition import (
 )
 from domain.topology import split_partition
 from domain.topology.shadows import is_shadow, partition_of
+from spark_jobs.executor.exchange import routed_count
 from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.executor.restore import RestoreError
 from spark_jobs.operators.base import EpochContext
@@ -59,6 +60,7 @@ class PartitionRun:
         self.fork: StateTables | None = None
         self.rows_in = 0
         self.rows_out = 0
+        self.routed: dict[str, list[int]] = {}
         self.late = 0
         self.late_rows: list[LateRow] = []
         self.event_time: int | None = None
@@ -89,6 +91,7 @@ class PartitionRun:
             late=self.late,
             late_rows=self.late_rows[:LISTED],
             event_time=self.event_time,
+            routed=self.routed,
         )
 
     def keep_house(self, *, acknowledge: bool) -> PartitionReport | None:
@@ -161,7 +164,9 @@ class PartitionRun:
                 self.storage.sample(plan.epoch, output)
         assert self.lane is not None  # noqa: S101 - only a lane has epochs
         if not self.shadow:
-            self.level.emit(self.lane, self.partition, plan.epoch, output)
+            routed = self.level.emit(self.lane, self.partition, plan.epoch, output)
+            if is_new:  # what a fork routes was counted when it was new
+                routed_count(self.level.topology, self.partition, output, routed, self.routed)
         self._carry_out(self.runtime.handle(Processed(plan.epoch)))
 
     def _state(self, *, is_new: bool) -> StateTables:
