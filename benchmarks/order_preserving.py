@@ -29,7 +29,7 @@ from domain.execution.partition import Batch, PartitionRuntime, Process, Process
 from domain.messages import EpochReport
 from domain.topology import Topology, load_topology
 from spark_jobs.driver.loop import EpochLoop
-from spark_jobs.executor.exchange import encode_table, route
+from spark_jobs.executor.exchange import Routed, encode_table, route
 from spark_jobs.executor.task import Level, LevelTask
 from spark_jobs.operators.catalogue import catalogue
 
@@ -49,8 +49,9 @@ P = ("p50", "p99")
 class BufferingLevel(Level):
     """Buffers all outputs for all targets, although the targets follow."""
 
-    def emit(self, lane: LaneWork, partition: str, epoch: int, table: pa.Table | None) -> None:
-        for targets, rows in route(self.topology, partition, table, self.operators):
+    def emit(self, lane: LaneWork, partition: str, epoch: int, table: pa.Table | None) -> Routed:
+        routed = route(self.topology, partition, table, self.operators)
+        for targets, rows in routed:
             following = [target for target in targets if epoch > lane.starts.get(target, epoch)]
             nearby = [target for target in following if self._is_here(target)]
             for target in nearby:
@@ -59,6 +60,7 @@ class BufferingLevel(Level):
             self._send([t for t in following if t not in nearby], partition, epoch, payload)
             for target in targets:
                 self.buffers.append(partition, target, epoch, payload)
+        return routed
 
 
 class BufferingTask(LevelTask):

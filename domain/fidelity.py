@@ -22,6 +22,10 @@ from domain.topology import InputSpec, OperatorSpec, Topology
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
+Flows = Mapping[str, Mapping[str, Sequence[float]]]
+"""By partition and operator that reads from it: tuples per second to each of its targets there, in their
+order. Only how they divide counts; a partition without any divides evenly."""
+
 Objective = Literal["weighted", "plain"]
 """What outputs count by: by rate and priority, or by rate alone as in the paper."""
 
@@ -35,7 +39,8 @@ CELLS = 500_000
 @dataclass(frozen=True, slots=True)
 class Stream:
     """One input of an operator. weights: what each source partition is of what a target reads from this
-    stream, laid out as `left` needs it; rates: tuples per second that each target reads from it."""
+    stream, laid out as `left` needs it, of a `full` stream [m], or [m, n] where it is measured which source
+    feeds which target; rates: tuples per second that each target reads from it."""
 
     source: slice
     partitioning: str
@@ -51,6 +56,8 @@ class Stream:
             return np.repeat(kept, len(self.rates) // kept.shape[1], axis=1)
         if self.partitioning == "merge":
             return (kept.reshape(len(kept), *self.weights.shape) * self.weights).sum(axis=2)
+        if self.weights.ndim == 2:
+            return kept @ self.weights
         return kept if len(self.weights) == 1 else (kept @ self.weights)[:, None]
 
 
@@ -69,10 +76,10 @@ class Step:
 class FidelityModel:
     """The model of one topology with the rates of its partitions' output streams, in tuples per second.
 
-    A partition divides its output evenly among the partitions of each operator that it feeds. Where nothing
-    flows at all, everything counts alike. priorities: of queries, where they are not those of the
-    specification. `weights` are what the outputs count by, the sum of them 1, and `plain_weights` the same
-    without priorities. Raises ValueError for rates that cannot be.
+    A partition divides its output among the partitions of each operator that it feeds as `flows` say, and
+    evenly where they say nothing. Where nothing flows at all, everything counts alike. priorities: of
+    queries, where they are not those of the specification. `weights` are what the outputs count by, the sum
+    of them 1, and `plain_weights` the same without priorities. Raises ValueError for rates that cannot be.
     """
 
     def __init__(
@@ -81,8 +88,10 @@ class FidelityModel:
         rates: Mapping[str, float],
         objective: Objective = "weighted",
         priorities: Mapping[str, int] | None = None,
+        flows: Flows | None = None,
     ) -> None:
         self.topology, self.objective = topology, objective
+        self.flows: Flows = flows or {}
         self.partitions: tuple[str, ...] = tuple(topology.partitions)
         self.index = {partition: index for index, partition in enumerate(self.partitions)}
         _require(self.index, rates)
@@ -121,12 +130,34 @@ class FidelityModel:
                 return Stream(source, "one_to_one", np.ones(n), rates)
             case "split":
                 share = n // len(rates)
-                return Stream(source, "split", np.ones(n), np.repeat(rates / share, share))
+                divided = self._divided(stream, target, share)
+                reads = np.repeat(rates / share, share) if divided is None else rates[:, None] * divided
+                return Stream(source, "split", np.ones(n), reads.ravel())
             case "merge":
                 groups = rates.reshape(n, -1)
                 return Stream(source, "merge", _shares(groups.T).T, groups.sum(axis=1))
             case _:
-                return Stream(source, "full", _shares(rates), np.full(n, rates.sum() / n))
+                divided = self._divided(stream, target, n)
+                if divided is None or len(rates) == 1 == n:
+                    return Stream(source, "full", _shares(rates), np.full(n, rates.sum() / n))
+                pairs = rates[:, None] * divided
+                return Stream(source, "full", _shares(pairs), pairs.sum(axis=0))
+
+    def _divided(self, stream: InputSpec, target: OperatorSpec, count: int) -> Floats | None:
+        """Shares of each source partition's output that go to its `count` targets [m, count]; None where
+        nothing is known of any. Raises ValueError for flows that cannot be."""
+        span = self.spans[stream.source]
+        found = np.zeros((span.stop - span.start, count))
+        for row, partition in zip(found, self.partitions[span], strict=True):
+            flow = self.flows.get(partition, {}).get(target.name)
+            if flow is None:
+                continue
+            if len(flow) != count or not all(math.isfinite(rate) and rate >= 0 for rate in flow):
+                raise ValueError(f"{partition} cannot give {list(flow)!r} to {count} of {target.name}")
+            row[:] = flow
+        if not found.any():
+            return None
+        return _shares(found.T).T
 
     def flags(self, plans: Iterable[Iterable[int]]) -> Flags:
         """Sets of partition indices as rows."""

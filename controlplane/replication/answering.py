@@ -80,7 +80,9 @@ def replication_plan_answer(
     chosen, most = replication_planner_named(planner or measured.planner), budget
 
     def compute() -> dict[str, Any]:
-        problem = ReplicationProblem(measured.graph, measured.rates, most, objective, measured.priorities)
+        problem = ReplicationProblem(
+            measured.graph, measured.rates, most, objective, measured.priorities, measured.flows
+        )
         return chosen.plan(problem).to_data()
 
     try:

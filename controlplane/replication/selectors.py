@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import TextField
@@ -12,16 +12,19 @@ from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.errors import Missing
 from controlplane.topologies.graphs import graph_of_text
-from controlplane.topologies.models import Partition, Query, Topology
-from domain.replication import equal_rates
+from controlplane.topologies.models import FlowRates, Partition, Query, Topology
+from domain.replication import Flows, equal_rates
 from domain.topology import Topology as Graph
 from domain.topology import partition_id
 
 MEASURED = "measured"
+EVEN = "even"
 EQUAL = "equal"
 EXPLAINED: dict[str, str] = {
-    MEASURED: "each partition's output in the last epoch; for queries, and for operators without output in  "
-    "it, their input",
+    MEASURED: "each partition's output in the last epoch, divided as the exchange routed it in the last "
+    "minute or so; for queries, and for operators without output in it, their input",
+    EVEN: "each partition's output in the last epoch, divided evenly where it is not measured who reads it; "
+    "for queries, and for operators without output in it, their input",
     EQUAL: "nothing has been measured yet, so all partitions count the same",
 }
 
@@ -29,7 +32,8 @@ EXPLAINED: dict[str, str] = {
 @dataclass(frozen=True, slots=True)
 class Measured:
     """A topology with the rates of its partitions in tuples per second. version: its primary key and the
-    version of its specification. source: `MEASURED` or `EQUAL`. priorities: of its queries.
+    version of its specification. source: `MEASURED`, `EVEN` or `EQUAL`. priorities: of its queries.
+    flows: how partitions divide what they give, as far as that is measured.
     checkpoint: the newest that is complete and in storage, which protects every partition. planner, budget:
     what the topology's policy says."""
 
@@ -41,10 +45,11 @@ class Measured:
     checkpoint: Checkpoint | None
     planner: str
     budget: int | None
+    flows: Flows
 
 
 def measured_load(name: str) -> Measured:
-    """Four queries, whatever the topology. Raises `Missing`."""
+    """Five queries, whatever the topology. Raises `Missing`."""
     found = Topology.objects.filter(name=name).annotate(text=Cast("spec", TextField()))
     row = found.values_list("pk", "version", "text", "replication_planner", "replication_budget").first()
     if row is None:
@@ -56,13 +61,16 @@ def measured_load(name: str) -> Measured:
     )
     flows = {partition_id(operator, index): (read, given) for operator, index, read, given in columns}
     rates, source = rates_of(graph, flows)
+    told = FlowRates.objects.filter(topology=pk).values_list("rates", flat=True).first()
+    divided, complete = flows_of(graph, told or {}) if source == MEASURED else ({}, True)
+    source = source if complete else EVEN
     stored = Checkpoint.objects.filter(topology=pk, state=CheckpointState.COMPLETED, stored=True)
     newest = stored.defer("acknowledgements").order_by("-epoch").first()
     valued = Query.objects.filter(topology=pk).values_list(
         "partition__operator", "partition__index", "priority"
     )
     priorities = {partition_id(operator, index): priority for operator, index, priority in valued}
-    return Measured((pk, version), graph, rates, source, priorities, newest, planner, budget)
+    return Measured((pk, version), graph, rates, source, priorities, newest, planner, budget, divided)
 
 
 def rates_of(graph: Graph, flows: Mapping[str, tuple[float, float]]) -> tuple[dict[str, float], str]:
@@ -79,3 +87,26 @@ def rates_of(graph: Graph, flows: Mapping[str, tuple[float, float]]) -> tuple[di
             given = {one: flows.get(one, (0.0, 0.0))[0] for one in own}
         rates |= given
     return (rates, MEASURED) if any(rates.values()) else (equal_rates(graph), EQUAL)
+
+
+def flows_of(graph: Graph, told: Flows) -> tuple[dict[str, dict[str, Sequence[float]]], bool]:
+    """What was told of this graph, and whether anything is known of each stream that divides rows.
+
+    What a driver told of another specification, or of other numbers of partitions, is left out.
+    """
+    flows: dict[str, dict[str, Sequence[float]]] = {}
+    complete = True
+    for target in graph.operators:
+        for stream in target.inputs:
+            width = len(graph.targets(stream, target, 0))
+            if width < 2:
+                continue
+            found = False
+            for index in range(graph.by_name[stream.source].parallelism):
+                source = partition_id(stream.source, index)
+                rates = told.get(source, {}).get(target.name, ())
+                if len(rates) == width and any(rates):
+                    flows.setdefault(source, {})[target.name] = rates
+                    found = True
+            complete &= found
+    return flows, complete

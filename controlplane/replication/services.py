@@ -170,7 +170,7 @@ def _found(topology: Topology, row: ReplicaPlacement) -> Kept:
             before,
             deployed=deployed,
             problem=ReplicationProblem(
-                measured.graph, measured.rates, budget, "weighted", measured.priorities
+                measured.graph, measured.rates, budget, "weighted", measured.priorities, measured.flows
             ),
             planner=measured.planner,
             homes=deployment.assignment,

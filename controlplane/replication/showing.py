@@ -65,7 +65,7 @@ def _placed(
 ) -> tuple[FidelityModel, dict[str, str], dict[str, str], dict[str, str]]:
     """The model, the rack of each node that is present, the home of each partition ("": none), and the node
     of each replica that has caught up."""
-    model = FidelityModel(measured.graph, measured.rates, "weighted", measured.priorities)
+    model = FidelityModel(measured.graph, measured.rates, "weighted", measured.priorities, measured.flows)
     nodes = {node.name: node.rack for node in Node.objects.filter(state__in=NODE_PRESENT)}
     placed = {
         partition.label: partition.node.name if partition.node is not None else ""

@@ -256,6 +256,23 @@ PLANNED_CPU = Greatest("cpu", "cpu_request")
 """Cores that plans count for a partition, of its rows."""
 
 
+class FlowRates(models.Model):
+    """Rates between partitions as the driver told them last; of a specification that it may not be any
+    more. Apart from the topology's own row, which is read all the time."""
+
+    topology = models.OneToOneField(Topology, on_delete=models.CASCADE, related_name="flow_rates")
+    at = models.DateTimeField(help_text="when they were told")
+    rates = models.JSONField(
+        default=dict, help_text="partition id -> operator that reads from it -> rows/s to each target there"
+    )
+
+    class Meta:
+        ordering = ("topology",)
+
+    def __str__(self) -> str:
+        return f"{self.topology}: of {len(self.rates)} partitions"
+
+
 class Query(models.Model):
     """An output partition with everything upstream of it (the paper's query partition)."""
 

@@ -29,7 +29,7 @@ from controlplane.topologies.choices import (
 )
 from controlplane.topologies.figures import SETTLED, figures_settle, rate_smoothed
 from controlplane.topologies.graphs import graph_of
-from controlplane.topologies.models import AvailabilitySample, Problem, Topology
+from controlplane.topologies.models import AvailabilitySample, FlowRates, Problem, Topology
 from controlplane.topologies.outcomes import operations_end
 from controlplane.topologies.problem_rows import row_read
 from controlplane.topologies.representation import (
@@ -119,6 +119,8 @@ def topology_metrics_apply(
     _states_apply(topology, rows, report.state, report.absent, health)
     rows.save()
     now, last = timezone.now(), topology.metrics_at
+    if report.flows:
+        FlowRates.objects.update_or_create(topology=topology, defaults={"at": now, "rates": report.flows})
     next_at = now if last is None else last + METRICS_EVERY
     due = now >= next_at - METRICS_SLACK
     if due:

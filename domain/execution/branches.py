@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from domain.execution.flows import Flows
 from domain.execution.lanes import Lane
 from domain.execution.reach import Link, Links, links_of
 from domain.fidelity import FidelityModel, equal_rates
@@ -74,11 +75,11 @@ class Branches:
 
     # ---- which there are -------------------------------------------------------------------------
 
-    def look(self, wanted: Mapping[str, float], standing: Standing, rates: Mapping[str, float]) -> bool:
+    def look(self, wanted: Mapping[str, float], standing: Standing, flows: Flows) -> bool:
         """Decide again which branches there are; True if tasks are to be placed for it. wanted: operators
-        whose queries may give tentative output -> the fidelity that it must be above. rates: rows that
-        partitions give in a time, as far as they are known."""
-        chosen = self._chosen(wanted, standing, rates)
+        whose queries may give tentative output -> the fidelity that it must be above. flows: what partitions
+        give to which, as far as that is known."""
+        chosen = self._chosen(wanted, standing, flows)
         gone = [one for one in self.homes if partition_of(one) not in chosen]
         for branch in gone:
             self._drop(branch)
@@ -101,9 +102,7 @@ class Branches:
             if branch in self.homes:
                 self._drop(branch)
 
-    def _chosen(
-        self, wanted: Mapping[str, float], standing: Standing, rates: Mapping[str, float]
-    ) -> set[str]:
+    def _chosen(self, wanted: Mapping[str, float], standing: Standing, flows: Flows) -> set[str]:
         """The partitions that are to have a branch: those that lack an input because of a failure, and are on
         the way to a query whose output is good enough."""
         able = self._able(standing) if wanted else set()
@@ -112,7 +111,7 @@ class Branches:
             return set()
         front = max(standing.reach.values(), default=0)
         alive = able.union(partition for partition, epoch in standing.reach.items() if epoch == front)
-        left = self._left(alive, rates)
+        left = self._left(alive, flows)
         self.fidelity = {partition: left[partition] for partition in able}
         given = {
             query
@@ -137,10 +136,12 @@ class Branches:
                 found.add(partition)
         return found
 
-    def _left(self, alive: Collection[str], rates: Mapping[str, float]) -> dict[str, float]:
+    def _left(self, alive: Collection[str], flows: Flows) -> dict[str, float]:
         """Share of each partition's output that is left when exactly these run (equations 1 to 3)."""
+        rates = flows.rates()
         known = all(partition in rates for partition in self.topology.partitions)
-        model = FidelityModel(self.topology, rates if known else equal_rates(self.topology), "plain")
+        counted = rates if known else equal_rates(self.topology)
+        model = FidelityModel(self.topology, counted, "plain", flows=flows.pairs())
         left = model.left(model.flags([[model.index[partition] for partition in alive]]))[0]
         return {partition: round(float(left[index]), 6) for partition, index in model.index.items()}
 

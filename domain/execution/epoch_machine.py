@@ -614,7 +614,7 @@ class EpochMachine:
             return
         # A lane may reach back for a fork; what counts is how much further it has come.
         self.sizes.advanced(epochs=epochs, seconds=seconds)
-        self.tentative.observe(running.job.lane, event.reports, running.job.progress)
+        self.tentative.flows.observe(running.job.lane, event.reports, running.job.progress)
         if epochs > 0:
             self.replay.credit = max(0.0, self.replay.credit - epochs)
             self.sizes.worked(
@@ -802,8 +802,10 @@ class EpochMachine:
         replayed = self.replay.taken()
         before = running.job.progress if running is not None else self.tracker.progress
         since = replayed.since if replayed.epochs else at
+        present = running.job.lane if running is not None else None
+        seconds = present.epochs * self.topology.spec.epoch_interval if present is not None else 0.0
         return Measured(
-            present=running.job.lane if running is not None else None,
+            present=present,
             replayed=replayed.epochs,
             reports=[*replayed.reports, *reports],
             before={**before, **replayed.before},
@@ -813,6 +815,7 @@ class EpochMachine:
             generation=self.plan.generation if self.plan is not None else 0,
             absent=self.tracker.absent,
             failing=set(self.faults.errors),
+            flows=self.tentative.flows.told(seconds),
         )
 
 

@@ -122,7 +122,8 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     back to is damaged in storage, and this is the newest of `Job.older` that is whole, -1 if none is. `late`:
     rows left out since the topology started because they came behind the watermark, of which `late_rows` are
     some of this job. `event_time`: the greatest that a source partition has given, in microseconds. `row`:
-    the one that the operator failed on, as JSON text, where it is known."""
+    the one that the operator failed on, as JSON text, where it is known. `routed`: by operator that reads
+    from it, rows for each of its targets there, in order (`domain.execution.flows`)."""
 
     epoch: int
     cpu_seconds: float = 0.0
@@ -137,6 +138,7 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     late: int = 0
     late_rows: list[LateRow] = []
     event_time: int | None = None
+    routed: dict[str, list[int]] = {}
 
 
 class TaskReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from domain.execution.branches import Branches, Standing
+from domain.execution.flows import Flows
 from domain.execution.lanes import Coverage, Lane, present_lane, replay_lane
 from domain.execution.reach import links_of, reaches
 from domain.execution.shadows import Shadows, unknown_to
@@ -287,10 +288,10 @@ class ProgressTracker:
         )
         return self.branches.beside(lane, self.graph, self.front(), held) if self.branches.homes else lane
 
-    def branch(self, wanted: Mapping[str, float], rates: Mapping[str, float]) -> bool:
+    def branch(self, wanted: Mapping[str, float], flows: Flows) -> bool:
         """Decide again which branches there are: see `Branches.look`."""
         standing = Standing(self._reach(), self.absent, self.restore, self.homes, self.progress)
-        return self.branches.look(wanted, standing, rates)
+        return self.branches.look(wanted, standing, flows)
 
     def replay(self, *, held: Collection[str], epochs: int, beside: int = 0) -> Lane | None:
         """What those next behind them run next; `held` as for `present`, beside as for `replay_lane`. Shadows

@@ -1,6 +1,6 @@
 """Which partitions are worth an active replica (DESIGN, section 5). Pure: no Django, Spark or ZooKeeper."""
 
-from domain.fidelity import FidelityModel, Objective, equal_rates
+from domain.fidelity import FidelityModel, Flows, Objective, equal_rates
 from domain.replication.dynamic_programming import DynamicProgramming
 from domain.replication.explanation import ChosenPartition, QueryOutlook, ReplicationPlan
 from domain.replication.greedy import Greedy
@@ -16,6 +16,7 @@ __all__ = [
     "ChosenPartition",
     "DynamicProgramming",
     "FidelityModel",
+    "Flows",
     "Greedy",
     "Objective",
     "Optimal",

@@ -110,12 +110,19 @@ class _Grower:
     @cached_property
     def kinds(self) -> tuple[int, ...]:
         """Partitions that nothing tells apart but their names: neither their rates nor those of what they
-        read
-        from and feed, and so on."""
+        read from and feed, and so on. In a `full` stream of which pairs are measured, only those are alike
+        that read the same share from each source, or give the same to each target."""
         links, model = self.links, self.model
         weights = dict(zip(model.outputs, model.weights.tolist(), strict=True))
         colours: list[Hashable] = [
-            (number, float(model.rates[one]), weights.get(one, 0.0))
+            (
+                number,
+                float(model.rates[one]),
+                weights.get(one, 0.0),
+                links.shares[one],
+                tuple(links.feeds[feed].origin for feed in links.above[one] if links.feeds[feed].full),
+                tuple((feed, share) for feed, share in links.below[one] if links.feeds[feed].full),
+            )
             for number, span in enumerate(model.spans.values())
             for one in range(span.start, span.stop)
         ]

@@ -46,7 +46,8 @@ def part_of(
     topology = Topology(TopologySpec(name="part", operators=specs))
     rates = {name: float(model.rates[model.index[name]]) for name in topology.partitions}
     indices = tuple(model.index[name] for name in topology.partitions)
-    return Part(FidelityModel(topology, rates, model.objective), structure, indices)
+    flows = {name: model.flows[name] for name in topology.partitions if name in model.flows}
+    return Part(FidelityModel(topology, rates, model.objective, flows=flows), structure, indices)
 
 
 def parts_of(model: FidelityModel) -> list[Part]:

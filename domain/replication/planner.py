@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from domain.fidelity import FidelityModel, Objective
+from domain.fidelity import FidelityModel, Flows, Objective
 from domain.replication.explanation import ReplicationPlan, explained
 from domain.topology import Topology
 
@@ -17,13 +17,15 @@ from domain.topology import Topology
 class ReplicationProblem:
     """Which partitions to replicate, at most `budget` of them. rates: tuples per second that each partition
     gives. objective: what is to be high. priorities: of queries, where they
-    are not those of the specification. Raises ValueError for a budget or rates that cannot be."""
+    are not those of the specification. flows: how partitions divide what they give, where that is measured.
+    Raises ValueError for a budget or rates that cannot be."""
 
     topology: Topology
     rates: Mapping[str, float]
     budget: int
     objective: Objective = "weighted"
     priorities: Mapping[str, int] | None = None
+    flows: Flows | None = None
 
     def __post_init__(self) -> None:
         if self.budget < 0:
@@ -32,7 +34,7 @@ class ReplicationProblem:
 
     @cached_property
     def model(self) -> FidelityModel:
-        return FidelityModel(self.topology, self.rates, self.objective, self.priorities)
+        return FidelityModel(self.topology, self.rates, self.objective, self.priorities, self.flows)
 
 
 @dataclass(frozen=True, slots=True)

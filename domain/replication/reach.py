@@ -26,11 +26,13 @@ Way = tuple[int, float, int]
 @dataclass(frozen=True, slots=True)
 class Feed:
     """A part of a stream in which every source feeds every target. origin: the number of its sources, which
-    other feeds may share. position: of the stream among the inputs of its targets."""
+    other feeds may share. position: of the stream among the inputs of its targets. full: of a `full` stream,
+    which has one for all targets that read the same shares of its sources."""
 
     origin: int
     targets: tuple[int, ...]
     position: int
+    full: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,12 @@ class Links:
             inputs = [stream for stream in target.inputs if not stream.feedback]
             for position, (stream, flow) in enumerate(zip(inputs, step.streams, strict=True)):
                 for sources, targets in _connected(model, stream, target, step, flow):
-                    feed = Feed(origins.setdefault(sources, len(origins)), targets, position)
+                    feed = Feed(
+                        origins.setdefault(sources, len(origins)),
+                        targets,
+                        position,
+                        flow.partitioning == "full",
+                    )
                     for one in targets:
                         above[one].append(len(feeds))
                     for one, share in sources:
@@ -84,8 +91,15 @@ def _connected(
     target."""
     span, own = flow.source, step.own
     if stream.partitioning == "full":
-        sources = zip(range(span.start, span.stop), flow.weights.tolist(), strict=True)
-        yield tuple(sources), tuple(range(own.start, own.stop))
+        if flow.weights.ndim == 1:
+            sources = zip(range(span.start, span.stop), flow.weights.tolist(), strict=True)
+            yield tuple(sources), tuple(range(own.start, own.stop))
+            return
+        alike: dict[tuple[float, ...], list[int]] = {}
+        for one, column in enumerate(flow.weights.T.tolist(), start=own.start):
+            alike.setdefault(tuple(column), []).append(one)
+        for shares, members in alike.items():
+            yield tuple(zip(range(span.start, span.stop), shares, strict=True)), tuple(members)
         return
     weights: list[float] = flow.weights.ravel().tolist()
     reached: dict[tuple[int, ...], list[tuple[int, float]]] = {}

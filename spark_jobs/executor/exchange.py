@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from domain.execution.flows import counted_streams
 from domain.topology import Topology, partition_id, split_partition
 from domain.topology.copies import partition_of
 from domain.topology.spec import InputSpec, OperatorSpec
@@ -17,6 +18,8 @@ from spark_jobs.executor.key_hash import hash_strings
 from spark_jobs.operators.base import Combinable, Operator
 
 EMPTY = b""
+Routed = list[tuple[list[str], pa.Table | None]]
+"""Target partitions, and the rows that all of them receive."""
 
 
 def encode_table(table: pa.Table | None) -> bytes:
@@ -38,7 +41,7 @@ def decode_table(payload: bytes) -> pa.Table | None:
 
 def route(
     topology: Topology, partition: str, table: pa.Table | None, operators: Mapping[str, Operator]
-) -> list[tuple[list[str], pa.Table | None]]:
+) -> Routed:
     """Which target partitions receive which rows of one epoch's output. Every downstream neighbour gets a
     table, if only an empty one: it is also the barrier. `operators` maps names to instances that may offer
     partial aggregation; subscribers that receive the same rows share one entry."""
@@ -58,6 +61,32 @@ def route(
                 identity = (combine, None if part is rows else (position, target.parallelism, stream.key))
                 groups.setdefault(identity, ([], part))[0].append(partition_id(target.name, position))
     return list(groups.values())
+
+
+def routed_count(
+    topology: Topology, partition: str, table: pa.Table | None, routed: Routed, into: dict[str, list[int]]
+) -> None:
+    """Add the rows that each target receives to the counts by operator, of the streams that are counted.
+    A partial aggregate counts as the rows of `table` that it stands for."""
+    name, index = split_partition(partition)
+    by_target = {target: part for targets, part in routed for target in targets}
+    for source, reader in counted_streams(topology):
+        if source != name:
+            continue
+        target = topology.by_name[reader]
+        stream = next(one for one in target.inputs if one.source == name)
+        positions = topology.targets(stream, target, index)
+        counts = into.setdefault(reader, [0] * len(positions))
+        for offset, position in enumerate(positions):
+            counts[offset] += _stands_for(by_target.get(partition_id(reader, position)), table)
+
+
+def _stands_for(part: pa.Table | None, table: pa.Table | None) -> int:
+    if part is None or table is None or not part.num_rows:
+        return 0
+    if part.column_names == table.column_names or "count" not in part.column_names:
+        return int(part.num_rows)
+    return int(pc.sum(part.column("count")).as_py() or 0)
 
 
 def _combine_key(operator: Operator, table: pa.Table | None) -> Any:

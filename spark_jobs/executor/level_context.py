@@ -10,7 +10,7 @@ import pyarrow as pa
 from domain.execution.job import Job, LaneWork, decode_job, decode_layout
 from domain.execution.partition import Batch
 from domain.topology.copies import is_branch, is_copy, operator_of, partition_of
-from spark_jobs.executor.exchange import decode_table, encode_table, route
+from spark_jobs.executor.exchange import Routed, decode_table, encode_table, route
 from spark_jobs.executor.storage import NodeStorage, PartitionStorage
 from spark_jobs.operators.base import Operator
 from spark_jobs.operators.catalogue import catalogue
@@ -68,10 +68,12 @@ class LevelContext:
         for target in targets:
             self.arrived.setdefault(target, []).append(batch)
 
-    def emit(self, lane: LaneWork, partition: str, epoch: int, table: pa.Table | None) -> None:
-        """One epoch's output: to those in the lane who need it; to a buffer for those who will."""
+    def emit(self, lane: LaneWork, partition: str, epoch: int, table: pa.Table | None) -> Routed:
+        """One epoch's output: to those in the lane who need it; to a buffer for those who will. Returns who
+        it is for, whether they need it or not."""
         progress = self.job.progress
-        for targets, rows in route(self.topology, partition, table, self.operators):
+        routed = route(self.topology, partition, table, self.operators)
+        for targets, rows in routed:
             following = [t for t in targets if lane.starts.get(t, epoch) < epoch <= lane.end(t)]
             waiting = [
                 t
@@ -89,6 +91,7 @@ class LevelContext:
                 self._send([t for t in following if t not in nearby], partition, epoch, payload)
                 for target in waiting:
                     self.buffers.append(partition, target, epoch, payload)
+        return routed
 
     def _is_here(self, target: str) -> bool:
         """Whether the target runs in this very task."""

@@ -18,6 +18,7 @@ from domain.execution.partition import (
 )
 from domain.topology import split_partition
 from domain.topology.copies import branch_of, is_branch, is_copy, partition_of
+from spark_jobs.executor.exchange import routed_count
 from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.executor.restore import RestoreError
 from spark_jobs.operators.base import EpochContext
@@ -61,6 +62,7 @@ class PartitionRun:
         self.fork: StateTables | None = None
         self.rows_in = 0
         self.rows_out = 0
+        self.routed: dict[str, list[int]] = {}
         self.late = 0
         self.late_rows: list[LateRow] = []
         self.event_time: int | None = None
@@ -91,6 +93,7 @@ class PartitionRun:
             late=self.late,
             late_rows=self.late_rows[:LISTED],
             event_time=self.event_time,
+            routed=self.routed,
         )
 
     def keep_house(self, *, acknowledge: bool) -> PartitionReport | None:
@@ -173,7 +176,9 @@ class PartitionRun:
                 self.storage.sample(plan.epoch, output)
         assert self.lane is not None  # noqa: S101 - only a lane has epochs
         if self.branch or not self.copy:
-            self.level.emit(self.lane, self.partition, plan.epoch, output)
+            routed = self.level.emit(self.lane, self.partition, plan.epoch, output)
+            if is_new and not self.copy:  # what a fork routes was counted when it was new
+                routed_count(self.level.topology, self.partition, output, routed, self.routed)
         self._carry_out(self.runtime.handle(Processed(plan.epoch)))
 
     def _state(self, *, is_new: bool) -> StateTables:

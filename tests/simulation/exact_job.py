@@ -14,6 +14,7 @@ from domain.execution.partition import Batch
 from domain.messages import Plan
 from domain.topology import split_partition
 from domain.topology.copies import is_branch, is_copy, is_shadow, partition_of
+from spark_jobs.executor.exchange import Routed
 from spark_jobs.executor.partition_run import PartitionRun
 from tests.simulation.exact_disk import Kept, MemoryStorage
 from tests.simulation.exact_symbols import Sent, SymbolicOperator
@@ -164,7 +165,7 @@ class MemoryJob:
             step=lambda: self._step(self.plan.assignment[partition]),
         )
 
-    def emit(self, lane: Lane, partition: str, epoch: int, output: Sent) -> None:
+    def emit(self, lane: Lane, partition: str, epoch: int, output: Sent) -> Routed:
         progress = self.job.progress
         if epoch <= progress[partition]:
             self.replayed += 1
@@ -178,6 +179,7 @@ class MemoryJob:
                 and epoch > progress[target]
             ):
                 self._buffer(partition, target)[epoch] = output
+        return []  # rows are symbols here: nothing to count
 
     def _serve(self, kept: Kept, partition: str, served: Collection[Serving]) -> bool:
         for first, last, targets in served:

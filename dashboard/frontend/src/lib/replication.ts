@@ -43,7 +43,7 @@ export interface ReplicationPlan {
   /** How far the plan's fidelity can be below the best; null where that is not known. */
   gap: number | null;
   note: string;
-  rates: "measured" | "equal";
+  rates: "measured" | "even" | "equal";
   rates_note: string;
   checkpoint: { epoch: number; ended_at: Iso | null; size_bytes: number } | null;
   chosen: ChosenPartition[];

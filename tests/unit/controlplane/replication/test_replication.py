@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from msgspec import structs
 from rest_framework.test import APIClient
 
 from controlplane.checkpoints.models import Checkpoint
@@ -13,11 +14,13 @@ from controlplane.events.choices import Channel
 from controlplane.events.models import AuditEntry
 from controlplane.replication import answering
 from controlplane.replication.answering import plans
-from controlplane.replication.selectors import EQUAL, MEASURED, rates_of
+from controlplane.replication.selectors import EQUAL, MEASURED, flows_of, measured_load, rates_of
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Partition, Topology
 from controlplane.topologies.services import topology_create
-from tests.unit.controlplane.specs import spec_of
+from controlplane.topologies.telemetry import topology_metrics_apply
+from domain.replication import FidelityModel
+from tests.unit.controlplane.specs import epoch_report, spec_of
 from tests.unit.controlplane.whatif.test_what_if import deployed, errors, fingerprint
 
 URL = "/api/v1/topologies/counts/replication-plan/"
@@ -42,7 +45,7 @@ def test_a_plan_from_measured_rates(viewer: APIClient, running: Topology) -> Non
     answer = response.json()
     assert (answer["topology"], answer["planner"]) == ("counts", "structure_aware")
     assert (answer["budget"], answer["total"]) == (3, 7)
-    assert answer["rates"] == "measured"
+    assert answer["rates"] == "even"
     # O1 reads 400 of the 800 tuples/s that all queries read, and three quarters come this way.
     assert [one["partition"] for one in answer["chosen"]] == ["O1[0]", "Parser[1]", "Source[1]"]
     assert answer["fidelity_before"] == 0.0
@@ -137,6 +140,29 @@ def test_what_protects_today_is_the_newest_checkpoint_in_storage(
             topology=running, epoch=epoch, state=state, stored=stored, started_at=now, ended_at=now
         )
     assert viewer.get(URL).json()["checkpoint"]["epoch"] == 10
+
+
+def test_a_plan_from_measured_pairs(viewer: APIClient, running: Topology) -> None:
+    """All that Parser[1] gives goes to O0[0], and to O1[0], which has one partition only."""
+    flows = {"Parser[0]": {"O0": [0.0, 9.0]}, "Parser[1]": {"O0": [30.0, 0.0]}}
+    report = structs.replace(epoch_report(running), partitions={}, flows=flows)
+    topology_metrics_apply(report=report, health={})
+    answer = viewer.get(URL, {"budget": 3, "objective": "plain"}).json()
+    assert answer["rates"] == "measured"
+    assert "as the exchange routed it" in answer["rates_note"]
+    measured = measured_load("counts")
+    model = FidelityModel(measured.graph, measured.rates, flows=measured.flows)
+    alive = [model.index[one] for one in ("Source[1]", "Parser[1]", "O0[0]", "O0[1]")]
+    left = model.left(model.flags([alive]))[0]
+    assert (left[model.index["O0[0]"]], left[model.index["O0[1]"]]) == (1.0, 0.0)
+
+
+def test_flows_of_another_specification_are_left_out() -> None:
+    graph = graph_of(spec_of())
+    known = {"Parser[0]": {"O0": [1.0, 2.0], "O1": [3.0], "Gone": [1.0]}, "Old[0]": {"O0": [1.0, 1.0]}}
+    assert flows_of(graph, known) == ({"Parser[0]": {"O0": [1.0, 2.0]}}, True)
+    assert flows_of(graph, {"Parser[0]": {"O0": [1.0, 2.0, 3.0]}}) == ({}, False)
+    assert flows_of(graph, {"Parser[0]": {"O0": [0.0, 0.0]}}) == ({}, False)
 
 
 def test_rates_of_windows_are_what_they_read() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.replication import FidelityModel, complete_trees, equal_rates
+from domain.replication.growth import _Grower
 from domain.replication.trees import TooLargeError, members
 from domain.topology import Topology
 from tests.unit.domain.replication.topologies import fidelity_of, left_of, models, operator, topology_of
@@ -93,6 +94,48 @@ def test_completeness_takes_a_join_for_a_union() -> None:
     assert fidelity(model, "A[0]", "A[1]", "J[0]") == 0.0
 
 
+def test_a_full_stream_by_measured_pairs() -> None:
+    """A[0] gives 6 tuples/s, all to B[1]; A[1] gives 2, half of them to each."""
+    topology = topology_of(operator("A", 2), operator("B", 2, ("A", "full"), output=True))
+    rates = {"A[0]": 6.0, "A[1]": 2.0, "B[0]": 1.0, "B[1]": 1.0}
+    flows = {"A[0]": {"B": [0.0, 3.0]}, "A[1]": {"B": [5.0, 5.0]}}
+    model = FidelityModel(topology, rates, flows=flows)
+    left = model.left(model.flags([[model.index[one] for one in ("A[1]", "B[0]", "B[1]")]]))[0]
+    assert left[2:].tolist() == pytest.approx([1.0, 1 / 7])
+    assert model.steps[1].reads.tolist() == pytest.approx([1.0, 7.0])
+    half = FidelityModel(topology, rates, flows={"A[0]": flows["A[0]"]})
+    assert half.steps[1].reads.tolist() == pytest.approx([1.0, 7.0]), "what is not measured is divided evenly"
+
+
+def test_a_split_stream_by_measured_pairs() -> None:
+    topology = topology_of(operator("A", 1), operator("B", 2, ("A", "split"), output=True))
+    model = FidelityModel(topology, equal_rates(topology), flows={"A[0]": {"B": [1.0, 3.0]}})
+    assert model.steps[1].reads.tolist() == pytest.approx([0.25, 0.75])
+
+
+@pytest.mark.parametrize("flow", [[1.0], [1.0, -1.0], [1.0, math.nan]])
+def test_flows_that_cannot_be(flow: list[float]) -> None:
+    topology = topology_of(operator("A", 1), operator("B", 2, ("A", "full"), output=True))
+    with pytest.raises(ValueError, match=r"A\[0\] cannot give"):
+        FidelityModel(topology, equal_rates(topology), flows={"A[0]": {"B": flow}})
+
+
+def test_measured_pairs_tell_partitions_apart() -> None:
+    """Without them the sources are of one kind, and the targets of another."""
+    topology = topology_of(operator("A", 3), operator("B", 3, ("A", "full"), output=True))
+    rates = equal_rates(topology)
+    assert sorted(one.bit_count() for one in _Grower(FidelityModel(topology, rates)).kinds) == [3, 3]
+    # Each source feeds one target most, so all look alike by their sums; A[2] and B[2] alone are not.
+    flows = {f"A[{at}]": {"B": [9.0 if at == to else 1.0 for to in range(3)]} for at in range(3)}
+    apart = _Grower(FidelityModel(topology, rates, flows=flows)).kinds
+    assert [one.bit_count() for one in apart] == [1] * 6
+    # All targets read the same share of each source, but B[2] reads more of it beside what it reads from C.
+    topology = topology_of(operator("A", 3), operator("C", 1), operator("B", 3, ("A", "full"), ("C", "full")))
+    same = {f"A[{at}]": {"B": [1.0, 1.0, 4.0]} for at in range(3)}
+    alike = _Grower(FidelityModel(topology, equal_rates(topology), flows=same)).kinds
+    assert sorted(one.bit_count() for one in alike) == [1, 1, 2, 3]
+
+
 def test_nothing_and_everything() -> None:
     model = FidelityModel(fork(correlated=True), RATES)
     assert fidelity(model) == completeness(model) == 0.0
@@ -125,10 +168,10 @@ def test_rates_that_cannot_be(rates: dict[str, float], message: str) -> None:
 def test_it_is_what_the_equations_say(model: FidelityModel, data: st.DataObject) -> None:
     alive = data.draw(st.lists(st.sampled_from(model.partitions), unique=True))
     rates = dict(zip(model.partitions, model.rates.tolist(), strict=True))
-    left = left_of(model.topology, rates, alive)
+    left = left_of(model.topology, rates, alive, model.flows)
     flags = model.flags([[model.index[name] for name in alive]])
     assert model.left(flags)[0].tolist() == pytest.approx([left[name] for name in model.partitions])
-    assert fidelity(model, *alive) == pytest.approx(fidelity_of(model.topology, rates, alive))
+    assert fidelity(model, *alive) == pytest.approx(fidelity_of(model.topology, rates, alive, model.flows))
 
 
 @given(model=models(), data=st.data())

@@ -25,7 +25,7 @@ from tests.unit.domain.replication.topologies import best_fidelities, models, op
 
 def problem_of(model: FidelityModel, budget: int) -> ReplicationProblem:
     rates = dict(zip(model.partitions, model.rates.tolist(), strict=True))
-    return ReplicationProblem(model.topology, rates, budget)
+    return ReplicationProblem(model.topology, rates, budget, flows=model.flows)
 
 
 def fidelities(name: str, model: FidelityModel) -> list[float]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from domain.replication import FidelityModel
+from domain.replication import FidelityModel, Flows
 from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
 
 
@@ -22,7 +22,9 @@ def topology_of(*operators: OperatorSpec) -> Topology:
     return Topology(TopologySpec(name="t", operators=operators))
 
 
-def left_of(topology: Topology, rates: Mapping[str, float], alive: Sequence[str]) -> dict[str, float]:
+def left_of(
+    topology: Topology, rates: Mapping[str, float], alive: Sequence[str], flows: Flows | None = None
+) -> dict[str, float]:
     """1 - IL of every partition, by equations 1 to 3, one partition after the other."""
     left: dict[str, float] = {}
     for partition in topology.partitions:
@@ -30,8 +32,8 @@ def left_of(topology: Topology, rates: Mapping[str, float], alive: Sequence[str]
         streams = []
         for stream in own.inputs:
             substreams = [
-                (rates[source] / fan, left[source])
-                for source, fan in _sources(topology, stream, own, partition)
+                (rates[source] * share, left[source])
+                for source, share in _sources(topology, stream, own, partition, flows or {})
             ]
             streams.append((sum(rate for rate, _ in substreams), _mean(substreams)))
         if partition not in alive:
@@ -49,13 +51,20 @@ def left_of(topology: Topology, rates: Mapping[str, float], alive: Sequence[str]
 
 
 def _sources(
-    topology: Topology, stream: InputSpec, own: OperatorSpec, partition: str
-) -> list[tuple[str, int]]:
+    topology: Topology, stream: InputSpec, own: OperatorSpec, partition: str, flows: Flows
+) -> list[tuple[str, float]]:
+    """What a partition reads from, with the share of each one's output that it reads."""
     found = []
     for index in range(topology.by_name[stream.source].parallelism):
         targets = [f"{own.name}[{at}]" for at in topology.targets(stream, own, index)]
-        if partition in targets:
-            found.append((f"{stream.source}[{index}]", len(targets)))
+        if partition not in targets:
+            continue
+        source = f"{stream.source}[{index}]"
+        measured = flows.get(source, {}).get(own.name, ())
+        share = 1 / len(targets)
+        if sum(measured) > 0:
+            share = measured[targets.index(partition)] / sum(measured)
+        found.append((source, share))
     return found
 
 
@@ -66,9 +75,11 @@ def _mean(weighted: Sequence[tuple[float, float]]) -> float:
     return sum(rate * value for rate, value in weighted) / total
 
 
-def fidelity_of(topology: Topology, rates: Mapping[str, float], alive: Sequence[str]) -> float:
+def fidelity_of(
+    topology: Topology, rates: Mapping[str, float], alive: Sequence[str], flows: Flows | None = None
+) -> float:
     """Equation 4."""
-    left = left_of(topology, rates, alive)
+    left = left_of(topology, rates, alive, flows)
     return _mean([(rates[query], left[query]) for query in topology.queries])
 
 
@@ -122,4 +133,21 @@ def topologies(draw: st.DrawFn, *, most: int = 9) -> Topology:
 def models(draw: st.DrawFn, *, most: int = 9) -> FidelityModel:
     topology = draw(topologies(most=most))
     rates = {partition: draw(st.sampled_from((0.0, 1.0, 2.0, 5.0, 9.0))) for partition in topology.partitions}
-    return FidelityModel(topology, rates)
+    return FidelityModel(topology, rates, flows=draw(flows_of(topology)))
+
+
+@st.composite
+def flows_of(draw: st.DrawFn, topology: Topology) -> Flows:
+    """Of some partitions how they divide what they give, skewed; of others nothing is known."""
+    flows: dict[str, dict[str, list[float]]] = {}
+    if draw(st.booleans()):
+        return flows
+    values = st.sampled_from((0.0, 1.0, 3.0, 20.0))
+    for own in topology.operators:
+        for stream in own.inputs:
+            for index in range(topology.by_name[stream.source].parallelism):
+                count = len(topology.targets(stream, own, index))
+                if count > 1 and draw(st.integers(0, 4)):
+                    found = draw(st.lists(values, min_size=count, max_size=count))
+                    flows.setdefault(f"{stream.source}[{index}]", {})[own.name] = found
+    return flows
