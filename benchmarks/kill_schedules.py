@@ -2,6 +2,9 @@
 at random moments, also during recoveries and checkpoints, while the recovery policy changes. After each
 schedule all queries must be available and every row of every query exact (`manage.py verify`).
 
+With `--replicas` so many replicas run, and queries that lack a part of their input give tentative output, all
+of which must be compared with the final rows in the end.
+
 INPUT=<file> reads real tweets. A failed schedule prints its seed; `--seed` and `--first` repeat it.
 """
 
@@ -20,6 +23,7 @@ from typing import Any
 
 from rich.table import Table
 
+from benchmarks.copies import copies_begin, copies_report, copies_seen, copies_since
 from benchmarks.runner import Report, Session, at_least, run
 from benchmarks.schedules import Schedule, Step, schedule_draw, victims_draw
 from benchmarks.stack import (
@@ -40,7 +44,7 @@ RATE = 300
 DELAY = "uniform:1:6"
 RECOVERY_TIMEOUT = 300.0
 MAX_UTILISATION = 0.8
-ROOM = 0.35
+ROOM, ROOM_WITH_REPLICAS = 0.35, 0.6
 """Of what all partitions take together: so much of it one node has room for."""
 ASKED_FOR = 30
 
@@ -125,9 +129,10 @@ def _is_recovering(stack: BenchmarkStack) -> bool:
     return any(row["state"] not in ENDED for row in stack.incidents())
 
 
-def schedule_run(stack: BenchmarkStack, schedule: Schedule) -> dict[str, Any]:
+def schedule_run(stack: BenchmarkStack, schedule: Schedule, *, replicas: bool = False) -> dict[str, Any]:
     """One schedule on a healthy stack. Raises `StackError` when it does not recover."""
     before = len(stack.incidents())
+    copies = copies_seen(stack) if replicas else None
     started = time.monotonic()
     done = carry_out(stack, schedule)
     # Wait until the last kill has been noticed; before, the stack would still look healthy.
@@ -137,7 +142,9 @@ def schedule_run(stack: BenchmarkStack, schedule: Schedule) -> dict[str, Any]:
     new = stack.incidents()[before:]
     plans = [plan for incident in new for plan in stack.plans(incident["number"])]
     verdict = stack.verify()
+    found = {} if copies is None else copies_since(stack, copies)
     return {
+        **found,
         "done": done.steps,
         "freezes": done.freezes,
         "seconds": round(recovered, 1),
@@ -156,17 +163,24 @@ def measure(session: Session) -> Report:
     count = min(options.count, 3) if session.quick else options.count
     numbers = range(options.first, options.first + count)
     drawn = [schedule_draw(f"{options.seed}/{number}", nodes=NODES) for number in numbers]
-    return _report(schedules_run(session, drawn), seed=options.seed, first=options.first)
+    rows = schedules_run(session, drawn, replicas=options.replicas)
+    report = _report(rows, seed=options.seed, first=options.first)
+    if options.replicas:
+        report.parameters["replicas"] = options.replicas
+        copies_report(report)
+    return report
 
 
-def schedules_run(session: Session, schedules: Sequence[Schedule]) -> list[dict[str, Any]]:
+def schedules_run(
+    session: Session, schedules: Sequence[Schedule], *, replicas: int = 0
+) -> list[dict[str, Any]]:
     """Run them one after the other, with a progress bar; a row for each."""
     waiting = deque(schedules)
     rows: list[dict[str, Any]] = []
     try:
         with stopping_in_order(), session.progress("schedules", len(schedules)) as step:
             while waiting:
-                _on_one_stack(session, waiting, rows, step)
+                _on_one_stack(session, waiting, rows, step, replicas)
     except KeyboardInterrupt:
         # An interrupted schedule has no result; those that have ended count.
         rows = [row for row in rows if row["verified"] or row["problem"]]
@@ -175,7 +189,11 @@ def schedules_run(session: Session, schedules: Sequence[Schedule]) -> list[dict[
 
 
 def _on_one_stack(
-    session: Session, waiting: deque[Schedule], rows: list[dict[str, Any]], step: Callable[[], None]
+    session: Session,
+    waiting: deque[Schedule],
+    rows: list[dict[str, Any]],
+    step: Callable[[], None],
+    replicas: int,
 ) -> None:
     """Run schedules on one stack until none is left or one fails. The schedules after a failed one need a new
     stack."""
@@ -192,12 +210,14 @@ def _on_one_stack(
         with running_stack(nodes=NODES, variables=variables, keep_logs=logs) as stack:
             stack.deploy_spec(pipeline_spec(rate=RATE, epoch_interval=1.0), input=input_file())
             stack.healthy()
-            _tighten(stack)
+            _tighten(stack, ROOM_WITH_REPLICAS if replicas else ROOM)
+            if replicas:
+                copies_begin(stack, replicas)
             while waiting:
                 schedule = waiting.popleft()
                 row: dict[str, Any] = {"seed": schedule.seed, "verified": False, "problem": "", "freezes": []}
                 rows.append({**row, "done": [str(one) for one in schedule.steps]})
-                rows[-1].update(schedule_run(stack, schedule))
+                rows[-1].update(schedule_run(stack, schedule, replicas=replicas > 0))
                 step()
                 if not rows[-1]["verified"]:
                     raise StackError(f"wrong rows: {rows[-1]['faults']}")
@@ -209,12 +229,12 @@ def _on_one_stack(
         session.note(f"{_line(rows[-1])}\n{error}\nthe logs of its stack are kept in {logs}")
 
 
-def _tighten(stack: BenchmarkStack) -> None:
+def _tighten(stack: BenchmarkStack, room: float) -> None:
     """Survivors get no room for all, so that several waves are needed. Measured, because machines differ."""
     stack.expect(lambda: _is_measured(stack), "measured costs", timeout=120)
     partitions = 100 * sum(row["cpu"] for row in stack.partitions().values())
     everywhere = [row["predicted_percent"] - row["planned_percent"] for row in stack.nodes("alive").values()]
-    stack.capacities_set(math.ceil((fmean(everywhere) + ROOM * partitions) / MAX_UTILISATION))
+    stack.capacities_set(math.ceil((fmean(everywhere) + room * partitions) / MAX_UTILISATION))
 
 
 def _is_measured(stack: BenchmarkStack) -> bool:
@@ -262,6 +282,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--count", type=int, default=ASKED_FOR, help="how many schedules (default 30)")
     parser.add_argument("--seed", type=int, default=1, help="what they are drawn from (default 1)")
     parser.add_argument("--first", type=int, default=1, help="number of the first, to repeat one of a seed")
+    parser.add_argument(
+        "--replicas", type=int, default=0, help="replicas to run, with tentative output (default 0: none)"
+    )
     parser.add_argument(
         "--logs", type=Path, default=Path("failed-schedules"), help="where logs of failed ones are kept"
     )

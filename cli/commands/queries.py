@@ -68,6 +68,7 @@ POLICY = (
     Column("replication budget", lambda row: _budget(row["replication_budget"])),
     Column("tentative output", field("tentative_output")),
     Column("above a fidelity of", lambda row: f"{row['tentative_fidelity']:g}"),
+    Column("counts for", lambda row: f"{row['tentative_worth']:g} of final output"),
     Column("except of", lambda row: ", ".join(row["tentative_except"]) or DASH),
 )
 
@@ -240,6 +241,12 @@ def show_(session: Session, topology: str) -> None:
     type=click.FloatRange(0.0, 1.0),
     metavar="SHARE",
     help="only those of whose output more than this share is left",
+)
+@click.option(
+    "--tentative-worth",
+    type=click.FloatRange(0.0, 1.0),
+    metavar="SHARE",
+    help="what complete tentative output counts for in recovery plans, where final output counts for 1",
 )
 @click.option(
     "--tentative-except",

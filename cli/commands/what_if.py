@@ -107,9 +107,9 @@ def what_if(
 
 
 def _outcome(answer: Row) -> Iterator[str]:
-    """What the failure leaves: the queries that stop or lack input, and what replicas take over."""
+    """What the failure leaves: queries that stop, lack input or go on without it; what replicas take over."""
     lost = plural(len(answer["failed_nodes"]), "node fails", "nodes fail")
-    stop, lack = list[str](), list[str]()
+    stop, lack, tentative = list[str](), list[str](), list[str]()
     for outlook in answer["outlooks"]:
         for query in outlook["queries"]:
             name = f"{outlook['topology']}/{query['query']}"
@@ -117,12 +117,16 @@ def _outcome(answer: Row) -> Iterator[str]:
                 stop.append(name)
             elif query["outcome"] == "lacks_input":
                 lack.append(f"{name} (keeps {percent(query['fidelity'])})")
+            elif query["outcome"] == "tentative":
+                tentative.append(f"{name} ({percent(query['fidelity'])})")
     stops = plural(len(stop), "query stops", "queries stop")
     lacks = plural(len(lack), "query lacks a part of its input", "queries lack a part of their input")
     lacking = f", {lacks}" if lack else ""
     yield f"{lost} ({listed(answer['failed_nodes'])}): {stops} of {answer['queries']}{lacking}"
     if stop:
         yield f"Stop: {listed(stop)}"
+    if tentative:
+        yield f"Go on with a part of their input, tentatively: {listed(tentative)}"
     if lack:
         yield f"Lack a part of their input: {listed(lack)}"
     taken = [one["partition"] for outlook in answer["outlooks"] for one in outlook["taken_over"]]

@@ -19,14 +19,16 @@ from controlplane.nodes.models import Node, NodeRequest
 from controlplane.topologies.capacity import PERCENT, cpu_model_read
 from controlplane.topologies.choices import Desired, QueryStatus, TopologyStatus
 from controlplane.topologies.graphs import graph_of
-from controlplane.topologies.models import Partition, Query, Topology
-from controlplane.topologies.policies import policy_of
+from controlplane.topologies.models import FlowRates, Partition, Query, Topology
+from controlplane.topologies.policies import policy_of, tentative_above
+from controlplane.topologies.rates import flows_of, rates_of
 from controlplane.tuple_rows import tuple_rows
 from domain.planning import UniformDelay
 from domain.recovery.facts import facts_read
 from domain.recovery.incident import Deployment, NodeView, Request, State, TopologyCase
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.memory import Memory, PlanRecord, case_rebuild
+from domain.recovery.tentative import TentativeOutput
 from domain.topology import partition_id
 
 
@@ -156,7 +158,8 @@ def nodes_hosting() -> set[str]:
 def deployments_load(
     newest: dict[str, RecoveryPlan], incident: Incident | None = None
 ) -> dict[str, Deployment]:
-    """What recovery must know of each deployed topology; six queries whatever their number.
+    """What recovery must know of each deployed topology; six queries whatever their number, and two more
+    where any gives tentative output.
 
     incident: the one to be recovered; what its own plans did is not where a partition is at home.
     """
@@ -196,7 +199,31 @@ def deployments_load(
     for pk, generation, epoch in stored:
         if generation >= since.get(pk, 0):
             deployments[pk].stored |= {epoch}
+    _tentative_load(topologies, deployments)
     return {topologies[pk].name: deployment for pk, deployment in deployments.items()}
+
+
+def _tentative_load(topologies: Mapping[int, Topology], deployments: Mapping[int, Deployment]) -> None:
+    """What queries give that go on without lost inputs, where policies say that any do."""
+    above = {pk: tentative_above(topology) for pk, topology in topologies.items()}
+    above = {pk: queries for pk, queries in above.items() if queries}
+    if not above:
+        return
+    columns = Partition.objects.filter(topology__in=above)
+    measured: dict[int, dict[str, tuple[float, float]]] = {pk: {} for pk in above}
+    rows = columns.values_list("topology_id", "operator", "index", "rows_in_rate", "rows_out_rate")
+    for pk, operator, index, read, given in rows:
+        measured[pk][partition_id(operator, index)] = (read, given)
+    told = dict(FlowRates.objects.filter(topology__in=above).values_list("topology_id", "rates"))
+    for pk, queries in above.items():
+        graph = deployments[pk].topology
+        deployments[pk].tentative = TentativeOutput(
+            graph,
+            queries,
+            topologies[pk].tentative_worth,
+            rates=rates_of(graph, measured[pk])[0],
+            flows=flows_of(graph, told.get(pk, {}))[0],
+        )
 
 
 def deploy_generations() -> dict[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.db.models import TextField
@@ -13,13 +13,11 @@ from controlplane.checkpoints.models import Checkpoint
 from controlplane.errors import Missing
 from controlplane.topologies.graphs import graph_of_text
 from controlplane.topologies.models import FlowRates, Partition, Query, Topology
-from domain.replication import Flows, equal_rates
+from controlplane.topologies.rates import EQUAL, EVEN, MEASURED, flows_of, rates_of
+from domain.fidelity import Flows
 from domain.topology import Topology as Graph
 from domain.topology import partition_id
 
-MEASURED = "measured"
-EVEN = "even"
-EQUAL = "equal"
 EXPLAINED: dict[str, str] = {
     MEASURED: "each partition's output in the last epoch, divided as the exchange routed it in the last "
     "minute or so; for queries, and for operators without output in it, their input",
@@ -71,42 +69,3 @@ def measured_load(name: str) -> Measured:
     )
     priorities = {partition_id(operator, index): priority for operator, index, priority in valued}
     return Measured((pk, version), graph, rates, source, priorities, newest, planner, budget, divided)
-
-
-def rates_of(graph: Graph, flows: Mapping[str, tuple[float, float]]) -> tuple[dict[str, float], str]:
-    """Rate of each partition's output, from what it read and gave, and where they come from.
-
-    Windows give their rows in bursts, in most epochs none. So a query counts with the input of its partition,
-    and so do all partitions of an operator that gave nothing in the last epoch.
-    """
-    rates: dict[str, float] = {}
-    for operator in graph.operators:
-        own = [partition_id(operator.name, index) for index in range(operator.parallelism)]
-        given = {one: flows.get(one, (0.0, 0.0))[1] for one in own}
-        if operator.output or not any(given.values()):
-            given = {one: flows.get(one, (0.0, 0.0))[0] for one in own}
-        rates |= given
-    return (rates, MEASURED) if any(rates.values()) else (equal_rates(graph), EQUAL)
-
-
-def flows_of(graph: Graph, told: Flows) -> tuple[dict[str, dict[str, Sequence[float]]], bool]:
-    """What was told of this graph, and whether anything is known of each stream that divides rows.
-
-    What a driver told of another specification, or of other numbers of partitions, is left out.
-    """
-    flows: dict[str, dict[str, Sequence[float]]] = {}
-    complete = True
-    for target in graph.operators:
-        for stream in target.inputs:
-            width = len(graph.targets(stream, target, 0))
-            if width < 2:
-                continue
-            found = False
-            for index in range(graph.by_name[stream.source].parallelism):
-                source = partition_id(stream.source, index)
-                rates = told.get(source, {}).get(target.name, ())
-                if len(rates) == width and any(rates):
-                    flows.setdefault(source, {})[target.name] = rates
-                    found = True
-            complete &= found
-    return flows, complete

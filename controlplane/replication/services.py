@@ -27,9 +27,9 @@ from controlplane.nodes.models import Node
 from controlplane.replication.answering import budget_of
 from controlplane.replication.models import ReplicaPlacement
 from controlplane.replication.selectors import measured_load
-from controlplane.topologies.choices import Desired, ReplicationMode, TentativeOutput, TopologyStatus
-from controlplane.topologies.graphs import graph_of
+from controlplane.topologies.choices import ReplicationMode, TentativeOutput, TopologyStatus
 from controlplane.topologies.models import Topology
+from controlplane.topologies.policies import tentative_above
 from controlplane.topologies.representation import topology_change
 from domain.planning import natural_key
 from domain.recovery.costs import Costs, costs_fix
@@ -90,7 +90,7 @@ def replicas_look(name: str) -> None:
     if row is None and not wanted:
         return
     row = row or ReplicaPlacement(topology=topology)
-    found, tentative = _found(topology, row), _tentative(topology)
+    found, tentative = _found(topology, row), tentative_above(topology)
     fields = {**_fields(found), "tentative": tentative}
     if any(getattr(row, field) != value for field, value in fields.items()):
         _store(topology=topology, fields=fields, revision=row.revision)
@@ -180,20 +180,6 @@ def _found(topology: Topology, row: ReplicaPlacement) -> Kept:
         )
     except TooLargeError as error:
         return none_at_all(before, deployed=deployed, why=str(error))
-
-
-def _tentative(topology: Topology) -> dict[str, float]:
-    """Operators whose queries go on without lost inputs -> the fidelity that their output must be above."""
-    if topology.tentative_output != TentativeOutput.ON or topology.desired == Desired.STOPPED:
-        return {}
-    graph = graph_of(topology.spec)
-    if not graph.deterministic:
-        return {}
-    return {
-        operator.name: topology.tentative_fidelity
-        for operator in graph.outputs
-        if operator.name not in topology.tentative_except
-    }
 
 
 def _unsettled(topology: Topology) -> str:

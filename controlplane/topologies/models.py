@@ -133,6 +133,12 @@ class Topology(models.Model):
         validators=[MinValueValidator(0.0), MaxValueValidator(1.0)],
         help_text="share of its output, 0 to 1, above which a query gives tentative output",
     )
+    tentative_worth = models.FloatField(
+        default=0.5,
+        validators=[MinValueValidator(0.0), MaxValueValidator(1.0)],
+        help_text="what complete tentative output counts for in recovery plans, 0 to 1, where final output "
+        "counts for 1",
+    )
     tentative_except = models.JSONField(
         default=list, blank=True, help_text="operators whose queries never give tentative output"
     )

@@ -13,6 +13,7 @@ from controlplane.topologies.choices import (
     PLANNER_CHOICES,
     REPLICATION_PLANNER_CHOICES,
     ApprovalPolicy,
+    Desired,
     MethodPolicy,
     OverloadPolicy,
     RebalancingPolicy,
@@ -21,6 +22,7 @@ from controlplane.topologies.choices import (
     SlowNodesPolicy,
     TentativeOutput,
 )
+from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import POLICY_FIELDS
 from domain.recovery.policy import RecoveryPolicy
@@ -39,6 +41,8 @@ _CHOICES: dict[str, list[str]] = {
     "replication_planner": [name for name, _ in REPLICATION_PLANNER_CHOICES],
     "tentative_output": list(TentativeOutput.values),
 }
+SHARES = ("tentative_fidelity", "tentative_worth")
+"""Fields that are numbers from 0 to 1."""
 HIGHEST_THRESHOLD = 100_000
 
 
@@ -83,6 +87,20 @@ def tentative_require(graph: Graph, changes: Mapping[str, Any]) -> None:
             raise Invalid("tentative_except", f"{name!r} is no query; there are {', '.join(queries)}")
 
 
+def tentative_above(topology: Topology) -> dict[str, float]:
+    """Operators whose queries go on without lost inputs -> the fidelity that their output must be above."""
+    if topology.tentative_output != TentativeOutput.ON or topology.desired == Desired.STOPPED:
+        return {}
+    graph = graph_of(topology.spec)
+    if not graph.deterministic:
+        return {}
+    return {
+        operator.name: topology.tentative_fidelity
+        for operator in graph.outputs
+        if operator.name not in topology.tentative_except
+    }
+
+
 def policy_require(field: str, value: Any) -> None:
     """Raise `Invalid` unless the policy may have this value."""
     if field in _CHOICES:
@@ -95,7 +113,7 @@ def policy_require(field: str, value: Any) -> None:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise Invalid(field, f"{value!r} is not a list of names of operators")
         return
-    if value is None and field != "tentative_fidelity":
+    if value is None and field not in SHARES:
         return
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not number:
@@ -106,7 +124,7 @@ def policy_require(field: str, value: Any) -> None:
         if value != int(value) or not 0 <= value <= MAX_PARTITIONS:
             raise Invalid(field, f"{value!r} is not a whole number of partitions from 0 to {MAX_PARTITIONS}")
         return
-    if field == "tentative_fidelity":
+    if field in SHARES:
         if not 0 <= value <= 1:
             raise Invalid(field, f"{value!r} is not a share from 0 to 1")
         return

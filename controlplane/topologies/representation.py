@@ -29,6 +29,7 @@ POLICY_FIELDS = (
     "replication_budget",
     "tentative_output",
     "tentative_fidelity",
+    "tentative_worth",
     "tentative_except",
 )
 """How a topology is to be recovered, whether replicas run, what a replication plan is asked for, and which

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from controlplane.replication.selectors import rates_of
 from controlplane.topologies.models import Partition
+from controlplane.topologies.rates import rates_of
 from controlplane.whatif.replicas import Supposed
 from controlplane.whatif.request import WhatIf
 from domain.planning import natural_key
@@ -16,6 +16,8 @@ from domain.replication import ReplicationProblem
 from domain.replication.losses import what_is_left
 from domain.simulation.scenario import Scenario, SimulatedTopology
 from domain.topology import partition_id
+
+TENTATIVE = "tentative"
 
 
 def problems_load(asked: WhatIf, deployments: Mapping[str, Deployment]) -> dict[str, ReplicationProblem]:
@@ -50,7 +52,9 @@ def _outlook(
 ) -> dict[str, Any]:
     name, taken = one.topology.name, one.taken_over(dead)
     after = {**one.assignment, **taken}
-    left = what_is_left(problem.model, [p for p, node in after.items() if node not in dead])
+    running = [p for p, node in after.items() if node not in dead]
+    left = what_is_left(problem.model, running)
+    tentative = one.tentative.left(running) if one.tentative is not None else {}
     return {
         "topology": name,
         "fidelity": left.fidelity,
@@ -58,6 +62,11 @@ def _outlook(
         "unplaced": list(supposed.unplaced.get(name, ())),
         "taken_over": [{"partition": p, "node": taken[p]} for p in sorted(taken, key=natural_key)],
         "queries": [
-            {"query": query.query, "outcome": query.outcome, "fidelity": query.left} for query in left.queries
+            {
+                "query": query.query,
+                "outcome": TENTATIVE if query.query in tentative else query.outcome,
+                "fidelity": query.left,
+            }
+            for query in left.queries
         ],
     }

@@ -78,6 +78,7 @@ def _scenario(
                     latency=latencies.get(name, deployment.topology.spec.epoch_interval),
                     rollback=asked.rollback or deployment.policy.rollback,
                     replicas=supposed.placed.get(name, {}),
+                    tentative=deployment.tentative,
                 )
                 for name, deployment in sorted(deployments.items())
             ),

@@ -20,6 +20,9 @@ from domain.planning.placement import (
 from domain.planning.problem import RecoveryProblem, capacity_grains, to_grains
 from domain.topology import Topology
 
+POINTS = 20
+"""Of each unit of priority where some queries are worth a part of theirs: priorities stay whole numbers."""
+
 
 def problem_from_sets(
     queries: Mapping[str, Collection[str]],
@@ -63,6 +66,7 @@ def recovery_problem(
     movable: Mapping[str, float] | None = None,
     priorities: Mapping[str, int] | None = None,
     parked: Collection[str] = (),
+    tentative: Mapping[str, float] | None = None,
     max_utilisation: float = MAX_UTILISATION,
 ) -> RecoveryProblem:
     """The problem of one wave, for one topology or for the global topology of several.
@@ -76,6 +80,8 @@ def recovery_problem(
         of priority; none by default.
     priorities: overrides of the priorities in the specifications, by query.
     parked: queries that are not to return, whatever room there is.
+    tentative: queries that give a part of their output -> what that counts for, 0 to 1, as a share of their
+        priority. The rest of it is what they are worth to have back.
     Raises ValueError for a failed partition no topology has, for a movable one that does not run or has a
     negative price, and if neither nodes nor capacity are given.
     """
@@ -134,6 +140,7 @@ def recovery_problem(
     return _assemble(
         names=names,
         priority_of=lambda name: int(overrides.get(name, base_priority[name])),
+        tentative=tentative or {},
         bits=bits,
         costs={name: full_costs[name] for name in bits},
         capacity=capacity,
@@ -171,6 +178,7 @@ def _assemble(
     bits: Mapping[str, int],
     costs: Mapping[str, float],
     capacity: float,
+    tentative: Mapping[str, float] | None = None,
     upstream: Mapping[str, Sequence[str]] | None = None,
     nodes: tuple[NodeSpace, ...] = (),
     assigned: Mapping[str, str] | None = None,
@@ -190,9 +198,12 @@ def _assemble(
     needs = np.unpackbits(matrix, axis=1, count=len(names), bitorder="little").astype(bool).T
     order = sorted(np.flatnonzero(needs.any(axis=1)).tolist(), key=lambda i: natural_key(names[i]))
     queries = tuple(names[i] for i in order)
+    given = tentative or {}
+    points = POINTS if any(given.get(name, 0.0) > 0.0 for name in queries) else 1
+    worth = [max(1, round(points * priority_of(name) * (1.0 - given.get(name, 0.0)))) for name in queries]
     return RecoveryProblem(
         queries=queries,
-        priorities=np.array([priority_of(name) for name in queries], dtype=np.int64),
+        priorities=np.array(worth, dtype=np.int64),
         partitions=tuple(partitions),
         costs=np.array([to_grains(costs[name]) for name in partitions], dtype=np.int64),
         bundle_of=np.array([bundle_index.get(bits[name], -1) for name in partitions], dtype=np.int64),
@@ -201,11 +212,12 @@ def _assemble(
         predecessors=_predecessors(partitions, upstream or {}),
         nodes=nodes,
         assigned=assigned or {},
-        movable=movable or {},
+        movable={name: price * points for name, price in (movable or {}).items()},
         placed_costs=placed_costs or {},
         affinity=affinity,
         levels=levels or {},
         max_utilisation=max_utilisation,
+        points=points,
     )
 
 

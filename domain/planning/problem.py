@@ -52,7 +52,9 @@ def to_percent(grains: int) -> float:
 class RecoveryProblem:
     """M failed queries, P failed partitions in K bundles. Names are in natural order, and so are ties.
 
-    queries, priorities[M]: the failed queries and their priorities (whole numbers, at least 1).
+    queries, priorities[M]: the failed queries and what each is worth to have back: their priorities, times
+        `points` (whole numbers, at least 1). points: more than 1 where some queries are worth less than their
+        priority, because a part of their output is there already.
     partitions, costs[P]: failed, not restored partitions and their costs in grains.
     bundle_of[P]: bundle of each partition; -1 for one that no query needs.
     needs[M, K]: which query needs which bundle.
@@ -78,6 +80,7 @@ class RecoveryProblem:
     affinity: tuple[tuple[str, ...], ...] = ()
     levels: Mapping[str, int] = field(default_factory=dict)
     max_utilisation: float = MAX_UTILISATION
+    points: int = 1
 
     @property
     def total_priority(self) -> int:
@@ -187,6 +190,7 @@ class RecoveryProblem:
             bundle_of=bundle_of[members],
             needs=self.needs[np.ix_(rows, columns)],
             capacity=capacity,
+            points=self.points,
         )
         return smaller, rows
 

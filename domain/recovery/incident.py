@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Literal
 
 from domain.recovery.policy import RecoveryPolicy
+from domain.recovery.tentative import TentativeOutput
 from domain.topology.graph import Topology
 
 
@@ -89,7 +90,7 @@ class Deployment:
     costs: CPU percent of each measured partition, and state: bytes of state of each. node_cpu: what the
     topology takes besides on every node, whatever partitions are there.
     latest: newest complete checkpoint, 0 if none, complete since checkpoint_at (Unix seconds); stored: those
-    that can be restored."""
+    that can be restored. tentative: None where no query gives tentative output."""
 
     topology: Topology
     generation: int
@@ -107,6 +108,7 @@ class Deployment:
     deployed: int = 0
     acting: dict[str, str] = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
+    tentative: TentativeOutput | None = None
 
     def __post_init__(self) -> None:
         self.homes = self.homes or dict(self.assignment)

@@ -165,13 +165,14 @@ class _Choice:
         return any(part.acts for part in self._parts.values())
 
     @property
-    def value(self) -> int:
-        """Points of priority that it wins back; nothing where a topology would be left without any partition,
-        since its driver could not tell that from a plan whose nodes are missing."""
+    def value(self) -> float:
+        """Points that it wins back, less those of tentative output that stops; nothing where a topology would
+        be left without any partition, since its driver could not tell that from a plan whose nodes are
+        missing."""
         if not any(self.idle.values()):
             return self.proposal.value
         useful = self.acts and all(part.assignment for part in self._parts.values())
-        return self.proposal.value if useful else 0
+        return self.proposal.value - sum(p.lost for p in self._parts.values()) if useful else 0.0
 
     def waves(self) -> Mapping[str, Wave | Waiting]:
         return {
@@ -249,6 +250,11 @@ def _problem(wanted: Mapping[str, set[str]], situation: Situation) -> RecoveryPr
             for query, priority in situation.deployments[topology].priorities.items()
         },
         parked={full_name(topology, q) for topology in wanted for q in situation.parked.get(topology, ())},
+        tentative={
+            full_name(topology, query): share
+            for topology in wanted
+            for query, share in situation.tentative(topology).items()
+        },
         max_utilisation=situation.max_utilisation,
     )
 
@@ -340,6 +346,7 @@ class _Part:
         idle: set[str],
     ) -> None:
         self.case, self.situation, self.proposal = case, choice.situation, choice.proposal
+        self.points = choice.problem.points
         self.placement, self.max_utilisation = choice.placement, choice.max_utilisation
         situation, proposal = self.situation, self.proposal
         self.deployment = situation.deployments[case.name]
@@ -359,6 +366,20 @@ class _Part:
     def _mine(self, names: Sequence[str]) -> tuple[str, ...]:
         prefix = full_name(self.case.name, "")
         return tuple(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+
+    @property
+    def lost(self) -> float:
+        """Points of queries whose tentative output stops, and that do not return."""
+        deployment = self.deployment
+        if deployment.tentative is None:
+            return 0.0
+        after = deployment.tentative.counted(self.assignment.keys())
+        return self.points * sum(
+            max(0.0, share - after.get(query, 0.0))
+            * deployment.priorities.get(query, deployment.topology.priority(query))
+            for query, share in self.situation.tentative(self.case.name).items()
+            if query not in self.queries
+        )
 
     @property
     def acts(self) -> bool:
@@ -398,8 +419,8 @@ class _Part:
                 "queries": list(self.queries),
                 "left": left,
                 "parked": list(self.parked),
-                "value": self.proposal.value,
-                "total": self.proposal.total,
+                "value": self._priority(self.proposal.value),
+                "total": self._priority(self.proposal.total),
                 "cost_percent": self.proposal.cost,
                 "capacity_percent": self.proposal.capacity,
                 "gap": self.proposal.gap,
@@ -414,19 +435,24 @@ class _Part:
             },
         )
 
+    def _priority(self, points: int) -> float:
+        """Points in units of priority; a whole number where all queries count for theirs."""
+        return points if self.points == 1 else round(points / self.points, 2)
+
     def _explanations(self) -> list[dict[str, Any]]:
-        prefix = full_name(self.case.name, "")
+        prefix, tentative = full_name(self.case.name, ""), self.situation.tentative(self.case.name)
         return [
             {
                 "query": one.query.removeprefix(prefix),
-                "priority": one.priority,
+                "priority": self._priority(one.priority),
+                "tentative": round(tentative.get(one.query.removeprefix(prefix), 0.0), 4),
                 "selected": one.selected,
                 "rank": one.rank,
                 "cost": one.cost,
                 "marginal_cost": one.marginal_cost,
                 "failed_partitions": one.failed_partitions,
                 "shared": one.shared,
-                "density": one.density,
+                "density": one.density if one.density is None else one.density / self.points,
                 "reason": one.reason,
             }
             for one in self.proposal.explanations
@@ -448,10 +474,13 @@ class _Part:
             nodes = wording.listed(set(placed.values()))
             back = f"{back}: {wording.counted(len(placed), 'partition')} on {nodes}"
         text = (
-            f"{back}. This wave wins back {proposal.value} of the "
-            f"{proposal.total} points of priority that are down and takes {cores_number(proposal.cost)} of "
-            f"the {cores(proposal.capacity)} that are free (planner: {proposal.planner.replace('_', ' ')})."
+            f"{back}. This wave wins back {self._priority(proposal.value):g} of the "
+            f"{self._priority(proposal.total):g} points of priority that are down and takes "
+            f"{cores_number(proposal.cost)} of the {cores(proposal.capacity)} that are free "
+            f"(planner: {proposal.planner.replace('_', ' ')})."
         )
+        if self.points > 1:
+            text += " Queries with tentative output count for what they lack."
         if self.max_utilisation > self.situation.max_utilisation:
             text += (
                 f" Nodes are planned to {self.max_utilisation:.0%} of their CPU instead of "

@@ -77,6 +77,14 @@ class Situation:
         queries = self.parked.get(topology, frozenset())
         return self.deployments[topology].topology.exclusive_partitions(queries)
 
+    def tentative(self, topology: str) -> dict[str, float]:
+        """Queries that give tentative output, as long as what is down stays down -> what that counts for, as
+        a share of their priority."""
+        deployment = self.deployments[topology]
+        if deployment.tentative is None:
+            return {}
+        return deployment.tentative.counted(deployment.assignment.keys() - self.down(topology))
+
     def idle(self, topology: str) -> set[str]:
         """Partitions that run for nothing: every query they work for is down, or none needs them. Those of
         parked queries stop anyway."""

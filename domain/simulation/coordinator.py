@@ -53,6 +53,7 @@ def deployments_of(scenario: Scenario) -> dict[str, Deployment]:
                 planner=scenario.planner,
                 rollback=one.rollback or scenario.rollback,
             ),
+            tentative=one.tentative,
         )
         for one in scenario.topologies
     }

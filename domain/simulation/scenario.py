@@ -12,6 +12,7 @@ from typing import Literal
 
 from domain.availability import Policy
 from domain.planning import MAX_UTILISATION, PLANNERS, UniformDelay
+from domain.recovery.tentative import TentativeOutput
 from domain.topology import FieldProblem, Topology
 
 MethodName = Literal["blocking", "incremental"]
@@ -46,7 +47,8 @@ class SimulatedTopology:
     assignment: node of every partition. costs: CPU percent of the measured ones. priorities: overrides of
     those in the specification, by query. latency: end-to-end seconds of its queries in peace. rollback:
     its own policy, where it is not the scenario's. replicas: node of each replica that has caught up; it
-    takes over at once when its partition's node dies and its own does not.
+    takes over at once when its partition's node dies and its own does not. tentative: None where no query
+    gives tentative output.
     """
 
     topology: Topology
@@ -56,6 +58,7 @@ class SimulatedTopology:
     latency: float = 1.0
     rollback: Rollback | None = None
     replicas: Mapping[str, str] = field(default_factory=dict)
+    tentative: TentativeOutput | None = None
 
     def taken_over(self, dead: Collection[str]) -> dict[str, str]:
         """The partitions that go on elsewhere when these nodes die, and where."""

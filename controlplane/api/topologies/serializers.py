@@ -251,6 +251,13 @@ class PolicyUpdateSerializer(ReasonSerializer):
     tentative_fidelity = serializers.FloatField(
         required=False, min_value=0.0, max_value=1.0, help_text="above which a query gives tentative output"
     )
+    tentative_worth = serializers.FloatField(
+        required=False,
+        min_value=0.0,
+        max_value=1.0,
+        help_text="what complete tentative output counts for in recovery plans, where final output counts "
+        "for 1",
+    )
     tentative_except = serializers.ListField(
         child=TextField(),
         required=False,

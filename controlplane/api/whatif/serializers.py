@@ -176,8 +176,8 @@ class TakenOverSerializer(serializers.Serializer):
 class QueryLeftSerializer(serializers.Serializer):
     query = serializers.CharField()
     outcome = serializers.ChoiceField(
-        choices=("goes_on", "lacks_input", "stops"),
-        help_text="`lacks_input`: it would give output without a part of its input, and waits for that",
+        choices=("goes_on", "tentative", "lacks_input", "stops"),
+        help_text="`tentative`: it goes on without a part of its input; `lacks_input`: it could, and waits",
     )
     fidelity = serializers.FloatField(help_text="estimated share of its output that is not lost, 0 to 1")
 

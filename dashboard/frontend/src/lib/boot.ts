@@ -30,7 +30,7 @@ export interface Boot {
 const FALLBACK: Boot = {
   user: "", role: null, admin: false, faultInjection: false, theta: 1.2, heartbeatInterval: 1, sessionTimeout: 4,
   checkpointInterval: 10, checkpointsKept: 12, maxUtilisation: 0.8, replacementDelay: [0, 0], planners: [], algorithms: [], defaultAlgorithms: [], mostAlgorithms: 8,
-  policyDefaults: { method: "auto", planner: "best_density", rollback: "ancestors", approval: "automatic", rebalancing: "automatic", overload: "automatic", slow_nodes: "automatic", correlation_threshold: 2, correlation_window: 10, replication_mode: "advise", replication_planner: "structure_aware", replication_budget: null, tentative_output: "off", tentative_fidelity: 0, tentative_except: [] },
+  policyDefaults: { method: "auto", planner: "best_density", rollback: "ancestors", approval: "automatic", rebalancing: "automatic", overload: "automatic", slow_nodes: "automatic", correlation_threshold: 2, correlation_window: 10, replication_mode: "advise", replication_planner: "structure_aware", replication_budget: null, tentative_output: "off", tentative_fidelity: 0, tentative_worth: 0.5, tentative_except: [] },
   version: "", assets: "/static/dashboard/", layoutWorker: "/static/dashboard/layout.js", csrfToken: "",
 };
 

@@ -236,6 +236,8 @@ export interface Policy {
   tentative_output: TentativeOutput;
   /** share of its output, 0 to 1, above which a query gives tentative output */
   tentative_fidelity: number;
+  /** what complete tentative output counts for in recovery plans, 0 to 1, where final output counts for 1 */
+  tentative_worth: number;
   tentative_except: string[];
 }
 

@@ -104,6 +104,7 @@ export const FIELDS: Field[] = [
     ],
   },
   { name: "tentative_fidelity", label: "Fidelity of tentative output", help: "Only queries of whose output more than this share is left, from 0 to 1", unit: "", min: 0, step: 0.05 },
+  { name: "tentative_worth", label: "Worth of tentative output", help: "What complete tentative output counts for in recovery plans, from 0 to 1, where final output counts for 1", unit: "", min: 0, step: 0.05 },
   { name: "tentative_except", label: "Never tentative", help: "Operators whose queries wait in any case, separated by commas", names: "none" },
 ];
 

@@ -56,7 +56,7 @@ export interface Predicted extends Course {
   share_of_best: number | null;
 }
 
-export type Outcome = "goes_on" | "lacks_input" | "stops";
+export type Outcome = "goes_on" | "tentative" | "lacks_input" | "stops";
 
 /** What the failure leaves of a topology at once, before anything is restored. */
 export interface FailureOutlook {
@@ -171,7 +171,8 @@ export interface QueryFate {
 export const OUTCOMES: Record<Outcome, { word: string; tone: "good" | "warn" | "bad"; rank: number }> = {
   stops: { word: "stops", tone: "bad", rank: 0 },
   lacks_input: { word: "lacks a part of its input", tone: "warn", rank: 1 },
-  goes_on: { word: "goes on", tone: "good", rank: 2 },
+  tentative: { word: "goes on with a part of its input", tone: "warn", rank: 2 },
+  goes_on: { word: "goes on", tone: "good", rank: 3 },
 };
 
 export const fates = (outlooks: readonly FailureOutlook[]): QueryFate[] => outlooks.flatMap(({ topology, queries }) => queries.map((one) => ({ topology, ...one })));

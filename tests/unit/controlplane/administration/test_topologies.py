@@ -33,6 +33,7 @@ POLICY = {
     "replication_budget": "",
     "tentative_output": "off",
     "tentative_fidelity": "0",
+    "tentative_worth": "0.5",
     "tentative_except": "[]",
 }
 
@@ -150,6 +151,7 @@ def test_a_new_version_and_a_policy_in_one_edit(client: Client, topology: Topolo
         ({"correlation_window": "-1"}, "0 or more seconds"),
         ({"replication_budget": "100001"}, "whole number of partitions from 0 to 100000"),
         ({"tentative_fidelity": "1.5"}, "is not a share from 0 to 1"),
+        ({"tentative_worth": "-0.1"}, "is not a share from 0 to 1"),
         ({"tentative_except": "O1"}, "valid JSON"),
         ({"tentative_except": "{}"}, "not a list of names of operators"),
         ({"replication_planner": "magic"}, "not one of the available choices"),

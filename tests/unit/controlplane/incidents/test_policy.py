@@ -37,6 +37,7 @@ def test_a_policy_is_read_and_changed(operator: APIClient, topology: Topology) -
         "replication_budget": None,
         "tentative_output": "off",
         "tentative_fidelity": 0.0,
+        "tentative_worth": 0.5,
         "tentative_except": [],
     }
     changed = operator.patch(POLICY, {"method": "incremental", "correlation_window": 2.5, **WHY})
@@ -73,6 +74,7 @@ def test_a_policy_is_read_and_changed(operator: APIClient, topology: Topology) -
         ({"tentative_output": "maybe", **WHY}, "tentative_output"),
         ({"tentative_fidelity": 1.5, **WHY}, "tentative_fidelity"),
         ({"tentative_fidelity": None, **WHY}, "tentative_fidelity"),
+        ({"tentative_worth": 1.01, **WHY}, "tentative_worth"),
         ({"tentative_except": "O1", **WHY}, "tentative_except"),
         ({"tentative_except": ["O7"], **WHY}, "tentative_except"),
         ({"tentative_except": ["Parser"], **WHY}, "tentative_except"),

@@ -14,9 +14,10 @@ from controlplane.events.choices import Channel
 from controlplane.events.models import AuditEntry
 from controlplane.replication import answering
 from controlplane.replication.answering import plans
-from controlplane.replication.selectors import EQUAL, MEASURED, flows_of, measured_load, rates_of
+from controlplane.replication.selectors import measured_load
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Partition, Topology
+from controlplane.topologies.rates import EQUAL, MEASURED, flows_of, rates_of
 from controlplane.topologies.services import topology_create
 from controlplane.topologies.telemetry import topology_metrics_apply
 from domain.replication import FidelityModel

@@ -81,6 +81,17 @@ def test_without_replicas_a_query_stops_or_lacks_a_part_of_its_input(
     assert all(one["fidelity"] == shares[one["outcome"]] for one in outlook["queries"])
 
 
+def test_a_query_with_tentative_output_goes_on_without_a_part_of_its_input(
+    viewer: APIClient, running: Topology
+) -> None:
+    Topology.objects.update(tentative_output="on", tentative_except=["O1"])
+    answer = answered(viewer, nodes=["node-2"], racks=[])
+    assert outcomes(answer) == {"O0[0]": "tentative", "O0[1]": "tentative", "O1[0]": "lacks_input"}
+    assert {one["fidelity"] for one in answer["outlooks"][0]["queries"]} == {0.5}
+    Topology.objects.update(tentative_fidelity=0.5)
+    assert set(outcomes(answered(viewer, nodes=["node-2"], racks=[])).values()) == {"lacks_input"}
+
+
 def test_what_ready_replicas_take_over_goes_on_and_is_not_planned(
     viewer: APIClient, running: Topology
 ) -> None:
