@@ -33,7 +33,7 @@ def copies_seen(stack: BenchmarkStack) -> Seen:
     """Before a schedule: replicas that are wanted have caught up."""
     stack.expect(lambda: _caught_up(stack), "replicas that have caught up", timeout=PATIENCE)
     periods = frozenset((row["query"], row["began_at"]) for row in _periods(stack))
-    return Seen(stack.rest.get("events/?limit=1")["last_sequence"], periods)
+    return Seen(stack.last_sequence(), periods)
 
 
 def copies_since(stack: BenchmarkStack, seen: Seen) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def copies_since(stack: BenchmarkStack, seen: Seen) -> dict[str, Any]:
     periods = new()
     kinds = ("stayed", "changed", "appeared", "vanished")
     return {
-        "takeovers": _takeovers(stack, seen.sequence),
+        "takeovers": len(stack.events(after=seen.sequence, kinds=("topology.taken_over",))),
         "periods": len(periods),
         "compared": {kind: sum(row[kind] for row in periods) for kind in kinds},
         "not_compared": sorted({row["problem"] for row in periods if row["problem"]}),
@@ -86,13 +86,3 @@ def _caught_up(stack: BenchmarkStack) -> bool:
 def _periods(stack: BenchmarkStack) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = stack.rest.listing(f"topologies/{TOPOLOGY}/tentative/")
     return found
-
-
-def _takeovers(stack: BenchmarkStack, after: int) -> int:
-    count = 0
-    while True:
-        page = stack.rest.get(f"events/?topology={TOPOLOGY}&after={after}&limit=1000")
-        if not page["results"]:
-            return count
-        count += sum(row["kind"] == "topology.taken_over" for row in page["results"])
-        after = page["results"][-1]["sequence"]

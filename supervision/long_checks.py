@@ -128,7 +128,8 @@ def _crashes(options: argparse.Namespace) -> list[list[str]]:
 
 
 def _kills(options: argparse.Namespace) -> list[list[str]]:
-    return [["benchmarks.kill_schedules", "--count", str(options.kill_schedules)]]
+    count = ["benchmarks.kill_schedules", "--count", str(options.kill_schedules)]
+    return [count, [*count, "--seed", "2", "--replicas", "12"]]
 
 
 def _freezes(options: argparse.Namespace) -> list[list[str]]:
