@@ -19,6 +19,7 @@ from controlplane.lifecycle.topologies import topology_action, topology_deploy, 
 from controlplane.replication.models import FidelityFigure, ReplicaPlacement
 from controlplane.topologies.models import (
     AvailabilitySample,
+    FlowRates,
     FormerTopology,
     Installation,
     Partition,
@@ -183,6 +184,17 @@ class QueryAdmin(ServiceAdmin):
         """One entry is about several queries of a topology at once."""
         entries = audit_of(areas=self.audit_areas, target=obj.topology.name)
         return entries.filter(after__has_key=obj.partition.label)
+
+
+@admin.register(FlowRates)
+class FlowRatesAdmin(SystemOwnedAdmin):
+    list_display = ("topology", "at", "partitions")
+    list_select_related = ("topology",)
+    search_fields = ("topology__name",)
+
+    @admin.display(description="partitions that divide their output")
+    def partitions(self, row: FlowRates) -> int:
+        return len(row.rates)
 
 
 @admin.register(TentativePeriod)
