@@ -14,6 +14,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 from knox.models import AuthToken
+from msgspec import structs
 
 from controlplane.accounts.services import admin_ensure, token_create, token_revoke
 from controlplane.accounts.users import user_create, user_password_set, user_update
@@ -345,7 +346,8 @@ SERVICES: dict[str, Callable[[], object]] = {
     # what drivers report
     "driver_status_apply": lambda: driver_status_apply(status=specs.driver_status(counts(), committed=9)),
     "topology_metrics_apply": lambda: topology_metrics_apply(
-        report=specs.epoch_report(counts(), epoch=9), health={}
+        report=structs.replace(specs.epoch_report(counts(), epoch=9), flows={"Source[0]": {"Parser": [3.0]}}),
+        health={},
     ),
     "checkpoint_apply": lambda: checkpoint_apply(report=specs.checkpoint_report(counts())),
     "problem_record": lambda: problem_record(report=ProblemReport(topology="counts", where="a", what="b")),
