@@ -114,6 +114,7 @@ class Pulse:
             at=at,
             available=sum(query.available for query in queries),
             total=len(queries),
+            tentative=sum(query.fidelity is not None for query in queries),
             weighted=sum(query.priority for query in queries if query.available) / weight,
         )
         return sample_change(sample, topology=topology.name)

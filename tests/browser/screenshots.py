@@ -4,10 +4,10 @@
     python -m tests.browser.screenshots --only checkpoint --state broken --look dark
 
 starts installations with seeded rows itself: every view of one that is empty, healthy or in an incident, and
-the views that differ of one whose plan waits for approval, whose incident was aborted, of which a node is
-drained, and which the page has lost. `--url`, `--user` and `--password` take those of a running one
-instead. Prints what the browser complained about (violations of the content security policy, script
-errors) and fails if it did.
+the views that differ of one whose plan waits for approval, whose queries go on with tentative output
+meanwhile, whose incident was aborted, of which a node is drained, and which the page has lost. `--url`,
+`--user` and `--password` take those of a running one instead. Prints what the browser complained about
+(violations of the content security policy, script errors) and fails if it did.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.browser.serve import PASSWORD, SCENARIOS, USER
 from tests.browser.servers import Server, seeded, template
 from tests.browser.tour import FRAMES, GO, Stop, listen, stops, visit
 
-STATES = ("empty", "healthy", "broken", "proposed", "aborted", "moved", "offline")
+STATES = ("empty", "healthy", "broken", "proposed", "tentative", "aborted", "moved", "offline")
 WHOLE = ("empty", "healthy", "broken", "running")
 FEW = ("fleet", "topology", "topology-settings", "nodes", "incidents", "incident", "incident-wave")
 """The views that differ in the other states."""

@@ -1,11 +1,11 @@
 """Rows as a running system leaves them, for looking at the dashboard without one.
 
 `seed(scenario)` fills an empty database: "empty" (nothing), "healthy" (two topologies on eight nodes),
-"large" (two topologies of 1,000 partitions each), "moved" (a node is drained), and five moments of an
+"large" (two topologies of 1,000 partitions each), "moved" (a node is drained), and six moments of an
 incident that the coordinator's own code recovers in waves (`recovering.py`): "broken" (the third wave
-replays), "proposed" (the second one waits for an approval), "catching_up" (all is restored, and some queries
-are not available yet), "recovered" (it is over), "aborted" (an operator has
-ended it). What changes from second to second then is in `pulse.py`.
+replays), "proposed" (the second one waits for an approval), "tentative" (the same, while queries give
+tentative output), "catching_up" (all is restored, and some queries are not available yet), "recovered" (it is
+over), "aborted" (an operator has ended it). What changes from second to second then is in `pulse.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,16 @@ from tests.browser.large import large_write
 from tests.browser.recovering import deployed, drain_play, recovery_play, samples_write
 
 Scenario = Literal[
-    "empty", "healthy", "broken", "proposed", "catching_up", "recovered", "aborted", "large", "moved"
+    "empty",
+    "healthy",
+    "broken",
+    "proposed",
+    "tentative",
+    "catching_up",
+    "recovered",
+    "aborted",
+    "large",
+    "moved",
 ]
 PIPELINES = Path(__file__).resolve().parents[2] / "spark_jobs" / "pipelines"
 NODES = 8
@@ -50,6 +59,7 @@ THROTTLED = 5
 UNTIL: dict[Scenario, str] = {
     "broken": "replaying",
     "proposed": "proposed",
+    "tentative": "proposed",
     "catching_up": "catching_up",
     "recovered": "closed",
     "aborted": "aborted",
@@ -93,6 +103,8 @@ def _installation(scenario: Scenario, now: datetime) -> None:
     _closed_incident(main, nodes, now - timedelta(hours=3))
     if scenario in UNTIL:
         _in_waves(main, now, UNTIL[scenario])
+    if scenario == "tentative":
+        _go_on(main, now)
     if scenario == "moved":
         drain_play(now, number=2, node="node-2")
     if scenario == "broken":
@@ -227,6 +239,25 @@ def _tentative(topology: Topology, at: datetime) -> None:
             changed=changed,
             appeared=appeared,
             vanished=vanished,
+        )
+
+
+def _go_on(topology: Topology, now: datetime) -> None:
+    """Queries that run, and lack a part of their input, give tentative output."""
+    topology.tentative_output = "on"
+    topology.save()
+    waiting = Query.objects.filter(topology=topology, available=False, partition__node__state="alive")
+    for number, query in enumerate(waiting.select_related("partition").order_by("pk")):
+        query.fidelity = round(0.75 - 0.031 * number, 3)
+        query.save(update_fields=["fidelity"])
+        TentativePeriod.objects.create(
+            topology=topology,
+            query=query.partition.label,
+            generation=topology.generation,
+            began_at=now - timedelta(seconds=14),
+            first_epoch=topology.head_epoch - 14,
+            last_epoch=topology.head_epoch,
+            fidelity=query.fidelity,
         )
 
 

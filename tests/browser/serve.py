@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from tests.browser.seeding import Scenario
 
 SCENARIOS = (
-    *("empty", "healthy", "broken", "proposed", "catching_up", "recovered", "aborted", "large", "moved"),
+    *("empty", "healthy", "broken", "proposed", "tentative", "catching_up", "recovered", "aborted"),
+    *("large", "moved"),
 )
 USER, PASSWORD = "admin", "resurge-demo"
 OTHERS = ("operator", "viewer")
