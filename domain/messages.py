@@ -328,8 +328,8 @@ class EpochReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     """Telemetry after each Spark job: it ran epochs `first..last` (both included). `work`: by node.
     `epoch_interval`: seconds; 0 from versions that did not say. `replayed`: epochs that it ran besides for
     partitions behind. `window_cycle`: 0 also from versions that did not say.
-    `flows`: now and then, by partition and operator that reads from it, rows per second to each of its
-    targets there; empty where there is no news of them (`domain.execution.flows`)."""
+    `rates`, `flows`: now and then, averages of the rows per second that each partition gives, and by operator
+    that reads from it to each target there; empty where there is no news (`domain.execution.flows`)."""
 
     topology: str
     generation: Generation
@@ -350,6 +350,7 @@ class EpochReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     epoch_interval: Measure = 0.0
     replayed: BigCount = 0
     window_cycle: Cycle = 0.0
+    rates: dict[str, Measure] = {}
     flows: dict[str, dict[str, list[Measure]]] = {}
 
     @property

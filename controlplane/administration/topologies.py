@@ -194,7 +194,7 @@ class FlowRatesAdmin(SystemOwnedAdmin):
 
     @admin.display(description="partitions that divide their output")
     def partitions(self, row: FlowRates) -> int:
-        return len(row.rates)
+        return len(row.pairs)
 
 
 @admin.register(TentativePeriod)

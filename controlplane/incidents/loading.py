@@ -214,15 +214,15 @@ def _tentative_load(topologies: Mapping[int, Topology], deployments: Mapping[int
     rows = columns.values_list("topology_id", "operator", "index", "rows_in_rate", "rows_out_rate")
     for pk, operator, index, read, given in rows:
         measured[pk][partition_id(operator, index)] = (read, given)
-    told = dict(FlowRates.objects.filter(topology__in=above).values_list("topology_id", "rates"))
+    told = {row.topology_id: row for row in FlowRates.objects.filter(topology__in=above)}
     for pk, queries in above.items():
-        graph = deployments[pk].topology
+        graph, row = deployments[pk].topology, told.get(pk) or FlowRates()
         deployments[pk].tentative = TentativeOutput(
             graph,
             queries,
             topologies[pk].tentative_worth,
-            rates=rates_of(graph, measured[pk])[0],
-            flows=flows_of(graph, told.get(pk, {}))[0],
+            rates=rates_of(graph, measured[pk], row.given)[0],
+            flows=flows_of(graph, row.pairs)[0],
         )
 
 

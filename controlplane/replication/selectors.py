@@ -19,10 +19,10 @@ from domain.topology import Topology as Graph
 from domain.topology import partition_id
 
 EXPLAINED: dict[str, str] = {
-    MEASURED: "each partition's output in the last epoch, divided as the exchange routed it in the last "
-    "minute or so; for queries, and for operators without output in it, their input",
-    EVEN: "each partition's output in the last epoch, divided evenly where it is not measured who reads it; "
-    "for queries, and for operators without output in it, their input",
+    MEASURED: "each partition's output in the last minute or so, divided as the exchange routed it; for "
+    "queries, and for operators without output, their input",
+    EVEN: "each partition's output in the last minute or so, divided evenly where it is not measured who "
+    "reads it; for queries, and for operators without output, their input",
     EQUAL: "nothing has been measured yet, so all partitions count the same",
 }
 
@@ -58,9 +58,9 @@ def measured_load(name: str) -> Measured:
         "operator", "index", "rows_in_rate", "rows_out_rate"
     )
     flows = {partition_id(operator, index): (read, given) for operator, index, read, given in columns}
-    rates, source = rates_of(graph, flows)
-    told = FlowRates.objects.filter(topology=pk).values_list("rates", flat=True).first()
-    divided, complete = flows_of(graph, told or {}) if source == MEASURED else ({}, True)
+    told = FlowRates.objects.filter(topology=pk).first() or FlowRates()
+    rates, source = rates_of(graph, flows, told.given)
+    divided, complete = flows_of(graph, told.pairs) if source == MEASURED else ({}, True)
     source = source if complete else EVEN
     stored = Checkpoint.objects.filter(topology=pk, state=CheckpointState.COMPLETED, stored=True)
     newest = stored.defer("acknowledgements").order_by("-epoch").first()

@@ -263,12 +263,13 @@ PLANNED_CPU = Greatest("cpu", "cpu_request")
 
 
 class FlowRates(models.Model):
-    """Rates between partitions as the driver told them last; of a specification that it may not be any
-    more. Apart from the topology's own row, which is read all the time."""
+    """What partitions give, and to which, as the driver averaged and told it last; of a specification that it
+    may not be any more. Apart from the topology's own row, which is read all the time."""
 
     topology = models.OneToOneField(Topology, on_delete=models.CASCADE, related_name="flow_rates")
     at = models.DateTimeField(help_text="when they were told")
-    rates = models.JSONField(
+    given = models.JSONField(default=dict, help_text="partition id -> rows/s")
+    pairs = models.JSONField(
         default=dict, help_text="partition id -> operator that reads from it -> rows/s to each target there"
     )
 
@@ -276,7 +277,7 @@ class FlowRates(models.Model):
         ordering = ("topology",)
 
     def __str__(self) -> str:
-        return f"{self.topology}: of {len(self.rates)} partitions"
+        return f"{self.topology}: of {len(self.given)} partitions"
 
 
 class Query(models.Model):

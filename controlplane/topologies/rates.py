@@ -13,16 +13,20 @@ EVEN = "even"
 EQUAL = "equal"
 
 
-def rates_of(graph: Graph, flows: Mapping[str, tuple[float, float]]) -> tuple[dict[str, float], str]:
-    """Rate of each partition's output, from what it read and gave, and where they come from.
+def rates_of(
+    graph: Graph, flows: Mapping[str, tuple[float, float]], averages: Mapping[str, float]
+) -> tuple[dict[str, float], str]:
+    """Rate of each partition's output, from what it read and gave lately, and where they come from. averages:
+    what partitions gave over a longer time, as their driver told; of another specification they do not count.
 
     Windows give their rows in bursts, in most epochs none. So a query counts with the input of its partition,
-    and so do all partitions of an operator that gave nothing in the last epoch.
+    and so do all partitions of an operator that gave nothing.
     """
+    told = averages if averages.keys() == set(graph.partitions) else {}
     rates: dict[str, float] = {}
     for operator in graph.operators:
         own = [partition_id(operator.name, index) for index in range(operator.parallelism)]
-        given = {one: flows.get(one, (0.0, 0.0))[1] for one in own}
+        given = {one: told.get(one, flows.get(one, (0.0, 0.0))[1]) for one in own}
         if operator.output or not any(given.values()):
             given = {one: flows.get(one, (0.0, 0.0))[0] for one in own}
         rates |= given

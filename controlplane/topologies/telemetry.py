@@ -119,8 +119,9 @@ def topology_metrics_apply(
     _states_apply(topology, rows, report.state, report.absent, health)
     rows.save()
     now, last = timezone.now(), topology.metrics_at
-    if report.flows:
-        FlowRates.objects.update_or_create(topology=topology, defaults={"at": now, "rates": report.flows})
+    if report.rates or report.flows:
+        averages = {"at": now, "given": report.rates, "pairs": report.flows}
+        FlowRates.objects.update_or_create(topology=topology, defaults=averages)
     next_at = now if last is None else last + METRICS_EVERY
     due = now >= next_at - METRICS_SLACK
     if due:

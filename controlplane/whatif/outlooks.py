@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from controlplane.topologies.models import Partition
-from controlplane.topologies.rates import rates_of
+from controlplane.topologies.models import FlowRates, Partition
+from controlplane.topologies.rates import flows_of, rates_of
 from controlplane.whatif.replicas import Supposed
 from controlplane.whatif.request import WhatIf
 from domain.planning import natural_key
@@ -21,22 +21,36 @@ TENTATIVE = "tentative"
 
 
 def problems_load(asked: WhatIf, deployments: Mapping[str, Deployment]) -> dict[str, ReplicationProblem]:
-    """What is to be known of each topology to say what it gives, without a budget; one query."""
+    """What is to be known of each topology to say what it gives, without a budget; two queries."""
+    told = {
+        row.topology.name: row
+        for row in FlowRates.objects.select_related("topology").only("given", "pairs", "topology__name")
+    }
     flows: defaultdict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
     rows = Partition.objects.filter(topology__name__in=deployments)
     columns = rows.values_list("topology__name", "operator", "index", "rows_in_rate", "rows_out_rate")
     for name, operator, index, read, given in columns:
         flows[name][partition_id(operator, index)] = (read, given)
     return {
-        name: ReplicationProblem(
-            deployment.topology,
-            rates_of(deployment.topology, flows[name])[0],
-            0,
-            "weighted",
+        name: _problem(
+            deployment,
+            flows[name],
+            told.get(name) or FlowRates(),
             {**deployment.priorities, **asked.priorities.get(name, {})},
         )
         for name, deployment in deployments.items()
     }
+
+
+def _problem(
+    deployment: Deployment,
+    measured: Mapping[str, tuple[float, float]],
+    told: FlowRates,
+    priorities: Mapping[str, int],
+) -> ReplicationProblem:
+    graph = deployment.topology
+    rates, flows = rates_of(graph, measured, told.given)[0], flows_of(graph, told.pairs)[0]
+    return ReplicationProblem(graph, rates, 0, "weighted", priorities, flows)
 
 
 def outlooks(

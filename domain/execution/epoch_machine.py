@@ -804,6 +804,7 @@ class EpochMachine:
         since = replayed.since if replayed.epochs else at
         present = running.job.lane if running is not None else None
         seconds = present.epochs * self.topology.spec.epoch_interval if present is not None else 0.0
+        rates, flows = self.tentative.flows.told(seconds)
         return Measured(
             present=present,
             replayed=replayed.epochs,
@@ -815,7 +816,8 @@ class EpochMachine:
             generation=self.plan.generation if self.plan is not None else 0,
             absent=self.tracker.absent,
             failing=set(self.faults.errors),
-            flows=self.tentative.flows.told(seconds),
+            rates=rates,
+            flows=flows,
         )
 
 

@@ -107,13 +107,15 @@ class Flows:
             found.setdefault(partition, {})[target] = [_rounded(one) for one in mean.values()]
         return found
 
-    def told(self, seconds: float) -> dict[str, dict[str, list[float]]]:
-        """`pairs`, if that is due after so many further seconds of the input; nothing otherwise."""
+    def told(self, seconds: float) -> tuple[dict[str, float], dict[str, dict[str, list[float]]]]:
+        """`rates` and `pairs`, if that is due after so many further seconds of the input; nothing otherwise.
+        No rates where there are more than `MOST_PAIRS` partitions."""
         self._untold += seconds
-        if self._untold < TOLD_EVERY or not self._pairs:
-            return {}
+        if self._untold < TOLD_EVERY or not self._given:
+            return {}, {}
         self._untold = 0.0
-        return self.pairs()
+        rates = {one: _rounded(rate) for one, rate in self.rates().items()}
+        return (rates if len(rates) <= MOST_PAIRS else {}), self.pairs()
 
 
 def _rounded(value: float) -> float:

@@ -333,7 +333,7 @@ class Measured:
     """Telemetry of a job, or of a wait when there was none. present: what it ran for the partitions furthest
     ahead. replayed: epochs that jobs beside it replayed, and that were not told yet; reports: of all these.
     before, progress: the last epoch of each partition before and after them. front: that of the partitions
-    furthest ahead. flows: as in `EpochReport`."""
+    furthest ahead. rates, flows: as in `EpochReport`."""
 
     present: Lane | None
     replayed: int
@@ -345,6 +345,7 @@ class Measured:
     generation: int
     absent: set[str]
     failing: set[str]
+    rates: dict[str, float]
     flows: dict[str, dict[str, list[float]]]
 
 

@@ -420,6 +420,7 @@ class EpochLoop:
             state=self.state,
             absent=instruction.absent,
             failing=instruction.failing,
+            rates=instruction.rates,
             flows=instruction.flows,
         )
         self.send(report)

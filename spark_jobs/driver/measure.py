@@ -45,6 +45,7 @@ class Measure:
         state: DriverState,
         absent: Collection[str],
         failing: Collection[str],
+        rates: dict[str, float],
         flows: dict[str, dict[str, list[float]]],
     ) -> EpochReport:
         """The telemetry message of one job; the fields are those of `domain.execution.instructions.Measured`.
@@ -96,6 +97,7 @@ class Measure:
             work=_work(reports),
             epoch_interval=self.topology.spec.epoch_interval,
             window_cycle=self.topology.window_cycle,
+            rates=rates,
             flows=flows,
             replayed=replayed,
         )

@@ -16,7 +16,8 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('at', models.DateTimeField(help_text='when they were told')),
-                ('rates', models.JSONField(default=dict, help_text='partition id -> operator that reads from it -> rows/s to each target there')),
+                ('given', models.JSONField(default=dict, help_text='partition id -> rows/s')),
+                ('pairs', models.JSONField(default=dict, help_text='partition id -> operator that reads from it -> rows/s to each target there')),
                 ('topology', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='flow_rates', to='topologies.topology')),
             ],
             options={

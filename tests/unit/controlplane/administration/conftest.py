@@ -86,7 +86,7 @@ def everything(topology: Topology) -> Topology:
     silence_create(topology="counts", until=now + timedelta(hours=1), **BY)
     Problem.objects.create(topology=topology, at=now, where="x", what="y")
     AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=1, weighted=1)
-    FlowRates.objects.create(topology=topology, at=now, rates={"Source[0]": {"Parser": [3.0, 1.0]}})
+    FlowRates.objects.create(topology=topology, at=now, given={}, pairs={"Source[0]": {"Parser": [3.0, 1.0]}})
     TentativePeriod.objects.create(
         topology=topology,
         query="O0[0]",

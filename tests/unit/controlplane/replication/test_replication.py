@@ -169,13 +169,22 @@ def test_flows_of_another_specification_are_left_out() -> None:
 def test_rates_of_windows_are_what_they_read() -> None:
     graph = graph_of(spec_of())
     flows = dict.fromkeys(graph.partitions, (5.0, 2.0))
-    rates, source = rates_of(graph, flows)
+    rates, source = rates_of(graph, flows, {})
     assert source == MEASURED
     assert {rates["Source[0]"], rates["Parser[1]"]} == {2.0}
     assert {rates["O0[0]"], rates["O1[0]"]} == {5.0}
     silent = {**flows, "Parser[0]": (5.0, 0.0), "Parser[1]": (6.0, 0.0)}
-    assert rates_of(graph, silent)[0]["Parser[1]"] == 6.0
-    assert rates_of(graph, {})[1] == EQUAL
+    assert rates_of(graph, silent, {})[0]["Parser[1]"] == 6.0
+    assert rates_of(graph, {}, {})[1] == EQUAL
+
+
+def test_averages_count_where_they_are_of_this_specification() -> None:
+    graph = graph_of(spec_of())
+    flows = dict.fromkeys(graph.partitions, (5.0, 2.0))
+    averages = dict.fromkeys(graph.partitions, 3.0)
+    rates, source = rates_of(graph, flows, averages)
+    assert (source, rates["Source[0]"], rates["O0[0]"]) == (MEASURED, 3.0, 5.0)
+    assert rates_of(graph, flows, averages | {"Old[0]": 1.0})[0]["Source[0]"] == 2.0
 
 
 @pytest.mark.parametrize(

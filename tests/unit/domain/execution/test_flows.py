@@ -35,9 +35,10 @@ def test_a_steady_rate_is_told_at_once_and_then_now_and_then() -> None:
     flows = Flows(topology_of(1, 2))
     told = []
     for epoch in range(30):
-        flows.take("S[0]", 0, {"A": [200, 50]}, 2.0)
-        found = flows.told(2.0)
+        flows.take("S[0]", 250, {"A": [200, 50]}, 2.0)
+        rates, found = flows.told(2.0)
         told += [epoch] if found else []
+        assert rates == ({"S[0]": 125.0} if found else {})
         assert found in ({}, {"S[0]": {"A": [100.0, 25.0]}})
     assert told == list(range(0, 30, int(TOLD_EVERY / 2)))
 
@@ -49,7 +50,7 @@ def test_what_was_fades_with_the_time_of_the_input_whatever_the_epochs(step: flo
         flows.take("S[0]", 0, {"A": [int(100 * step), 0]}, step)
     for _ in range(int(WINDOW / step)):
         flows.take("S[0]", 0, {"A": [0, int(100 * step)]}, step)
-    first, second = flows.told(TOLD_EVERY)["S[0]"]["A"]
+    first, second = flows.told(TOLD_EVERY)[1]["S[0]"]["A"]
     assert first == pytest.approx(100 / math.e, rel=0.01)
     assert first + second == pytest.approx(100, rel=0.01)
 
@@ -59,7 +60,7 @@ def test_a_burst_counts_with_the_time_around_it() -> None:
     flows = Flows(topology_of(1, 2))
     for epoch in range(2_000):
         flows.take("S[0]", 0, {"A": [60, 20] if epoch % 20 == 10 else [0, 0]}, 1.0)
-    first, second = flows.told(TOLD_EVERY)["S[0]"]["A"]
+    first, second = flows.told(TOLD_EVERY)[1]["S[0]"]["A"]
     assert first == pytest.approx(3.0, rel=0.2)
     assert first == pytest.approx(3 * second, rel=0.01)
 
@@ -68,7 +69,7 @@ def test_what_is_no_stream_is_left_out() -> None:
     flows = Flows(topology_of(1, 2))
     flows.take("S[0]", 0, {"B": [1], "C": [1, 2]}, 1.0)
     flows.take("S[0]", 0, {"A": [1, 2]}, 0.0)
-    assert flows.told(TOLD_EVERY) == {}
+    assert flows.told(TOLD_EVERY)[1] == {}
 
 
 def test_a_report_of_the_most_pairs_is_small() -> None:

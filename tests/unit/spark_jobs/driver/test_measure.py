@@ -42,6 +42,7 @@ def reported(measure: Measure, log: EpochLog, *, lane: Lane, cpu: float, before:
         state="running",
         absent=(),
         failing=(),
+        rates={},
         flows={},
     )
 
