@@ -1,0 +1,209 @@
+"""The counterparts of Figures 12 and 13 of the paper on PPA: what fidelity promises, and how accurate the
+queries are when exactly the partitions of the plan run.
+
+Plans are made twice: for output fidelity (OF), and for internal completeness (IC), which takes joins for
+unions. The queries run with the real operators in this process, with rates that were measured in their
+complete run; that one is verified first.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.table import Table
+
+from benchmarks.replication.one_process import Measured, OneProcess
+from benchmarks.replication.queries import Query, Windows, accuracy, counted, queries, windows_of
+from benchmarks.runner import Criterion, Report, Session, at_least, at_most
+from controlplane.verification.verifying import topology_verify
+from domain.replication import FidelityModel, TooLargeError, replication_planner_named
+from domain.topology import Topology
+
+SHARES = tuple(percent / 100 for percent in range(10, 100, 10))
+"""Budgets as shares of the partitions."""
+QUICK = (0.3, 0.5, 0.7, 0.9)
+PLANNERS = ("dynamic_programming", "structure_aware", "published", "greedy")
+WINDOWS, QUICK_WINDOWS = 30, 6
+SLIDE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A budget: what OF and IC say of the plans that were made for them, and the accuracy of these. counted:
+    of the plan for OF, the share of what the accurate output counted. completeness: of the plan for IC, the
+    share of tuples that are still read, over all partitions."""
+
+    budget: int
+    of: float
+    of_accuracy: float
+    counted: float
+    ic: float
+    ic_accuracy: float
+    completeness: float
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan of a planner for OF, None where it refuses."""
+
+    fidelity: float | None
+    accuracy: float | None
+
+
+class Trial:
+    """A query with its complete run, against which plans are measured."""
+
+    def __init__(self, query: Query, home: Path, windows: int) -> None:
+        self.query = query
+        self.spec = query.spec()
+        self.engine = OneProcess(self.spec, home, epochs=query.window + SLIDE * windows)
+        self.topology = self.engine.topology
+        self.accurate = self._windows(range(len(self.topology.partitions)))
+        self.measured = self.engine.measured(after=query.window)
+        self.model = model_of(self.topology, self.measured)
+        self.uncorrelated = model_of(without_joins(self.topology), self.measured)
+
+    def faults(self) -> tuple[int, int]:
+        """Rows of the complete run that were compared with what the verification recomputes, and wrong
+        ones."""
+        outputs = self.engine.write()
+        found = topology_verify(spec=self.spec, home=self.engine.home, outputs=outputs)
+        compared = sum(one.expected for one in found.queries if not one.skipped)
+        wrong = sum(one.missing + one.duplicate + one.unexpected + one.different for one in found.queries)
+        return compared, wrong + sum(bool(one.error) for one in found.queries)
+
+    def _windows(self, plan: Collection[int]) -> Windows:
+        alive = [self.topology.partitions[one] for one in plan]
+        (query,) = self.topology.queries
+        return windows_of(self.engine.outputs(alive)[query])
+
+    def accuracy(self, plan: Collection[int]) -> float:
+        return accuracy(self._windows(plan), self.accurate)
+
+    def point(self, budget: int) -> Point:
+        of_plan = planned("structure_aware", self.model, budget) or frozenset()
+        ic_plan = planned("structure_aware", self.uncorrelated, budget) or frozenset()
+        flags = self.model.flags([ic_plan])
+        return Point(
+            budget=budget,
+            of=float(self.model.fidelity(self.model.flags([of_plan]))[0]),
+            of_accuracy=self.accuracy(of_plan),
+            counted=counted(self._windows(of_plan), self.accurate),
+            ic=float(self.uncorrelated.fidelity(flags)[0]),
+            ic_accuracy=self.accuracy(ic_plan),
+            completeness=float(self.model.completeness(flags)[0]),
+        )
+
+    def planned(self, planner: str, budget: int) -> Planned:
+        plan = planned(planner, self.model, budget)
+        if plan is None:
+            return Planned(None, None)
+        return Planned(float(self.model.fidelity(self.model.flags([plan]))[0]), self.accuracy(plan))
+
+
+def model_of(topology: Topology, measured: Measured) -> FidelityModel:
+    return FidelityModel(topology, measured.rates, "plain", flows=measured.flows)
+
+
+def without_joins(topology: Topology) -> Topology:
+    """The topology as internal completeness sees it: every operator goes on with what is left of any
+    input."""
+    operators = (msgspec.structs.replace(one, correlated=False) for one in topology.operators)
+    return Topology(msgspec.structs.replace(topology.spec, operators=tuple(operators)))
+
+
+def planned(planner: str, model: FidelityModel, budget: int) -> frozenset[int] | None:
+    """None where the planner refuses."""
+    try:
+        return frozenset[int]().union(*replication_planner_named(planner).choose(model, budget).steps)
+    except TooLargeError:
+        return None
+
+
+def accuracy_of_plans(session: Session, report: Report) -> None:
+    """Figures 12 and 13 for each query."""
+    shares, windows = (QUICK, QUICK_WINDOWS) if session.quick else (SHARES, WINDOWS)
+    report.parameters["accuracy"] = {"shares": shares, "windows": windows}
+    found: dict[str, Any] = {}
+    for query in queries():
+        with tempfile.TemporaryDirectory(prefix="resurge-accuracy-") as name:
+            trial = Trial(query, Path(name), windows)
+            compared, wrong = trial.faults()
+            budgets = [max(1, round(share * len(trial.model.partitions))) for share in shares]
+            points: list[Point] = []
+            planners: dict[str, list[Planned]] = {name: [] for name in PLANNERS}
+            with session.progress(f"Accuracy of {query.name}", len(budgets)) as advance:
+                for budget in budgets:
+                    points.append(trial.point(budget))
+                    for planner, mine in planners.items():
+                        mine.append(trial.planned(planner, budget))
+                    advance()
+        errors = errors_of(points)
+        found[query.name] = {
+            "data": query.data,
+            "partitions": len(trial.model.partitions),
+            "windows": len(trial.accurate),
+            "compared": compared,
+            "errors": errors,
+            "points": [asdict(point) for point in points],
+            "planners": {name: [asdict(one) for one in mine] for name, mine in planners.items()},
+            "rates": trial.measured.rates,
+            "flows": trial.measured.flows,
+        }
+        report.tables += [_points(query, points), _planners(query, budgets, planners)]
+        report.criteria += [
+            at_least(f"{query.name}: rows of the complete run compared", compared, 1),
+            at_most(f"{query.name}: wrong rows of the complete run", wrong, 0),
+            *judged(query, trial.topology, points, errors),
+        ]
+    report.results["accuracy"] = {"shares": shares, "queries": found}
+
+
+def errors_of(points: Sequence[Point]) -> dict[str, float]:
+    """Mean absolute differences to what was measured."""
+    return {
+        "of": statistics.mean(abs(one.of - one.of_accuracy) for one in points),
+        "of_counted": statistics.mean(abs(one.of - one.counted) for one in points),
+        "ic": statistics.mean(abs(one.ic - one.ic_accuracy) for one in points),
+        "completeness": statistics.mean(abs(one.completeness - one.ic_accuracy) for one in points),
+    }
+
+
+def judged(
+    query: Query, topology: Topology, points: Sequence[Point], errors: dict[str, float]
+) -> list[Criterion]:
+    """With a join OF must be much closer than IC. Without one both are the same by definition."""
+    if any(one.correlated for one in topology.operators):
+        ratio = errors["of"] / errors["ic"] if errors["ic"] else float("inf")
+        return [at_most(f"{query.name}: error of OF / error of IC", ratio, 0.5)]
+    differ = sum((one.of, one.of_accuracy) != (one.ic, one.ic_accuracy) for one in points)
+    return [at_most(f"{query.name}, which joins nothing: budgets at which OF and IC differ", differ, 0)]
+
+
+def _points(query: Query, points: Sequence[Point]) -> Table:
+    table = Table(title=f"Figure 12 {query.name}: {query.data}", title_justify="left")
+    for column in ("budget", "OF", "accuracy", "counted", "IC", "accuracy", "tuples read"):
+        table.add_column(column, justify="right")
+    for one in points:
+        values = (one.of, one.of_accuracy, one.counted, one.ic, one.ic_accuracy, one.completeness)
+        table.add_row(str(one.budget), *(f"{value:.3f}" for value in values))
+    return table
+
+
+def _planners(query: Query, budgets: Sequence[int], planners: dict[str, list[Planned]]) -> Table:
+    table = Table(title=f"Figure 13 {query.name}: OF / accuracy", title_justify="left")
+    table.add_column("planner")
+    for budget in budgets:
+        table.add_column(str(budget), justify="right")
+    for name, mine in planners.items():
+        cells = (
+            "refuses" if one.fidelity is None else f"{one.fidelity:.3f} / {one.accuracy:.3f}" for one in mine
+        )
+        table.add_row(name, *cells)
+    return table
