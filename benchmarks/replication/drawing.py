@@ -65,10 +65,9 @@ def _accuracy(data: dict[str, Any]) -> Iterator[Panel]:
 
 
 def _promises(axis: Any, query: str, found: dict[str, Any], shares: list[float]) -> None:
-    names = {"of": "OF", "ic": "IC"}
-    for number, (name, label) in enumerate(names.items()):
-        promised = {label: [point[name] for point in found["points"]]}
-        measured = {label: [point[f"{name}_accuracy"] for point in found["points"]]}
+    for number, name in enumerate(("OF", "IC")):
+        promised = {name: [point["promised"][name] for point in found["points"]]}
+        measured = {name: [point["accuracy"][name] for point in found["points"]]}
         _lines(axis, shares, promised, "--", "", first=number)
         _lines(axis, shares, measured, "-", " plan, accuracy", first=number)
     axis.set_title(f"12, {query}", loc="left")

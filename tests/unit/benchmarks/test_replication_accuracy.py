@@ -6,12 +6,25 @@ import io
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from benchmarks.replication import accuracy as measuring
-from benchmarks.replication.accuracy import PLANNERS, Point, Trial, errors_of, judged, without_joins
+from benchmarks.replication.accuracy import (
+    IC,
+    OF,
+    PLANNERS,
+    TUPLES,
+    Point,
+    Trial,
+    errors_of,
+    fidelity,
+    judged,
+    planned,
+    without_joins,
+)
 from benchmarks.replication.drawing import draw
 from benchmarks.replication.one_process import BEGIN
 from benchmarks.replication.queries import Query, accuracy, counted, queries, windows_of
@@ -110,15 +123,15 @@ def test_internal_completeness_takes_joins_for_unions(trials: dict[str, Trial]) 
     reports = {trial.model.index[f"Reports[{index}]"] for index in range(2)}
     flags = trial.model.flags([everything - reports])
     assert float(trial.model.fidelity(flags)[0]) == 0.0
-    assert float(trial.uncorrelated.fidelity(flags)[0]) > 0.3
+    assert float(trial.objectives[IC].fidelity(flags)[0]) > 0.3
     assert trial.accuracy(everything - reports) == 0.0
 
 
 def test_points_of_a_query_without_joins_are_equal(trials: dict[str, Trial]) -> None:
     trial = trials["Q1"]
     points = [trial.point(budget) for budget in (3, 7, 12)]
-    assert [point.of for point in points] == [0.0, 0.25, 0.5]
-    assert [point.of_accuracy > 0 for point in points] == [False, True, True]
+    assert [point.promised[OF] for point in points] == [0.0, 0.25, 0.5]
+    assert [point.accuracy[OF] > 0 for point in points] == [False, True, True]
     assert points[2].counted == pytest.approx(0.5, abs=0.1)
     (criterion,) = judged(PAGES, trial.topology, points, errors_of(points))
     assert (criterion.value, criterion.holds) == (0, True)
@@ -129,30 +142,39 @@ def test_points_of_a_query_without_joins_are_equal(trials: dict[str, Trial]) -> 
         assert (mine.fidelity > 0) == (mine.accuracy > 0)
 
 
-@pytest.mark.parametrize(("accurate", "holds"), [(0.5, True), (0.6, False)])
+def test_all_tuples_are_those_of_completeness(trials: dict[str, Trial]) -> None:
+    for trial in trials.values():
+        flags = np.random.default_rng(3).random((50, len(trial.model.partitions))) < 0.7
+        assert trial.objectives[TUPLES].fidelity(flags) == pytest.approx(trial.model.completeness(flags))
+        plan = planned("structure_aware", trial.objectives[TUPLES], 4)
+        assert plan is not None
+        assert fidelity(trial.objectives[TUPLES], plan) > 0.1
+        assert fidelity(trial.model, plan) == 0.0
+
+
+def point(of: float, accurate: float, ic: float) -> Point:
+    return Point(9, {OF: of, IC: ic, TUPLES: 0.5}, {OF: accurate, IC: 0.0, TUPLES: 0.0}, 0.0)
+
+
+@pytest.mark.parametrize(("accurate", "holds"), [(0.5, [True, True]), (0.6, [False, True])])
 def test_with_a_join_the_error_of_fidelity_is_at_most_half(
-    trials: dict[str, Trial], accurate: float, holds: bool
+    trials: dict[str, Trial], accurate: float, holds: list[bool]
 ) -> None:
-    one: dict[str, Any] = {
-        "budget": 9,
-        "of": 0.4,
-        "counted": 0.0,
-        "ic": 0.2,
-        "ic_accuracy": 0.0,
-        "completeness": 0.5,
-    }
-    points = [Point(of_accuracy=accurate, **one)]
+    points = [point(0.4, accurate, 0.2)]
     errors = errors_of(points)
-    assert errors["of"] == pytest.approx(accurate - 0.4)
-    assert (errors["ic"], errors["completeness"]) == (0.2, 0.5)
-    (criterion,) = judged(TRAFFIC, trials["Q2"].topology, points, errors)
-    assert criterion.holds == holds
+    assert errors == {OF: pytest.approx(accurate - 0.4), IC: 0.2, TUPLES: 0.5}
+    assert [one.holds for one in judged(TRAFFIC, trials["Q2"].topology, points, errors)] == holds
 
 
-def test_a_plan_for_completeness_that_gives_nothing_counts_for_fidelity(trials: dict[str, Trial]) -> None:
-    points = [Point(9, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)]
-    (criterion,) = judged(TRAFFIC, trials["Q2"].topology, points, errors_of(points))
-    assert not criterion.holds, "where IC errs nowhere either, nothing was shown"
+def test_where_completeness_does_not_err_either_nothing_was_shown(trials: dict[str, Trial]) -> None:
+    points = [point(0.0, 0.0, 0.0)]
+    assert not judged(TRAFFIC, trials["Q2"].topology, points, errors_of(points))[0].holds
+
+
+def test_without_a_join_fidelity_and_completeness_must_be_equal(trials: dict[str, Trial]) -> None:
+    points = [point(0.0, 0.0, 0.0), point(0.1, 0.0, 0.0), point(0.0, 0.1, 0.0)]
+    (criterion,) = judged(PAGES, trials["Q1"].topology, points, errors_of(points))
+    assert (criterion.value, criterion.holds) == (2, False)
 
 
 def rows(*given: tuple[int, str, int]) -> pa.Table:
