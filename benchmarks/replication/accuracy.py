@@ -1,10 +1,11 @@
 """The counterparts of Figures 12 and 13 of the paper on PPA: what fidelity promises, and how accurate the
 queries are when exactly the partitions of the plan run.
 
-Plans are made three times: for output fidelity (OF), for what is left of the output if joins are taken for
-unions (IC), and for the share of all tuples that some partition still reads (`tuples`), which is how the
-paper words internal completeness. The queries run with the real operators in this process, with rates that
-were measured in their complete run; that one is verified first.
+Plans are made for output fidelity (`OF`), for what is left of the output if joins are taken for unions
+(`IC`), for the share of all tuples that some partition still reads, which is how the paper words internal
+completeness (`tuples`), and for fidelity by what partitions carry of the sources (`carried`). The queries run
+with the real operators in this process, with rates that were measured in their complete run; that one is
+verified first.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import numpy as np
 from rich.table import Table
 
-from benchmarks.replication.one_process import Measured, OneProcess
+from benchmarks.replication.objectives import IC, OBJECTIVES, OF, TUPLES, fidelity
+from benchmarks.replication.one_process import OneProcess
 from benchmarks.replication.queries import Query, Windows, accuracy, counted, queries, windows_of
 from benchmarks.runner import Criterion, Report, Session, at_least, at_most
 from controlplane.verification.verifying import topology_verify
@@ -35,19 +35,16 @@ PLANNERS = ("dynamic_programming", "structure_aware", "published", "greedy")
 WINDOWS, QUICK_WINDOWS = 30, 6
 SLIDE = 10
 
-OF, IC, TUPLES = "OF", "IC", "tuples"
-"""What plans are made for, and what it promises."""
-
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A budget: by objective what is promised of the plan for it, and its accuracy. counted: of the plan for
-    OF, the share of what the accurate output counted."""
+    """A budget: by objective what is promised of the plan for it, its accuracy, and the share that it has of
+    what the accurate output counted."""
 
     budget: int
     promised: dict[str, float]
     accuracy: dict[str, float]
-    counted: float
+    counted: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +65,8 @@ class Trial:
         self.topology = self.engine.topology
         self.accurate = self._windows(range(len(self.topology.partitions)))
         self.measured = self.engine.measured(after=query.window)
-        self.model = model_of(self.topology, self.measured)
-        self.objectives = {
-            OF: self.model,
-            IC: model_of(without_joins(self.topology), self.measured),
-            TUPLES: of_all_tuples(self.topology, self.measured),
-        }
+        self.objectives = {name: made(self.topology, self.measured) for name, made in OBJECTIVES.items()}
+        self.model = self.objectives[OF]
 
     def faults(self) -> tuple[int, int]:
         """Rows of the complete run that were compared with what the verification recomputes, and wrong
@@ -101,7 +94,7 @@ class Trial:
             budget=budget,
             promised={name: fidelity(self.objectives[name], plan) for name, plan in plans.items()},
             accuracy={name: self.accuracy(plan) for name, plan in plans.items()},
-            counted=counted(self._windows(plans[OF]), self.accurate),
+            counted={name: counted(self._windows(plan), self.accurate) for name, plan in plans.items()},
         )
 
     def planned(self, planner: str, budget: int) -> Planned:
@@ -109,32 +102,6 @@ class Trial:
         if plan is None:
             return Planned(None, None)
         return Planned(fidelity(self.model, plan), self.accuracy(plan))
-
-
-def model_of(topology: Topology, measured: Measured) -> FidelityModel:
-    return FidelityModel(topology, measured.rates, "plain", flows=measured.flows)
-
-
-def fidelity(model: FidelityModel, plan: Collection[int]) -> float:
-    return float(model.fidelity(model.flags([plan]))[0])
-
-
-def without_joins(topology: Topology) -> Topology:
-    """The topology as internal completeness sees it: every operator goes on with what is left of any
-    input."""
-    operators = (msgspec.structs.replace(one, correlated=False) for one in topology.operators)
-    return Topology(msgspec.structs.replace(topology.spec, operators=tuple(operators)))
-
-
-def of_all_tuples(topology: Topology, measured: Measured) -> FidelityModel:
-    """A model whose fidelity is the `completeness` of the topology: every partition counts, by what it
-    reads."""
-    spec = without_joins(topology).spec
-    operators = (msgspec.structs.replace(one, output=True) for one in spec.operators)
-    model = model_of(Topology(msgspec.structs.replace(spec, operators=tuple(operators))), measured)
-    reads = np.concatenate([step.reads for step in model.steps])
-    model.weights = model.plain_weights = reads / reads.sum()
-    return model
 
 
 def planned(planner: str, model: FidelityModel, budget: int) -> frozenset[int] | None:
@@ -150,7 +117,7 @@ def accuracy_of_plans(session: Session, report: Report) -> None:
     shares, windows = (QUICK, QUICK_WINDOWS) if session.quick else (SHARES, WINDOWS)
     report.parameters["accuracy"] = {"shares": shares, "windows": windows}
     found: dict[str, Any] = {}
-    for query in queries():
+    for query in queries()[:2] if session.quick else queries():
         with tempfile.TemporaryDirectory(prefix="resurge-accuracy-") as name:
             trial = Trial(query, Path(name), windows)
             compared, wrong = trial.faults()
@@ -169,10 +136,8 @@ def accuracy_of_plans(session: Session, report: Report) -> None:
             "partitions": len(trial.model.partitions),
             "windows": len(trial.accurate),
             "compared": compared,
-            "errors": {
-                **errors,
-                "of_counted": statistics.mean(abs(p.promised[OF] - p.counted) for p in points),
-            },
+            "errors": errors,
+            "errors_counted": errors_counted(points),
             "points": [asdict(point) for point in points],
             "planners": {name: [asdict(one) for one in mine] for name, mine in planners.items()},
             "rates": trial.measured.rates,
@@ -191,7 +156,15 @@ def errors_of(points: Sequence[Point]) -> dict[str, float]:
     """By objective the mean absolute difference between what it promises and the accuracy."""
     return {
         name: statistics.mean(abs(one.promised[name] - one.accuracy[name]) for one in points)
-        for name in (OF, IC, TUPLES)
+        for name in OBJECTIVES
+    }
+
+
+def errors_counted(points: Sequence[Point]) -> dict[str, float]:
+    """The same with what was counted."""
+    return {
+        name: statistics.mean(abs(one.promised[name] - one.counted[name]) for one in points)
+        for name in OBJECTIVES
     }
 
 
@@ -209,16 +182,17 @@ def judged(
 
 
 def _points(query: Query, points: Sequence[Point]) -> Table:
-    table = Table(title=f"Figure 12 {query.name}: {query.data}", title_justify="left")
-    for column in (
-        "budget",
-        *(column for name in (OF, IC, TUPLES) for column in (name, "accuracy")),
-        "counted",
-    ):
+    table = Table(title=f"Figure 12 {query.name}: promised / accuracy / counted", title_justify="left")
+    for column in ("budget", *OBJECTIVES):
         table.add_column(column, justify="right")
     for one in points:
-        pairs = [value for name in (OF, IC, TUPLES) for value in (one.promised[name], one.accuracy[name])]
-        table.add_row(str(one.budget), *(f"{value:.3f}" for value in [*pairs, one.counted]))
+        cells = (
+            f"{one.promised[name]:.3f} / {one.accuracy[name]:.3f} / {one.counted[name]:.3f}"
+            for name in OBJECTIVES
+        )
+        table.add_row(str(one.budget), *cells)
+    for label, errors in (("error", errors_of(points)), ("of counted", errors_counted(points))):
+        table.add_row(label, *(f"{errors[name]:.3f}" for name in OBJECTIVES))
     return table
 
 
@@ -229,7 +203,7 @@ def _planners(query: Query, budgets: Sequence[int], planners: dict[str, list[Pla
         table.add_column(str(budget), justify="right")
     for name, mine in planners.items():
         cells = (
-            "refuses" if one.fidelity is None else f"{one.fidelity:.3f} / {one.accuracy:.3f}" for one in mine
+            "refuses" if one.fidelity is None else f"{one.fidelity:.2f}/{one.accuracy:.2f}" for one in mine
         )
         table.add_row(name, *cells)
     return table

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.replication.objectives import IC, OF
 from benchmarks.runner import COLOURS, MARKERS, figure
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _accuracy(data: dict[str, Any]) -> Iterator[Panel]:
 
 
 def _promises(axis: Any, query: str, found: dict[str, Any], shares: list[float]) -> None:
-    for number, name in enumerate(("OF", "IC")):
+    for number, name in enumerate((OF, IC)):
         promised = {name: [point["promised"][name] for point in found["points"]]}
         measured = {name: [point["accuracy"][name] for point in found["points"]]}
         _lines(axis, shares, promised, "--", "", first=number)

@@ -12,20 +12,9 @@ import pytest
 from rich.console import Console
 
 from benchmarks.replication import accuracy as measuring
-from benchmarks.replication.accuracy import (
-    IC,
-    OF,
-    PLANNERS,
-    TUPLES,
-    Point,
-    Trial,
-    errors_of,
-    fidelity,
-    judged,
-    planned,
-    without_joins,
-)
+from benchmarks.replication.accuracy import PLANNERS, Point, Trial, errors_counted, errors_of, judged, planned
 from benchmarks.replication.drawing import draw
+from benchmarks.replication.objectives import CARRIED, IC, OF, TUPLES, fidelity, without_joins
 from benchmarks.replication.one_process import BEGIN
 from benchmarks.replication.queries import Query, accuracy, counted, queries, windows_of
 from benchmarks.runner import Report, Session, save
@@ -132,7 +121,7 @@ def test_points_of_a_query_without_joins_are_equal(trials: dict[str, Trial]) -> 
     points = [trial.point(budget) for budget in (3, 7, 12)]
     assert [point.promised[OF] for point in points] == [0.0, 0.25, 0.5]
     assert [point.accuracy[OF] > 0 for point in points] == [False, True, True]
-    assert points[2].counted == pytest.approx(0.5, abs=0.1)
+    assert points[2].counted[OF] == pytest.approx(0.5, abs=0.1)
     (criterion,) = judged(PAGES, trial.topology, points, errors_of(points))
     assert (criterion.value, criterion.holds) == (0, True)
     for planner in PLANNERS:
@@ -152,8 +141,27 @@ def test_all_tuples_are_those_of_completeness(trials: dict[str, Trial]) -> None:
         assert fidelity(trial.model, plan) == 0.0
 
 
+def test_what_partitions_carry_is_what_they_read_of_the_sources(trials: dict[str, Trial]) -> None:
+    pages, traffic = (trials[name].objectives[CARRIED] for name in ("Q1", "Q2"))
+    views = [trials["Q1"].measured.rates[f"Source[{index}]"] for index in range(4)]
+    lists = [pages.rates[pages.index[f"Servers[{index}]"]] for index in range(4)]
+    assert lists == pytest.approx(views)
+    assert pages.rates[pages.index["Regions[0]"]] == pytest.approx(views[0] + views[1])
+    flows = trials["Q2"].measured.flows
+    speeds = sum(flows[f"Locations[{index}]"]["Speeds"][1] for index in range(4))
+    assert traffic.rates[traffic.index["Congestion[1]"]] == pytest.approx(speeds)
+    reports = sum(trials["Q2"].measured.rates[f"Reports[{index}]"] for index in range(2))
+    assert traffic.rates[traffic.index["Worst[0]"]] == pytest.approx(150 + reports)
+    assert trials["Q1"].point(12).promised[CARRIED] == pytest.approx(
+        trials["Q1"].point(12).counted[CARRIED], abs=0.03
+    )
+
+
 def point(of: float, accurate: float, ic: float) -> Point:
-    return Point(9, {OF: of, IC: ic, TUPLES: 0.5}, {OF: accurate, IC: 0.0, TUPLES: 0.0}, 0.0)
+    nothing = dict.fromkeys((IC, TUPLES, CARRIED), 0.0)
+    return Point(
+        9, {OF: of, IC: ic, TUPLES: 0.5, CARRIED: 0.0}, {OF: accurate, **nothing}, {OF: 0.1, **nothing}
+    )
 
 
 @pytest.mark.parametrize(("accurate", "holds"), [(0.5, [True, True]), (0.6, [False, True])])
@@ -162,7 +170,8 @@ def test_with_a_join_the_error_of_fidelity_is_at_most_half(
 ) -> None:
     points = [point(0.4, accurate, 0.2)]
     errors = errors_of(points)
-    assert errors == {OF: pytest.approx(accurate - 0.4), IC: 0.2, TUPLES: 0.5}
+    assert errors == {OF: pytest.approx(accurate - 0.4), IC: 0.2, TUPLES: 0.5, CARRIED: 0.0}
+    assert errors_counted(points) == {OF: pytest.approx(0.3), IC: 0.2, TUPLES: 0.5, CARRIED: 0.0}
     assert [one.holds for one in judged(TRAFFIC, trials["Q2"].topology, points, errors)] == holds
 
 
