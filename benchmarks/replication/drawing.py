@@ -60,9 +60,9 @@ def _query(axis: Any, query: str, rows: dict[str, list[float]], ratios: list[flo
 
 def _accuracy(data: dict[str, Any]) -> Iterator[Panel]:
     """Figure 12, and the accuracy half of Figure 13, of each query whose accuracy was measured."""
-    for query, found in data["queries"].items():
-        yield partial(_promises, query=query, found=found, shares=data["shares"])
-        yield partial(_planners, query=query, found=found, shares=data["shares"])
+    for draw_panel in (_promises, _planners):
+        for query, found in data["queries"].items():
+            yield partial(draw_panel, query=query, found=found, shares=data["shares"])
 
 
 def _promises(axis: Any, query: str, found: dict[str, Any], shares: list[float]) -> None:

@@ -87,6 +87,16 @@ def test_a_query_without_its_partition_gives_nothing(trials: dict[str, Trial]) -
         assert trial.accuracy(range(len(trial.model.partitions))) == 1.0
 
 
+def test_fidelity_does_not_see_that_partitions_of_a_source_are_samples_of_each_other(
+    trials: dict[str, Trial],
+) -> None:
+    trial = trials["Q2"]
+    lost = {trial.model.index[name] for name in ("Locations[1]", "Locations[3]")}
+    plan = set(range(len(trial.model.partitions))) - lost
+    assert fidelity(trial.model, plan) == pytest.approx(0.5, abs=0.01)
+    assert trial.accuracy(plan) > 0.9
+
+
 def test_rates_are_those_of_the_complete_run(trials: dict[str, Trial]) -> None:
     pages, traffic = trials["Q1"].measured, trials["Q2"].measured
     assert sum(pages.rates[f"Source[{index}]"] for index in range(4)) == pytest.approx(100)
