@@ -11,7 +11,7 @@ demo         a browser beside a fresh `make up`: the guided tour, and all pages 
 audit        whether vulnerabilities are known of the locked requirements
 pairs        every pair of services that write, at the same moment on PostgreSQL, where it is installed
 health       10,000 random courses in which no two places that show health contradict each other
-replication  replication plans of 6,000 random topologies against the optimum
+replication  replication plans of 6,000 random topologies against the optimum, and the accuracy of two queries
 repetitions  every test on real processes, 20 times; a failure is run once more, as in `make test`
 
 Tests read tweets from RESURGE_TEST_DATA (see `tests/data.py`), `kills` from INPUT or else the sample. The

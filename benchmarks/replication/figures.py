@@ -81,7 +81,7 @@ def random_topologies(session: Session, report: Report) -> None:
 
 
 def queries_of_the_paper(_: Session, report: Report) -> None:
-    """Figure 13, fidelity only: the accuracy of the queries needs replicas that run."""
+    """Figure 13, fidelity only; the accuracy of the queries is that of `accuracy.py`."""
     names = ("optimal", "structure_aware", "published", "greedy")
     found: dict[str, dict[str, list[float]]] = {}
     for query, model in (("Q1", top_pages()), ("Q2", traffic_incidents())):
