@@ -25,7 +25,7 @@ SYNTHETIC = {"O1": 8, "O2": 4, "O3": 2, "O4": 1}
 QUERY = "O4[0]"
 WINDOW, SLIDE = 30.0, 1.0
 NO_CHECKPOINT = 36_000.0
-"""Seconds between checkpoints that nobody asks for: longer than any run."""
+"""Seconds between checkpoints that the driver takes by itself: longer than any run."""
 
 MAX_UTILISATION = 0.8
 SOURCE_REQUEST, REQUEST = 2.0, 0.02
@@ -104,7 +104,7 @@ def source_capacity() -> int:
     """CPU percent of a node that has room for all source partitions with what is chained to them, and then
     less than other nodes."""
     wanted = 100 * SOURCES * (SOURCE_REQUEST + REQUEST)
-    return round((wanted + 50) / MAX_UTILISATION)
+    return round((wanted + 100) / MAX_UTILISATION)
 
 
 def is_synthetic(partition: str) -> bool:

@@ -53,13 +53,14 @@ KEPT = 12.0
 class Scene:
     """A running stack with the topology of one rate."""
 
-    def __init__(self, stack: BenchmarkStack, times: EpochTimes, topology: Topology, epoch: float) -> None:
-        self.stack, self.times, self.topology, self.epoch = stack, times, topology, epoch
+    def __init__(self, stack: BenchmarkStack, times: EpochTimes, topology: Topology, client: Any) -> None:
+        """client: of ZooKeeper."""
+        self.stack, self.times, self.topology, self.epoch = stack, times, topology, EPOCH
+        self._client = client
 
     @property
     def status(self) -> DriverStatus:
-        with self.stack.zookeeper() as client:
-            return decode(client.get(Paths.driver(TOPOLOGY))[0], DriverStatus)
+        return decode(self._client.get(Paths.driver(TOPOLOGY))[0], DriverStatus)
 
     # ---- before a kill
 
@@ -216,8 +217,8 @@ def scene(rate: int, *, keep_logs: Path | None = None) -> Iterator[Scene]:
         place(stack, spec, input_write(stack.home / "input" / "keys.parquet", rate), spares=SPARE_NODES)
         log = stack.home / "topologies" / TOPOLOGY / "epochs.log"
         stack.expect(log.exists, "the driver's epoch log", timeout=PATIENCE)
-        with following(log) as times:
-            yield Scene(stack, times, load_topology(spec, catalogue), EPOCH)
+        with following(log) as times, stack.zookeeper() as client:
+            yield Scene(stack, times, load_topology(spec, catalogue), client)
 
 
 def place(stack: BenchmarkStack, spec: dict[str, Any], path: Path, *, spares: int) -> None:

@@ -220,8 +220,9 @@ def test_a_replica_is_compared_with_the_same_failure_at_the_same_rate() -> None:
 
 def block(interval: float, *, agents: float, checkpoints: int = 3) -> Block:
     return Block(
-        interval=interval, checkpoints=checkpoints, nodes=0.6, agents=agents, driver=0.1, operators=0.2
-    )
+        interval=interval, checkpoints=checkpoints, nodes=0.6, agents=agents, storing=agents / 10,
+        driver=0.1, operators=0.2,
+    )  # fmt: skip
 
 
 def test_blocks_are_compared_with_the_baseline_of_their_round() -> None:
@@ -237,9 +238,9 @@ def test_blocks_are_compared_with_the_baseline_of_their_round() -> None:
         "5": {
             "checkpoints": 2,
             "cores": pytest.approx(0.03),
-            "agents": pytest.approx(0.03),
             "of_all": pytest.approx((0.025 + 0.04) / 2, abs=1e-4),
-            "of_operators": pytest.approx(0.15),
+            "storing": pytest.approx(0.023),
+            "of_operators": pytest.approx(0.115),
         }
     }
 
