@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.active_replicas.cells import HALF, Cell, replayed
-from benchmarks.active_replicas.latency import Latencies, going_on, latencies
+from benchmarks.active_replicas.latency import Latencies, going_on, keeps_pace, latencies
 from benchmarks.active_replicas.pipeline import (
     MAX_UTILISATION,
     QUERY,
@@ -38,7 +38,7 @@ from domain.topology import Topology, load_topology, split_partition
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.sinks.tentative import tentative_path
 
-SYNTHETIC_NODES, SPARE_NODES = 3, 3
+SYNTHETIC_NODES, SPARE_NODES = 2, 2
 SOURCE_NODE = "node-1"
 EPOCH = 2.0
 SESSION_TIMEOUT = 4.0
@@ -72,7 +72,11 @@ class Scene:
             self._replicate(cell)
             taken = self.checkpoint()
         wanted = taken + round(replayed(cell) / self.epoch)
-        self.stack.expect(lambda: self.status.committed >= wanted, f"epoch {wanted}", timeout=PATIENCE)
+        self.stack.expect(
+            lambda: self.status.committed >= wanted and keeps_pace(self.times, time.time(), self.epoch),
+            f"epoch {wanted} and all that is due",
+            timeout=PATIENCE,
+        )
 
     def _settle(self) -> None:
         wanted = 1 + SYNTHETIC_NODES + SPARE_NODES
