@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,7 @@ def _on_one_stack(
     step: Callable[[], None],
 ) -> None:
     """The kills of one stack. Where one does not recover the rest are left out, which is a failure."""
+    before = len(kills)
     try:
         with scene(rate, keep_logs=session.options.logs) as stage:
             try:
@@ -95,10 +97,8 @@ def _on_one_stack(
                     session.note(f"{rate}/s, {cell}: {row}")
                     step()
             finally:
-                verdict = stage.stack.verify()
-                verified.append(
-                    {"rate": rate, "clean": verdict.clean, "rows": verdict.rows, "faults": verdict.faults}
-                )
+                if len(kills) > before:  # else what went wrong says more
+                    verified.append({"rate": rate, **asdict(stage.stack.verify())})
     except StackError as error:
         session.note(f"{rate}/s: {error}")
         verified.append({"rate": rate, "clean": False, "rows": 0, "faults": {"problem": str(error)[:300]}})

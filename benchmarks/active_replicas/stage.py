@@ -220,7 +220,7 @@ def scene(rate: int, *, keep_logs: Path | None = None) -> Iterator[Scene]:
         spec = spec_of(rate, epoch=EPOCH)
         place(stack, spec, input_write(stack.home / "input" / "keys.parquet", rate), spares=SPARE_NODES)
         log = stack.home / "topologies" / TOPOLOGY / "epochs.log"
-        stack.expect(log.exists, "the driver's epoch log", timeout=PATIENCE)
+        stack.wait_for_status("running", timeout=PATIENCE)
         with following(log) as times, stack.zookeeper() as client:
             yield Scene(stack, times, load_topology(spec, catalogue), client)
 
