@@ -36,7 +36,8 @@ class Commit:
 
 @dataclass(slots=True)
 class EpochTimes:
-    """commits: in order. due: epoch -> when its last tuple was due. Unix seconds."""
+    """commits: in order. due: epoch -> when its last tuple was due; it grows while it is read, so readers
+    copy it. Unix seconds."""
 
     commits: list[Commit] = field(default_factory=list)
     due: dict[int, float] = field(default_factory=dict)
@@ -50,7 +51,7 @@ class EpochTimes:
 
     def due_after(self, moment: float) -> int | None:
         """The first epoch that was not complete at a moment; None if none is known yet."""
-        return min((epoch for epoch, at in self.due.items() if at > moment), default=None)
+        return min((epoch for epoch, at in self.due.copy().items() if at > moment), default=None)
 
     def output(self, partition: str, moment: float) -> float | None:
         """When a partition had first applied an epoch that was not complete at `moment`; None if it has

@@ -248,7 +248,7 @@ class LatestCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 class CheckpointAck(msgspec.Struct, frozen=True, kw_only=True):
     """One partition's snapshot is stored (or, with `error`, is not and why). `attempt`, `deployed`: see
-    `Snapshot`."""
+    `Snapshot`. `cpu_seconds`: of the agent's thread that stored it; 0 from versions that did not measure."""
 
     partition: str
     checkpoint: Epoch
@@ -260,6 +260,7 @@ class CheckpointAck(msgspec.Struct, frozen=True, kw_only=True):
     uploaded_bytes: BigCount
     files: Count
     duration: Measure
+    cpu_seconds: Measure = 0.0
     error: str = ""
 
 

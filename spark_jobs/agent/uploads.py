@@ -91,7 +91,7 @@ class Uploader(threading.Thread):
 
     def upload(self, path: Path) -> bool:
         """Upload one snapshot and acknowledge the result; False if it has to be tried again."""
-        started = time.monotonic()
+        started, processor = time.monotonic(), time.thread_time()
         try:
             snapshot = read_snapshot(path, self._snapshots)
         except FileNotFoundError:
@@ -120,6 +120,7 @@ class Uploader(threading.Thread):
             uploaded_bytes=sent,
             files=len(snapshot.files),
             duration=round(time.monotonic() - started, 4),
+            cpu_seconds=round(time.thread_time() - processor, 5),
             error=problem,
         )
         if not self._acknowledge(snapshot.topology, ack, directory):

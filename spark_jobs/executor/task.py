@@ -106,6 +106,8 @@ class Level(LevelContext):
 
     def _keep_house(self, partition: str, reports: dict[str, PartitionReport]) -> None:
         """Acknowledge a checkpoint that needed no further epoch, and trim. What goes wrong is reported."""
+        if partition not in self.job.progress:
+            return  # a copy that has ended since tasks were placed has its slot still
         idle = partition not in reports
         if not (self.job.trim_below or (idle and self.job.checkpoint)):
             return

@@ -31,6 +31,7 @@ class AcknowledgementSerializer(serializers.Serializer):
     uploaded_bytes = serializers.IntegerField(help_text="of those that the storage lacked")
     files = serializers.IntegerField()
     duration = serializers.FloatField(help_text="seconds")
+    cpu_seconds = serializers.FloatField(default=0.0, help_text="that storing it took of the node's CPU")
     error = serializers.CharField(allow_blank=True)
 
 

@@ -29,7 +29,7 @@ def running(topology: Topology) -> Topology:
 def ack(partition: str, *, size: int = 100, error: str = "") -> CheckpointAck:
     return CheckpointAck(
         partition=partition, checkpoint=10, generation=1, node="node-1", size_bytes=size, uploaded_bytes=40,
-        files=3, duration=0.25, error=error,
+        files=3, duration=0.25, cpu_seconds=0.125, error=error,
     )  # fmt: skip
 
 
@@ -46,10 +46,18 @@ def test_every_partition_is_told_once_it_has_ended(running: Topology, viewer: AP
     assert (detail["state"], detail["acknowledged"], detail["missing"]) == ("completed", 7, [])
     assert detail["acknowledgements"][1] == {
         "partition": "O1[0]", "node": "node-1", "size_bytes": 7, "uploaded_bytes": 40, "files": 3,
-        "duration": 0.25, "error": "",
+        "duration": 0.25, "cpu_seconds": 0.125, "error": "",
     }  # fmt: skip
     assert "acknowledgements" not in viewer.get(f"{API}/").json()["results"][0]
     follower.check()
+
+
+def test_one_of_a_version_that_measured_no_cpu_is_read(running: Topology, viewer: APIClient) -> None:
+    checkpoint_apply(report=checkpoint_report(running, acknowledgements=[ack("O0[0]")]))
+    checkpoint = Checkpoint.objects.get()
+    del checkpoint.acknowledgements[0]["cpu_seconds"]
+    checkpoint.save()
+    assert viewer.get(f"{API}/10/").json()["acknowledgements"][0]["cpu_seconds"] == 0
 
 
 def test_a_failed_one_names_the_missing_partitions(running: Topology, viewer: APIClient) -> None:

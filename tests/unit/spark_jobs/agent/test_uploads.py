@@ -104,6 +104,13 @@ def test_only_what_the_storage_lacks_is_sent(node: Node) -> None:
     assert node.acks[1][1].uploaded_bytes < 1000
 
 
+def test_what_storing_takes_of_the_cpu_is_told(node: Node) -> None:
+    node.uploader.upload(node.snapshot(10, {"a.arrow": b"a" * 20_000_000}))
+    node.uploader.upload(node.snapshot(20, {"a.arrow": b"a" * 20_000_000}))
+    first, again = (ack.cpu_seconds for _, ack, _ in node.acks)
+    assert first > again > 0, "the second has nothing to send"
+
+
 def test_stored_files_survive_the_nodes_disk(node: Node, tmp_path: Path) -> None:
     node.uploader.upload(node.snapshot(10, {"a.arrow": b"kept"}))
     shutil.rmtree(node.home)

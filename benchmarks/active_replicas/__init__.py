@@ -1,0 +1,2 @@
+"""Active replicas, checkpoints and source replay on real processes: Figures 7 to 10 of partially active
+replication."""
