@@ -46,6 +46,8 @@ RECOVERY_TIMEOUT = 300.0
 MAX_UTILISATION = 0.8
 ROOM, ROOM_WITH_REPLICAS = 0.35, 0.6
 """Of what all partitions take together: so much of it one node has room for."""
+MOST_WITH_REPLICAS = 2
+"""Nodes that die at once, in most kills: else no replica is left to take over."""
 ASKED_FOR = 30
 
 
@@ -162,7 +164,8 @@ def measure(session: Session) -> Report:
     options = session.options
     count = min(options.count, 3) if session.quick else options.count
     numbers = range(options.first, options.first + count)
-    drawn = [schedule_draw(f"{options.seed}/{number}", nodes=NODES) for number in numbers]
+    most = MOST_WITH_REPLICAS if options.replicas else 0
+    drawn = [schedule_draw(f"{options.seed}/{number}", nodes=NODES, most=most) for number in numbers]
     rows = schedules_run(session, drawn, replicas=options.replicas)
     report = _report(rows, seed=options.seed, first=options.first)
     if options.replicas:

@@ -55,15 +55,16 @@ class Schedule:
     steps: tuple[Step, ...]
 
 
-def schedule_draw(seed: str, *, nodes: int) -> Schedule:
-    """One to four kills of one to `nodes` nodes each, and up to two other failures or changes in between."""
+def schedule_draw(seed: str, *, nodes: int, most: int = 0) -> Schedule:
+    """One to four kills of one to `nodes` nodes each, and up to two other failures or changes in between.
+    most: nodes in most kills, where not all but one may die in any."""
     rng = random.Random(seed)
     steps: list[Step] = []
     if rng.random() < 0.6:
         # A change of policy comes first, or also in the middle of a recovery.
         steps.append(_policy(rng, after=0.0))
     for kill in range(rng.randint(1, 4)):
-        steps.append(Step(kind="kill", after=_gap(rng, first=kill == 0), count=_count(rng, nodes)))
+        steps.append(Step(kind="kill", after=_gap(rng, first=kill == 0), count=_count(rng, nodes, most)))
     for _ in range(rng.choice((0, 0, 1, 1, 2))):
         steps.insert(rng.randint(1, len(steps)), _trouble(rng))
     return Schedule(seed, tuple(steps))
@@ -84,9 +85,9 @@ def victims_draw(seed: str, number: int, alive: Sequence[str], count: int) -> li
     return sorted(rng.sample(sorted(alive), min(count, len(alive))))
 
 
-def _count(rng: random.Random, nodes: int) -> int:
+def _count(rng: random.Random, nodes: int, most: int) -> int:
     """In most cases some of the nodes, sometimes all."""
-    return nodes if rng.random() < 0.08 else rng.randint(1, max(1, nodes - 1))
+    return nodes if rng.random() < 0.08 else rng.randint(1, most or max(1, nodes - 1))
 
 
 def _gap(rng: random.Random, *, first: bool) -> float:
