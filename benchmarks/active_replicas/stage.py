@@ -46,6 +46,8 @@ DELAY = 15.0
 """Seconds until a replacement starts. On one machine that takes CPU which a new machine would bring along, so
 it comes when what is measured is over."""
 PATIENCE = 300.0
+TRIES = 5
+"""Checkpoints that are made, at most, until one has the wanted age while the topology keeps pace."""
 KEPT = 12.0
 """Seconds after all has caught up in which nothing is changed: the control plane learns of it."""
 
@@ -66,12 +68,20 @@ class Scene:
 
     def prepare(self, cell: Cell) -> None:
         """Let everything be as the cell wants it: nodes, replicas, and a checkpoint of this age."""
-        taken = 0
-        if cell.age is not None:
-            self._settle()
-            self._replicate(cell)
-            taken = self.checkpoint()
-        wanted = taken + round(replayed(cell) / self.epoch)
+        if cell.age is None:
+            self._wait_for(round(replayed(cell) / self.epoch))
+            return
+        self._settle()
+        self._replicate(cell)
+        for _ in range(TRIES):
+            self._wait_for(0)
+            wanted = self.checkpoint() + round(replayed(cell) / self.epoch)
+            self._wait_for(wanted)
+            if self.status.head <= wanted + 1:
+                return  # else it fell behind meanwhile, and the checkpoint is too old
+
+    def _wait_for(self, wanted: int) -> None:
+        """Until an epoch is committed, and all that is due."""
         self.stack.expect(
             lambda: self.status.committed >= wanted and keeps_pace(self.times, time.time(), self.epoch),
             f"epoch {wanted} and all that is due",
