@@ -122,7 +122,7 @@ class Scene:
 
         def taken() -> bool:
             nonlocal asked
-            if time.monotonic() - asked > 10.0:
+            if time.monotonic() - asked > 60.0:
                 asked = time.monotonic()
                 self.stack.rest.post(f"topologies/{TOPOLOGY}/checkpoint/", {"reason": "benchmark"})
             return self.status.checkpoint > before
