@@ -33,7 +33,7 @@ from benchmarks.epoch_times import EpochTimes, following
 from benchmarks.others import others
 from benchmarks.stack import TOPOLOGY, BenchmarkStack, StackError, running_stack
 from coordination.paths import Paths
-from domain.messages import DriverStatus, decode
+from domain.messages import DriverStatus, ExecutorsSeen, decode
 from domain.topology import Topology, load_topology, split_partition
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.sinks.tentative import tentative_path
@@ -46,6 +46,10 @@ DELAY = 15.0
 """Seconds until a replacement starts. On one machine that takes CPU which a new machine would bring along, so
 it comes when what is measured is over."""
 PATIENCE = 300.0
+TRIES = 5
+"""Checkpoints that are made, at most, until one has the wanted age while the topology keeps pace."""
+WARM_UP = 10.0
+"""Seconds in which new executors import what they need."""
 KEPT = 12.0
 """Seconds after all has caught up in which nothing is changed: the control plane learns of it."""
 
@@ -66,12 +70,20 @@ class Scene:
 
     def prepare(self, cell: Cell) -> None:
         """Let everything be as the cell wants it: nodes, replicas, and a checkpoint of this age."""
-        taken = 0
-        if cell.age is not None:
-            self._settle()
-            self._replicate(cell)
-            taken = self.checkpoint()
-        wanted = taken + round(replayed(cell) / self.epoch)
+        if cell.age is None:
+            self._wait_for(round(replayed(cell) / self.epoch))
+            return
+        self._settle()
+        self._replicate(cell)
+        for _ in range(TRIES):
+            self._wait_for(0)
+            wanted = self.checkpoint() + round(replayed(cell) / self.epoch)
+            self._wait_for(wanted)
+            if self.status.head <= wanted + 1:
+                return  # else it fell behind meanwhile, and the checkpoint is too old
+
+    def _wait_for(self, wanted: int) -> None:
+        """Until an epoch is committed, and all that is due."""
         self.stack.expect(
             lambda: self.status.committed >= wanted and keeps_pace(self.times, time.time(), self.epoch),
             f"epoch {wanted} and all that is due",
@@ -79,12 +91,16 @@ class Scene:
         )
 
     def _settle(self) -> None:
+        """Until replacements could take partitions: before, a plan would wait for their executors."""
         wanted = 1 + SYNTHETIC_NODES + SPARE_NODES
-        self.stack.expect(
-            lambda: len(self.stack.nodes("alive")) >= wanted and self.stack.is_healthy(),
-            f"{wanted} nodes and the query available",
-            timeout=PATIENCE,
-        )
+
+        def settled() -> bool:
+            nodes = self.stack.nodes("alive").keys()
+            seen = decode(self._client.get(Paths.executors(TOPOLOGY))[0], ExecutorsSeen)
+            return len(nodes) >= wanted and nodes <= set(seen.present) and self.stack.is_healthy()
+
+        self.stack.expect(settled, f"{wanted} nodes and the query available", timeout=PATIENCE)
+        time.sleep(WARM_UP)
 
     def _replicate(self, cell: Cell) -> None:
         partitions = len(self.topology.partitions)
@@ -112,7 +128,7 @@ class Scene:
 
         def taken() -> bool:
             nonlocal asked
-            if time.monotonic() - asked > 10.0:
+            if time.monotonic() - asked > 60.0:
                 asked = time.monotonic()
                 self.stack.rest.post(f"topologies/{TOPOLOGY}/checkpoint/", {"reason": "benchmark"})
             return self.status.checkpoint > before
@@ -195,7 +211,7 @@ class Scene:
         self.stack.expect(lambda: len(self.stack.incidents()) > incidents, "an incident", timeout=60)
         time.sleep(KEPT)
         self.checkpoint()  # an incident ends with one
-        self._settle()
+        self.stack.healthy(timeout=PATIENCE)
         plans = [
             plan for one in self.stack.incidents()[incidents:] for plan in self.stack.plans(one["number"])
         ]

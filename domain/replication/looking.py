@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from domain.planning.deployment import chains
 from domain.recovery.costs import Costs
 from domain.recovery.incident import Deployment, NodeView
 from domain.replication.adapting import Target, adapt
@@ -86,6 +87,7 @@ def placed_anew(
         nodes=nodes,
         costs=costs,
         caught_up=caught_up,
+        together=chains(problem.topology),
         most=max(FEW, math.ceil(problem.budget / ROUNDS)),
     )
     return Kept(replicas=replicas, target=target, asked=(problem.budget, planner), deployed=deployed)

@@ -50,14 +50,17 @@ def place_replicas(
     nodes: Collection[ReplicaNode],
     costs: Mapping[str, float],
     caught_up: Collection[str] = (),
+    together: Collection[Sequence[str]] = (),
     most: int = 3,
 ) -> Replicas:
     """Where replicas are to be from now on, at most `most` of them new or elsewhere.
 
     wanted: partitions, the most important first. current: where replicas are. homes: where partitions run.
     costs: CPU percent of each. caught_up: partitions whose replica is as far as they are: what is not wanted
-    any more goes when these can do without it, and at once where its place is none.
+    any more goes when these can do without it, and at once where its place is none. together: chains, whose
+    replicas go to the same node if it has room: torn apart they would need a stage each after a takeover.
     """
+    group = {partition: members for members in together for partition in members}
     known = {node.name: node for node in nodes}
     free = {name: node.free for name, node in known.items()}
     places = {p: _places(homes[p], known) for p in {*wanted, *current} if p in homes}
@@ -67,9 +70,11 @@ def place_replicas(
     used: defaultdict[str, int] = defaultdict(int)
     for node in kept.values():
         used[node] += 1
+    waits = {partition for partition in wanted if partition in homes and partition not in assignment}
     for partition in wanted:
-        if partition in assignment or partition not in homes:
+        if partition not in waits:
             continue
+        waits.discard(partition)
         fitting = [name for name in places[partition] if free[name] + ROUNDING >= SPARE * costs[partition]]
         if not fitting:
             unplaced.append(partition)
@@ -77,8 +82,19 @@ def place_replicas(
         if new >= most:
             waiting.append(partition)
             continue
+        chain = group.get(partition, ())
+        beside = {assignment[one] for one in chain if one in assignment}
+        whole = SPARE * (costs[partition] + sum(costs[one] for one in chain if one in waits))
         node = min(
-            fitting, key=lambda name: (not known[name].standby, -free[name], used[name], natural_key(name))
+            fitting,
+            key=lambda name: (
+                name not in beside,
+                free[name] + ROUNDING < whole,
+                not known[name].standby,
+                -free[name],
+                used[name],
+                natural_key(name),
+            ),
         )
         assignment[partition] = node
         free[node] -= costs[partition]

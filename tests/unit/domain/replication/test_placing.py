@@ -98,6 +98,36 @@ def test_standby_nodes_come_first_and_the_own_rack_last() -> None:
     assert found.assignment == {"A[0]": "n4", "A[1]": "n3"}
 
 
+def test_replicas_of_a_chain_are_on_one_node() -> None:
+    living = (
+        ReplicaNode(name="n1", rack="a", free=100.0),
+        ReplicaNode(name="n2", rack="b", free=30.0),
+        ReplicaNode(name="n3", rack="b", free=29.0),
+        ReplicaNode(name="n4", rack="b", free=20.0, standby=True),
+    )
+    cost = {"A[0]": 10.0, "B[0]": 10.0, "C[0]": 1.0}
+    homes = dict.fromkeys(cost, "n1")
+    apart = place_replicas(list(cost), current={}, homes=homes, nodes=living, costs=cost)
+    assert apart.assignment == {"A[0]": "n4", "B[0]": "n2", "C[0]": "n4"}
+    found = place_replicas(
+        list(cost), current={}, homes=homes, nodes=living, costs=cost, together=[("A[0]", "B[0]")]
+    )
+    assert found.assignment == {"A[0]": "n2", "B[0]": "n2", "C[0]": "n4"}, "the standby node has room for one"
+    later = place_replicas(
+        ["B[0]"], current={"A[0]": "n3"}, homes=homes, nodes=living, costs=cost, together=[("A[0]", "B[0]")]
+    )
+    assert later.assignment["B[0]"] == "n3"
+
+
+def test_a_chain_is_torn_where_no_node_has_room_for_it() -> None:
+    living = (ReplicaNode(name="n1"), *(ReplicaNode(name=name, free=13.0) for name in ("n2", "n3")))
+    cost, homes = {"A[0]": 10.0, "B[0]": 10.0}, {"A[0]": "n1", "B[0]": "n1"}
+    found = place_replicas(
+        list(cost), current={}, homes=homes, nodes=living, costs=cost, together=[tuple(cost)]
+    )
+    assert found.assignment == {"A[0]": "n2", "B[0]": "n3"}
+
+
 def test_the_old_one_stays_until_the_new_one_has_caught_up() -> None:
     living = tuple(ReplicaNode(name=name, free=100.0) for name in ("n1", "n2"))
     homes, cost = {"A[0]": "n1", "A[1]": "n1"}, {"A[0]": 1.0, "A[1]": 1.0}
