@@ -40,6 +40,12 @@ PATIENCE: Final = 5.0
 """Seconds in which a question waits for others to be answered."""
 MOST_ROWS, MOST_WINDOWS = 1_000, 500
 _QUERY = re.compile(r"(.+)\[(\d{1,6})\]")
+
+
+class TooSlow(Conflict):
+    """Reading took longer than `SECONDS`: because of what was asked for, or because the host is busy."""
+
+
 _places = threading.BoundedSemaphore(AT_ONCE)
 
 
@@ -101,7 +107,7 @@ def asked(question: Question) -> Reply:
 
 
 def compared(comparison: Comparison) -> Compared:
-    """What a reading process finds. Raises `Busy` and `Conflict`."""
+    """What a reading process finds. Raises `Busy` and `Conflict` (`TooSlow` is one)."""
     return compared_decoder.decode(_replied(comparison, "compare"))
 
 
@@ -120,7 +126,7 @@ def _replied(question: Question | Comparison, *arguments: str) -> bytes:
         )
         return done.stdout
     except subprocess.TimeoutExpired:
-        raise Conflict(
+        raise TooSlow(
             f"reading took longer than {SECONDS:g} s and was ended; ask for fewer rows, or read the files"
         ) from None
     except subprocess.CalledProcessError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import structlog
@@ -13,7 +14,7 @@ from controlplane.errors import Busy, Conflict
 from controlplane.events.choices import EventKind
 from controlplane.events.services import event_publish, writing
 from controlplane.incidents.loading import deployment_at
-from controlplane.results.asking import compared
+from controlplane.results.asking import TooSlow, compared
 from controlplane.results.messages import Compared, Comparison
 from controlplane.topologies.models import TentativePeriod
 from domain.topology import split_partition
@@ -21,11 +22,14 @@ from domain.topology import split_partition
 log = structlog.get_logger(__name__)
 AT_ONCE = 5
 """Periods that one call compares, a second or so for each."""
+TRIED_FOR = timedelta(minutes=10)
+"""How long after its end a period is looked at again if reading was too slow, as on a host that recovers."""
 
 
 def corrections_look() -> int:
     """Compare the tentative rows of periods that have ended with the final rows, where these are committed.
     Returns how many periods that were."""
+    given_up = timezone.now() - TRIED_FOR
     waiting = TentativePeriod.objects.filter(
         ended_at__isnull=False, corrected_at=None, topology__committed_epoch__gte=F("last_epoch")
     )
@@ -44,6 +48,10 @@ def corrections_look() -> int:
             found = compared(asked)
         except Busy:
             break
+        except TooSlow as error:
+            if period.ended_at > given_up:
+                break
+            found = Compared(problem=str(error))
         except Conflict as error:
             found = Compared(problem=str(error))
         if found.later:

@@ -13,6 +13,7 @@ from controlplane.events import tasks
 from controlplane.events.choices import Channel
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
+from controlplane.results import asking
 from controlplane.topologies.models import Topology
 from controlplane.topologies.services import topology_create
 from tests.unit.controlplane.specs import spec_of
@@ -24,6 +25,12 @@ def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     sent: list[tuple[Any, ...]] = []
     monkeypatch.setattr(tasks, "task_send", lambda name, *arguments: sent.append((name, *arguments)))
     return sent
+
+
+@pytest.fixture(autouse=True)
+def patient_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside other tests, even a small reading process may take long."""
+    monkeypatch.setattr(asking, "SECONDS", 300.0)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from django.db.models import F
 from msgspec import structs
 from rest_framework.test import APIClient
 
@@ -16,6 +17,7 @@ from controlplane.incidents.models import RecoveryPlan
 from controlplane.lifecycle.deployment import deploy_plan_create
 from controlplane.replication.models import ReplicaPlacement
 from controlplane.replication.services import replicas_look
+from controlplane.results import asking, corrections
 from controlplane.results.corrections import corrections_look
 from controlplane.topologies.models import AvailabilitySample, Query, TentativePeriod, Topology
 from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
@@ -220,6 +222,20 @@ def test_what_is_not_there_yet_is_looked_for_again(
     sink.close()
     assert corrections_look() == 1
     assert (periods()[0].appeared, periods()[0].problem) == (1, "")
+
+
+def test_reading_that_was_too_slow_is_tried_again_for_a_while(
+    tentative: Topology, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.RESURGE = dataclasses.replace(settings.RESURGE, outputs=str(tmp_path))
+    say(tentative={"O1[0]": HALF})
+    say(tentative={}, committed=8)
+    monkeypatch.setattr(asking, "SECONDS", 0.001)
+    assert corrections_look() == 0
+    assert periods()[0].corrected_at is None
+    TentativePeriod.objects.update(ended_at=F("ended_at") - corrections.TRIED_FOR)
+    assert corrections_look() == 1
+    assert "reading took longer" in periods()[0].problem
 
 
 @pytest.mark.parametrize("state", ["stopped", "completed", "failed"])
