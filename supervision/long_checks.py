@@ -1,7 +1,7 @@
 """`python -m supervision.long_checks [--only PART]`: what takes hours, and CI does not run.
 
-schedules    thousands of random schedules of incidents, alone, with the exact engine model, and with
-             replicas, and hundreds of the engine with its files
+schedules    every simulation with all its examples, and thousands of random schedules of incidents, alone,
+             with the exact engine model, and with replicas, and hundreds of the engine with its files
 crashes      power cuts on a file system that loses what was not forced to disk, where loop devices can be had
 kills        kill schedules on real processes: nodes, driver, workers and servers, verified row by row
 freezes      every kind of process stops for 5, 30 and 120 s while nodes are recovered, verified row by row
@@ -40,6 +40,8 @@ COURSES = 10_000
 FREEZES = (5.0, 30.0, 120.0)
 POWER_CUTS = 50
 REPETITIONS = 20
+# See tests/examples.py.
+NEW_EXAMPLES = {"RESURGE_TEST_EXAMPLES": "new"}
 
 
 def main() -> int:
@@ -82,7 +84,7 @@ def main() -> int:
             continue
         for arguments in COMMANDS[part](options):
             command = [sys.executable, "-m", *arguments]
-            code = command_run(command)
+            code = command_run(command, NEW_EXAMPLES)
             if code != 0:
                 (skipped if code == SKIPPED else failed).append(" ".join(arguments))
     report("in the end", failed)
@@ -115,6 +117,7 @@ def _schedules(options: argparse.Namespace) -> list[list[str]]:
     drawn = ["--count", str(options.schedules), "--first", str(options.first)]
     engine = ["--count", str(options.engine_schedules), "--first", str(options.first)]
     return [
+        ["pytest", "tests/simulation"],
         ["tests.simulation.incident_schedules", *drawn],
         ["tests.simulation.exact_world", *drawn, "--processes", "2"],
         ["tests.simulation.replica_world", *drawn],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ import structlog
 from hypothesis import settings
 
 from host.garbage import collect_seldom
+from tests.examples import DRAWN
 
 TOGETHER = ("tests/browser/", "tests/unit/cli/")
 """Directories whose tests share servers: a second worker would start all of them again."""
@@ -19,7 +19,7 @@ TOGETHER = ("tests/browser/", "tests/unit/cli/")
 # The same examples in every run: one that failed fails again. RESURGE_TEST_EXAMPLES=new draws others.
 settings.register_profile("same", derandomize=True, database=None, deadline=None)
 settings.register_profile("new", derandomize=False, deadline=None)
-settings.load_profile(os.environ.get("RESURGE_TEST_EXAMPLES", "same"))
+settings.load_profile(DRAWN)
 
 
 def pytest_configure() -> None:

@@ -294,7 +294,7 @@ def test_a_viewer_sees_everything_and_changes_nothing(broken: Server, page: Any)
 def test_a_policy_is_edited_with_a_reason(broken: Server, page: Any) -> None:
     enter(page, broken, RECOVERY, user="operator")
     form = page.locator("form.policy")
-    assert form.locator(".chip:text-is('default')").count() == 15
+    assert form.locator(".chip:text-is('default')").count() == 16
     save = form.locator("button:has-text('Save')")
     save.hover()
     page.wait_for_selector(".why.shown:has-text('No changes.')")

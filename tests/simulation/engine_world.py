@@ -45,12 +45,14 @@ from spark_jobs.executor.task import REPORT, LevelTask
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.sinks.parquet_sink import ParquetSink
 from spark_jobs.state.checkpoint_storage import CheckpointStorage
+from tests.examples import examples
 
 
 def schedules(count: int) -> settings:
-    """Seeds of schedules. A failing seed is not shrunk, since a smaller number is no simpler schedule."""
+    """Seeds of schedules, a part of `count` (`examples`). A failing seed is not shrunk, since a smaller
+    number is no simpler schedule."""
     return settings(
-        max_examples=count,
+        max_examples=examples(count),
         deadline=None,
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

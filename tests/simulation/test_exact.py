@@ -15,6 +15,7 @@ from domain.messages import Plan
 from domain.topology import Topology
 from domain.topology.copies import branch_of
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
+from tests.examples import examples
 from tests.simulation.exact_disk import Disk
 from tests.simulation.exact_run import DriverKilledError, ExactRun
 from tests.simulation.exact_world import ExactWorld, ReplicatedWorld
@@ -225,13 +226,13 @@ class Chaos:
         self.run.validate()
 
 
-@settings(max_examples=RUNS, deadline=None)
+@settings(max_examples=examples(RUNS), deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_every_query_has_every_epoch_once(seed: int, deterministic: bool) -> None:
     Chaos(seed, deterministic=deterministic).go()
 
 
-@settings(max_examples=REPLICAS, deadline=None)
+@settings(max_examples=examples(REPLICAS), deadline=None)
 @given(st.integers(0, 2**32), st.booleans(), st.booleans())
 def test_shadows_take_over_while_everything_else_happens(seed: int, moves: bool, deterministic: bool) -> None:
     """None does where operators are not deterministic, because none is there."""
@@ -240,7 +241,7 @@ def test_shadows_take_over_while_everything_else_happens(seed: int, moves: bool,
     assert deterministic or not chaos.run.outside.history.shadowed
 
 
-@settings(max_examples=TENTATIVE, deadline=None)
+@settings(max_examples=examples(TENTATIVE), deadline=None)
 @given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.booleans())
 def test_branches_never_touch_what_is_exact(
     seed: int, moves: bool, replicas: bool, deterministic: bool
@@ -276,7 +277,7 @@ def test_a_later_takeover_on_the_same_node_is_not_one_that_a_plan_knew_of() -> N
     Chaos(100348, replicas=True).go()
 
 
-@settings(max_examples=MOVES, deadline=None)
+@settings(max_examples=examples(MOVES), deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_state_moves_while_everything_else_happens(seed: int, deterministic: bool) -> None:
     Chaos(seed, deterministic=deterministic, moves=True).go()
@@ -343,7 +344,7 @@ def test_one_history_although_operators_are_not_deterministic(seed: int) -> None
     Chaos(seed, deterministic=False).go()
 
 
-@settings(max_examples=ENDS, deadline=None)
+@settings(max_examples=examples(ENDS), deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_a_bounded_input_ends_with_a_checkpoint_of_one_history(seed: int, deterministic: bool) -> None:
     Chaos(seed, deterministic=deterministic, limit=LIMIT).go_to_the_end()
@@ -442,14 +443,14 @@ def test_a_plan_whose_checkpoint_is_gone_is_made_again(seed: int) -> None:
     assert (refused.state, refused.generation in exact.applied) == ("superseded", False)
 
 
-@settings(max_examples=WORLDS, deadline=None)
+@settings(max_examples=examples(WORLDS), deadline=None)
 @given(st.integers(0, 2**32))
 def test_coordinator_and_data_plane_together(seed: int) -> None:
     """Real coordinator, planners, tracker and runtimes; simulated nodes, network and ZooKeeper."""
     run_schedule(seed, kind=ExactWorld)
 
 
-@settings(max_examples=WORLDS // 3, deadline=None)
+@settings(max_examples=examples(WORLDS // 3), deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_coordinator_that_knows_nothing_of_replicas(seed: int) -> None:
     """Its incidents end, and all is exact, although shadows act for what it takes for failed."""

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from tests.examples import examples
 from tests.simulation.replica_world import WANTED, run_placed
 
 SCHEDULES = 40
@@ -14,7 +15,7 @@ SCHEDULES = 40
 
 def test_coordinator_and_driver_agree_where_partitions_are() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(10_000, 10_000 + SCHEDULES):
+    for seed in range(10_000, 10_000 + examples(SCHEDULES)):
         world = run_placed(seed)
         counts.update(world.counts)
         counts["incidents"] += len(world.incidents)

@@ -1,5 +1,5 @@
 """The simulation finds faults: with each of `seeded_faults` a schedule fails, of the given kind and within
-the number of schedules that the tests run by default. `python -m tests.simulation.test_seeded_faults` prints
+the number of schedules that `make test-long` runs. `python -m tests.simulation.test_seeded_faults` prints
 the table of docs/simulation.md."""
 
 from __future__ import annotations

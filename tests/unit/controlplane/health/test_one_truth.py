@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tests.examples import examples
 from tests.unit.controlplane.health.courses import course_run, setting_make
 
-SEEDS = (*range(16), 5020)
+SEEDS = (*range(examples(20)), 5020)
 """5020: an incident grows after all queries were back."""
 
 
