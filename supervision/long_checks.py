@@ -22,6 +22,7 @@ the end as skipped.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -40,8 +41,6 @@ COURSES = 10_000
 FREEZES = (5.0, 30.0, 120.0)
 POWER_CUTS = 50
 REPETITIONS = 20
-# See tests/examples.py.
-NEW_EXAMPLES = {"RESURGE_TEST_EXAMPLES": "new"}
 
 
 def main() -> int:
@@ -72,6 +71,7 @@ def main() -> int:
     parser.add_argument("--tests", nargs="+", metavar="TEST", help="repeat these instead of all")
     parser.add_argument("--first", type=int, default=0, help="seed of the first random schedule (default 0)")
     options = parser.parse_args()
+    os.environ["RESURGE_TEST_EXAMPLES"] = "new"  # see tests/examples.py
     started = time.monotonic()
     failed: list[str] = []
     skipped: list[str] = []
@@ -84,7 +84,7 @@ def main() -> int:
             continue
         for arguments in COMMANDS[part](options):
             command = [sys.executable, "-m", *arguments]
-            code = command_run(command, NEW_EXAMPLES)
+            code = command_run(command)
             if code != 0:
                 (skipped if code == SKIPPED else failed).append(" ".join(arguments))
     report("in the end", failed)

@@ -10,7 +10,7 @@ import structlog
 from hypothesis import settings
 
 from host.garbage import collect_seldom
-from tests.examples import DRAWN
+from tests.examples import ALL, DRAWN
 
 TOGETHER = ("tests/browser/", "tests/unit/cli/")
 """Directories whose tests share servers: a second worker would start all of them again."""
@@ -40,6 +40,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     collect_seldom()
     gc.enable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if DRAWN == ALL:
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    if long and len(long) < len(items):  # a long test that is named alone runs
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
 
 
 @pytest.hookimpl(optionalhook=True)

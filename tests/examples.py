@@ -1,14 +1,16 @@
-"""How many random examples tests draw: `make test` a part of them, `make test-long` all, and others each time
-(RESURGE_TEST_EXAMPLES=new)."""
+"""How much is tested: `make test` draws a part of the random examples, the same in every run, and leaves out
+tests marked `long`. With RESURGE_TEST_EXAMPLES=new, as in `make test-long`, all tests run and all examples are
+drawn, others each time."""
 
 from __future__ import annotations
 
 import os
 
 DRAWN = os.environ.get("RESURGE_TEST_EXAMPLES", "same")
+ALL = "new"
 PART = 3
 
 
 def examples(count: int) -> int:
     """Of `count` examples, those that are drawn."""
-    return count if DRAWN == "new" else -(-count // PART)
+    return count if DRAWN == ALL else -(-count // PART)

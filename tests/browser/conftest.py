@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ from tests.browser.tour import SETTLED
 
 PATIENCE = 60_000
 """Milliseconds. Every wait is for a state, so on a slow machine tests take longer and check the same."""
+
+EMPTY = "empty"
+RECENT = 240.0
+"""Seconds."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -46,15 +51,31 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 Serving = Callable[..., Iterator[Server]]
 
 
+class Templates:
+    """Homes that servers begin with. Seeding takes most of the time of a start; a seeded home is copied for
+    as long as its times, which are relative to when it was seeded, are recent."""
+
+    def __init__(self, directories: pytest.TempPathFactory) -> None:
+        self._directories = directories
+        self._made: dict[str, tuple[Path, float]] = {}
+
+    def find(self, scenario: str) -> Path:
+        path, at = self._made.get(scenario, (None, 0.0))
+        if path is None or (scenario != EMPTY and time.monotonic() - at > RECENT):
+            tables = None if scenario == EMPTY else self.find(EMPTY)
+            path = template(self._directories.mktemp("template"), scenario, made=tables)
+            self._made[scenario] = path, time.monotonic()
+        return path
+
+
 @pytest.fixture(scope="package")
 def serving(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Serving:
     """Starts a server of a scenario, and stops it at the end of the fixture that uses it."""
-    made: list[Path] = []
+    templates = Templates(tmp_path_factory)
 
-    def serve(scenario: str, *, still: bool = True) -> Iterator[Server]:
-        if not made:
-            made.append(template(tmp_path_factory.mktemp("template")))
-        server = seeded(tmp_path_factory.mktemp(scenario), made[0], scenario, still=still, redis=redis_url)
+    def serve(scenario: str, *, still: bool = True, again: bool = False) -> Iterator[Server]:
+        made = templates.find(scenario if again else EMPTY)
+        server = seeded(tmp_path_factory.mktemp(scenario), made, scenario, still=still, redis=redis_url)
         server.start()
         yield server
         server.stop()
@@ -95,13 +116,13 @@ def empty(serving: Serving) -> Iterator[Server]:
 @pytest.fixture
 def proposed(serving: Serving) -> Iterator[Server]:
     """The second wave waits for an approval; each test has a server of its own."""
-    yield from serving("proposed")
+    yield from serving("proposed", again=True)
 
 
 @pytest.fixture
 def spare(serving: Serving) -> Iterator[Server]:
     """A healthy server of its own for each test, which may change it."""
-    yield from serving("healthy")
+    yield from serving("healthy", again=True)
 
 
 @pytest.fixture(scope="package")

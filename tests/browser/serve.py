@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import patch
 
 if TYPE_CHECKING:
+    from tests.browser.pulse import Pulse
     from tests.browser.seeding import Scenario
 
 SCENARIOS = (
@@ -93,13 +94,12 @@ def _session(user: Any) -> None:
     )
 
 
-def serve(scenario: str, port: int, *, still: bool, hold: bool = False) -> None:
-    """Seed the database unless it is seeded, and serve until the process ends."""
-    from django.db import connection, transaction
+def fill(scenario: str) -> Pulse:
+    """Seed the database unless it is seeded; returns what goes on with its metrics."""
+    from django.db import transaction
 
     from controlplane.events import services
     from controlplane.events.models import Event
-    from tests.browser.coordinating import operations_run
     from tests.browser.pulse import Pulse
     from tests.browser.seeding import seed
 
@@ -110,6 +110,16 @@ def serve(scenario: str, port: int, *, still: bool, hold: bool = False) -> None:
             seed(cast("Scenario", scenario))
             for _ in range(BEATS.get(scenario, 60)):
                 pulse.beat()
+    return pulse
+
+
+def serve(scenario: str, port: int, *, still: bool, hold: bool = False) -> None:
+    """Seed the database unless it is seeded, and serve until the process ends."""
+    from django.db import connection
+
+    from tests.browser.coordinating import operations_run
+
+    pulse = fill(scenario)
     connection.close()
 
     def beat() -> None:

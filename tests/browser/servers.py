@@ -17,7 +17,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import ClassVar
 
-from tests.browser.serve import NO_REDIS, configure, prepare, serve, variables
+from tests.browser.serve import NO_REDIS, configure, fill, prepare, serve, variables
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.browser.preloaded"])
@@ -31,9 +31,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def template(home: Path) -> Path:
-    """A template of a home, with tables and users only."""
-    process = _context.Process(target=_prepare, args=(home,))
+def template(home: Path, scenario: str = "empty", *, made: Path | None = None) -> Path:
+    """A template of a home, with tables, users and what the scenario has. `made` is an empty one to begin
+    with."""
+    if made is not None:
+        shutil.copytree(made, home, dirs_exist_ok=True)
+    process = _context.Process(target=_prepare, args=(home, scenario))
     process.start()
     process.join()
     if process.exitcode != 0:
@@ -116,15 +119,17 @@ class Server:
 
 
 def seeded(home: Path, made: Path, scenario: str, *, still: bool, redis: str = NO_REDIS) -> Server:
-    """A server of its own in `home`, which begins as a copy of the template `made`."""
+    """A server of its own in `home`, which begins as a copy of the template `made`, empty or of the
+    scenario."""
     shutil.copytree(made, home, dirs_exist_ok=True)
     return Server(home, scenario, still, redis)
 
 
-def _prepare(home: Path) -> None:
+def _prepare(home: Path, scenario: str) -> None:
     _log(home)
     configure(home)
     prepare()
+    fill(scenario)
     from django.db import connection
 
     connection.close()  # moves the database's log into its file, which is copied

@@ -216,6 +216,7 @@ def test_nothing_is_restored_before_it_is_confirmed_or_while_it_is_paused(stack:
     assert rollbacks == sorted(rollbacks, reverse=True)
 
 
+@pytest.mark.long
 def test_the_coordinator_is_killed_at_every_step(stack: Stack) -> None:
     """Whenever the story has new entries, the recovery worker gets SIGKILL; every third time the detection
     worker too. In between a restored node dies."""

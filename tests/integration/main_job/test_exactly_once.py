@@ -154,6 +154,7 @@ def test_three_of_four_nodes_die_at_once(stack: Stack) -> None:
     exact(stack)
 
 
+@pytest.mark.long
 def test_two_nodes_freeze_and_come_back(stack: Stack) -> None:
     """Spark waits for their executors for a minute; recovery does not. When they are back, they get work."""
     before = incidents(stack)

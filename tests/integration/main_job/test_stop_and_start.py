@@ -33,6 +33,7 @@ def went_on(stack: Stack, before: dict[str, Any]) -> None:
     exact(stack)
 
 
+@pytest.mark.long
 def test_the_same_command_goes_on_where_the_installation_was_stopped(stack: Stack) -> None:
     before, told = healthy(stack), incidents(stack)
     stopped_and_started(stack)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 
@@ -10,6 +11,7 @@ import pytest
 
 from supervision import long_checks
 from supervision.checks import INSTALLATIONS, SKIPPED, WAITING
+from tests.examples import ALL
 
 Long = Callable[..., tuple[int, list[list[str]], list[list[str]]]]
 
@@ -25,6 +27,7 @@ def long(monkeypatch: pytest.MonkeyPatch) -> Long:
         tests: list[list[str]] = []
 
         def command_run(command: list[str]) -> int:
+            assert os.environ["RESURGE_TEST_EXAMPLES"] == ALL
             commands.append(command[2:])
             return SKIPPED if command[2] == skipping else int(command[2] == failing)
 
@@ -32,6 +35,7 @@ def long(monkeypatch: pytest.MonkeyPatch) -> Long:
             tests.append(chosen)
             return ["pytest"] if failing in chosen else []
 
+        monkeypatch.setenv("RESURGE_TEST_EXAMPLES", "same")
         monkeypatch.setattr(long_checks, "command_run", command_run)
         monkeypatch.setattr(long_checks, "run_tests", run_tests)
         monkeypatch.setattr(sys, "argv", ["long_checks", *arguments])
