@@ -1,6 +1,6 @@
-"""How much is tested: `make test` draws a part of the random examples, the same in every run, and leaves out
-tests marked `long`. With RESURGE_TEST_EXAMPLES=new, as in `make test-long`, all tests run and all examples are
-drawn, others each time."""
+"""How much is tested: `make test` draws a part of the random examples, the same in every run, and leaves
+out tests marked `long`. With RESURGE_TEST_EXAMPLES=new, as in `make test-long`, all tests run, and all
+examples are drawn, others each time."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_failure_fails_the_whole_and_ends_nothing(
 ) -> None:
     code, commands, tests = long("--repetitions", "1", failing=failing)
     assert code == 1
-    assert (len(commands), len(tests)) == (15, 2)
+    assert (len(commands), len(tests)) == (16, 2)
     assert "--- failed in the end" in capsys.readouterr().out
 
 
