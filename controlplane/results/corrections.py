@@ -20,8 +20,9 @@ from controlplane.topologies.models import TentativePeriod
 from domain.topology import split_partition
 
 log = structlog.get_logger(__name__)
-AT_ONCE = 5
-"""Periods that one call compares, a second or so for each."""
+AT_ONCE, LOOKS = 5, 20
+"""Periods that one call compares, and those it looks at for that, a second or so for each. Final rows of some
+may not be told yet, for long if their topology is paused."""
 TRIED_FOR = timedelta(minutes=10)
 """How long after its end a period is looked at again if reading was too slow, as on a host that recovers."""
 
@@ -34,7 +35,9 @@ def corrections_look() -> int:
         ended_at__isnull=False, corrected_at=None, topology__committed_epoch__gte=F("last_epoch")
     )
     done = 0
-    for period in waiting.select_related("topology").order_by("pk")[:AT_ONCE]:
+    for period in waiting.select_related("topology").order_by("pk")[:LOOKS]:
+        if done == AT_ONCE:
+            break
         operator, partition = split_partition(period.query)
         asked = Comparison(
             directory=str(Path(settings.RESURGE.outputs) / period.topology.name),

@@ -224,6 +224,27 @@ def test_what_is_not_there_yet_is_looked_for_again(
     assert (periods()[0].appeared, periods()[0].problem) == (1, "")
 
 
+def test_periods_that_have_to_wait_hold_up_no_other(
+    tentative: Topology, settings: Any, tmp_path: Path
+) -> None:
+    settings.RESURGE = dataclasses.replace(settings.RESURGE, outputs=str(tmp_path))
+    sink = ParquetSink(tmp_path, "counts", ParquetSinkSpec(), operators=["O1"], force=False)
+    sink.prepare(deployed=tentative.generation)
+    task = sink.outputs(deployed=tentative.generation, attempt=0)
+    task.write("O1", 0, 7, rows(6))
+    assert not task.settle()
+    sink.commit(epoch=7)
+    sink.close()
+    say(tentative={"O1[0]": HALF})
+    say(tentative={}, committed=8)
+    (period,) = periods()
+    for last in [8] * corrections.AT_ONCE + [7]:
+        period.pk, period.last_epoch = None, last
+        period.save(force_insert=True)
+    assert corrections_look() == 1
+    assert [one.last_epoch for one in periods() if one.corrected_at] == [7]
+
+
 def test_reading_that_was_too_slow_is_tried_again_for_a_while(
     tentative: Topology, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
