@@ -54,7 +54,7 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(error, ServiceError):
         return Response(
             {"errors": [{"path": "", "message": str(error)}]},
-            status=_STATUS.get(type(error), 400),
+            status=next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400),
             headers={"ETag": error.tag} if isinstance(error, Stale) else None,
         )
     if isinstance(error, OperationalError | InterfaceError):

@@ -191,6 +191,7 @@ def test_a_connection_that_is_half_open_stops_all_actions(broken: Server, page: 
     enter(page, broken, TOPOLOGY)
     page.click("main button:text-is('Recover now')")
     dialog = page.locator("dialog[open]")
+    dialog.locator("button[type=submit]").wait_for()
     broken.freeze()
     try:
         notice = page.locator("aside.outdated:has-text('last known state'):has-text('Actions are off')")

@@ -168,6 +168,7 @@ def test_queries_return_wave_by_wave(stack: Stack) -> None:
     stack.wait_for(lambda: not buffered(stack), "dropped buffers", timeout=30)
 
 
+@pytest.mark.long
 def test_nothing_is_restored_before_it_is_confirmed_or_while_it_is_paused(stack: Stack) -> None:
     """With a global rollback, and the loss of the driver after the first wave."""
     policy(stack, approval="approve", rollback="global")

@@ -75,6 +75,7 @@ def written(stack: Stack, name: str, epoch: int) -> pa.Table:
     return found.sort_by([("epoch", "ascending"), ("ts", "ascending"), ("text", "ascending")])
 
 
+@pytest.mark.long
 def test_the_least_valuable_query_is_parked_and_returns(stack: Stack) -> None:
     stack.wait_for(lambda: query(stack, "Trends")["available"], "both queries to be available", timeout=70)
     assert stack.incidents() == []
