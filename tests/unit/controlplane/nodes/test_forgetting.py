@@ -85,7 +85,7 @@ def test_not_while_it_is_being_replaced(operator: APIClient, topology: Topology)
     assert operator.post(FORGET, WHY).status_code == 202
 
 
-def test_by_itself_after_a_while(gone: Node, settings: Any) -> None:
+def test_by_itself_after_a_while(gone: Node, settings: Any, no_zookeeper: None) -> None:
     left = Node.objects.create(name="node-5", state=NodeState.LEFT)  # never came, so it has no heartbeat
     Node.objects.filter(pk=left.pk).update(created_at=timezone.now() - timedelta(hours=3))
     settings.RESURGE = replace(settings.RESURGE, forget_nodes_after=7200.0)

@@ -216,7 +216,7 @@ def test_what_is_in_use_stays(nothing: Topology, settings: Any) -> None:
     assert not Checkpoint.objects.filter(epoch=2).exists()
 
 
-def test_clients_learn_that_events_are_gone(nothing: Topology) -> None:
+def test_clients_learn_that_events_are_gone(nothing: Topology, no_zookeeper: None) -> None:
     kept = MAKE["events"](timezone.now() - timedelta(hours=2))
     metrics = MAKE["metrics"](timezone.now() - timedelta(hours=2))
     young = MAKE["metrics"](timezone.now())

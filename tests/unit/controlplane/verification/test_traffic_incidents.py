@@ -106,7 +106,7 @@ def test_made_up_users_need_no_file_and_are_exact(tmp_path: Path) -> None:
 )
 def test_other_users_are_exact(tmp_path: Path, params: dict[str, Any]) -> None:
     spec = traffic(**{**SMALL, **params})
-    run_as_planned(tmp_path, spec, epochs=70)
+    run_as_planned(tmp_path, spec, epochs=45)
     verification = verify(tmp_path, spec)
     assert (faults(verification), verification.clean) == ({}, True)
     assert verification.queries[0].expected > 0
@@ -114,10 +114,10 @@ def test_other_users_are_exact(tmp_path: Path, params: dict[str, Any]) -> None:
 
 def test_the_paper_s_users_at_its_rate(tmp_path: Path) -> None:
     spec = traffic(rate=20_000)
-    run_as_planned(tmp_path, spec, epochs=40)
+    run_as_planned(tmp_path, spec, epochs=15)
     verification = verify(tmp_path, spec)
     assert (faults(verification), verification.clean) == ({}, True)
-    assert verification.tuples["Locations"] == 800_000
+    assert verification.tuples["Locations"] == 300_000
 
 
 @pytest.mark.parametrize("stream", ["locations", "incidents"])
@@ -198,14 +198,21 @@ def test_a_wrong_count_and_a_lost_epoch_are_found(tmp_path: Path) -> None:
     assert faults(verify(tmp_path, spec)) == {"Worst[0]": (rows, 0, 0, 1)}
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With small parameters, and not changed by any test."""
+    home = tmp_path_factory.mktemp("ran")
+    run_as_planned(home, traffic(**SMALL), epochs=60)
+    return home
+
+
 @pytest.mark.parametrize(
     "params", [{"seed": 1}, {"segments": 59}, {"zipf": 0.6}, {"rate": 100}, {"every_s": 3}]
 )
-def test_other_parameters_would_have_given_something_else(tmp_path: Path, params: dict[str, Any]) -> None:
+def test_other_parameters_would_have_given_something_else(ran: Path, params: dict[str, Any]) -> None:
     """The rows differ, or the tuples come at other times than the watermarks say."""
-    run_as_planned(tmp_path, traffic(**SMALL), epochs=60)
     try:
-        found = faults(verify(tmp_path, traffic(**{**SMALL, **params})))
+        found = faults(verify(ran, traffic(**{**SMALL, **params})))
     except VerificationError as error:
         found = {str(error): (0, 0, 0, 0)}
     assert found
@@ -213,7 +220,7 @@ def test_other_parameters_would_have_given_something_else(tmp_path: Path, params
 
 def test_without_one_of_its_streams_there_is_no_result(tmp_path: Path) -> None:
     spec = traffic(**SMALL)
-    topology = run_as_planned(tmp_path / "whole", spec, epochs=90)
+    topology = run_as_planned(tmp_path / "whole", spec, epochs=45)
     right = rows_of(tmp_path / "whole")
     model = FidelityModel(topology, equal_rates(topology))
     for lost, fidelity in (
@@ -223,7 +230,7 @@ def test_without_one_of_its_streams_there_is_no_result(tmp_path: Path) -> None:
         ({"Locations[0]"}, 0.75),
     ):
         home = tmp_path / "-".join(sorted(lost))
-        run_as_planned(home, spec, epochs=90, lost=lost)
+        run_as_planned(home, spec, epochs=45, lost=lost)
         alive = [index for name, index in model.index.items() if name not in lost]
         assert math.isclose(float(model.plain_fidelity(model.flags([alive]))[0]), fidelity), lost
         found = rows_of(home)

@@ -35,6 +35,7 @@ from domain.planning.rollout import Rollout
 from domain.planning.rooms import Effort, Rooms
 from domain.simulation.generator import TopologyRecipe, generate_topology
 from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
+from tests.examples import examples
 from tests.unit.domain.planning import reference
 from tests.unit.domain.planning.problems import PERCENT, rooms_of, tight_problems, with_nodes
 
@@ -63,7 +64,7 @@ def random_problem(seed: int, largest: int) -> RecoveryProblem:
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     costs=st.lists(st.integers(1, 40), max_size=8),
     rooms=st.lists(st.integers(0, 60), min_size=1, max_size=4),
@@ -82,7 +83,7 @@ def test_a_search_that_is_cut_short_proves_nothing() -> None:
     assert (found.where, found.proven) == (None, False)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     costs=st.lists(st.integers(1, 40), min_size=1, max_size=16),
     rooms=st.lists(st.integers(0, 60), min_size=1, max_size=4),
@@ -168,7 +169,7 @@ def test_exchanges_reach_what_no_start_leads_to(seed: int) -> None:
     assert BestDensity().plan(problem).value == best.value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(problem=tight_problems())
 def test_optimal_proves_placed_optima(problem: RecoveryProblem) -> None:
     proposal = Optimal().plan(problem)
@@ -210,7 +211,7 @@ def test_the_time_limit_is_for_one_run() -> None:
         assert program.solver.getOptionValue("time_limit")[1] == limit
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(problem=tight_problems())
 def test_look_ahead_is_never_below_best_density_when_placed(problem: RecoveryProblem) -> None:
     """Without the program over all waves, which only adds a candidate and takes most of the time."""
@@ -218,13 +219,13 @@ def test_look_ahead_is_never_below_best_density_when_placed(problem: RecoveryPro
     assert ahead.value >= BestDensity().plan(problem).value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(problem=tight_problems())
 def test_nor_is_it_with_the_program(problem: RecoveryProblem) -> None:
     assert LookAhead(ARRIVALS).plan(problem).value >= BestDensity().plan(problem).value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(problem=tight_problems(), planner=st.sampled_from([kind() for kind in PLANNERS.values()]))
 def test_every_plan_has_room_and_is_told(problem: RecoveryProblem, planner: Planner) -> None:
     if isinstance(planner, LookAhead):
@@ -251,7 +252,7 @@ def test_every_plan_has_room_and_is_told(problem: RecoveryProblem, planner: Plan
 OC = OperatorCentric.name
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(problem=tight_problems())
 def test_what_is_placed_while_chosen_is_no_worse_than_placing_afterwards(problem: RecoveryProblem) -> None:
     """Against the faithful greedy with placement behind it."""

@@ -16,13 +16,14 @@ from benchmarks.replication.exact import best_fidelities
 from domain.replication import FidelityModel, ReplicationProblem, TooLargeError, replication_planner_named
 from domain.replication.optimal import Optimal
 from domain.replication.planner import Choice
+from tests.examples import examples
 
 RECIPES = [
     Recipe(structure=structure, joins=joins)
     for structure in ("structured", "full", "general")
     for joins in (0.0, None)
 ]
-TOPOLOGIES = 30
+TOPOLOGIES = examples(36)
 
 
 def named(recipe: Recipe) -> str:
