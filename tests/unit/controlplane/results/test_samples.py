@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,7 +85,7 @@ def test_each_look_prolongs_it(operator: APIClient, node: Path) -> None:
     marker = wanted_path(node, "counts", "Parser[0]")
     os.utime(marker, (1, 1))
     told(operator)
-    assert time.time() - marker.stat().st_mtime < 5
+    assert marker.stat().st_mtime > 1
 
 
 def test_a_sample_of_an_earlier_deployment_is_not_shown(operator: APIClient, node: Path) -> None:
