@@ -21,8 +21,8 @@ from domain.topology import split_partition
 
 log = structlog.get_logger(__name__)
 AT_ONCE, LOOKS = 5, 20
-"""Periods that one call compares, and those it looks at for that, a second or so for each. Final rows of some
-may not be told yet, for long if their topology is paused."""
+"""Periods that one call compares, and periods that it looks at to find these; each takes a second or so. A
+period cannot be compared before the sink has told which of its epochs count."""
 TRIED_FOR = timedelta(minutes=10)
 """How long after its end a period is looked at again if reading was too slow, as on a host that recovers."""
 

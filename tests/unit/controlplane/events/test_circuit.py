@@ -70,7 +70,7 @@ def test_an_action_waits_little_for_a_redis_that_hangs(
             started = time.monotonic()
             for _ in range(10):
                 send()
-            assert time.monotonic() - started < 8 * LIMIT  # ten calls that all wait take ten
+            assert time.monotonic() - started < 3 * LIMIT
     finally:
         tasks._producer.cache_clear()
         channel_layers.backends.clear()

@@ -203,10 +203,8 @@ def test_rows_of_another_deployment_are_not_compared(
     assert (period.problem, period.appeared) == ("the topology was deployed again", 0)
 
 
-def test_what_is_not_there_yet_is_looked_for_again(
-    tentative: Topology, settings: Any, tmp_path: Path
-) -> None:
-    """The driver could not write which epochs count: it does so with its next one."""
+def told_up_to_seven(tentative: Topology, settings: Any, tmp_path: Path) -> ParquetSink:
+    """A sink with final rows that has told that epoch 7 counts, and nothing of later ones."""
     settings.RESURGE = dataclasses.replace(settings.RESURGE, outputs=str(tmp_path))
     sink = ParquetSink(tmp_path, "counts", ParquetSinkSpec(), operators=["O1"], force=False)
     sink.prepare(deployed=tentative.generation)
@@ -214,6 +212,14 @@ def test_what_is_not_there_yet_is_looked_for_again(
     task.write("O1", 0, 7, rows(6))
     assert not task.settle()
     sink.commit(epoch=7)
+    return sink
+
+
+def test_what_is_not_there_yet_is_looked_for_again(
+    tentative: Topology, settings: Any, tmp_path: Path
+) -> None:
+    """The driver could not write which epochs count: it does so with its next one."""
+    sink = told_up_to_seven(tentative, settings, tmp_path)
     say(tentative={"O1[0]": HALF})
     say(tentative={}, committed=8)
     assert corrections_look() == 0
@@ -227,14 +233,7 @@ def test_what_is_not_there_yet_is_looked_for_again(
 def test_periods_that_have_to_wait_hold_up_no_other(
     tentative: Topology, settings: Any, tmp_path: Path
 ) -> None:
-    settings.RESURGE = dataclasses.replace(settings.RESURGE, outputs=str(tmp_path))
-    sink = ParquetSink(tmp_path, "counts", ParquetSinkSpec(), operators=["O1"], force=False)
-    sink.prepare(deployed=tentative.generation)
-    task = sink.outputs(deployed=tentative.generation, attempt=0)
-    task.write("O1", 0, 7, rows(6))
-    assert not task.settle()
-    sink.commit(epoch=7)
-    sink.close()
+    told_up_to_seven(tentative, settings, tmp_path).close()
     say(tentative={"O1[0]": HALF})
     say(tentative={}, committed=8)
     (period,) = periods()

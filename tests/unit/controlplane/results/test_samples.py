@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,8 +85,9 @@ def test_each_look_prolongs_it(operator: APIClient, node: Path) -> None:
     told(operator)
     marker = wanted_path(node, "counts", "Parser[0]")
     os.utime(marker, (1, 1))
+    before = time.time()
     told(operator)
-    assert marker.stat().st_mtime > 1
+    assert marker.stat().st_mtime > before - 1, "file systems keep coarse times"
 
 
 def test_a_sample_of_an_earlier_deployment_is_not_shown(operator: APIClient, node: Path) -> None:

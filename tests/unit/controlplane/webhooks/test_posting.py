@@ -63,7 +63,7 @@ def test_everything_has_one_deadline(receiver: Receiver, answer: Answer) -> None
     outcome = post(receiver.url, deadline=0.4)
     assert outcome.error == "no answer within 0.4 s"
     assert outcome.status is None
-    assert time.monotonic() - started < 20.0
+    assert time.monotonic() - started < 3.0
 
 
 def test_a_body_that_does_not_end_is_cut(receiver: Receiver) -> None:
@@ -158,7 +158,7 @@ def test_a_name_server_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPa
     started = time.monotonic()
     try:
         assert post("http://hooks.example.org/", deadline=0.3).error == "no answer within 0.3 s"
-        assert time.monotonic() - started < 20.0
+        assert time.monotonic() - started < 3.0
     finally:
         over.set()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import statistics
-import time
 from dataclasses import replace
 
 import pytest
@@ -386,8 +385,8 @@ def test_a_plan_can_be_given_up_and_taken_anew() -> None:
     assert (copy.value, copy.left, copy.rooms.where) == (plan.value, plan.left, plan.rooms.where)
 
 
-def test_a_thousand_queries_are_placed_on_a_thousand_nodes_in_seconds() -> None:
-    """`benchmarks.planning` measures that it is less than one on a quiet host."""
+def test_a_thousand_queries_are_placed_on_a_thousand_nodes_from_few_candidates() -> None:
+    """`benchmarks.planning` measures the CPU seconds."""
     one = generate_topology(TopologyRecipe(queries=1_000, size=34, max_sharing=6, costs=(1.0, 20.0)), 0)
     rng = random.Random(0)
     nodes = [NodeSpace(name=f"n{i}", load=round(rng.uniform(0.0, 90.0), 2)) for i in range(1_000)]
@@ -395,7 +394,6 @@ def test_a_thousand_queries_are_placed_on_a_thousand_nodes_in_seconds() -> None:
     assert len(problem.queries) == 1_000
     assert len(problem.partitions) >= 10_000
     in_sum = problem.value_of(BestDensity().select(replace(problem)).order)
-    started = time.process_time()
     proposal = BestDensity().plan(problem)
-    assert time.process_time() - started < 10.0
+    assert proposal.candidates <= len(problem.queries)
     assert in_sum * 0.97 <= proposal.value < proposal.total

@@ -6,7 +6,6 @@ import itertools
 import json
 import math
 import statistics
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -235,14 +234,13 @@ def test_the_bounded_search_can_be_short(work: int) -> None:
     assert adaptive_search(problem, work).candidates <= proposal.candidates
 
 
-def test_a_thousand_queries_over_ten_thousand_partitions_in_seconds() -> None:
-    """`benchmarks.planning` measures that it is less than one on a quiet host."""
+def test_a_thousand_queries_over_ten_thousand_partitions_take_few_candidates() -> None:
+    """`benchmarks.planning` measures the CPU seconds."""
     problem = synthetic(0, queries=1_000, size=34, max_sharing=6)
     assert len(problem.queries) == 1_000
     assert len(problem.partitions) >= 10_000
-    started = time.process_time()
     proposal = BestDensity().plan(problem)
-    assert time.process_time() - started < 10.0
+    assert proposal.candidates <= len(problem.queries)
     assert 0 < proposal.cost <= proposal.capacity
 
 
