@@ -1,7 +1,8 @@
 """`python -m supervision.long_checks [--only PART]`: what takes hours, and CI does not run.
 
 schedules    every simulation with all its examples, and thousands of random schedules of incidents, alone,
-             with the exact engine model, and with replicas, and hundreds of the engine with its files
+             with the exact engine model, and with replicas, thousands of the epoch machine alone, and
+             hundreds of the engine with its files
 crashes      power cuts on a file system that loses what was not forced to disk, where loop devices can be had
 kills        kill schedules on real processes: nodes, driver, workers and servers, verified row by row
 freezes      every kind of process stops for 5, 30 and 120 s while nodes are recovered, verified row by row
@@ -121,6 +122,7 @@ def _schedules(options: argparse.Namespace) -> list[list[str]]:
         ["tests.simulation.incident_schedules", *drawn],
         ["tests.simulation.exact_world", *drawn, "--processes", "2"],
         ["tests.simulation.replica_world", *drawn],
+        ["tests.simulation.machine_schedules", *drawn, "--processes", "2"],
         ["tests.simulation.engine_schedules", *engine, "--processes", "2"],
     ]
 
