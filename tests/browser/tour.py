@@ -164,10 +164,10 @@ def visit(page: Any, stop: Stop, *, patience: float = 60_000) -> None:
     for leave in page.locator("section.guide button[title='Leave the tour']").all():
         leave.click()
     page.evaluate(GO, stop.path)
-    page.wait_for_selector(SETTLED, timeout=patience)
-    if stop.prepare is not None:
-        stop.prepare(page)
     try:
+        page.wait_for_selector(SETTLED, timeout=patience)
+        if stop.prepare is not None:
+            stop.prepare(page)
         page.wait_for_selector(stop.ready, timeout=patience)
     except Exception as error:
         error.add_note(f"the page {stop.path} showed:\n{page.inner_text('body')[:3_000]}")

@@ -41,15 +41,21 @@ export function errorText(body: unknown, status: number): string {
 
 const call = async <T>(path: string, init: RequestInit = {}): Promise<T> => (await answer<T>(path, init)).body;
 
+/** How long an answer to a question that changes nothing is awaited. A connection that is half open gives none. */
+const READING_MS = 60_000;
+
 /** The answer with its tag, by which an edit says what it was made from. */
 async function answer<T>(path: string, init: RequestInit = {}): Promise<{ body: T; tag: string }> {
   let response: Response;
+  let text: string;
   try {
-    response = await fetch(BASE + path, { credentials: "same-origin", ...init, headers: { Accept: "application/json", ...init.headers } });
-  } catch {
-    throw new ApiError("The server cannot be reached.", 0);
+    const signal = init.method ? null : AbortSignal.timeout(READING_MS);
+    response = await fetch(BASE + path, { credentials: "same-origin", signal, ...init, headers: { Accept: "application/json", ...init.headers } });
+    text = await response.text();
+  } catch (problem) {
+    const late = problem instanceof DOMException && problem.name === "TimeoutError";
+    throw new ApiError(late ? `The server gave no answer within ${READING_MS / 1000} s.` : "The server cannot be reached.", 0);
   }
-  const text = await response.text();
   let body: unknown = text;
   try {
     body = text ? JSON.parse(text) : null;

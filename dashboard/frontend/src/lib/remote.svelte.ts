@@ -15,10 +15,23 @@ export class Remote<T> {
   /** Server time of the answer, in seconds. */
   at = $state(0);
   private asked = 0;
+  private of: string | null = null;
+  /** The same question again, while its answer is awaited. */
+  private next: (() => Promise<T>) | null = null;
 
-  /** Asks; an answer that another question has overtaken is dropped. What is shown stays until the new one is there. */
-  async load(ask: () => Promise<T>): Promise<void> {
+  /** Asks. What is shown stays until the new answer is there.
+
+  of: names the question. Another question overtakes the one before, whose answer is dropped. The same question waits until
+  the one before is answered: a server that takes longer than the pause between two questions would otherwise never be heard,
+  and get ever more of them. */
+  async load(of: string, ask: () => Promise<T>): Promise<void> {
+    if (of === this.of) {
+      this.next = ask;
+      return;
+    }
     const turn = ++this.asked;
+    this.of = of;
+    this.next = null;
     this.busy = true;
     try {
       const value = await ask();
@@ -31,12 +44,20 @@ export class Remote<T> {
       this.error = problem instanceof ApiError ? problem.message : String(problem);
       this.passing = problem instanceof ApiError && PASSING.has(problem.status);
     } finally {
-      if (turn === this.asked) this.busy = false;
+      if (turn === this.asked) this.answered(of);
     }
+  }
+
+  private answered(of: string): void {
+    const next = this.next;
+    this.of = this.next = null;
+    this.busy = false;
+    if (next) void this.load(of, next);
   }
 
   clear(): void {
     this.asked += 1;
+    this.of = this.next = null;
     this.value = null;
     this.error = "";
     this.busy = false;
