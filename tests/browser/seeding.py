@@ -269,10 +269,17 @@ def _closed_incident(topology: Topology, nodes: dict[str, Node], at: datetime) -
         detected_at=at - timedelta(seconds=1.2),
         opened_at=at,
         first_query_at=at + timedelta(seconds=21),
-        half_queries_at=at + timedelta(seconds=22),
+        half_queries_at=at + timedelta(seconds=21),
         all_queries_at=at + timedelta(seconds=24),
         closed_at=at + timedelta(seconds=33),
         checkpoints={topology.name: 1820},
+        summary={
+            "failed_queries": {topology.name: ["O4[0]", "O9[0]"]},
+            "returned": {
+                f"{topology.name}/O4[0]": (at + timedelta(seconds=21)).isoformat(),
+                f"{topology.name}/O9[0]": (at + timedelta(seconds=24)).isoformat(),
+            },
+        },
     )
     incident.failed_nodes.add(nodes["node-5"])
     incident.topologies.add(topology)

@@ -19,6 +19,14 @@ export class Remote<T> {
   /** The same question again, while its answer is awaited. */
   private next: (() => Promise<T>) | null = null;
 
+  /** Of a component: once that has gone, nothing is asked and no answer taken any more. */
+  constructor() {
+    $effect(() => () => {
+      this.asked += 1;
+      this.next = null;
+    });
+  }
+
   /** Asks. What is shown stays until the new answer is there.
 
   of: names the question. Another question overtakes the one before, whose answer is dropped. The same question waits until
