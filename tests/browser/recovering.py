@@ -180,12 +180,12 @@ def deployed(topology: Topology, at: datetime) -> None:
 
 def recovery_play(now: datetime, *, number: int, lost: Collection[str], rack: str, until: str) -> Recovery:
     """until: "replaying" (the third wave is on its way, some partitions are in no plan), "aborted" (there an
-    operator has ended it), "proposed" (the second wave waits for an approval), "catching_up" (all is
-    restored; the queries of the last wave are not available) or "closed"."""
-    lengths = {"replaying": 52.0, "aborted": 60.0, "proposed": 31.0, "catching_up": 95.0, "closed": 95.0}
-    length = lengths[until]
+    operator has ended it), "undecided" (the first wave waits for an approval), "proposed" (the second does),
+    "catching_up" (all is restored; the queries of the last wave are not available) or "closed"."""
+    lengths = {"replaying": 52.0, "aborted": 60.0, "undecided": 21.0, "proposed": 31.0}
+    length = lengths.get(until, 95.0)
     play = Recovery(now - timedelta(seconds=length), number)
-    if until == "proposed":
+    if until in ("undecided", "proposed"):
         with clock(play.moment(-600)):
             topology_policy_set(
                 name=NAME,
@@ -195,6 +195,8 @@ def recovery_play(now: datetime, *, number: int, lost: Collection[str], rack: st
             )
     play.lose(0, lost)
     play.look(0.6, "degraded")  # what the other rack has room for
+    if until == "undecided":
+        return play
     if until == "proposed":
         _approve(play, 5)
     play.carry_out(published=5.4 if until == "proposed" else 0.8, applied=9)

@@ -2,10 +2,11 @@
 
 `seed(scenario)` fills an empty database: "empty" (nothing), "healthy" (two topologies on eight nodes),
 "large" (two topologies of 1,000 partitions each), "moved" (a node is drained), and six moments of an
-incident that the coordinator's own code recovers in waves (`recovering.py`): "broken" (the third wave
-replays), "proposed" (the second one waits for an approval), "tentative" (the same, while queries give
-tentative output), "catching_up" (all is restored, and some queries are not available yet), "recovered" (it is
-over), "aborted" (an operator has ended it). What changes from second to second then is in `pulse.py`.
+incident that the coordinator's own code recovers in waves (`recovering.py`): "tentative" (the first wave
+waits for an approval, while queries give tentative output), "proposed" (the second one waits for it),
+"broken" (the third one replays), "catching_up" (all is restored, and some queries are not available yet),
+"recovered" (it is over), "aborted" (an operator has ended it). What changes from second to second then is in
+`pulse.py`.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ THROTTLED = 5
 UNTIL: dict[Scenario, str] = {
     "broken": "replaying",
     "proposed": "proposed",
-    "tentative": "proposed",
+    "tentative": "undecided",
     "catching_up": "catching_up",
     "recovered": "closed",
     "aborted": "aborted",
@@ -246,15 +247,20 @@ def _go_on(topology: Topology, now: datetime) -> None:
     """Queries that run, and lack a part of their input, give tentative output."""
     topology.tentative_output = "on"
     topology.save()
-    waiting = Query.objects.filter(topology=topology, available=False, partition__node__state="alive")
-    for number, query in enumerate(waiting.select_related("partition").order_by("pk")):
+    found = Query.objects.filter(topology=topology, available=False, partition__node__state="alive")
+    waiting = list(found.select_related("partition").order_by("pk"))
+    if not waiting:
+        raise RuntimeError("no query lacks a part of its input alone: the seeds do not fit")
+    since = now - timedelta(seconds=14)
+    AvailabilitySample.objects.filter(topology=topology, at__gte=since).update(tentative=len(waiting))
+    for number, query in enumerate(waiting):
         query.fidelity = round(0.75 - 0.031 * number, 3)
         query.save(update_fields=["fidelity"])
         TentativePeriod.objects.create(
             topology=topology,
             query=query.partition.label,
             generation=topology.generation,
-            began_at=now - timedelta(seconds=14),
+            began_at=since,
             first_epoch=topology.head_epoch - 14,
             last_epoch=topology.head_epoch,
             fidelity=query.fidelity,
@@ -301,8 +307,9 @@ def _in_waves(topology: Topology, now: datetime, until: str) -> None:
     recovery_play(end, number=2, lost=rack, rack="rack-b", until=until)
     incident = Incident.objects.get(number=2)
     samples_write(topology, incident, end)
-    if until == "aborted":
+    if until in ("undecided", "proposed", "aborted"):
         Topology.objects.filter(pk=topology.pk).update(status="degraded")
+    if until == "aborted":
         Query.objects.filter(topology=topology, status="recovering").update(status="failed")
     if until == "closed":
         incident.availability_area = availability_area(incident, [topology.name])
