@@ -18,13 +18,13 @@ from domain.recovery.instructions import CreatePlan
 from domain.simulation.agenda import Agenda
 from domain.simulation.fluid import INSTANT, NEVER, Fluid, Integers
 from domain.simulation.scenario import Delays, takeovers
-from domain.simulation.watch import QueryWatch
 from domain.topology import Topology
 
 
 class SimulatedDriver:
-    """State of one topology's data plane. `report_due` is called when a report would say something new,
-    `applied` when the partitions of a plan have started."""
+    """State of one topology's data plane. `changed` is called when partitions have stopped or started,
+    `report_due` when a report would say something new, `applied` when the partitions of a plan have
+    started."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class SimulatedDriver:
         *,
         agenda: Agenda,
         fluid: Fluid,
-        watch: QueryWatch,
+        changed: Callable[[], None],
         delays: Delays,
         alive: Collection[str],
         checkpoint_at: float,
@@ -42,7 +42,7 @@ class SimulatedDriver:
         applied: Callable[[CreatePlan], None],
     ) -> None:
         self.name = topology.name
-        self._agenda, self._fluid, self._watch, self._delays = agenda, fluid, watch, delays
+        self._agenda, self._fluid, self._changed, self._delays = agenda, fluid, changed, delays
         self._alive, self._report_due, self._applied = alive, report_due, applied
         self._labels = topology.partitions
         start = fluid.index[f"{self.name}/{self._labels[0]}"]
@@ -88,7 +88,7 @@ class SimulatedDriver:
         self._fluid.stop(back)
         unplanned = self._all_of(label for label in self._labels if label not in plan.assignment)
         self._fluid.stop(unplanned)
-        self._watch.changed()
+        self._changed()
         self._agenda.after(self._delays.restoration, lambda: self._restored(plan, back))
 
     def _restored(self, plan: CreatePlan, back: Integers) -> None:
@@ -101,7 +101,7 @@ class SimulatedDriver:
         here = [self.assignment[self._labels[int(i) - first]] in self._alive for i in back]
         started = back[np.array(here, dtype=bool)]
         self._fluid.start(started, origin)
-        self._watch.changed()
+        self._changed()
         self._applied(plan)
         self._report_due(self.name)
         moments = self._fluid.caught_up()

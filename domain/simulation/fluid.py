@@ -97,6 +97,10 @@ class Fluid:
             moments[level.targets] = np.maximum(moments[level.targets], above)
         return moments
 
+    def level(self) -> Flags:
+        """For each partition whether it and everything upstream of it runs and is level with the time."""
+        return self._through(self.running & (self.position >= self.now - INSTANT))
+
     def whole(self) -> Flags:
         """For each query whether all of it runs."""
         return self.supported(self.running)

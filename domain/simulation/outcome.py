@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from domain.availability import Milestones, Sample, area, milestones
+from domain.simulation.going_on import Span
 from domain.simulation.provider import Coming
 
 
@@ -42,13 +43,15 @@ class WaveOutcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryOutcome:
     """One query. failed: whether it lost partitions. restored_at: when it was whole again (for the last
-    time). gaps: intervals in which it was unavailable; the end is infinite if it stayed so."""
+    time). gaps: intervals in which it was unavailable; the end is infinite if it stayed so. tentative: when
+    it gave tentative output in them."""
 
     name: str
     priority: int
     failed: bool
     restored_at: float | None
     gaps: tuple[tuple[float, float], ...]
+    tentative: tuple[Span, ...] = ()
 
     @property
     def available_at(self) -> float | None:
@@ -56,6 +59,15 @@ class QueryOutcome:
         if not self.gaps or self.gaps[-1][1] == float("inf"):
             return None
         return self.gaps[-1][1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint(Sample):
+    """tentative: queries that are not available and give tentative output; weighted_tentative: their share of
+    the summed priorities, 0 to 1."""
+
+    tentative: int = 0
+    weighted_tentative: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +94,7 @@ class Outcome:
     incidents: int
     waves: tuple[WaveOutcome, ...]
     queries: tuple[QueryOutcome, ...]
-    curve: tuple[Sample, ...]
+    curve: tuple[CurvePoint, ...]
     latency: tuple[LatencyPoint, ...]
     arrivals: tuple[Coming, ...]
     planning_seconds: float = field(default=0.0, compare=False)
@@ -119,26 +131,38 @@ class Outcome:
         )
 
 
-def availability_curve(queries: Sequence[QueryOutcome], start: float) -> tuple[Sample, ...]:
-    """The step curve of availability: a sample wherever it changes, and one at `start`."""
-    changes: dict[float, list[tuple[int, int]]] = {start: []}
+def availability_curve(queries: Sequence[QueryOutcome], start: float) -> tuple[CurvePoint, ...]:
+    """The step curve of availability: a point wherever it changes, and one at `start`."""
+    changes: dict[float, list[tuple[int, int, int, int]]] = {start: []}
     for query in queries:
         for begin, end in query.gaps:
-            changes.setdefault(begin, []).append((-1, -query.priority))
-            if end != float("inf"):
-                changes.setdefault(end, []).append((1, query.priority))
+            changes.setdefault(begin, []).append((-1, -query.priority, 0, 0))
+            changes.setdefault(end, []).append((1, query.priority, 0, 0))
+        for span in query.tentative:
+            changes.setdefault(span.begin, []).append((0, 0, 1, query.priority))
+            changes.setdefault(span.end, []).append((0, 0, -1, -query.priority))
+    changes.pop(float("inf"), None)
     total, weight = len(queries), sum(query.priority for query in queries)
-    up, value, curve = total, weight, []
+    state, curve = [total, weight, 0, 0], []
     for at in sorted(changes):
-        up += sum(count for count, _ in changes[at])
-        value += sum(priority for _, priority in changes[at])
-        share = value / weight if weight else 1.0
-        curve.append(Sample(at=at, available=up, total=total, weighted=share))
+        for change in changes[at]:
+            state = [before + by for before, by in zip(state, change, strict=True)]
+        up, value, tentative, worth = state
+        curve.append(
+            CurvePoint(
+                at=at,
+                available=up,
+                total=total,
+                weighted=value / weight if weight else 1.0,
+                tentative=tentative,
+                weighted_tentative=worth / weight if weight else 0.0,
+            )
+        )
     return tuple(curve)
 
 
-def thinned(curve: Sequence[Sample], points: int) -> list[Sample]:
-    """At most this many samples, the first and last among them; of each stretch left out its last."""
+def thinned(curve: Sequence[CurvePoint], points: int) -> list[CurvePoint]:
+    """At most this many points, the first and last among them; of each stretch left out its last."""
     if points < 2:
         raise ValueError("a curve needs at least two points")
     if len(curve) <= points:
@@ -147,7 +171,7 @@ def thinned(curve: Sequence[Sample], points: int) -> list[Sample]:
     return [curve[round(i * step)] for i in range(points)]
 
 
-def curve_data(curve: Sequence[Sample], start: float, points: int = 300) -> Iterator[dict[str, Any]]:
+def curve_data(curve: Sequence[CurvePoint], start: float, points: int = 300) -> Iterator[dict[str, Any]]:
     """The curve as plain data, seconds from `start`."""
     for one in thinned(curve, points):
         yield {
@@ -155,4 +179,6 @@ def curve_data(curve: Sequence[Sample], start: float, points: int = 300) -> Iter
             "available": one.available,
             "total": one.total,
             "weighted": round(one.weighted, 6),
+            "tentative": one.tentative,
+            "weighted_tentative": round(one.weighted_tentative, 6),
         }

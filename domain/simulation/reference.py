@@ -15,14 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from domain.availability import Milestones, Sample, area, milestones
+from domain.availability import Milestones, area, milestones
 from domain.planning import Arrival, LookAhead, NodeSpace, RecoveryProblem, recovery_problem
 from domain.planning.problem import capacity_grains
 from domain.recovery.costs import Costs, costs_fix
 from domain.recovery.incident import Deployment, NodeView
 from domain.simulation.coordinator import deployments_of, nodes_of
 from domain.simulation.fluid import Fluid
-from domain.simulation.outcome import QueryOutcome, availability_curve
+from domain.simulation.outcome import CurvePoint, QueryOutcome, availability_curve
 from domain.simulation.placed_program import Room, placed_schedule, program_size
 from domain.simulation.provider import Coming
 from domain.simulation.scenario import Scenario
@@ -43,7 +43,7 @@ class Reference:
     """
 
     started_at: float
-    curve: tuple[Sample, ...]
+    curve: tuple[CurvePoint, ...]
     milestones: Milestones
     placed: bool
     proven: bool

@@ -28,6 +28,7 @@ from domain.simulation.agenda import Agenda
 from domain.simulation.coordinator import Coordinator
 from domain.simulation.driver import SimulatedDriver
 from domain.simulation.fluid import NEVER, Flags, Floats, Fluid
+from domain.simulation.going_on import GoingOn
 from domain.simulation.outcome import (
     LatencyPoint,
     Outcome,
@@ -57,6 +58,7 @@ class World:
         self.fluid = Fluid(graphs, speed=scenario.replay_speed, at=checkpoint_at)
         latencies = [one.latency for one in scenario.topologies for _ in one.topology.queries]
         self.watch = QueryWatch(self.fluid, latencies, scenario.policy)
+        self.going_on = GoingOn(scenario.topologies, self.fluid)
         self.coordinator = Coordinator(scenario, self._carry_out)
         self.waves = WaveLog(scenario, self.fluid, self.coordinator)
         self.alive = {node.name for node in scenario.nodes}
@@ -65,7 +67,7 @@ class World:
                 one.topology,
                 agenda=self.agenda,
                 fluid=self.fluid,
-                watch=self.watch,
+                changed=self._changed,
                 delays=scenario.delays,
                 alive=self.alive,
                 checkpoint_at=checkpoint_at,
@@ -102,6 +104,7 @@ class World:
             each_step()
         self.fluid.advance(self.agenda.now)
         self.watch.finish()
+        self.going_on.finish()
         return self._outcome()
 
     def _goes_on(self) -> bool:
@@ -128,7 +131,7 @@ class World:
         hit = self.fluid.touched(lost)
         self.failed |= hit
         self.restored_at[hit] = NEVER
-        self.watch.changed()
+        self._changed()
         self.agenda.after(self.scenario.delays.detection, partial(self._detect, dead))
 
     def _detect(self, dead: Iterable[str]) -> None:
@@ -162,8 +165,13 @@ class World:
         self._looking = False
         self.coordinator.look(Looked(at=self.agenda.now))
 
+    def _changed(self) -> None:
+        self.watch.changed()
+        self.going_on.changed()
+
     def _report(self, topology: str) -> None:
         self.coordinator.take_in(self.drivers[topology].report())
+        self.going_on.changed()
         self._look_soon()
 
     def _checkpoints(self) -> None:
@@ -241,6 +249,7 @@ class World:
                 failed=bool(self.failed[i]),
                 restored_at=None if self.restored_at[i] == NEVER else float(self.restored_at[i]),
                 gaps=tuple(self.watch.gaps[i]),
+                tentative=self.going_on.within(name, self.watch.gaps[i]),
             )
             for i, name in enumerate(self.fluid.queries)
         )

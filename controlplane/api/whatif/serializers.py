@@ -122,6 +122,8 @@ class CurvePointSerializer(serializers.Serializer):
     available = serializers.IntegerField()
     total = serializers.IntegerField()
     weighted = serializers.FloatField(help_text="share of the summed priorities, 0 to 1")
+    tentative = serializers.IntegerField(help_text="queries that are not available and give tentative output")
+    weighted_tentative = serializers.FloatField(help_text="their share of the summed priorities, 0 to 1")
 
 
 class PredictedWaveSerializer(serializers.Serializer):

@@ -68,9 +68,10 @@ describe("figures", () => {
     expect(found).toEqual({ first: 10, half: null, all: null, mean: 25 });
   });
   it("of a predicted course count from the failure to the horizon", () => {
-    const curve = [{ at: -5, available: 2, total: 2, weighted: 1 }, { at: 0, available: 0, total: 2, weighted: 0 }, { at: 10, available: 1, total: 2, weighted: 0.5 }];
+    const none = { tentative: 0, weighted_tentative: 0 };
+    const curve = [{ at: -5, available: 2, total: 2, weighted: 1, ...none }, { at: 0, available: 0, total: 2, weighted: 0, ...none }, { at: 10, available: 1, total: 2, weighted: 0.5, ...none }];
     expect(meanDown(curve, 30)).toBe(20);
-    expect(meanDown([{ at: 0, available: 2, total: 2, weighted: 1 }], 30)).toBeNull();
+    expect(meanDown([{ at: 0, available: 2, total: 2, weighted: 1, ...none }], 30)).toBeNull();
   });
   it("know when the replacements came", () => {
     const entries = [{ at: "2026-01-01T00:00:30Z", data: { fact: "arrived" } }, { at: "2026-01-01T00:00:12Z", data: { fact: "arrived" } }, { at: "2026-01-01T00:00:13Z", data: {} }];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Node } from "./entities.generated";
-import { addressOf, align, bodyOf, fates, questionFrom, readSeconds, victims, type AskedReplicas, type Question } from "./whatif";
+import { addressOf, align, bodyOf, fates, questionFrom, readSeconds, victims, withTentative, type AskedReplicas, type Question } from "./whatif";
 
 const USUAL = ["best_density", "blocking"];
 const asked: Question = {
@@ -55,9 +55,10 @@ describe("fates", () => {
 
 describe("align", () => {
   it("holds each curve's level between its own points", () => {
-    const point = (at: number, weighted: number) => ({ at, weighted, available: 0, total: 1 });
+    const point = (at: number, weighted: number) => ({ at, weighted, available: 0, total: 1, tentative: 0, weighted_tentative: 0.25 });
     const { times, values } = align([[point(0, 0), point(10, 1)], [point(5, 0.5)]], 20);
     expect(times).toEqual([0, 5, 10, 20]);
     expect(values).toEqual([[0, 0, 1, 1], [null, 0.5, 0.5, 0.5]]);
+    expect(align([[point(0, 0)]], 20, withTentative).values).toEqual([[0.25, 0.25]]);
   });
 });

@@ -27,6 +27,9 @@ export interface CurvePoint {
   available: number;
   total: number;
   weighted: number;
+  /** Queries that are not available and give tentative output, and their share of the summed priorities. */
+  tentative: number;
+  weighted_tentative: number;
 }
 
 export interface PredictedWave {
@@ -183,14 +186,17 @@ export function victims(choice: Choice, nodes: readonly Node[]): string[] {
   return hit.map((node) => node.name).sort(byName);
 }
 
+/** What is available, by priority, and what gives tentative output meanwhile. */
+export const withTentative = (point: CurvePoint): number => point.weighted + point.weighted_tentative;
+
 /** Step curves over common moments: one array of values for each curve, null before its beginning. */
-export function align(curves: readonly (readonly CurvePoint[])[], horizon: number): { times: number[]; values: (number | null)[][] } {
+export function align(curves: readonly (readonly CurvePoint[])[], horizon: number, value = (point: CurvePoint): number => point.weighted): { times: number[]; values: (number | null)[][] } {
   const moments = [...new Set([...curves.flatMap((curve) => curve.map((point) => point.at)), horizon])].filter((at) => at <= horizon).sort((a, b) => a - b);
   const values = curves.map((curve) => {
     let next = 0;
     let level: number | null = null;
     return moments.map((at) => {
-      while (next < curve.length && curve[next]!.at <= at) level = curve[next++]!.weighted;
+      while (next < curve.length && curve[next]!.at <= at) level = value(curve[next++]!);
       return level;
     });
   });

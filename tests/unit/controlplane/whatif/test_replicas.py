@@ -88,6 +88,13 @@ def test_a_query_with_tentative_output_goes_on_without_a_part_of_its_input(
     answer = answered(viewer, nodes=["node-2"], racks=[])
     assert outcomes(answer) == {"O0[0]": "tentative", "O0[1]": "tentative", "O1[0]": "lacks_input"}
     assert {one["fidelity"] for one in answer["outlooks"][0]["queries"]} == {0.5}
+    (best,) = answer["algorithms"]
+    counted = [(one["available"], one["tentative"]) for one in best["curve"]]
+    assert counted[0] == (0, 2), "those that go on from the failure on"
+    assert counted[-1] == (3, 0)
+    priorities = {"O0[0]": 2, "O0[1]": 3, "O1[0]": 1}
+    asked = {"nodes": ["node-2"], "racks": [], "priorities": {"counts": priorities}}
+    assert answered(viewer, **asked)["algorithms"][0]["curve"][0]["weighted_tentative"] == round(5 / 6, 6)
     Topology.objects.update(tentative_fidelity=0.5)
     assert set(outcomes(answered(viewer, nodes=["node-2"], racks=[])).values()) == {"lacks_input"}
 
@@ -106,7 +113,8 @@ def test_what_ready_replicas_take_over_goes_on_and_is_not_planned(
     assert answer["failed_queries"] == []
     (best,) = answer["algorithms"]
     assert best["waves"] == []
-    assert best["curve"] == [{"at": 0.0, "available": 3, "total": 3, "weighted": 1.0}]
+    point = {"at": 0.0, "available": 3, "total": 3, "weighted": 1.0}
+    assert best["curve"] == [{**point, "tentative": 0, "weighted_tentative": 0.0}]
     without = answered(viewer, replicas="none")
     assert without["failed_queries"]
     assert without["algorithms"][0]["waves"]

@@ -75,7 +75,8 @@ def test_a_prediction(viewer: APIClient, running: Topology) -> None:
     for one in by_name.values():
         assert one["ended"]
         assert 0 < one["first"] <= one["half"] <= one["all"]
-        assert one["curve"][0] == {"at": 0.0, "available": 0, "total": 3, "weighted": 0.0}
+        point = {"at": 0.0, "available": 0, "total": 3, "weighted": 0.0}
+        assert one["curve"][0] == {**point, "tentative": 0, "weighted_tentative": 0.0}
         assert one["curve"][-1]["available"] == 3
         assert len(one["curve"]) <= 300
         assert sum(wave["partitions"] for wave in one["waves"]) >= 3
