@@ -138,8 +138,8 @@ class Incremental:
 @dataclass(frozen=True)
 class _Choice:
     """A joint proposal for some topologies. idle: by topology, what ran for nothing and was up for choice
-    too. as_planned: everything is where the planner has put it. max_utilisation: share of a node that may be
-    planned there."""
+    too. as_planned: what the planner has put together stays together. max_utilisation: share of a node that
+    may be planned there."""
 
     cases: Sequence[TopologyCase]
     situation: Situation
@@ -153,6 +153,11 @@ class _Choice:
     def torn(self) -> int:
         """How many chains have members on more than one node."""
         return torn_chains(self.problem, self.placement.assignment)
+
+    def most_on(self, node: str) -> float:
+        """The share of a node that may be planned there."""
+        limited = node in self.situation.at_limit
+        return self.situation.max_utilisation if limited else self.max_utilisation
 
     @property
     def useful(self) -> bool:
@@ -186,9 +191,7 @@ class _Choice:
 
     @cached_property
     def placement(self) -> Placement:
-        if self.as_planned and self.proposal.placement is not None:
-            return self.proposal.placement
-        return _placement(self.problem, self.proposal, self.situation)
+        return _placement(self)
 
 
 def _together(choice: _Choice) -> _Choice | None:
@@ -259,12 +262,12 @@ def _problem(wanted: Mapping[str, set[str]], situation: Situation) -> RecoveryPr
     )
 
 
-def _placement(problem: RecoveryProblem, proposal: RecoveryPlanProposal, situation: Situation) -> Placement:
+def _placement(choice: _Choice) -> Placement:
     """Where the plan puts its partitions: those that run, or whose node came back, there; the others where
-    they make epochs least longer."""
-    placement = proposal.placement
+    they make epochs least longer, or where the planner has put them."""
+    problem, situation, placement = choice.problem, choice.situation, choice.proposal.placement
     if placement is None:  # only a problem without nodes is not placed
-        raise ValueError(f"planner {proposal.planner!r} has placed nothing")
+        raise ValueError(f"planner {choice.proposal.planner!r} has placed nothing")
     homes = {
         full_name(name, partition): home
         for name, deployment in situation.deployments.items()
@@ -275,8 +278,16 @@ def _placement(problem: RecoveryProblem, proposal: RecoveryPlanProposal, situati
         placement,
         homes=homes,
         costs=problem.placed_costs,
-        limits={node.name: node.capacity * situation.max_utilisation for node in situation.usable},
+        limits={node.name: node.capacity * choice.most_on(node.name) for node in situation.usable},
+        running={
+            full_name(name, partition)
+            for name, deployment in situation.deployments.items()
+            for partition in deployment.assignment.keys() - situation.down(name)
+        },
+        chains=problem.affinity if choice.as_planned else (),
     )
+    if choice.as_planned:
+        return placement
     at_home = {p for p, node in placement.placed.items() if homes.get(p) == node}
     return level_out(problem, placement, fixed=at_home)
 
