@@ -158,7 +158,7 @@ class Environment:
     theta: float
     checkpoint_interval: float
     checkpoints_kept: int
-    checkpoints: str
+    checkpoints: str = field(repr=False)
     outputs: str
     force: bool
     https: bool
@@ -367,6 +367,13 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         keep_sign_ins=reader.keep("RESURGE_KEEP_SIGN_INS", "30d/10000"),
         keep_logs=reader.keep("RESURGE_KEEP_LOGS", "14d/2000"),
     )
+
+
+def checkpoints_password(variables: Mapping[str, str] | None = None) -> str:
+    """Of the server that keeps checkpoints, where its URL has none; empty if there is none. Read by itself:
+    of all secrets, the tasks that restore partitions have this one alone."""
+    reader = _Reader(os.environ if variables is None else variables)
+    return reader.text("RESURGE_CHECKPOINTS_PASSWORD", "")
 
 
 def _provider_read(reader: _Reader) -> tuple[str, str]:

@@ -9,10 +9,11 @@ DATABASE = "RESURGE_DATABASE_URL"
 REDIS = "RESURGE_REDIS_URL"
 ZOOKEEPER = "RESURGE_ZOOKEEPER_SECRET"
 SPARK = "RESURGE_SPARK_SECRET"
+CHECKPOINTS = "RESURGE_CHECKPOINTS_PASSWORD"
 ADMINISTRATOR = "RESURGE_ADMIN_PASSWORD"
 EXECUTOR = "_SPARK_AUTH_SECRET"
 """Spark's own name for what SPARK holds, under which a worker gives it to its executors."""
-SECRETS = frozenset({KEY, DATABASE, REDIS, ZOOKEEPER, SPARK, ADMINISTRATOR, EXECUTOR})
+SECRETS = frozenset({KEY, DATABASE, REDIS, ZOOKEEPER, SPARK, CHECKPOINTS, ADMINISTRATOR, EXECUTOR})
 """Variables that hold a secret or, as a URL, may hold one."""
 
 NEEDED: Mapping[str, frozenset[str]] = {
@@ -22,22 +23,23 @@ NEEDED: Mapping[str, frozenset[str]] = {
     "web": frozenset({KEY, DATABASE, REDIS, ZOOKEEPER}),
     "webhooks": frozenset({KEY, DATABASE, REDIS}),
     "detection": frozenset({DATABASE, REDIS, ZOOKEEPER}),
-    "recovery": frozenset({DATABASE, REDIS, ZOOKEEPER}),
+    # Deletes the checkpoints of deleted topologies.
+    "recovery": frozenset({DATABASE, REDIS, ZOOKEEPER, CHECKPOINTS}),
     "beat": frozenset({REDIS}),
     # Reads the specification, writes how the operation ended.
     "verify": frozenset({DATABASE, REDIS}),
     # Hands on to drivers and nodes what they need; the delays of local nodes are seeded with the key.
-    "launcher": frozenset({KEY, DATABASE, REDIS, ZOOKEEPER, SPARK}),
-    "driver": frozenset({REDIS, ZOOKEEPER, SPARK}),
+    "launcher": frozenset({KEY, DATABASE, REDIS, ZOOKEEPER, SPARK, CHECKPOINTS}),
+    "driver": frozenset({REDIS, ZOOKEEPER, SPARK, CHECKPOINTS}),
     # The driver's JVM is told the secret by the driver, once it runs.
     "driver-jvm": frozenset(),
-    "node": frozenset({ZOOKEEPER, SPARK}),
-    # Master and workers read the secret from a file with mode 0600.
+    "node": frozenset({ZOOKEEPER, SPARK, CHECKPOINTS}),
+    # Master and workers read Spark's secret from a file with mode 0600.
     "spark-master": frozenset(),
-    "spark-worker": frozenset(),
-    "executor": frozenset({EXECUTOR}),
-    # The Python processes of an executor, which run operators.
-    "operators": frozenset(),
+    "spark-worker": frozenset({CHECKPOINTS}),
+    "executor": frozenset({EXECUTOR, CHECKPOINTS}),
+    # The Python processes of an executor, which run operators, and restore partitions from checkpoints.
+    "operators": frozenset({CHECKPOINTS}),
     "sample": frozenset(),
     "redis": frozenset(),
     "zookeeper": frozenset(),

@@ -1,5 +1,5 @@
-"""Write `runtime.txt`, `test.txt` and `carried.txt`: every distribution the `.in` files need, pinned to what
-is installed, with the hashes of its files.
+"""Write `runtime.txt`, `s3.txt`, `test.txt` and `carried.txt`: every distribution the `.in` files need, pinned
+to what is installed, with the hashes of its files.
 
 Run it with the Python of an environment in which the `.in` files are installed and the tests pass:
 the lock is then what was tested. The hashes come from the index through `uv`, which has to be on the path. No
@@ -76,7 +76,10 @@ def with_hashes(pins: str) -> str:
 def main() -> None:
     runtime = closure(requirements_of(HERE / "runtime.in"))
     tests = closure(requirements_of(HERE / "test.in"))
+    s3 = closure(requirements_of(HERE / "s3.in"))
     write(HERE / "runtime.txt", runtime, "The product's locked dependencies (Python 3.11).")
+    further = {name: version for name, version in s3.items() if name not in runtime}
+    write(HERE / "s3.txt", further, "What checkpoints in S3 need besides runtime.txt.")
     only = {name: version for name, version in tests.items() if name not in runtime}
     write(HERE / "test.txt", only, "What tests need besides runtime.txt.")
     carried = {r.name: str(r.specifier).removeprefix("==") for r in requirements_of(HERE / "carried.in")}

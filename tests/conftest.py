@@ -12,7 +12,7 @@ from hypothesis import settings
 from host.garbage import collect_seldom
 from tests.examples import ALL, DRAWN
 
-TOGETHER = ("tests/browser/", "tests/unit/cli/")
+TOGETHER = ("tests/browser/", "tests/unit/cli/", "tests/unit/spark_jobs/state/conformance/")
 """Directories whose tests share servers: a second worker would start all of them again."""
 
 

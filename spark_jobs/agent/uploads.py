@@ -23,6 +23,7 @@ from spark_jobs.state.checkpoint_storage import CheckpointStorage, StoredManifes
 from spark_jobs.state.node_home import STATE, deployment_home
 from spark_jobs.state.sealed import DamagedError, unseal
 from spark_jobs.state.snapshot import snapshot_path
+from spark_jobs.state.state_storage import StorageError
 from spark_jobs.state.store import decode_manifest
 
 log = structlog.get_logger()
@@ -104,8 +105,8 @@ class Uploader(threading.Thread):
         sent, problem = 0, ""
         try:
             sent = self._send(snapshot)
-        except Exception as error:  # Every storage behind fsspec raises its own kinds.
-            problem = _describe(error, self._storage.url)
+        except Exception as error:  # Whatever it is, the checkpoint waits for an answer.
+            problem = _describe(error, self._storage.place)
             log.error(
                 "upload failed", topology=snapshot.topology, partition=snapshot.partition, error=problem
             )
@@ -195,11 +196,12 @@ def _of(path: Path) -> tuple[str, str, int, int]:
     return (path.parent.parent.name, path.name, checkpoint, deployed)
 
 
-def _describe(error: Exception, url: str) -> str:
+def _describe(error: Exception, place: str) -> str:
+    if isinstance(error, StorageError | DamagedError):
+        return str(error)
     if isinstance(error, OSError) and error.strerror:
-        where = error.filename2 or error.filename or url
-        return f"{error.strerror}: {where} (storage {url})"
-    return f"{type(error).__name__}: {error} (storage {url})"
+        return f"{error.strerror}: {error.filename2 or error.filename or place} (storage {place})"
+    return f"{type(error).__name__}: {error} (storage {place})"
 
 
 def _remove(path: Path) -> None:

@@ -46,7 +46,9 @@ def epoch_loop(
         planner.prepare(send)
         local = settings.home / "spark" / topology.name
         local.mkdir(parents=True, exist_ok=True)
-        retention = Retention(url=settings.checkpoints, topology=topology.name)
+        retention = Retention(
+            url=settings.checkpoints, topology=topology.name, partitions=topology.partitions
+        )
         closing.callback(retention.close)
         sink = sink_create(topology.spec, settings.outputs, force=settings.force)
         closing.callback(sink.close)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
@@ -37,7 +38,8 @@ def clear_earlier_deployment(*, topology: str, log: EpochLog, outputs: Path, che
             kept = outputs / f"{topology}.until-{stamp}-{number}"
         earlier.rename(kept)
         logger.info("outputs of the earlier deployment kept", path=str(kept))
-    CheckpointStorage(checkpoints).delete_topology(topology)
+    with closing(CheckpointStorage(checkpoints)) as storage:
+        storage.delete_topology(topology)
     for entry in log.path.parent.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)

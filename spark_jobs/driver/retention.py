@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Sequence
+from contextlib import closing
 
 import structlog
 
+from domain.topology import partition_directory
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
+from spark_jobs.state.sealed import DamagedError
 
 log = structlog.get_logger()
 
@@ -15,9 +19,11 @@ log = structlog.get_logger()
 class Retention:
     """Deletes in a thread of its own; deletion that fails is tried again with the next checkpoint."""
 
-    def __init__(self, *, url: str, topology: str) -> None:
+    def __init__(self, *, url: str, topology: str, partitions: Sequence[str]) -> None:
+        """partitions: all of the topology, each of which has a manifest in a complete checkpoint."""
         self._url = url
         self._topology = topology
+        self._partitions = partitions
         self._queue: queue.SimpleQueue[tuple[list[int], int] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="retention", daemon=True)
         self._thread.start()
@@ -35,30 +41,52 @@ class Retention:
         while (told := self._queue.get()) is not None:
             kept, deployed = told
             try:
-                prune(CheckpointStorage(self._url), Deployment(self._topology, deployed), oldest=kept[0])
-            except Exception as error:  # Every storage behind fsspec raises its own kinds.
+                with closing(CheckpointStorage(self._url)) as storage:
+                    prune(
+                        storage, Deployment(self._topology, deployed), kept=kept, partitions=self._partitions
+                    )
+            except Exception as error:  # The thread lives as long as its driver.
                 log.warning("old checkpoints not deleted", error=str(error))
 
 
-def prune(storage: CheckpointStorage, deployment: Deployment, *, oldest: int) -> None:
-    """Delete the checkpoints below `oldest`, then the files that none of the others names, and what earlier
-    deployments left. Files newer than that checkpoint may belong to an upload under way and stay."""
-    storage.delete_earlier(deployment, below=oldest)
+def prune(
+    storage: CheckpointStorage, deployment: Deployment, *, kept: Sequence[int], partitions: Sequence[str]
+) -> None:
+    """Delete the checkpoints below the first of those kept (ascending), then the files that none of the
+    others names, and what earlier deployments left. Files newer than that checkpoint may belong to an upload
+    under way and stay. Raises `DamagedError`, and deletes nothing of this deployment, unless every checkpoint
+    that is kept is seen to be there with a manifest of every partition: a list may lag behind what is
+    stored."""
+    oldest = kept[0]
     stored = storage.checkpoints(deployment)
+    complete = set(kept).difference(storage.earlier_checkpoints(deployment.topology))
+    if missing := complete.difference(stored):
+        raise DamagedError(f"checkpoint {min(missing)} of {deployment.topology} is not listed")
+    storage.delete_earlier(deployment, below=oldest)
     old = [number for number in stored if number < oldest]
     if not old:
         return
     named: dict[str, set[str]] = {}
     for number in stored[len(old) :]:
-        for directory in storage.partitions(deployment, number):
-            named.setdefault(directory, set()).update(storage.named(deployment, number, directory))
+        needed = {partition_directory(one) for one in partitions} if number in complete else set[str]()
+        for directory in needed.union(storage.partitions(deployment, number)):
+            names = storage.named(deployment, number, directory)
+            if names is not None:
+                named.setdefault(directory, set()).update(names)
+            elif directory in needed:
+                raise DamagedError(f"checkpoint {number} of {deployment.topology} lacks {directory}")
     for number in old:
         storage.delete_checkpoint(deployment, number)
     for directory, names in named.items():
-        for name in storage.files(deployment, directory):
-            epoch = _epoch(name)
-            if name not in names and epoch is not None and epoch <= oldest:
-                storage.delete_file(deployment, directory, name)
+        storage.delete_files(
+            deployment,
+            directory,
+            [
+                name
+                for name in storage.files(deployment, directory)
+                if name not in names and (epoch := _epoch(name)) is not None and epoch <= oldest
+            ],
+        )
 
 
 def _epoch(name: str) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from typing import TypeVar
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 from domain.execution.job import Layout
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, Found
 from spark_jobs.state.sealed import DamagedError, file_checksum
+from spark_jobs.state.state_storage import StorageError
 from spark_jobs.state.store import Manifest, StateStore
 from spark_jobs.state.tables import ChunkEntry
 
@@ -56,16 +58,16 @@ def _install(store: StateStore, layout: Layout, partition: str, checkpoint: int)
 def _brought(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> Manifest:
     """The manifest of a checkpoint, whose files are on the node's disk."""
     deployment = Deployment(layout.spec.name, layout.deployed)
-    where = layout.checkpoints
     try:
-        storage = CheckpointStorage(layout.checkpoints)
-        try:
-            found = _twice(lambda: storage.find(deployment, checkpoint, partition))
-            store.directory.mkdir(parents=True, exist_ok=True)
-            entries = {entry.name: _bring(store, storage, found, entry) for entry in found.manifest.files()}
-        except DamagedError as error:
-            storage.set_aside(error.paths)
-            raise
+        with closing(CheckpointStorage(layout.checkpoints)) as storage:
+            try:
+                found = _twice(lambda: storage.find(deployment, checkpoint, partition))
+                store.directory.mkdir(parents=True, exist_ok=True)
+                files = found.manifest.files()
+                entries = {entry.name: _bring(store, storage, found, entry) for entry in files}
+            except DamagedError as error:
+                storage.set_aside(error.paths)
+                raise
     except DamagedError as error:
         raise RestoreError(
             f"checkpoint {checkpoint} of {partition} cannot be restored: {error}",
@@ -74,9 +76,9 @@ def _brought(store: StateStore, layout: Layout, partition: str, checkpoint: int)
             "topology again to start from its first tuple.",
             damaged=True,
         ) from error
-    except Exception as error:  # Every storage behind fsspec raises its own kinds.
+    except (StorageError, OSError) as error:
         raise RestoreError(
-            f"checkpoint {checkpoint} of {partition} cannot be read from {where}: {error}",
+            f"checkpoint {checkpoint} of {partition} cannot be read: {error}",
             "Make the checkpoint storage readable, or restore the topology to another checkpoint.",
             damaged=False,
         ) from error

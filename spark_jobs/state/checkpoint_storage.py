@@ -1,4 +1,4 @@
-"""Where checkpoints are kept, and under which names: any directory or object store that fsspec opens.
+"""Under which names checkpoints are kept, in any storage that keeps objects by name (`state_storage.py`).
 
     <url>/<topology>/<deployed>/manifests/<k>/<partition directory>/<generation>.<attempt>.json
                                     the manifest of one partition in cp(P_k), sealed, with whose it is
@@ -12,26 +12,23 @@ out to be damaged is set aside, so that it is stored again. Agents write here, S
 driver deletes. Versions before this one wrote `manifests/<k>/<partition directory>.json` and
 `files/<partition directory>/<file>` below the topology, without checksums; that is read where there is
 nothing else.
+
+No storage is believed: what was sent is looked at before it counts as stored, and what is read is checked.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
-import posixpath
-import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import fsspec
 import msgspec
-from fsspec.implementations.local import LocalFileSystem
 
 from domain.topology import partition_directory
-from host.durable import DurableBatch, temporary_name
 from spark_jobs.state.sealed import DIGITS, UNREADABLE, DamagedError, seal, unseal
+from spark_jobs.state.state_storage import NotThereError, UnavailableError, split
+from spark_jobs.state.storage_urls import open_storage
 from spark_jobs.state.store import LONGEST_NAME, Manifest, decode_manifest, difference, plain_name
 from spark_jobs.state.tables import ChunkEntry
 
@@ -78,28 +75,32 @@ class Found:
 
 
 class CheckpointStorage:
-    """A name appears only when its content is complete; in a directory, only when it is also on disk, unless
-    `force` is False. Raises what the store raises: `OSError` for directories (no space, no permission), its
-    own kinds elsewhere; `DamagedError` for what is not what was stored."""
+    """Raises `StorageError` of the kind that the storage raises, and `DamagedError` for what is not what was
+    stored."""
 
     def __init__(self, url: str, *, force: bool = True) -> None:
-        self.url = url
-        self._filesystem, root = fsspec.core.url_to_fs(url)
-        self._root = str(root).rstrip("/")
-        self._local = isinstance(self._filesystem, LocalFileSystem)
-        self._force = force
+        """force: whether what is stored in a directory is on disk when it counts as stored."""
+        self._storage = open_storage(url, force=force)
+
+    @property
+    def place(self) -> str:
+        """How the storage is called in messages, without credentials."""
+        return self._storage.place
+
+    def close(self) -> None:
+        self._storage.close()
 
     # ---- writing ---------------------------------------------------------------------------------
 
     def store(self, stored: StoredManifest, files: Sequence[tuple[ChunkEntry, Path]]) -> int:
         """Store a partition's part of a checkpoint: the files that the storage lacks, and the manifest. It is
-        all on disk when this returns the bytes that were sent. Raises `DamagedError` for a file that is not
+        all there when this returns the bytes that were sent. Raises `DamagedError` for a file that is not
         what was written on its node."""
         deployment = Deployment(stored.topology, stored.deployed)
-        directory = f"{self._base(deployment)}/files/{_directory(stored.partition)}"
-        there = self._list(directory)
+        directory = f"{_base(deployment)}/files/{_directory(stored.partition)}"
+        there = self._storage.entries(directory)
         new: dict[str, Path] = {}
-        sent = 0
+        sizes: dict[str, int] = {}
         for entry, source in files:
             name = _object_name(entry.name, entry.checksum)
             if there.get(name) == entry.bytes:
@@ -107,172 +108,189 @@ class CheckpointStorage:
             if problem := difference(entry, source):
                 raise DamagedError(f"{source} is damaged: {problem}")
             new[f"{directory}/{name}"] = source
-            sent += entry.bytes
+            sizes[f"{directory}/{name}"] = entry.bytes
         content = seal(msgspec.json.encode(stored))
-        path = f"{self._manifests(deployment, stored.checkpoint, stored.partition)}/{_version(stored)}"
-        known = self._filesystem.exists(path)
-        if self._local:
-            self._put_local(new, {} if known else {path: content})
-        else:
-            for target, source in new.items():
-                self._filesystem.put_file(str(source), target)
-            if not known:
-                self._filesystem.pipe_file(path, content)
-        return sent + (0 if known else len(content))
+        path = f"{_manifests(deployment, stored.checkpoint, stored.partition)}/{_version(stored)}"
+        known = self._whole_manifest(path)
+        if not known:
+            sizes[path] = len(content)
+        # Of another size: what was being written when a storage that shows such things failed.
+        self.set_aside(one for one in new if split(one)[1] in there)
+        self._storage.put(new, {} if known else {path: content})
+        self._look_at(sizes)
+        return sum(sizes.values())
 
-    def _put_local(self, files: dict[str, Path], manifests: dict[str, bytes]) -> None:
-        """All of it in one batch: the acknowledgement waits for the end of it."""
-        batch = DurableBatch(Path(self._root), force=self._force)
-        temporary: list[Path] = []
+    def _whole_manifest(self, path: str) -> bool:
+        """Whether this manifest was stored before. What is there in part is set aside."""
         try:
-            for name, source in files.items():
-                target = Path(name)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                temporary.append(temporary_name(target))
-                _link_or_copy(source, temporary[-1])
-                batch.add(temporary[-1], target)
-            for name, content in manifests.items():
-                target = Path(name)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                temporary.append(temporary_name(target))
-                temporary[-1].write_bytes(content)
-                batch.add(temporary[-1], target, once=True)
-            for error in batch.settle().values():
-                if not isinstance(error, FileExistsError):  # stored at the same time, by this same node
-                    raise error
-        finally:
-            for path in temporary:
-                with contextlib.suppress(OSError):
-                    path.unlink(missing_ok=True)
+            with self._at(path) as where:
+                unseal(self._storage.get(path), where)
+        except NotThereError:
+            return False
+        except DamagedError:
+            self.set_aside([path])
+            return False
+        return True
+
+    def _look_at(self, sizes: dict[str, int]) -> None:
+        """Whether the storage has what it said that it stored; the bytes by name. Raises `UnavailableError`
+        for the first that it has not, so that it is not taken for stored, and is sent again next time."""
+        for path, expected in sizes.items():
+            found = self._storage.size(path)
+            if found == expected:
+                continue
+            where = self._storage.where(path)
+            if found is None:
+                raise UnavailableError(f"{where} was reported as stored, and is not there")
+            self.set_aside([path])
+            raise UnavailableError(f"{where} was reported as stored, and has {found} bytes of {expected}")
 
     # ---- reading ---------------------------------------------------------------------------------
 
     def find(self, deployment: Deployment, checkpoint: int, partition: str) -> Found:
         """The manifest of a partition in a checkpoint that is complete: of several attempts the last one.
         Raises `DamagedError` if it is missing, was changed or is another's."""
-        directory = self._manifests(deployment, checkpoint, partition)
-        names = self._list(directory)
+        directory = _manifests(deployment, checkpoint, partition)
+        names = self._storage.entries(directory)
         versions = [version for name in names if (version := _numbers(name)) is not None]
         if not versions:
             return self._find_unsealed(deployment, checkpoint, partition, directory)
         path = f"{directory}/{'.'.join(map(str, max(versions)))}.json"
-        body = unseal(self._filesystem.cat_file(path), path)
         try:
-            stored = _stored.decode(body)
-        except UNREADABLE as error:
-            raise DamagedError(f"{path} is damaged: {error}", path) from error
+            with self._at(path) as where:
+                stored = _decoded(self._storage.get(path), where)
+        except NotThereError as error:
+            raise self._missing(path) from error
         said = (stored.topology, stored.deployed, stored.partition, stored.checkpoint)
         asked = (deployment.topology, deployment.deployed, partition, checkpoint)
-        if said != asked:
-            raise DamagedError(f"{path} is {_words(*said)}, not {_words(*asked)}", path)
-        if (stored.generation, stored.attempt) != max(versions):
-            what = f"generation {stored.generation}, attempt {stored.attempt}"
-            raise DamagedError(f"{path} is that of {what}", path)
-        files = f"{self._base(deployment)}/files/{_directory(partition)}"
-        return Found(path, files, decode_manifest(bytes(stored.manifest), path, epoch=checkpoint))
+        with self._at(path) as where:
+            if said != asked:
+                raise DamagedError(f"{where} is {_words(*said)}, not {_words(*asked)}")
+            if (stored.generation, stored.attempt) != max(versions):
+                what = f"generation {stored.generation}, attempt {stored.attempt}"
+                raise DamagedError(f"{where} is that of {what}")
+            manifest = decode_manifest(bytes(stored.manifest), where, epoch=checkpoint)
+        return Found(path, f"{_base(deployment)}/files/{_directory(partition)}", manifest)
 
     def _find_unsealed(self, deployment: Deployment, checkpoint: int, partition: str, missing: str) -> Found:
         """As versions before this one stored it, without saying whose it is."""
-        base = self._earlier(deployment.topology)
+        base = _earlier(deployment.topology)
         path = f"{base}/manifests/{checkpoint}/{_directory(partition)}.json"
-        if not self._filesystem.exists(path):
-            if not self._list(base):
-                raise OSError(
-                    errno.ENOENT, "the storage holds nothing of this topology; is it there at all", base
-                )
-            raise DamagedError(f"{missing} is missing")
-        manifest = decode_manifest(self._filesystem.cat_file(path), path, epoch=checkpoint)
+        try:
+            body = self._storage.get(path)
+        except NotThereError as error:
+            raise self._missing(missing) from error
+        with self._at(path) as where:
+            manifest = decode_manifest(body, where, epoch=checkpoint)
         return Found(path, f"{base}/files/{_directory(partition)}", manifest)
+
+    def _missing(self, path: str, *aside: str) -> DamagedError:
+        """What to raise for something that is not there. Raises `UnavailableError` if nothing of the topology
+        is there at all: then it is rather the storage that is away."""
+        topology = path.partition("/")[0]
+        if not self._storage.entries(topology):
+            raise UnavailableError(
+                f"the storage holds nothing of {self._storage.where(topology)}; is it there at all"
+            )
+        return DamagedError(f"{self._storage.where(path)} is missing", *aside)
 
     def fetch(self, found: Found, entry: ChunkEntry, target: Path) -> None:
         """Raises `DamagedError` if the file is missing or not the one that was stored."""
         path = found.file(entry)
         try:
-            self._filesystem.get_file(path, str(target))
-        except FileNotFoundError:
-            if not self._list(posixpath.dirname(found.path)):
-                raise  # the storage went away
-            raise DamagedError(f"{path} is missing", found.path) from None
+            self._storage.get_file(path, target)
+        except NotThereError as error:
+            raise self._missing(path, found.path) from error
+        except DamagedError as error:
+            raise DamagedError(str(error), path, found.path) from error
         if problem := difference(entry, target):
-            raise DamagedError(f"{path} is damaged: {problem}", path, found.path)
+            raise DamagedError(f"{self._storage.where(path)} is damaged: {problem}", path, found.path)
 
     def set_aside(self, paths: Iterable[str]) -> None:
         """Rename what is damaged, so that an upload stores it again; it stays to be looked at."""
         for path in paths:
-            with contextlib.suppress(FileNotFoundError):
-                self._filesystem.mv(path, path + DAMAGED)
+            with contextlib.suppress(NotThereError):
+                self._storage.rename(path, split(path)[1] + DAMAGED)
+
+    @contextlib.contextmanager
+    def _at(self, path: str) -> Iterator[str]:
+        """How an object is called in messages. What is found to be damaged is this object."""
+        try:
+            yield self._storage.where(path)
+        except DamagedError as error:
+            raise DamagedError(str(error), path) from error
 
     # ---- what is there ---------------------------------------------------------------------------
 
     def checkpoints(self, deployment: Deployment) -> list[int]:
         """Numbers of those that have manifests, ascending; the newest may still be under way."""
-        return sorted(int(name) for name in self._list(f"{self._base(deployment)}/manifests") if _is(name))
+        return _checkpoints(self._storage.entries(f"{_base(deployment)}/manifests"))
+
+    def earlier_checkpoints(self, topology: str) -> list[int]:
+        """Of those that versions before this one stored."""
+        return _checkpoints(self._storage.entries(f"{_earlier(topology)}/manifests"))
 
     def partitions(self, deployment: Deployment, checkpoint: int) -> list[str]:
         """The directories of those partitions that have a manifest in a checkpoint."""
-        return sorted(self._list(f"{self._base(deployment)}/manifests/{checkpoint}"))
+        return sorted(self._storage.entries(f"{_base(deployment)}/manifests/{checkpoint}"))
 
-    def named(self, deployment: Deployment, checkpoint: int, directory: str) -> set[str]:
-        """The files that any attempt at a checkpoint names, as they are called in storage."""
-        path = f"{self._base(deployment)}/manifests/{checkpoint}/{directory}"
-        found: set[str] = set()
-        for name in self._list(path):
+    def named(self, deployment: Deployment, checkpoint: int, directory: str) -> set[str] | None:
+        """The files that any attempt at a checkpoint names, as they are called in storage; None where there
+        is no manifest."""
+        path = f"{_base(deployment)}/manifests/{checkpoint}/{directory}"
+        found: set[str] | None = None
+        for name in self._storage.entries(path):
             if _numbers(name) is not None:
                 one = f"{path}/{name}"
-                stored = _stored.decode(unseal(self._filesystem.cat_file(one), one))
-                files = decode_manifest(bytes(stored.manifest), one, epoch=checkpoint).files()
-                found.update(_object_name(entry.name, entry.checksum) for entry in files)
+                with self._at(one) as where:
+                    stored = _decoded(self._storage.get(one), where)
+                    files = decode_manifest(bytes(stored.manifest), where, epoch=checkpoint).files()
+                found = (found or set()) | {_object_name(entry.name, entry.checksum) for entry in files}
         return found
 
-    def files(self, deployment: Deployment, directory: str) -> dict[str, int]:
+    def files(self, deployment: Deployment, directory: str) -> dict[str, int | None]:
         """Names and sizes of the stored files of a partition."""
-        return self._list(f"{self._base(deployment)}/files/{directory}")
+        return self._storage.entries(f"{_base(deployment)}/files/{directory}")
 
     # ---- deleting --------------------------------------------------------------------------------
 
-    def delete_file(self, deployment: Deployment, directory: str, name: str) -> None:
-        self._filesystem.rm_file(f"{self._base(deployment)}/files/{directory}/{name}")
+    def delete_files(self, deployment: Deployment, directory: str, names: Iterable[str]) -> None:
+        self._storage.delete(f"{_base(deployment)}/files/{directory}/{name}" for name in names)
 
     def delete_checkpoint(self, deployment: Deployment, checkpoint: int) -> None:
         """Delete its manifests; its files stay for the checkpoints that share them."""
-        self._filesystem.rm(f"{self._base(deployment)}/manifests/{checkpoint}", recursive=True)
+        self._storage.remove_tree(f"{_base(deployment)}/manifests/{checkpoint}")
 
     def delete_earlier(self, deployment: Deployment, *, below: int) -> None:
         """Delete what earlier deployments left or still write, and what versions before this one stored, once
         all of that is of checkpoints below a number."""
-        base = self._earlier(deployment.topology)
-        there = self._list(base)
-        unsealed = [int(name) for name in self._list(f"{base}/manifests") if _is(name)]
+        base = _earlier(deployment.topology)
+        there = self._storage.entries(base)
         old = [name for name in there if _is(name) and int(name) < deployment.deployed]
-        if all(number < below for number in unsealed):
+        if all(number < below for number in self.earlier_checkpoints(deployment.topology)):
             old += [name for name in ("manifests", "files") if name in there]
         for name in old:
-            self._filesystem.rm(f"{base}/{name}", recursive=True)
+            self._storage.remove_tree(f"{base}/{name}")
 
     def delete_topology(self, topology: str) -> None:
         """Delete every checkpoint of a topology, if there is any."""
-        root = self._earlier(topology)
-        if self._filesystem.exists(root):
-            self._filesystem.rm(root, recursive=True)
+        self._storage.remove_tree(_earlier(topology))
 
-    # ---- names -----------------------------------------------------------------------------------
 
-    def _earlier(self, topology: str) -> str:
-        return f"{self._root}/{_plain(topology)}"
+def _earlier(topology: str) -> str:
+    return _plain(topology)
 
-    def _base(self, deployment: Deployment) -> str:
-        return f"{self._earlier(deployment.topology)}/{deployment.deployed}"
 
-    def _manifests(self, deployment: Deployment, checkpoint: int, partition: str) -> str:
-        return f"{self._base(deployment)}/manifests/{checkpoint}/{_directory(partition)}"
+def _base(deployment: Deployment) -> str:
+    return f"{_earlier(deployment.topology)}/{deployment.deployed}"
 
-    def _list(self, path: str) -> dict[str, int]:
-        """Names and sizes of what is in a directory now; nothing if there is no such directory."""
-        try:
-            entries = self._filesystem.ls(path, detail=True, refresh=True)
-        except FileNotFoundError:
-            return {}
-        return {posixpath.basename(str(one["name"]).rstrip("/")): int(one["size"] or 0) for one in entries}
+
+def _manifests(deployment: Deployment, checkpoint: int, partition: str) -> str:
+    return f"{_base(deployment)}/manifests/{checkpoint}/{_directory(partition)}"
+
+
+def _checkpoints(names: Iterable[str]) -> list[int]:
+    return sorted(int(name) for name in names if _is(name))
 
 
 def _plain(name: str) -> str:
@@ -288,6 +306,14 @@ def _directory(partition: str) -> str:
 def _object_name(name: str, checksum: str) -> str:
     """Another content has another name; versions before this one took no checksum."""
     return _plain(f"{name}.{checksum}" if checksum else name)
+
+
+def _decoded(sealed: bytes, where: str) -> StoredManifest:
+    """Raises `DamagedError`."""
+    try:
+        return _stored.decode(unseal(sealed, where))
+    except UNREADABLE as error:
+        raise DamagedError(f"{where} is damaged: {error}") from error
 
 
 def _version(stored: StoredManifest) -> str:
@@ -307,14 +333,3 @@ def _is(text: str) -> bool:
 
 def _words(topology: str, deployed: int, partition: str, checkpoint: int) -> str:
     return f"the state of {partition} of {topology!r}, deployment {deployed}, checkpoint {checkpoint}"
-
-
-def _link_or_copy(source: Path, target: Path) -> None:
-    """Bring an immutable file to `target`: as a hard link on the same disk (the content then outlives the
-    node's directory), else as a copy."""
-    try:
-        os.link(source, target)
-    except OSError as error:
-        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
-            raise
-        shutil.copyfile(source, target)

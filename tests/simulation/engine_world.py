@@ -514,7 +514,7 @@ def drive(world: World, *, steps: int) -> str:
     )
     planner.prepare(world.messages.append)
     url = world.checkpoints
-    retention = Retention(url=url, topology="t")
+    retention = Retention(url=url, topology="t", partitions=world.topology.partitions)
     cluster: Any = PlayedCluster(world)
     sink = ParquetSink(
         world.root / "outputs",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from host.process_secrets import (
+    CHECKPOINTS,
     DATABASE,
     EXECUTOR,
     KEY,
@@ -29,8 +30,8 @@ def test_what_runs_operators_has_no_way_into_the_control_plane() -> None:
     for role in ("driver", "driver-jvm", "node", "spark-worker", "executor", "operators"):
         assert not NEEDED[role] & {KEY, DATABASE}, role
     assert not NEEDED["node"] & {REDIS}
-    assert NEEDED["executor"] == {EXECUTOR}
-    assert not NEEDED["operators"]
+    assert NEEDED["executor"] == {EXECUTOR, CHECKPOINTS}
+    assert NEEDED["operators"] == {CHECKPOINTS}
     assert not NEEDED["recovery"] & {KEY, SPARK}
     assert not NEEDED["webhooks"] & {ZOOKEEPER, SPARK}
 

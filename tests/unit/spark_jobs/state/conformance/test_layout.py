@@ -5,104 +5,31 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-from uuid import uuid4
 
-import fsspec
 import msgspec
-import pyarrow as pa
 import pytest
 
 from spark_jobs.driver.retention import prune
 from spark_jobs.executor.restore import RestoreError, restore_partition, whole_in_storage
-from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, StoredManifest
+from spark_jobs.state.checkpoint_storage import Deployment, StoredManifest
 from spark_jobs.state.sealed import DamagedError, file_checksum, seal
 from spark_jobs.state.store import EMPTY, Manifest, StateStore
-
-TOPOLOGY, DIRECTORY, PARTITION = "hashtags", "O3-0", "O3[0]"
-HERE = Deployment(TOPOLOGY, 5)
-
-
-@pytest.fixture(params=["file", "memory"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointStorage:
-    root = f"{tmp_path}/checkpoints" if request.param == "file" else f"/{uuid4().hex}"
-    return CheckpointStorage(f"{request.param}://{root}")
-
-
-def layout(storage: CheckpointStorage, deployed: int = HERE.deployed) -> Any:
-    return SimpleNamespace(spec=SimpleNamespace(name=TOPOLOGY), deployed=deployed, checkpoints=storage.url)
-
-
-def grown(store: StateStore, before: Manifest, epoch: int) -> Manifest:
-    """Add one chunk; manifests share the chunks of earlier epochs."""
-    state = store.open(before)
-    state.table("rows").append(pa.table({"x": [epoch]}))
-    return store.commit(state, epoch=epoch, generation=1)
+from tests.unit.spark_jobs.state.conformance.states import (
+    DIRECTORY,
+    HERE,
+    PARTITION,
+    TOPOLOGY,
+    Kept,
+    Objects,
+    flipped,
+    grown,
+    layout,
+    rows,
+    upload,
+)
 
 
-def upload(
-    storage: CheckpointStorage,
-    store: StateStore,
-    manifest: Manifest,
-    *,
-    deployed: int = HERE.deployed,
-    topology: str = TOPOLOGY,
-    generation: int = 5,
-    attempt: int = 0,
-) -> int:
-    stored = StoredManifest(
-        topology=topology,
-        deployed=deployed,
-        partition=PARTITION,
-        checkpoint=manifest.epoch,
-        generation=generation,
-        attempt=attempt,
-        manifest=msgspec.Raw(msgspec.json.encode(manifest)),
-    )
-    return storage.store(stored, [(entry, store.directory / entry.name) for entry in manifest.files()])
-
-
-def rows(store: StateStore, epoch: int) -> list[int]:
-    table = store.open(store.manifest(epoch)).table("rows").read()
-    assert table is not None
-    return list(table.column("x").to_pylist())
-
-
-class Objects:
-    """What is stored, by its path below the URL."""
-
-    def __init__(self, storage: CheckpointStorage) -> None:
-        self.files, self.root = fsspec.core.url_to_fs(storage.url)
-
-    def names(self) -> list[str]:
-        return sorted(path.removeprefix(self.root + "/") for path in self.files.find(self.root))
-
-    def only(self, part: str) -> str:
-        (found,) = [name for name in self.names() if part in name and not name.endswith(".damaged")]
-        return found
-
-    def read(self, name: str) -> bytes:
-        return bytes(self.files.cat_file(f"{self.root}/{name}"))
-
-    def write(self, name: str, content: bytes) -> None:
-        """As a new file: a stored one may be a link to that of a node."""
-        path = f"{self.root}/{name}"
-        if self.files.exists(path):
-            self.files.rm_file(path)
-        self.files.makedirs(path.rpartition("/")[0], exist_ok=True)
-        self.files.pipe_file(path, content)
-
-    def remove(self, name: str) -> None:
-        self.files.rm_file(f"{self.root}/{name}")
-
-
-def flipped(content: bytes) -> bytes:
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-
-
-def test_the_names_say_whose_an_object_is(storage: CheckpointStorage, tmp_path: Path) -> None:
+def test_the_names_say_whose_an_object_is(storage: Kept, tmp_path: Path) -> None:
     store = StateStore(tmp_path / "state")
     manifest = grown(store, EMPTY, 10)
     upload(storage, store, manifest, attempt=7)
@@ -113,7 +40,7 @@ def test_the_names_say_whose_an_object_is(storage: CheckpointStorage, tmp_path: 
     ]
 
 
-def test_a_partition_is_restored_on_an_empty_disk(storage: CheckpointStorage, tmp_path: Path) -> None:
+def test_a_partition_is_restored_on_an_empty_disk(storage: Kept, tmp_path: Path) -> None:
     store = StateStore(tmp_path / "lost")
     first = grown(store, EMPTY, 10)
     upload(storage, store, first)
@@ -127,9 +54,7 @@ def test_a_partition_is_restored_on_an_empty_disk(storage: CheckpointStorage, tm
 
 
 @pytest.mark.parametrize("damage", ["gone", "flipped", "truncated", "emptied"])
-def test_restoring_heals_what_a_node_has_of_a_state(
-    storage: CheckpointStorage, tmp_path: Path, damage: str
-) -> None:
+def test_restoring_heals_what_a_node_has_of_a_state(storage: Kept, tmp_path: Path, damage: str) -> None:
     """Its manifest is right, and one of the files is not."""
     store = StateStore(tmp_path / "node")
     manifest = grown(store, grown(store, EMPTY, 10), 20)
@@ -145,7 +70,7 @@ def test_restoring_heals_what_a_node_has_of_a_state(
 
 
 def test_restoring_replaces_what_a_disk_cannot_read(
-    storage: CheckpointStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    storage: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, unreadable = StateStore(tmp_path / "node"), [True]
     manifest = grown(store, EMPTY, 10)
@@ -165,7 +90,7 @@ def test_restoring_replaces_what_a_disk_cannot_read(
 @pytest.mark.parametrize("kind", ["manifests", "files"])
 @pytest.mark.parametrize("damage", ["gone", "flipped", "truncated", "emptied", "swapped"])
 def test_a_damaged_object_is_named_and_set_aside(
-    storage: CheckpointStorage, tmp_path: Path, kind: str, damage: str
+    storage: Kept, tmp_path: Path, kind: str, damage: str
 ) -> None:
     store, objects = StateStore(tmp_path / "lost"), Objects(storage)
     manifest = grown(store, EMPTY, 10)
@@ -203,7 +128,7 @@ def test_a_damaged_object_is_named_and_set_aside(
 
 def test_a_storage_that_is_not_there_is_no_damage(tmp_path: Path) -> None:
     """A disk that is not mounted is waited for; no older checkpoint is taken because of it."""
-    storage = CheckpointStorage(f"file://{tmp_path}/checkpoints")
+    storage = Kept(f"file://{tmp_path}/checkpoints")
     store = StateStore(tmp_path / "lost")
     upload(storage, store, grown(store, EMPTY, 10))
     (tmp_path / "checkpoints").rename(tmp_path / "unmounted")
@@ -216,9 +141,7 @@ def test_a_storage_that_is_not_there_is_no_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../../../x", "/etc/x", "..", ".hidden", "a\\b", "a\nb", "", "x" * 300])
-def test_a_manifest_that_names_a_path_is_refused(
-    storage: CheckpointStorage, tmp_path: Path, name: str
-) -> None:
+def test_a_manifest_that_names_a_path_is_refused(storage: Kept, tmp_path: Path, name: str) -> None:
     """Its checksum is right: what an attacker or a mistake wrote is not trusted either."""
     store = StateStore(tmp_path / "lost")
     manifest = grown(store, EMPTY, 10)
@@ -247,7 +170,7 @@ def test_a_manifest_that_names_a_path_is_refused(
     assert sorted({*tmp_path.rglob("*")} - {*aside}) == [p for p in before if p.name != "5.0.json"]
 
 
-def test_a_node_of_an_earlier_deployment_replaces_nothing(storage: CheckpointStorage, tmp_path: Path) -> None:
+def test_a_node_of_an_earlier_deployment_replaces_nothing(storage: Kept, tmp_path: Path) -> None:
     old, new = StateStore(tmp_path / "old"), StateStore(tmp_path / "new")
     upload(storage, new, grown(new, grown(new, EMPTY, 9), 10))
     upload(storage, old, grown(old, EMPTY, 10), deployed=2, generation=3)
@@ -256,7 +179,7 @@ def test_a_node_of_an_earlier_deployment_replaces_nothing(storage: CheckpointSto
     assert rows(restored, 10) == [9, 10]
 
 
-def test_an_object_is_written_once(storage: CheckpointStorage, tmp_path: Path) -> None:
+def test_an_object_is_written_once(storage: Kept, tmp_path: Path) -> None:
     """Whatever comes later under its name; a later attempt has another."""
     first, second = StateStore(tmp_path / "first"), StateStore(tmp_path / "second")
     assert upload(storage, first, grown(first, EMPTY, 10), attempt=3) > 0
@@ -270,7 +193,7 @@ def test_an_object_is_written_once(storage: CheckpointStorage, tmp_path: Path) -
     assert rows(restored, 10) == [9, 10], "the last attempt counts"
 
 
-def test_a_file_that_is_damaged_on_its_node_is_not_stored(storage: CheckpointStorage, tmp_path: Path) -> None:
+def test_a_file_that_is_damaged_on_its_node_is_not_stored(storage: Kept, tmp_path: Path) -> None:
     store = StateStore(tmp_path / "state")
     manifest = grown(store, EMPTY, 10)
     path = store.directory / manifest.files()[0].name
@@ -280,7 +203,7 @@ def test_a_file_that_is_damaged_on_its_node_is_not_stored(storage: CheckpointSto
     assert Objects(storage).names() == []
 
 
-def stored_before(storage: CheckpointStorage, store: StateStore, manifest: Manifest) -> Manifest:
+def stored_before(storage: Kept, store: StateStore, manifest: Manifest) -> Manifest:
     """As versions before this one stored it: without checksums, deployment and attempt."""
     plain = {n: [msgspec.structs.replace(e, checksum="") for e in es] for n, es in manifest.tables.items()}
     manifest = msgspec.structs.replace(manifest, tables=plain)
@@ -293,7 +216,7 @@ def stored_before(storage: CheckpointStorage, store: StateStore, manifest: Manif
 
 
 def test_what_versions_before_stored_is_restored_and_goes_when_it_is_old(
-    storage: CheckpointStorage, tmp_path: Path
+    storage: Kept, tmp_path: Path
 ) -> None:
     store = StateStore(tmp_path / "state")
     stored_before(storage, store, grown(store, EMPTY, 10))
@@ -303,14 +226,14 @@ def test_what_versions_before_stored_is_restored_and_goes_when_it_is_old(
     manifest = restored.manifest(10)
     assert all(entry.checksum for entry in manifest.files()), "from now on it has checksums"
     upload(storage, restored, grown(restored, manifest, 20))
-    prune(storage, HERE, oldest=10)
+    prune(storage, HERE, kept=[10], partitions=[PARTITION])
     restore_partition(StateStore(tmp_path / "again"), layout(storage), PARTITION, 10)
-    prune(storage, HERE, oldest=20)
+    prune(storage, HERE, kept=[20], partitions=[PARTITION])
     assert all(name.startswith(f"{TOPOLOGY}/5/") for name in Objects(storage).names())
     restore_partition(StateStore(tmp_path / "later"), layout(storage), PARTITION, 20)
 
 
-def test_a_damaged_object_of_a_version_before_is_named(storage: CheckpointStorage, tmp_path: Path) -> None:
+def test_a_damaged_object_of_a_version_before_is_named(storage: Kept, tmp_path: Path) -> None:
     store, objects = StateStore(tmp_path / "state"), Objects(storage)
     stored_before(storage, store, grown(store, EMPTY, 10))
     name = objects.only("/files/")
@@ -323,7 +246,7 @@ def test_a_damaged_object_of_a_version_before_is_named(storage: CheckpointStorag
         restore_partition(StateStore(tmp_path / "restored"), layout(storage), PARTITION, 10)
 
 
-def test_retention_keeps_what_the_kept_checkpoints_name(storage: CheckpointStorage, tmp_path: Path) -> None:
+def test_retention_keeps_what_the_kept_checkpoints_name(storage: Kept, tmp_path: Path) -> None:
     store, late = StateStore(tmp_path / "state"), StateStore(tmp_path / "late")
     shared = grown(store, EMPTY, 10)
     passing = grown(store, EMPTY, 20)
@@ -334,9 +257,9 @@ def test_retention_keeps_what_the_kept_checkpoints_name(storage: CheckpointStora
     under_way = f"{TOPOLOGY}/5/files/{DIRECTORY}/40.1.rows.0.arrow.0123"
     Objects(storage).write(under_way, b"uploaded before its manifest")
 
-    prune(storage, HERE, oldest=10)
+    prune(storage, HERE, kept=[10], partitions=[PARTITION])
     assert storage.checkpoints(HERE) == [10, 20, 30]
-    prune(storage, HERE, oldest=30)
+    prune(storage, HERE, kept=[30], partitions=[PARTITION])
     assert storage.checkpoints(HERE) == [30]
     assert storage.checkpoints(Deployment(TOPOLOGY, 2)) == []
     expected = {f"{entry.name}.{entry.checksum}" for entry in kept.files()} | {under_way.rpartition("/")[2]}
@@ -346,20 +269,18 @@ def test_retention_keeps_what_the_kept_checkpoints_name(storage: CheckpointStora
     assert rows(restored, 30) == [10, 30]
 
 
-def test_nothing_is_deleted_while_a_kept_manifest_cannot_be_read(
-    storage: CheckpointStorage, tmp_path: Path
-) -> None:
+def test_nothing_is_deleted_while_a_kept_manifest_cannot_be_read(storage: Kept, tmp_path: Path) -> None:
     store = StateStore(tmp_path / "state")
     for epoch in (10, 20):
         upload(storage, store, grown(store, EMPTY, epoch))
     Objects(storage).write(Objects(storage).only("/manifests/20/"), b"{")
     with pytest.raises(DamagedError, match=r"5\.0\.json is damaged"):
-        prune(storage, HERE, oldest=20)
+        prune(storage, HERE, kept=[20], partitions=[PARTITION])
     assert storage.checkpoints(HERE) == [10, 20]
     assert len(storage.files(HERE, DIRECTORY)) == 2
 
 
-def test_deleting_a_topology_leaves_the_others(storage: CheckpointStorage, tmp_path: Path) -> None:
+def test_deleting_a_topology_leaves_the_others(storage: Kept, tmp_path: Path) -> None:
     store = StateStore(tmp_path / "state")
     upload(storage, store, grown(store, EMPTY, 10))
     upload(storage, store, store.manifest(10), topology="other")
@@ -371,7 +292,7 @@ def test_deleting_a_topology_leaves_the_others(storage: CheckpointStorage, tmp_p
 
 
 @pytest.mark.parametrize("topology", ["../x", "/x", "", ".."])
-def test_a_topology_with_a_path_is_refused(storage: CheckpointStorage, topology: str) -> None:
+def test_a_topology_with_a_path_is_refused(storage: Kept, topology: str) -> None:
     for call in (storage.delete_topology, lambda name: storage.find(Deployment(name, 1), 10, PARTITION)):
         with pytest.raises(DamagedError, match="not a name"):
             call(topology)

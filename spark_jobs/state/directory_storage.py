@@ -1,0 +1,136 @@
+"""Objects as files. A batch is forced to disk together and costs little more than one."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from host.durable import DurableBatch, temporary_name
+from spark_jobs.state.state_storage import (
+    NotThereError,
+    RefusedError,
+    StateStorage,
+    StorageError,
+    UnavailableError,
+)
+
+_REFUSED = frozenset({
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOTDIR,
+    errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL,
+})  # fmt: skip
+"""What an administrator has to change. Other errors may pass by themselves."""
+
+
+class DirectoryStorage(StateStorage):
+    """`force`: False leaves it to the operating system when what was stored reaches the disk."""
+
+    def __init__(self, root: str, *, force: bool = True) -> None:
+        super().__init__(root)
+        self._root = Path(root)
+        self._force = force
+
+    def put(self, files: Mapping[str, Path], then: Mapping[str, bytes]) -> set[str]:
+        batch = DurableBatch(self._root, force=self._force)
+        temporary: list[Path] = []
+        with self._told(""):
+            try:
+                for name, source in files.items():
+                    target = self._prepared(name, temporary)
+                    _link_or_copy(source, temporary[-1])
+                    batch.add(temporary[-1], target, once=True)
+                for name, content in then.items():
+                    target = self._prepared(name, temporary)
+                    temporary[-1].write_bytes(content)
+                    batch.add(temporary[-1], target, once=True)
+                failed = batch.settle()
+            finally:
+                for path in temporary:
+                    with contextlib.suppress(OSError):
+                        path.unlink(missing_ok=True)
+            for error in failed.values():
+                if not isinstance(error, FileExistsError):
+                    raise error
+        return {path.relative_to(self._root).as_posix() for path in failed}
+
+    def _prepared(self, name: str, temporary: list[Path]) -> Path:
+        """The path of an object, whose directory exists; where it is written first is added."""
+        target = self._root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.append(temporary_name(target))
+        return target
+
+    def get(self, name: str) -> bytes:
+        with self._told(name):
+            return (self._root / name).read_bytes()
+
+    def get_file(self, name: str, target: Path) -> None:
+        target.touch()
+        with self._told(name):
+            shutil.copyfile(self._root / name, target)
+
+    def entries(self, directory: str) -> dict[str, int | None]:
+        found: dict[str, int | None] = {}
+        with (
+            self._told(directory),
+            contextlib.suppress(FileNotFoundError),
+            os.scandir(self._root / directory) as listed,
+        ):
+            for one in listed:
+                if not one.name.startswith("."):  # is being written
+                    with contextlib.suppress(FileNotFoundError):
+                        found[one.name] = None if one.is_dir() else one.stat().st_size
+        return found
+
+    def size(self, name: str) -> int | None:
+        with self._told(name):
+            try:
+                found = (self._root / name).stat()
+            except FileNotFoundError:
+                return None
+            return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            with self._told(name):
+                (self._root / name).unlink(missing_ok=True)
+
+    def rename(self, name: str, new: str) -> None:
+        path = self._root / name
+        with self._told(name):
+            try:
+                path.replace(path.with_name(new))
+            except FileNotFoundError as error:
+                raise NotThereError(f"{path} is not there") from error
+
+    def remove_tree(self, directory: str) -> None:
+        with self._told(directory), contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self._root / directory)
+
+    @contextlib.contextmanager
+    def _told(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            kind: type[StorageError] = UnavailableError
+            if isinstance(error, FileNotFoundError):
+                kind = NotThereError
+            elif error.errno in _REFUSED:
+                kind = RefusedError
+            where = error.filename2 or error.filename or self.where(name)
+            raise kind(f"{error.strerror or error}: {where} (storage {self.place})") from error
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    """Bring an immutable file to `target`: as a hard link on the same disk (the content then outlives the
+    node's directory), else as a copy."""
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
+            raise
+        shutil.copyfile(source, target)
