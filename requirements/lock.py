@@ -1,5 +1,5 @@
-"""Write `runtime.txt`, `s3.txt`, `test.txt` and `carried.txt`: every distribution the `.in` files need, pinned
-to what is installed, with the hashes of its files.
+"""Write `runtime.txt`, `s3.txt`, `test.txt` and `carried.txt`: every distribution the `.in` files need,
+pinned to what is installed, with the hashes of its files.
 
 Run it with the Python of an environment in which the `.in` files are installed and the tests pass:
 the lock is then what was tested. The hashes come from the index through `uv`, which has to be on the path. No

@@ -65,6 +65,10 @@ def _postgresql(url: str) -> StateStorage:
         secret = urlsplit(url).password or ""
         words = str(error).strip().replace(secret, "...") if secret else str(error).strip()
         raise UnusableUrlError(f"{masked(url)} is no URL of PostgreSQL: {masked(words)}") from None
+    try:
+        _ = urlsplit(url).port
+    except ValueError:
+        raise UnusableUrlError(f"{masked(url)} is no URL of PostgreSQL: its port is no number") from None
     if not said.get("dbname"):
         raise UnusableUrlError(f"{masked(url)} names no database: write postgresql://user@host/database")
     password = checkpoints_password()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import subprocess
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,7 +16,10 @@ import fsspec
 import pytest
 import redis
 from botocore.config import Config
-from moto.server import ThreadedMotoServer
+from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from werkzeug.serving import make_server
 
 from harness.eventually import eventually
 from harness.stack import free_port
@@ -67,18 +71,23 @@ class Servers:
 def s3_server(directory: Path) -> Iterator[str]:
     """Speaks the protocol over HTTP, as any other. Its address goes where operators put it."""
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    address, port = server.get_host_and_port()
+    # Only what S3 does: to find out which service is meant takes longer than to serve it.
+    server = make_server(
+        "127.0.0.1", 0, create_backend_app("s3"), threaded=True, request_handler=MotoRequestHandler
+    )
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
     with pytest.MonkeyPatch.context() as patch:
-        for variable, value in s3_variables(f"http://{address}:{port}").items():
+        for variable, value in s3_variables(f"http://127.0.0.1:{server.server_port}").items():
             patch.setenv(variable, value)
         boto3.client("s3", config=Config(s3={"addressing_style": "path"})).create_bucket(Bucket=BUCKET)
         try:
             yield f"s3://{BUCKET}"
         finally:
             fsspec.get_filesystem_class("s3").clear_instance_cache()
-            server.stop()
+            server.shutdown()
+            thread.join(30)
+            server.server_close()
 
 
 def s3_variables(address: str) -> Mapping[str, str]:
@@ -103,7 +112,7 @@ def redis_server(directory: Path) -> Iterator[str]:
 def running_redis(directory: Path, port: int, *options: str) -> Iterator[redis.Redis]:
     command = [str(redis_executable()), "--bind", "127.0.0.1", "--port", str(port), "--save", "", *options]
     process = subprocess.Popen([*command, "--dir", str(directory)], stdout=subprocess.DEVNULL)
-    client: redis.Redis = redis.Redis(port=port)
+    client: redis.Redis = redis.Redis(port=port, retry=Retry(NoBackoff(), 0))
     try:
         answers = (redis.AuthenticationError,)
         eventually(lambda: _answers(client, answers), "redis", not_yet=(redis.ConnectionError,))

@@ -140,6 +140,7 @@ def test_a_storage_that_is_not_there_is_no_damage(tmp_path: Path) -> None:
     restore_partition(replacement, layout(storage), PARTITION, 10)
 
 
+@pytest.mark.parametrize("backend", ["file", "memory"], indirect=True)
 @pytest.mark.parametrize("name", ["../../../../x", "/etc/x", "..", ".hidden", "a\\b", "a\nb", "", "x" * 300])
 def test_a_manifest_that_names_a_path_is_refused(storage: Kept, tmp_path: Path, name: str) -> None:
     """Its checksum is right: what an attacker or a mistake wrote is not trusted either."""
@@ -291,6 +292,7 @@ def test_deleting_a_topology_leaves_the_others(storage: Kept, tmp_path: Path) ->
     assert storage.checkpoints(Deployment("other", 5)) == [10]
 
 
+@pytest.mark.parametrize("backend", ["file", "memory"], indirect=True)
 @pytest.mark.parametrize("topology", ["../x", "/x", "", ".."])
 def test_a_topology_with_a_path_is_refused(storage: Kept, topology: str) -> None:
     for call in (storage.delete_topology, lambda name: storage.find(Deployment(name, 1), 10, PARTITION)):
