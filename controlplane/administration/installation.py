@@ -118,7 +118,10 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "(3 to 100). `checkpoints_kept` of a specification overrides it. Outputs since the oldest one "
             "are not merged into larger files yet.",
         ),
-        Setting("RESURGE_CHECKPOINTS", "checkpoints", "Where checkpoints are kept (any fsspec URL).", True),
+        Setting(
+            "RESURGE_CHECKPOINTS", "checkpoints",
+            "Where checkpoints are kept: a directory, S3, Redis, PostgreSQL, or another URL of fsspec.", True,
+        ),
         Setting("RESURGE_OUTPUTS", "outputs", "Where queries write their results.", True),
         Setting(
             "RESURGE_FORCE_TO_DISK", "force",
