@@ -235,14 +235,16 @@ class Former(msgspec.Struct, frozen=True, kw_only=True):
 
 class LatestCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """`topologies/<t>/checkpoints/latest`: the newest complete global checkpoint cp(P_k) of the present
-    history. kept: the checkpoints of that history that are in storage, ascending. highest: the highest number
-    ever used, above `checkpoint` after the topology went back to an older one."""
+    history. kept: the checkpoints of that history that are in storage, ascending, and when each was
+    completed (`kept_at`; versions before this one did not say). highest: the highest number ever used, above
+    `checkpoint` after the topology went back to an older one."""
 
     checkpoint: Epoch
     generation: Generation
     completed_at: Moment
     size_bytes: BigCount
     kept: list[Epoch] = []
+    kept_at: list[Moment] = []
     highest: Epoch = 0
 
 

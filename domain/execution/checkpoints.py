@@ -8,10 +8,11 @@ background on the nodes while later epochs run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from domain.execution.instructions import PointTo, TellCheckpoint
+from domain.execution.instructions import PointTo, TellCheckpoint, TellProblem
 from domain.messages import (
     CheckpointAck,
     CheckpointReport,
@@ -21,6 +22,11 @@ from domain.messages import (
 from domain.topology.spec import FEWEST_KEPT
 
 UPLOAD_TIMEOUT = 60.0
+TOLERATED = 2
+FAILING = (
+    "Outputs go on, and a recovery goes back to the newest complete checkpoint. Make the storage of "
+    "checkpoints work again (RESURGE_CHECKPOINTS); the list of checkpoints has the cause of each failure."
+)
 
 
 @dataclass(slots=True)
@@ -33,6 +39,7 @@ class Pending:
     attempt: int
     started_at: float
     request: int
+    completed_at: float = 0.0
     acknowledged: int = 0
     acknowledgements: list[CheckpointAck] = field(default_factory=list)
 
@@ -53,10 +60,14 @@ def complete_checkpoints(newest: LatestCheckpoint | None, *, checkpoint: int, ge
 @dataclass(slots=True)
 class Checkpoints:
     """At most one checkpoint is under way. `interval` is seconds between two starts, the first one after
-    `since`. kept: the complete ones of the present history that stay in storage, ascending. highest: of those
-    ever completed. ended: the pending one completed or failed, and what follows from that is still to do.
-    held: the one from which a plan starts that is still to be applied, None without such a plan; it stays,
-    however many newer ones complete. keep: so many of the newest stay."""
+    `since`; `pause` the least seconds between the end of one and the start of the next, unless an operator
+    asks; `timeout` the seconds that acknowledgements may take. tolerated: so many may fail in a row before
+    that is a problem; those that a plan or a restored partition ended do not count. kept: the complete ones
+    of the present history that stay in storage, ascending. highest: of those ever completed. ended: the
+    pending one completed or failed, and what follows from that is still to do. held: the one from which a
+    plan starts that is still to be applied, None without such a plan; it stays, however many newer ones
+    complete. keep: so many of the newest stay; of these not what was completed `keep_for` seconds ago or
+    more, but for the newest few. completed: when those in `kept` were, as far as it is known."""
 
     topology: str
     partitions: list[str]
@@ -68,6 +79,12 @@ class Checkpoints:
     ended: bool = False
     held: int | None = None
     keep: int = FEWEST_KEPT
+    keep_for: float = math.inf
+    pause: float = 0.0
+    timeout: float = UPLOAD_TIMEOUT
+    tolerated: int = TOLERATED
+    completed: dict[int, float] = field(default_factory=dict)
+    _failures: int = 0
     _next_at: float = 0.0
     _served: int = 0
 
@@ -76,6 +93,7 @@ class Checkpoints:
             raise ValueError(f"at least one checkpoint must stay in storage, not {self.keep}")
         self.highest = max(self.highest, self.latest)
         self._next_at = self.since + self.interval
+        self.completed = {number: self.completed.get(number, self.since) for number in self.kept}
 
     @property
     def latest(self) -> int:
@@ -108,13 +126,16 @@ class Checkpoints:
             return []
         self.highest = max(self.highest, self.latest)
         self.kept = [number for number in self.kept if number <= checkpoint]
+        self.completed = {number: self.completed[number] for number in self.kept}
         return [self._point(self.kept, generation, 0, at)]
 
     def served(self, request: int) -> None:
         """Requests up to this one were answered before this driver started."""
         self._served = request
 
-    def acknowledged(self, found: Sequence[CheckpointAck], at: float) -> list[TellCheckpoint | PointTo]:
+    def acknowledged(
+        self, found: Sequence[CheckpointAck], at: float
+    ) -> list[TellCheckpoint | TellProblem | PointTo]:
         """What agents acknowledged so far of the pending checkpoint, which then completes (once ZooKeeper
         names it as the newest), fails or waits."""
         pending = self.pending
@@ -127,14 +148,15 @@ class Checkpoints:
         errors = [ack for ack in acks.values() if ack.error]
         if errors:
             first = errors[0]
-            return [*self.fail(f"{first.partition} on {first.node}: {first.error}", at)]
+            return [*self._failed(f"{first.partition} on {first.node}: {first.error}", at)]
         if all(partition in acks for partition in self.partitions):
             self.highest = max(self.highest, pending.checkpoint)
+            pending.completed_at = at
             return [self._point(self._with(pending), pending.generation, size, at)]
-        if at - pending.started_at > UPLOAD_TIMEOUT:
+        if at - pending.started_at > self.timeout:
             missing = [partition for partition in self.partitions if partition not in acks]
-            cause = f"not acknowledged in {UPLOAD_TIMEOUT:.0f} s by {', '.join(missing[:5])}"
-            return [*self.fail(cause, at)]
+            cause = f"not acknowledged in {self.timeout:.0f} s by {', '.join(missing[:5])}"
+            return [*self._failed(cause, at)]
         if len(acks) != pending.acknowledged:
             pending.acknowledged = len(acks)
             return [self._report(pending, "acknowledged", at, size)]
@@ -147,6 +169,10 @@ class Checkpoints:
         if pending is None or not accepted:
             return []
         self.kept = self._with(pending)
+        self.completed = {**self.completed, pending.checkpoint: pending.completed_at}
+        self.completed = {number: self.completed[number] for number in self.kept}
+        self._failures = 0
+        self._next_at = max(self._next_at, at + self.pause)
         pending.acknowledged = len(pending.acknowledgements)
         size = sum(ack.size_bytes for ack in pending.acknowledgements)
         self.pending, self.ended = None, True
@@ -158,11 +184,27 @@ class Checkpoints:
         if pending is None:
             return []
         self.ended = True
+        self._next_at = max(self._next_at, at + self.pause)
         return [self._report(pending, "failed", at, cause=cause)]
+
+    def _failed(self, cause: str, at: float) -> list[TellCheckpoint | TellProblem]:
+        """It could not be stored."""
+        self._failures += 1
+        told: list[TellCheckpoint | TellProblem] = [*self.fail(cause, at)]
+        if self._failures > self.tolerated:
+            told.append(
+                TellProblem("checkpoints", f"more than {self.tolerated} failed in a row: {cause}", FAILING)
+            )
+        return told
 
     def _with(self, pending: Pending) -> list[int]:
         complete = [*self.kept, pending.checkpoint]
-        return [number for number in complete if number == self.held or number in complete[-self.keep :]]
+        stay = complete[-self.keep :]
+        young = pending.completed_at - self.keep_for
+        old = [number for number in stay[:-FEWEST_KEPT] if self.completed[number] <= young]
+        return [
+            number for number in complete if number == self.held or (number in stay and number not in old)
+        ]
 
     def _point(self, kept: list[int], generation: int, size: int, at: float) -> PointTo:
         return PointTo(
@@ -172,6 +214,7 @@ class Checkpoints:
                 completed_at=at,
                 size_bytes=size,
                 kept=kept,
+                kept_at=[self.completed.get(number, at) for number in kept],
                 highest=self.highest,
             )
         )

@@ -13,7 +13,9 @@ from domain.topology.spec import FieldProblem, OperatorSpec, TopologySpec
 from domain.topology.wording import choice_problem, name_problem, suggestion, value_problem
 
 _AT = re.compile(r" - at `(?:key in `)?\$?(.*?)`?$", re.DOTALL)
-_DURATIONS = frozenset({"epoch_interval", "checkpoint_interval"})
+_DURATIONS = frozenset({
+    "epoch_interval", "checkpoint_interval", "checkpoint_pause", "checkpoint_timeout", "checkpoints_kept_for",
+})  # fmt: skip
 _DURATION_PARAMS = frozenset({"size_s", "slide_s"})
 
 

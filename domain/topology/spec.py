@@ -100,7 +100,10 @@ class ParquetSinkSpec(
 
 class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A topology. Intervals are seconds; without a `checkpoint_interval` that of the installation holds, and
-    likewise how many of the newest checkpoints stay in storage (`checkpoints_kept`).
+    likewise how many of the newest checkpoints stay in storage (`checkpoints_kept`). Of those, what is older
+    than `checkpoints_kept_for` goes but for the newest three. `checkpoint_pause`: least seconds between two
+    checkpoints; `checkpoint_timeout`: what uploading one may take; `checkpoint_failures`: how many may fail
+    in a row before that is shown as a problem.
     `max_epoch_tuples` bounds one epoch, `catch_up_epochs` how many epochs one Spark job may replay after a
     recovery. `sink`: where the rows of output operators go."""
 
@@ -110,6 +113,10 @@ class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     epoch_interval: Seconds = 1.0
     checkpoint_interval: Seconds | None = None
     checkpoints_kept: Annotated[int, msgspec.Meta(ge=FEWEST_KEPT, le=MOST_KEPT)] | None = None
+    checkpoints_kept_for: Annotated[float, msgspec.Meta(gt=0.0, le=31_536_000.0)] | None = None
+    checkpoint_pause: Annotated[float, msgspec.Meta(ge=0.0, le=86_400.0)] | None = None
+    checkpoint_timeout: Seconds | None = None
+    checkpoint_failures: Annotated[int, msgspec.Meta(ge=0, le=1_000)] | None = None
     max_epoch_tuples: Annotated[int, msgspec.Meta(ge=1, le=100_000_000)] = 1_000_000
     catch_up_epochs: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 8
     sink: ParquetSinkSpec = ParquetSinkSpec()

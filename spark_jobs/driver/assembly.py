@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from domain.execution.adoption import deployed_since, deployment_of
-from domain.execution.checkpoints import Checkpoints, complete_checkpoints
-from domain.messages import Telemetry
+from domain.execution.checkpoints import TOLERATED, UPLOAD_TIMEOUT, Checkpoints, complete_checkpoints
+from domain.messages import LatestCheckpoint, Telemetry
 from domain.topology import Topology
 from host.environment import Environment
 from spark_jobs.driver.cluster import Cluster
@@ -70,14 +71,12 @@ def epoch_loop(
         )
         closing.callback(watch.close)
         newest = coordination.latest if log.plans else None
-        checkpoints = Checkpoints(
-            topology=topology.name,
-            partitions=topology.partitions,
-            interval=topology.spec.checkpoint_interval or settings.checkpoint_interval,
+        checkpoints = checkpoints_of(
+            topology,
+            settings,
             since=clock(),
             kept=complete_checkpoints(newest, checkpoint=log.position.checkpoint, generation=log.generation),
-            highest=newest.highest if newest else 0,
-            keep=topology.spec.checkpoints_kept or settings.checkpoints_kept,
+            newest=newest,
         )
         checkpoints.served(coordination.control.checkpoint_request)
         yield EpochLoop(
@@ -98,6 +97,32 @@ def epoch_loop(
             clock=clock,
             stop=stop,
         )
+
+
+def checkpoints_of(
+    topology: Topology,
+    settings: Environment,
+    *,
+    since: float,
+    kept: list[int],
+    newest: LatestCheckpoint | None,
+) -> Checkpoints:
+    """The coordinator of checkpoints, as the specification says, and where it does not, the installation."""
+    spec = topology.spec
+    return Checkpoints(
+        topology=topology.name,
+        partitions=topology.partitions,
+        interval=spec.checkpoint_interval or settings.checkpoint_interval,
+        since=since,
+        kept=kept,
+        highest=newest.highest if newest else 0,
+        keep=spec.checkpoints_kept or settings.checkpoints_kept,
+        keep_for=spec.checkpoints_kept_for or math.inf,
+        pause=spec.checkpoint_pause or 0.0,
+        timeout=spec.checkpoint_timeout or UPLOAD_TIMEOUT,
+        tolerated=TOLERATED if spec.checkpoint_failures is None else spec.checkpoint_failures,
+        completed=dict(zip(newest.kept, newest.kept_at, strict=False)) if newest else {},
+    )
 
 
 def open_log(settings: Environment, topology: Topology, coordination: TopologyChannel) -> EpochLog:

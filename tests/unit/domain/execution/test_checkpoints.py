@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from domain.execution.checkpoints import UPLOAD_TIMEOUT, Checkpoints, complete_checkpoints
-from domain.execution.instructions import PointTo, TellCheckpoint
+from domain.execution.instructions import PointTo, TellCheckpoint, TellProblem
 from domain.messages import CheckpointAck, CheckpointReport, LatestCheckpoint
 
 
@@ -58,11 +58,14 @@ class Coordinator:
     def __init__(self, checkpoints: Checkpoints, store: Store, clock: Clock) -> None:
         self.checkpoints, self.store, self.clock = checkpoints, store, clock
         self.reports: list[CheckpointReport] = []
+        self.problems: list[str] = []
 
-    def carry_out(self, instructions: Sequence[TellCheckpoint | PointTo]) -> None:
+    def carry_out(self, instructions: Sequence[TellCheckpoint | TellProblem | PointTo]) -> None:
         for instruction in instructions:
             if isinstance(instruction, TellCheckpoint):
                 self.reports.append(instruction.report)
+            elif isinstance(instruction, TellProblem):
+                self.problems.append(instruction.what)
             else:
                 accepted = self.store.complete(instruction.latest)
                 self.carry_out(self.checkpoints.pointed(accepted=accepted, at=self.clock()))
@@ -84,6 +87,16 @@ class Coordinator:
 
     def fail(self, cause: str) -> None:
         self.carry_out(self.checkpoints.fail(cause, self.clock()))
+
+    def complete(self, number: int) -> None:
+        self.started(checkpoint=number, generation=2, request=0)
+        self.store.acks = [ack(one, checkpoint=number) for one in self.checkpoints.partitions]
+        self.poll()
+
+    def cannot_be_stored(self, number: int) -> None:
+        self.started(checkpoint=number, generation=2, request=0)
+        self.store.acks = [ack("A[1]", checkpoint=number, error="no space left")]
+        self.poll()
 
     def wanted(self, request: int) -> bool:
         return self.checkpoints.wanted(request, self.clock())
@@ -240,3 +253,105 @@ def test_so_many_of_the_newest_stay(world: World) -> None:
     assert checkpoints.kept == [2, 7, 8, 9, 10, 11]
     with pytest.raises(ValueError, match="at least one checkpoint"):
         Checkpoints(topology="t", partitions=["A[0]"], interval=1.0, since=0.0, keep=0)
+
+
+def test_of_those_kept_the_old_ones_go(world: World) -> None:
+    """But for the newest three, and the one that a plan starts from."""
+    checkpoints, coordinator, store, clock, _ = world
+    checkpoints.keep, checkpoints.keep_for = 10, 100.0
+    for number in range(1, 7):
+        coordinator.complete(number)
+        clock.now += 10
+    assert checkpoints.kept == [1, 2, 3, 4, 5, 6]
+    clock.now += 60
+    coordinator.complete(7)
+    assert checkpoints.kept == [4, 5, 6, 7], "3 is 100 seconds old, 4 is younger"
+    checkpoints.held = 5
+    clock.now += 1000
+    coordinator.complete(8)
+    assert checkpoints.kept == [5, 6, 7, 8]
+    checkpoints.held = None
+    coordinator.complete(9)
+    assert checkpoints.kept == [7, 8, 9]
+    assert store.latest is not None
+    assert store.latest.kept_at == [clock.now - 1000, clock.now, clock.now]
+
+
+def test_a_new_driver_knows_how_old_checkpoints_are(world: World) -> None:
+    checkpoints, coordinator, store, clock, _ = world
+    checkpoints.keep = 10
+    for number in range(1, 6):
+        coordinator.complete(number)
+        clock.now += 10
+    told = store.latest
+    assert told is not None
+    again = replace(
+        checkpoints, kept=told.kept, keep_for=31.0, completed=dict(zip(told.kept, told.kept_at, strict=True))
+    )
+    Coordinator(again, store, clock).complete(6)
+    assert again.kept == [3, 4, 5, 6]
+    unknown = replace(checkpoints, kept=told.kept, keep_for=30.0, since=clock(), completed={})
+    Coordinator(unknown, store, clock).complete(6)
+    assert unknown.kept == [1, 2, 3, 4, 5, 6], "of versions before, none is called old"
+
+
+def test_what_was_undone_is_no_newer_than_what_stays(world: World) -> None:
+    checkpoints, coordinator, _, _, _ = world
+    for number in (7, 9):
+        coordinator.complete(number)
+    coordinator.gone_back(checkpoint=7, generation=3)
+    assert set(checkpoints.completed) == {7}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_between_two_checkpoints_is_a_pause(world: World, fails: bool) -> None:
+    checkpoints, coordinator, _, clock, _ = world
+    checkpoints.pause = 30.0
+    coordinator.started(checkpoint=7, generation=2, request=0)
+    clock.now += 8
+    if fails:
+        coordinator.fail("x")
+    else:
+        coordinator.store.acks = [ack(one) for one in checkpoints.partitions]
+        coordinator.poll()
+    clock.now += 29
+    assert not coordinator.wanted(0)
+    assert coordinator.wanted(1), "an operator asks"
+    clock.now += 1
+    assert coordinator.wanted(0)
+
+
+def test_the_timeout_is_that_of_the_topology(world: World) -> None:
+    checkpoints, coordinator, _, clock, reports = world
+    checkpoints.timeout = 300.0
+    coordinator.started(checkpoint=7, generation=2, request=0)
+    clock.now += 300
+    coordinator.poll()
+    assert checkpoints.pending is not None
+    clock.now += 1
+    coordinator.poll()
+    assert reports[-1].cause == "not acknowledged in 300 s by A[0], A[1]"
+
+
+def test_failures_in_a_row_are_a_problem(world: World) -> None:
+    """Those of the storage: what a plan ended says nothing about it, and is between them."""
+    checkpoints, coordinator, _, clock, _ = world
+    checkpoints.tolerated = 2
+    for number in (1, 2):
+        coordinator.cannot_be_stored(number)
+        coordinator.started(checkpoint=number, generation=2, request=0)
+        coordinator.fail("superseded by plan 3")
+    assert coordinator.problems == []
+    coordinator.complete(3)
+    for number in (4, 5):
+        coordinator.cannot_be_stored(number)
+    assert coordinator.problems == [], "one was stored in between"
+    coordinator.cannot_be_stored(6)
+    assert coordinator.problems == ["more than 2 failed in a row: A[1] on node-1: no space left"]
+    coordinator.started(checkpoint=7, generation=2, request=0)
+    clock.now += UPLOAD_TIMEOUT + 1
+    coordinator.poll()
+    assert len(coordinator.problems) == 2
+    coordinator.complete(8)
+    coordinator.cannot_be_stored(9)
+    assert len(coordinator.problems) == 2

@@ -151,10 +151,11 @@ def test_an_upload_that_fails_anywhere_leaves_the_checkpoint_before_it(worlds: W
 
 def test_an_upload_that_fails_again_is_made_good_by_the_third(worlds: Worlds) -> None:
     """A part is there under its name: it is set aside, where that does not fail as well."""
-    for fault in (Fault.BREAKS_OFF, Fault.PART):
+    file, of_manifest = 2, 3
+    for fault, at in ((Fault.PART, file), (Fault.BREAKS_OFF, file), (Fault.BREAKS_OFF, of_manifest)):
         for world, trouble in worlds.each_step(*WRITING):
             manifest = world.grow(EMPTY, 10)
-            world.faulty.trouble = Trouble(fault, 2)
+            world.faulty.trouble = Trouble(fault, at)
             assert not world.acknowledged(manifest)
             world.faulty.trouble = trouble
             acknowledged = world.acknowledged(manifest)
