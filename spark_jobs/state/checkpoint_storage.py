@@ -222,13 +222,17 @@ class CheckpointStorage:
 
     # ---- what is there ---------------------------------------------------------------------------
 
+    def deployments(self, topology: str) -> list[int]:
+        """Those that have stored something, ascending."""
+        return _sorted_numbers(self._storage.entries(_earlier(topology)))
+
     def checkpoints(self, deployment: Deployment) -> list[int]:
         """Numbers of those that have manifests, ascending; the newest may still be under way."""
-        return _checkpoints(self._storage.entries(f"{_base(deployment)}/manifests"))
+        return _sorted_numbers(self._storage.entries(f"{_base(deployment)}/manifests"))
 
     def earlier_checkpoints(self, topology: str) -> list[int]:
         """Of those that versions before this one stored."""
-        return _checkpoints(self._storage.entries(f"{_earlier(topology)}/manifests"))
+        return _sorted_numbers(self._storage.entries(f"{_earlier(topology)}/manifests"))
 
     def partitions(self, deployment: Deployment, checkpoint: int) -> list[str]:
         """The directories of those partitions that have a manifest in a checkpoint."""
@@ -289,7 +293,7 @@ def _manifests(deployment: Deployment, checkpoint: int, partition: str) -> str:
     return f"{_base(deployment)}/manifests/{checkpoint}/{_directory(partition)}"
 
 
-def _checkpoints(names: Iterable[str]) -> list[int]:
+def _sorted_numbers(names: Iterable[str]) -> list[int]:
     return sorted(int(name) for name in names if _is(name))
 
 

@@ -79,6 +79,7 @@ class Objects:
 
     def __init__(self, storage: Kept) -> None:
         self._storage = storage.raw
+        self.place = storage.place
 
     def names(self, below: str = "") -> list[str]:
         found: list[str] = []
