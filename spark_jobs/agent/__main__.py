@@ -10,6 +10,7 @@ from host import environment
 from host.private import home_protect
 from spark_jobs.agent.agent import Agent, AlreadyRunningError, lead_session
 from spark_jobs.agent.membership import NodeIdentity
+from spark_jobs.state.state_storage import UnusableUrlError
 
 
 def main() -> int:
@@ -48,6 +49,9 @@ def main() -> int:
     except AlreadyRunningError as error:
         sys.stderr.write(f"{error}\n")
         return 3
+    except UnusableUrlError as error:
+        sys.stderr.write(f"RESURGE_CHECKPOINTS: {error}\n")
+        return 2
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 
 from harness.stack import free_port
 from host.environment import Environment, read
+from spark_jobs.agent import __main__ as agent_process
+from spark_jobs.agent.membership import NodeIdentity
 from spark_jobs.state import redis_storage
 from spark_jobs.state.checkpoint_storage import CheckpointStorage
 from spark_jobs.state.redis_storage import RedisStorage
@@ -265,3 +268,18 @@ def test_a_user_without_permission_is_refused(url: str) -> None:
         finally:
             connection.execute("DROP OWNED BY reader")
             connection.execute("DROP ROLE reader")
+
+
+def test_an_agent_says_why_it_cannot_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def agent(identity: NodeIdentity, settings: Environment) -> None:
+        open_storage(settings.checkpoints)
+
+    monkeypatch.setattr(agent_process, "Agent", agent)
+    monkeypatch.setattr(agent_process, "lead_session", lambda identity: identity)
+    monkeypatch.setattr(agent_process, "home_protect", lambda home, files: None)
+    monkeypatch.setattr(sys, "argv", ["agent", "--node", "node-1", "--address", "127.0.1.1", "--rack", "a"])
+    monkeypatch.setenv("RESURGE_CHECKPOINTS", "s4://bucket/path")
+    assert agent_process.main() == 2
+    assert "RESURGE_CHECKPOINTS: s4://bucket/path has the unknown scheme 's4'" in capsys.readouterr().err
