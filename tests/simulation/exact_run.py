@@ -296,6 +296,7 @@ class ExactRun:
         if self.limit is not None and log.head >= self.limit and instruction.after:
             assert cyclic, "an epoch is planned after the end of the input"
             log.plan_after(final=instruction.after == "final")
+            self._validate_final()
         newest = log.plans.get(log.head)
         return EpochsPlanned(
             at=self.now,
@@ -436,6 +437,12 @@ class ExactRun:
             believed = on_disk.ahead.get(partition, on_disk.committed)
             assert believed <= reached, f"the log on disk has {partition} at {believed}, not at {reached}"
 
+    def _validate_final(self) -> None:
+        """No epoch after the input is final while rows are on feedback streams, unless it is the last one."""
+        newest, limit = self.outside.log.plans[self.head], self.topology.spec.drain_epochs
+        assert self.dry is not None
+        assert not newest.final or self.head > self.dry or newest.drained >= limit, "an early end"
+
     def _validate_end(self) -> None:
         """The run ends with its input, or when nothing is left on feedback streams, or at the limit."""
         if not self.topology.fed_back:
@@ -468,6 +475,9 @@ class ExactRun:
                 node = self.machine.placed.assignment.get(partition)
                 excused = node in self.emptied or is_branch(partition)
                 assert not one.missing or excused, f"{partition} on {node}: {one.error}"
+            for partition in report.lost:
+                node = self.machine.placed.assignment.get(partition)
+                assert node in self.emptied, f"{partition} on {node}: {report.forks[partition]}"
 
     def _validate_checkpoint(self, latest: LatestCheckpoint) -> None:
         """A complete checkpoint consists of snapshots of every partition under its own generation, and

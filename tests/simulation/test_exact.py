@@ -61,6 +61,7 @@ MOVES = 60
 REPLICAS = 200
 TENTATIVE = 120
 ENDS = 60
+CYCLES = 60
 WORLDS = 60
 # Epochs of a bounded input.
 LIMIT = 8
@@ -369,6 +370,34 @@ def test_one_history_although_operators_are_not_deterministic(seed: int) -> None
 @given(st.integers(0, 2**32), st.booleans())
 def test_a_bounded_input_ends_with_a_checkpoint_of_one_history(seed: int, deterministic: bool) -> None:
     Chaos(seed, deterministic=deterministic, limit=LIMIT).go_to_the_end()
+
+
+@settings(max_examples=examples(CYCLES), deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.booleans())
+def test_cycles_are_exact(seed: int, moves: bool, replicas: bool, deterministic: bool) -> None:
+    """What is on feedback streams is lost, doubled or of another epoch nowhere."""
+    chaos = Chaos(seed, cycles=True, deterministic=deterministic, moves=moves, replicas=replicas)
+    chaos.go()
+    assert deterministic or not chaos.run.outside.history.shadowed
+
+
+@settings(max_examples=examples(CYCLES), deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_a_bounded_input_ends_when_cycles_have_drained(seed: int, deterministic: bool) -> None:
+    """Or at the limit, if they never do."""
+    Chaos(seed, cycles=True, deterministic=deterministic, limit=LIMIT).go_to_the_end()
+
+
+def test_what_is_in_or_below_a_cycle_gives_no_tentative_output() -> None:
+    """What is beside it does."""
+    branched = 0
+    for seed in range(20):
+        chaos = Chaos(seed, cycles=True, tentative=True)
+        chaos.go()
+        history = chaos.run.outside.history
+        assert not {query for query, _ in history.tentative} & chaos.graph.cyclic
+        branched += history.branched
+    assert branched > 20
 
 
 @pytest.mark.parametrize("seed", [8, 77, 99])
