@@ -1,4 +1,4 @@
-"""The end of a bounded input where a topology has cycles: epochs go on until no feedback stream carries a row.
+"""The end of a bounded input where a topology has cycles: epochs go on until feedback streams carry no row.
 Pure.
 
 An epoch after the input reads nothing but what feedback streams bring. The last one is planned as final, so

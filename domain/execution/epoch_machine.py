@@ -380,7 +380,7 @@ class EpochMachine:
     def _planned(self, event: EpochsPlanned) -> list[Instruction]:
         self.head, self._next_due = event.head, event.next_due
         self.draining.planned(head=event.head, ended=event.ended, final=event.final, epochs=event.drained)
-        return [*self.draining.problems(self.tracker.committed), *self._work(event.at)]
+        return self._work(event.at)
 
     @property
     def final(self) -> bool:
@@ -602,6 +602,7 @@ class EpochMachine:
         branches = {p: one for p, one in results.items() if is_branch(p)}
         results = {p: one for p, one in results.items() if not is_copy(p)}
         self.draining.take(results)
+        done += self.draining.problems(tracker.committed)
         done += self.faults.take(results, at)
         done += self.shadows.reported(shadows, at)
         done += self.tentative.reported(branches, at)

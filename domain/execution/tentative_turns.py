@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from functools import cached_property
 
 from domain.execution.faults import Faults
 from domain.execution.flows import Flows
@@ -32,7 +31,9 @@ class TentativeTurns:
         start again, so there is no exact state beside which they could go on."""
         wanted = news.tentative if self.topology.deterministic else {}
         told = self._refused(wanted)
-        wanted = {name: least for name, least in wanted.items() if name not in self._below_cycles}
+        wanted = {
+            name: least for name, least in wanted.items() if name not in self.topology.in_or_below_cycles
+        }
         before = set(self.tracker.branches.homes)
         if not (wanted or before):
             return told
@@ -49,14 +50,9 @@ class TentativeTurns:
             Note("branches without lost inputs begin", fields, warning=True),
         ]
 
-    @cached_property
-    def _below_cycles(self) -> frozenset[str]:
-        """Operators in a cycle or below one."""
-        return frozenset(partition.partition("[")[0] for partition in self.topology.cyclic)
-
     def _refused(self, wanted: Mapping[str, float]) -> list[Instruction]:
         """A branch would send its tentative rows round the cycle, and no epoch would end that."""
-        names = sorted(self._below_cycles.intersection(wanted))
+        names = sorted(self.topology.in_or_below_cycles.intersection(wanted))
         if not names or self._told_none:
             return []
         self._told_none = True

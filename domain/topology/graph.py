@@ -233,6 +233,11 @@ class Topology:
         return {source for member in group for source in self.upstream(member)}.difference(group)
 
     @cached_property
+    def in_or_below_cycles(self) -> frozenset[str]:
+        """The operators whose partitions are `cyclic`."""
+        return frozenset(split_partition(partition)[0] for partition in self.cyclic)
+
+    @cached_property
     def sharing(self) -> dict[str, frozenset[str]]:
         """For each partition the queries that need it."""
         shared: defaultdict[str, set[str]] = defaultdict(set)

@@ -154,8 +154,6 @@ def _stream_problems(spec: TopologySpec, reported: Collection[str]) -> list[Fiel
                     FieldProblem(f"{path}.from", f"{operator.name!r} subscribes to {stream.source!r} twice")
                 )
             used.add(stream.source)
-            if stream.feedback:
-                problems.append(FieldProblem(f"{path}.feedback", "back-edges are not run by this version"))
             mismatch = _parallelism_mismatch(source, operator, stream.partitioning)
             if mismatch and sized[source.name] and sized[operator.name]:
                 problems.append(FieldProblem(f"{path}.partitioning", mismatch))

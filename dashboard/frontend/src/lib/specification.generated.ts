@@ -25,4 +25,7 @@ export const KINDS: Record<string, readonly string[]> = {
   windowed_join: ["size_s", "column", "time"],
   distinct: ["columns", "size_s"],
   union: [],
+  transitions: ["column"],
+  components: [],
+  least: [],
 };
