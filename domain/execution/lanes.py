@@ -165,6 +165,8 @@ def _returns(topology: Topology, lane: Lane) -> dict[str, tuple[int, int]]:
     links = links_of(topology)
     found: dict[str, tuple[int, int]] = {}
     for operator, returns in links.returns.items():
+        if not returns:
+            continue
         begun = {i: lane.starts[p] for i, p in enumerate(links.partitions[operator]) if p in lane.starts}
         for link in returns if begun else ():
             senders = links.partitions[link.other]

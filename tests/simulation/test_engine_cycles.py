@@ -23,6 +23,7 @@ from spark_jobs.state.tables import StateTables
 from tests.outputs import read_outputs
 from tests.simulation.engine_world import World, drive, schedules, sources, write_input
 from tests.simulation.test_engine import LIMIT, NODES, live
+from tests.simulation.test_engine_replicas import replicate
 
 MODULES: Final = ("tests.simulation",)
 SCHEDULES: Final = 12
@@ -171,7 +172,7 @@ def test_a_cycle_that_never_drains_ends_with_a_problem(tmp_path: Path) -> None:
 
 
 @schedules(SCHEDULES)
-@given(seed=st.integers(0, 2**32), freezing=st.booleans(), moving=st.booleans())
+@given(seed=st.integers(0, 2**32), freezing=st.booleans(), moving=st.booleans(), replicas=st.booleans())
 def test_cycles_survive_what_the_engine_does(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
@@ -179,9 +180,12 @@ def test_cycles_survive_what_the_engine_does(
     seed: int,
     freezing: bool,
     moving: bool,
+    replicas: bool,
 ) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     world = new_world(tmp_path_factory.mktemp("world"), seed)
     world.freezing, world.moving = freezing, moving
+    if replicas:
+        world.turning = lambda: replicate(world)
     live(world)
     assert rows_of(world.root) == expected
