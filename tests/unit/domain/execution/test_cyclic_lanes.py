@@ -90,7 +90,7 @@ def brute_reach(graph: Topology, progress: dict[str, int], absent: set[str]) -> 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32))
 def test_reach_and_lanes_of_cycles(seed: int) -> None:
-    """A lane brings somebody further, and returns only what is in states on disk."""
+    """A lane brings some partition further, and returns only what is in states on disk."""
     rng = random.Random(seed)
     graph = cyclic_topology(rng)
     progress = {partition: rng.randint(0, 4) for partition in graph.partitions}
