@@ -82,6 +82,12 @@ def tentative_require(graph: Graph, changes: Mapping[str, Any]) -> None:
             "for the same input: all partitions start again from the checkpoint",
         )
     queries = [one.name for one in graph.outputs]
+    if changes.get("tentative_output") == TentativeOutput.ON and graph.in_or_below_cycles.issuperset(queries):
+        raise Invalid(
+            "tentative_output",
+            f"queries of {graph.name} cannot go on without lost inputs, because all of them are in a "
+            "cycle or below one: tentative rows would go round and never become exact",
+        )
     for name in changes.get("tentative_except", ()):
         if name not in queries:
             raise Invalid("tentative_except", f"{name!r} is no query; there are {', '.join(queries)}")
@@ -97,7 +103,7 @@ def tentative_above(topology: Topology) -> dict[str, float]:
     return {
         operator.name: topology.tentative_fidelity
         for operator in graph.outputs
-        if operator.name not in topology.tentative_except
+        if operator.name not in {*topology.tentative_except, *graph.in_or_below_cycles}
     }
 
 

@@ -43,7 +43,7 @@ def flows_of(graph: Graph, told: Flows) -> tuple[dict[str, dict[str, Sequence[fl
     for target in graph.operators:
         for stream in target.inputs:
             width = len(graph.targets(stream, target, 0))
-            if width < 2:
+            if width < 2 or stream.feedback:
                 continue
             found = False
             for index in range(graph.by_name[stream.source].parallelism):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from controlplane.verification.graph_operators import components, least, transitions
 from controlplane.verification.problems import NotExpressibleError
 from controlplane.verification.relations import Relations, Stream
 from controlplane.verification.row_operators import (
@@ -33,6 +34,9 @@ _KINDS: Final[dict[str, Callable[[Relations, OperatorSpec], Stream]]] = {
     "latest": latest,
     "top_k": top_k,
     "windowed_join": join,
+    "transitions": transitions,
+    "components": components,
+    "least": least,
 }
 
 
@@ -44,7 +48,11 @@ def stream_build(relations: Relations, operator: OperatorSpec) -> None:
             raise NotExpressibleError(
                 f"operator {operator.name} is of kind {operator.kind}, which only the engine can run"
             )
-        for given in operator.inputs:
+        if operator.name in relations.topology.component_of and make is not components:
+            raise NotExpressibleError(
+                f"operator {operator.name} is in a cycle, and what goes round it depends on the epochs"
+            )
+        for given in operator.inputs if make not in (components, least) else ():
             relations.stream(given.source)
         made = make(relations, operator)
         relations.built[operator.name] = replace(made, hashed=_hashed(relations, operator, made))

@@ -17,6 +17,7 @@ from typing import Any
 from domain.execution.adoption import PlanAdoption, deployed_since, refusal
 from domain.execution.catching_up import CatchingUp
 from domain.execution.checkpoints import Checkpoints
+from domain.execution.draining import Draining
 from domain.execution.faults import Faults
 from domain.execution.instructions import (
     AcknowledgementsRead,
@@ -87,13 +88,15 @@ JOBS_A_LIFE = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the epoch log says when a driver starts. It names the epochs `oldest` to `head`; final: no epoch
-    follows. life: how many drivers have begun, this one included. generation: of the plan applied last, which
-    put the partitions on the nodes in `homes`."""
+    """What the epoch log says when a driver starts. It names the epochs `oldest` to `head`, of
+    which the newest is `final` and `drained` epochs after the end of the input. life: how many drivers have
+    begun, this one included. generation: of the plan applied last, which put the partitions on the nodes in
+    `homes`."""
 
     head: int = 0
     oldest: int = 1
     final: bool = False
+    drained: int = 0
     life: int = 1
     position: Position = field(default_factory=Position)
     generation: int = 0
@@ -123,7 +126,10 @@ class EpochMachine:
         self.tentative = TentativeTurns(topology, self.tracker)
         self.plan: Plan | None = None
         self.reachable = False
-        self.head, self.final = recorded.head, recorded.final
+        self.head, self.draining = recorded.head, Draining(topology)
+        self.draining.planned(
+            head=recorded.head, ended=recorded.final, final=recorded.final, epochs=recorded.drained
+        )
         self.recorded = recorded.position
         self.generation = recorded.generation
         # Generation of the newest plan, if it cannot be applied; else 0.
@@ -367,11 +373,19 @@ class EpochMachine:
         return [*done, self._place_tasks()] if done else []
 
     def _plan_epochs(self, at: float) -> list[Instruction]:
-        return self._work(at) if self._news.paused else [PlanEpochs(self.tracker.front())]
+        if self._news.paused:
+            return self._work(at)
+        return [PlanEpochs(self.tracker.front(), self.draining.follows(self.tracker.committed))]
 
     def _planned(self, event: EpochsPlanned) -> list[Instruction]:
-        self.head, self.final, self._next_due = event.head, event.final, event.next_due
+        self.head, self._next_due = event.head, event.next_due
+        self.draining.planned(head=event.head, ended=event.ended, final=event.final, epochs=event.drained)
         return self._work(event.at)
+
+    @property
+    def final(self) -> bool:
+        """Whether no epoch follows the newest."""
+        return self.draining.over(self.tracker.committed)
 
     # ---- Spark jobs ------------------------------------------------------------------------------
 
@@ -500,7 +514,7 @@ class EpochMachine:
         in the time that others leave."""
         tracker = self.tracker
         self._jobs += 1
-        running = lane.starts.keys() if lane is not None else frozenset()
+        running = lane.starts.keys() | lane.returns.keys() if lane is not None else frozenset()
         # What a replay under way works on is left alone.
         trim = self._trim and self.replay.running is None
         # Forks and restores start at the newest checkpoint or later, and need the epochs since.
@@ -587,6 +601,8 @@ class EpochMachine:
         shadows = {p: one for p, one in results.items() if is_shadow(p)}
         branches = {p: one for p, one in results.items() if is_branch(p)}
         results = {p: one for p, one in results.items() if not is_copy(p)}
+        self.draining.take(results)
+        done += self.draining.problems(tracker.committed)
         done += self.faults.take(results, at)
         done += self.shadows.reported(shadows, at)
         done += self.tentative.reported(branches, at)

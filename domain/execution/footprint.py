@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from domain.execution.job import Job, Layout
 
+RETURNS = 0
+"""The level in which is sent what feedback streams bring, before any partition reads it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
@@ -28,6 +31,7 @@ def footprint_of(layout: Layout, job: Job) -> Footprint:
     tasks = {(layout.slots[p], layout.levels[p]) for p in job.lane.starts if p in layout.slots}
     for slot, node in enumerate(layout.nodes):
         tasks |= {(slot, layout.levels[p]) for p in job.lane.serves.get(node, ())}
+    tasks |= {(layout.slots[p], RETURNS) for p in job.lane.returns if p in layout.slots}
     if not tasks:
         return everywhere
     slots, levels = zip(*tasks, strict=True)

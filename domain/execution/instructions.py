@@ -68,12 +68,15 @@ class HandedOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochsPlanned:
-    """The epoch log names the epochs up to `head`; final: no epoch follows. next_due: when one does."""
+    """The epoch log names the epochs up to `head`. ended: the input has, by then. next_due: when an epoch
+    follows. final, drained: as in `domain.execution.job.EpochPlan`, of the newest epoch."""
 
     at: float
     head: int
-    final: bool
+    ended: bool
     next_due: float
+    final: bool = False
+    drained: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,10 +227,11 @@ class PlaceTasks:
 
 @dataclass(frozen=True, slots=True)
 class PlanEpochs:
-    """Write the epochs that are due to the log. reached: where the partitions furthest ahead are. Answered by
-    `EpochsPlanned`."""
+    """Write the epochs that are due to the log. reached: where the partitions furthest ahead are. after:
+    which epoch follows the end of the input, "" none, "open" or "final". Answered by `EpochsPlanned`."""
 
     reached: int
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

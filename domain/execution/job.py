@@ -44,7 +44,7 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of the epoch log: which slice of each source the epoch reads. Offsets are the source's own
     (Python Data Source API); watermarks are microseconds since the Unix epoch; `at` is when the epoch's last
     tuple was due, in Unix seconds. `idle`: sources that gave nothing for so long that the watermark does not
-    wait for them."""
+    wait for them. `drained`: epochs since the input ended, which read only what feedback streams bring."""
 
     epoch: int
     slices: dict[str, tuple[dict[str, Any], dict[str, Any]]]
@@ -53,15 +53,18 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     final: bool = False
     idle: list[str] = []
+    drained: int = 0
 
 
 class LaneWork(msgspec.Struct, frozen=True, kw_only=True):
-    """`domain.execution.lanes.Lane` for tasks: up to which epoch, from which state and which buffers."""
+    """`domain.execution.lanes.Lane` for tasks: up to which epoch, from which state and which buffers, and
+    what feedback streams bring."""
 
     last: int
     starts: dict[str, int]
     serves: dict[str, dict[str, list[tuple[int, int, list[str]]]]] = {}
     ends: dict[str, int] = {}
+    returns: dict[str, tuple[int, int]] = {}
 
     def end(self, partition: str) -> int:
         return self.ends.get(partition, self.last)
@@ -123,7 +126,8 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     rows left out since the topology started because they came behind the watermark, of which `late_rows` are
     some of this job. `event_time`: the greatest that a source partition has given, in microseconds. `row`:
     the one that the operator failed on, as JSON text, where it is known. `routed`: by operator that reads
-    from it, rows for each of its targets there, in order (`domain.execution.flows`)."""
+    from it, rows for each of its targets there, in order (`domain.execution.flows`). `sent_back`: rows of its
+    last epoch that are on feedback streams."""
 
     epoch: int
     cpu_seconds: float = 0.0
@@ -139,6 +143,7 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     late_rows: list[LateRow] = []
     event_time: int | None = None
     routed: dict[str, list[int]] = {}
+    sent_back: int = 0
 
 
 class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,13 +202,16 @@ def decode_report(data: bytes) -> TaskReport:
 def placed_levels(topology: Topology, assignment: Mapping[str, str]) -> dict[str, int]:
     """The level of each partition under an assignment: one more than those of its inputs, or that of the
     one_to_one partition that feeds it, where both are on the same node. A pair that was torn apart delays
-    only itself: the other pairs of the same operators stay in one level and exchange nothing."""
+    only itself: the other pairs of the same operators stay in one level and exchange nothing. What feedback
+    streams bring is sent in level 0, so those that read from one are in a later level."""
     levels: dict[str, int] = {}
     last: dict[str, int] = {}
     for operator in topology.operators:
-        whole = [stream for stream in operator.inputs if stream.partitioning != "one_to_one"]
+        within = [stream for stream in operator.inputs if not stream.feedback]
+        whole = [stream for stream in within if stream.partitioning != "one_to_one"]
         least = max((last[stream.source] + 1 for stream in whole), default=0)
-        single = [stream.source for stream in operator.inputs if stream.partitioning == "one_to_one"]
+        least = max(least, len(within) < len(operator.inputs))
+        single = [stream.source for stream in within if stream.partitioning == "one_to_one"]
         for index in range(operator.parallelism):
             partition, level = partition_id(operator.name, index), least
             for source in single:

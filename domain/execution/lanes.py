@@ -13,12 +13,16 @@ their buffers (adaptive buffering, incremental recovery section 4.2), or they co
 their state is versioned, so they start from the manifest of an older epoch, in memory, and change nothing.
 That is what replaces the paper's global rollback: only ancestors of failed partitions work twice, and no
 partition waits for them.
+
+What a feedback stream brings in an epoch was sent in the epoch before, and the sender's state after that one
+holds it. So it takes neither a buffer nor a fork, but the state must be there before the lane begins: a lane
+ends at the latest one epoch after the state of those that send back to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from domain.execution.elsewhere import elsewhere_of
 from domain.execution.reach import links_of, reaches
@@ -36,7 +40,8 @@ class Lane:
 
     starts: partition -> epoch of the state it starts from. Epochs up to its progress are a fork: outputs
     without effects. ends: partition -> its last epoch, of those for which it is before `last`. serves: node
-    -> partition -> which of its buffered outputs are sent from there.
+    -> partition -> which of its buffered outputs are sent from there. returns: partition that sends on
+    feedback streams -> first and last epoch in which those of the lane read what its states before hold.
     """
 
     first: int
@@ -44,6 +49,7 @@ class Lane:
     starts: dict[str, int]
     serves: dict[str, dict[str, list[Serving]]] = field(default_factory=dict)
     ends: dict[str, int] = field(default_factory=dict)
+    returns: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def epochs(self) -> int:
@@ -65,7 +71,11 @@ class Lane:
                     serves.setdefault(node, {}).setdefault(partition, []).extend(mine)
         ends = {p: lane.end(p) for lane in (self, other) for p in lane.starts if lane.end(p) < last}
         starts = {**self.starts, **other.starts}
-        return Lane(min(self.first, other.first), last, starts, serves, ends)
+        returns = {**self.returns, **other.returns}
+        for sender in self.returns.keys() & other.returns.keys():
+            (low, high), (first, end) = self.returns[sender], other.returns[sender]
+            returns[sender] = min(low, first), max(high, end)
+        return Lane(min(self.first, other.first), last, starts, serves, ends, returns)
 
 
 @dataclass(slots=True)
@@ -135,12 +145,51 @@ def lane_between(
     levels: Collection[int],
     last: int,
 ) -> Lane:
-    """The lane that brings all partitions whose reach is one of `levels` to epoch `last`.
+    """The lane that brings all partitions whose reach is one of `levels` to epoch `last`, or as far as
+    feedback streams allow.
 
     Goes against the streams: a partition that advances needs, of each input, every epoch from its start on.
     An input that has passed them serves them from its buffer where that holds all of them, else it starts
     there, too.
     """
+    lane = _lane(topology, progress, reach, coverage, levels=levels, last=last)
+    returns = _returns(topology, lane)
+    while returns and (allowed := 1 + min(progress[sender] for sender in returns)) < lane.last:
+        lane = _lane(topology, progress, reach, coverage, levels=levels, last=allowed)
+        returns = _returns(topology, lane)
+    return replace(lane, returns=returns) if returns else lane
+
+
+def _returns(topology: Topology, lane: Lane) -> dict[str, tuple[int, int]]:
+    """The senders of the feedback streams to those in a lane, and the epochs in which these read."""
+    links = links_of(topology)
+    found: dict[str, tuple[int, int]] = {}
+    for operator, returns in links.returns.items():
+        if not returns:
+            continue
+        begun = {i: lane.starts[p] for i, p in enumerate(links.partitions[operator]) if p in lane.starts}
+        for link in returns if begun else ():
+            senders = links.partitions[link.other]
+            if link.ranges is None:
+                first = min(begun.values()) + 1
+                found |= {p: (min(first, found.get(p, (first, 0))[0]), lane.last) for p in senders}
+                continue
+            for index, start in begun.items():
+                for other in link.ranges[index]:
+                    first = found.get(senders[other], (start + 1, 0))[0]
+                    found[senders[other]] = min(first, start + 1), lane.last
+    return found
+
+
+def _lane(
+    topology: Topology,
+    progress: Mapping[str, int],
+    reach: Mapping[str, int],
+    coverage: Coverage,
+    *,
+    levels: Collection[int],
+    last: int,
+) -> Lane:
     links = links_of(topology)
     starts: dict[str, int] = {}
     served: dict[str, dict[str, dict[tuple[int, int], list[str]]]] = {}
@@ -194,6 +243,7 @@ def present_lane(
     """What brings the partitions furthest ahead up to `limit` epochs towards `head`; None if no epoch is due.
 
     Partitions that are at most `join` epochs behind them run in it, too, and are with them from then on.
+    Where these are in a cycle, those furthest ahead wait until they are there, an epoch in each lane.
     """
     reach = reaches(topology, progress, absent)
     standing = sorted(set(reach.values()), reverse=True)
@@ -235,6 +285,8 @@ def replay_lane(
         return lane_between(topology, progress, some, coverage, levels=levels, last=min(front, last))
 
     lane = between([level, *near], level + epochs)
+    if near and lane.last <= level:  # those further behind are in a cycle, and cannot run so far at once
+        near, lane = [], between([level], level + epochs)
     for other in elsewhere:
         if other not in near:
             lane = lane.beside(between([other], other + epochs)) or lane

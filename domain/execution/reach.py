@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from domain.topology import InputSpec, Topology, partition_id
+from domain.topology.cycles import Component
 
 BLOCKED = -1
 
@@ -26,12 +27,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The streams of a topology. By operator: `partitions` are its ids, `inputs` and `outputs` its streams;
-    operators are in topological order."""
+    """The streams of a topology. By operator: `partitions` are its ids, `inputs` and `outputs` its streams
+    within an epoch, `returns` the feedback streams among its inputs, which bring what was sent an epoch
+    before; operators are in topological order."""
 
     partitions: dict[str, list[str]]
     inputs: dict[str, list[Link]]
     outputs: dict[str, list[Link]]
+    returns: dict[str, list[Link]]
 
 
 @lru_cache(maxsize=8)
@@ -41,12 +44,16 @@ def links_of(topology: Topology) -> Links:
     partitions = {o.name: [partition_id(o.name, index) for index in range(o.parallelism)] for o in operators}
     inputs: dict[str, list[Link]] = {operator.name: [] for operator in operators}
     outputs: dict[str, list[Link]] = {operator.name: [] for operator in operators}
+    returns: dict[str, list[Link]] = {operator.name: [] for operator in operators}
     for target in operators:
         for stream in target.inputs:
             forward, back = _ranges(topology, stream, target.name)
+            if stream.feedback:
+                returns[target.name].append(Link(stream.source, back))
+                continue
             outputs[stream.source].append(Link(target.name, forward))
             inputs[target.name].append(Link(stream.source, back))
-    return Links(partitions, inputs, outputs)
+    return Links(partitions, inputs, outputs, returns)
 
 
 def _ranges(
@@ -66,14 +73,18 @@ def _ranges(
 
 def reaches(topology: Topology, progress: Mapping[str, int], absent: Collection[str]) -> dict[str, int]:
     """The reach of every partition that can go on: the least progress among itself and everything upstream of
-    it. Absent partitions and those downstream of them are left out."""
+    it, so it is one for all partitions of a cycle. Absent partitions and those downstream of them are left
+    out."""
     links = links_of(topology)
     found: dict[str, list[int]] = {}
     least: dict[str, int] = {}
     reach: dict[str, int] = {}
     for operator, partitions in links.partitions.items():
         values = [BLOCKED if p in absent else progress[p] for p in partitions]
-        for link in links.inputs[operator]:
+        component = topology.component_of.get(operator)
+        for link in (*links.inputs[operator], *links.returns[operator]):
+            if link.other not in least:
+                continue  # a feedback stream of its own cycle, which has one reach in the end
             if link.ranges is None:
                 above = least[link.other]
                 values = [above if above < value else value for value in values]
@@ -84,10 +95,24 @@ def reaches(topology: Topology, progress: Mapping[str, int], absent: Collection[
                     for value, one in zip(values, link.ranges, strict=True)
                 ]
         found[operator], least[operator] = values, min(values)
-        for partition, value in zip(partitions, values, strict=True):
+        if component is not None and operator == component.operators[-1]:
+            _level_out(component, found, least)
+    for operator, partitions in links.partitions.items():
+        for partition, value in zip(partitions, found[operator], strict=True):
             if value != BLOCKED:
                 reach[partition] = value
     return reach
+
+
+def _level_out(component: Component, found: dict[str, list[int]], least: dict[str, int]) -> None:
+    """What each partition of a cycle can go on from, in place of what it would be without feedback
+    streams."""
+    for name in component.operators:
+        least[name] = min(least[one] for one in component.operators)
+    if component.aligned:
+        lowest = [min(values) for values in zip(*(found[one] for one in component.operators), strict=True)]
+    for name in component.operators:
+        found[name] = list(lowest) if component.aligned else [least[name]] * len(found[name])
 
 
 def blocked_partitions(topology: Topology, absent: Collection[str]) -> set[str]:

@@ -23,23 +23,42 @@ class TentativeTurns:
         self.tracker = tracker
         self.faults = Faults()
         self.flows = Flows(topology)
+        self._told_none = False
 
     def look(self, news: TurnBegun) -> list[Instruction]:
         """Begin branches, and end those that are of no use any more; something to do only if some begin, so
         that tasks have to be placed. Operators that are not deterministic have none: their partitions all
         start again, so there is no exact state beside which they could go on."""
         wanted = news.tentative if self.topology.deterministic else {}
+        told = self._refused(wanted)
+        wanted = {
+            name: least for name, least in wanted.items() if name not in self.topology.in_or_below_cycles
+        }
         before = set(self.tracker.branches.homes)
         if not (wanted or before):
-            return []
+            return told
         begun = self.tracker.branch(wanted, self.flows)
         now = set(self.tracker.branches.homes)
         if before - now:
             self.faults.forget(before - now)
         if not begun:
-            return []
+            return told
         fields = {"partitions": sorted(map(partition_of, now - before))[:10], "all": len(now)}
-        return [LookAgain(trusted=True), Note("branches without lost inputs begin", fields, warning=True)]
+        return [
+            *told,
+            LookAgain(trusted=True),
+            Note("branches without lost inputs begin", fields, warning=True),
+        ]
+
+    def _refused(self, wanted: Mapping[str, float]) -> list[Instruction]:
+        """A branch would send its tentative rows round the cycle, and no epoch would end that."""
+        names = sorted(self.topology.in_or_below_cycles.intersection(wanted))
+        if not names or self._told_none:
+            return []
+        self._told_none = True
+        what = f"{', '.join(names)} cannot give any, being in a cycle or below one"
+        hint = "What was sent tentatively would go round and never become exact. These queries wait instead."
+        return [TellProblem("tentative output", what, hint)]
 
     def reported(self, results: Mapping[str, PartitionReport], at: float) -> list[TellProblem | Note]:
         """What the tasks of a job said of branches. One whose node lacks its state begins anew."""

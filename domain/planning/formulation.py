@@ -101,21 +101,23 @@ def recovery_problem(
         names.extend(prefix + query for query in topology.queries)
         base_priority.update({prefix + query: topology.priority(query) for query in topology.queries})
         reach: dict[str, int] = {}
-        for partition in reversed(topology.partitions):
-            wanted = partition in position and prefix + partition not in parked
-            seen = 1 << position[partition] if wanted else 0
-            for below in topology.downstream(partition):
-                seen |= reach.get(below, 0)
-            reach[partition] = seen
+        for group in reversed(topology.groups):
+            seen = 0
+            for partition in group:
+                if partition in position and prefix + partition not in parked:
+                    seen |= 1 << position[partition]
+                for below in topology.downstream(partition):
+                    seen |= reach.get(below, 0)
+            reach.update(dict.fromkeys(group, seen))
         for partition in topology.partitions:
             full = prefix + partition
             if full in lost:
                 bits[full] = reach[partition]
-                upstream[full] = [prefix + above for above in topology.upstream(partition)]
+                upstream[full] = [prefix + above for above in topology.before(partition)]
             elif any(
-                prefix + above in lost or prefix + above in upstream for above in topology.upstream(partition)
+                prefix + above in lost or prefix + above in upstream for above in topology.before(partition)
             ):
-                upstream[full] = [prefix + above for above in topology.upstream(partition)]
+                upstream[full] = [prefix + above for above in topology.before(partition)]
         levels.update({prefix + name: level for name, level in partition_levels(topology).items()})
         affinity.extend(tuple(prefix + name for name in group) for group in chains(topology))
     unknown = lost.difference(bits)

@@ -93,8 +93,9 @@ def _kept_waiting(case: TopologyCase, deployment: Deployment, absent: Collection
     """What the last plan has put back and cannot go on, since something upstream is absent."""
     graph = deployment.topology
     blocked: set[str] = set()
-    for partition in graph.partitions:
-        if any(above in absent or above in blocked for above in graph.upstream(partition)):
-            blocked.add(partition)
+    for group in graph.groups:
+        waited_for = graph.above(group).union(group if len(group) > 1 else ())
+        if not waited_for.isdisjoint(absent) or not waited_for.isdisjoint(blocked):
+            blocked.update(group)
     runs = deployment.assignment.keys() - case.failed
     return blocked & case.restore & case.behind & runs

@@ -124,18 +124,18 @@ class Fluid:
 
 
 def _levels(topologies: Sequence[Topology], index: dict[str, int]) -> list[_Level]:
-    """The streams of all topologies, level by level; back-edges carry nothing that must be waited for."""
+    """The streams of all topologies, level by level. The partitions of a cycle are on one level, and each
+    waits for all of them."""
     found: dict[int, list[tuple[int, list[int]]]] = {}
     for topology in topologies:
-        level_of = {o.name: topology.levels[o.name] for o in topology.operators}
-        for partition in topology.partitions:
-            level = level_of[topology.operator_of(partition).name]
-            sources = [
-                index[f"{topology.name}/{source}"]
-                for source in topology.upstream(partition)
-                if level_of[topology.operator_of(source).name] < level
-            ]
-            if sources:
+        level_of: dict[str, int] = {}
+        for group in topology.groups:
+            above = topology.above(group)
+            level = 1 + max((level_of[source] for source in above), default=-1)
+            level_of.update(dict.fromkeys(group, level))
+            waited_for = above.union(group if len(group) > 1 else ())
+            sources = sorted(index[f"{topology.name}/{source}"] for source in waited_for)
+            for partition in group if sources else ():
                 found.setdefault(level, []).append((index[f"{topology.name}/{partition}"], sources))
     levels = []
     for _, members in sorted(found.items()):

@@ -10,6 +10,7 @@ from graphlib import TopologicalSorter
 
 import msgspec
 
+from domain.topology.cycles import Component, components_of
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from domain.values import LONGEST_CYCLE
 
@@ -53,8 +54,45 @@ class Topology:
 
     @cached_property
     def operators(self) -> list[OperatorSpec]:
-        """Operators in topological order (feedback streams ignored)."""
-        return sorted(self.spec.operators, key=lambda operator: self.levels[operator.name])
+        """Operators in topological order (feedback streams ignored). Those of a cycle follow one another, so
+        that everything they read from outside of it is before them all."""
+        if not self.components:
+            return sorted(self.spec.operators, key=lambda operator: self.levels[operator.name])
+        group = {name: one.operators[0] for one in self.components for name in one.operators}
+        inputs: dict[str, list[str]] = {}
+        for operator in self.spec.operators:
+            mine = group.get(operator.name, operator.name)
+            above = (group.get(stream.source, stream.source) for stream in operator.inputs)
+            inputs.setdefault(mine, []).extend(name for name in above if name != mine)
+        depth = levels_of(inputs)
+
+        def place(operator: OperatorSpec) -> tuple[int, str, int]:
+            mine = group.get(operator.name, "")
+            return depth[mine or operator.name], mine, self.levels[operator.name]
+
+        return sorted(self.spec.operators, key=place)
+
+    @cached_property
+    def components(self) -> tuple[Component, ...]:
+        """The strongly connected components with a cycle, which feedback streams close."""
+        if not any(stream.feedback for operator in self.spec.operators for stream in operator.inputs):
+            return ()
+        return components_of(self.spec, self.levels)
+
+    @cached_property
+    def component_of(self) -> dict[str, Component]:
+        """By the name of an operator, of those in a cycle."""
+        return {name: one for one in self.components for name in one.operators}
+
+    @cached_property
+    def cyclic(self) -> frozenset[str]:
+        """The partitions in a cycle or below one."""
+        found: set[str] = set()
+        for group in self.groups if self.components else ():
+            operator, _ = split_partition(group[0])
+            if operator in self.component_of or not found.isdisjoint(self.above(group)):
+                found.update(group)
+        return frozenset(found)
 
     @cached_property
     def levels(self) -> dict[str, int]:
@@ -128,21 +166,76 @@ class Topology:
         return upstream, downstream
 
     def upstream(self, partition: str) -> list[str]:
-        """The upstream neighbouring partitions."""
+        """The upstream neighbouring partitions, also by feedback streams."""
         return self._edges[0][partition]
 
     def downstream(self, partition: str) -> list[str]:
-        """The downstream neighbouring partitions."""
+        """The downstream neighbouring partitions, also by feedback streams."""
         return self._edges[1][partition]
+
+    def before(self, partition: str) -> list[str]:
+        """The upstream neighbouring partitions whose rows it needs in the same epoch."""
+        if partition not in self._returning:
+            return self.upstream(partition)
+        return [source for source in self.upstream(partition) if source not in self._returning[partition]]
+
+    @cached_property
+    def _returning(self) -> dict[str, set[str]]:
+        """For each partition that reads from feedback streams those that send on them."""
+        found: dict[str, set[str]] = {}
+        for source, targets in self.fed_back.items():
+            for target in targets:
+                found.setdefault(target, set()).add(source)
+        return found
+
+    @cached_property
+    def fed_back(self) -> dict[str, list[str]]:
+        """For each partition that sends on feedback streams those that it sends to."""
+        found: dict[str, list[str]] = {}
+        for target in self.operators:
+            for stream in target.inputs if any(one.feedback for one in target.inputs) else ():
+                for index in range(self.by_name[stream.source].parallelism) if stream.feedback else ():
+                    reached = (partition_id(target.name, i) for i in self.targets(stream, target, index))
+                    found.setdefault(partition_id(stream.source, index), []).extend(reached)
+        return found
 
     @cached_property
     def query_partitions(self) -> dict[str, frozenset[str]]:
         """For each query the partitions it consists of (incremental recovery, Definition 1)."""
         ancestors: dict[str, frozenset[str]] = {}
-        for partition in self.partitions:
-            above = [ancestors[source] for source in self.upstream(partition) if source in ancestors]
-            ancestors[partition] = frozenset({partition}).union(*above)
+        for group in self.groups:
+            above = [ancestors[source] for source in self.above(group)]
+            ancestors.update(dict.fromkeys(group, frozenset(group).union(*above)))
         return {query: ancestors[query] for query in self.queries}
+
+    @cached_property
+    def groups(self) -> list[tuple[str, ...]]:
+        """Partitions of which each needs each other, in topological order: of a cycle all, or those of one
+        index where its streams are one_to_one; elsewhere each partition alone."""
+        found: list[tuple[str, ...]] = []
+        for operator in self.operators:
+            component = self.component_of.get(operator.name)
+            if component is None:
+                found.extend((partition_id(operator.name, index),) for index in range(operator.parallelism))
+            elif operator.name == component.operators[0]:
+                found.extend(self._groups_of(component))
+        return found
+
+    def _groups_of(self, component: Component) -> list[tuple[str, ...]]:
+        width = {name: self.by_name[name].parallelism for name in component.operators}
+        if component.aligned:
+            count = width[component.operators[0]]
+            return [tuple(partition_id(name, index) for name in width) for index in range(count)]
+        return [tuple(partition_id(name, index) for name in width for index in range(width[name]))]
+
+    def above(self, group: Sequence[str]) -> set[str]:
+        """What a group of partitions reads from outside of it."""
+        return {source for member in group for source in self.upstream(member)}.difference(group)
+
+    @cached_property
+    def in_or_below_cycles(self) -> frozenset[str]:
+        """The operators whose partitions are `cyclic`."""
+        return frozenset(split_partition(partition)[0] for partition in self.cyclic)
 
     @cached_property
     def sharing(self) -> dict[str, frozenset[str]]:
@@ -168,10 +261,10 @@ class Topology:
         them: none of these runs without these queries."""
         mine = frozenset(queries)
         only: set[str] = set()
-        for partition in self.partitions:  # in topological order
-            needed = self.sharing[partition]
-            if (needed and needed <= mine) or (not needed and only.intersection(self.upstream(partition))):
-                only.add(partition)
+        for group in self.groups:  # in topological order
+            needed = self.sharing[group[0]]
+            if (needed and needed <= mine) or (not needed and not only.isdisjoint(self.above(group))):
+                only.update(group)
         return frozenset(only)
 
     def failed_queries(self, failed: Iterable[str]) -> list[str]:

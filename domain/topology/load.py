@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
-import rustworkx as rx
 
+from domain.topology.cycles import proposed_back_edges
 from domain.topology.graph import Topology
 from domain.topology.shape import shape_read
 from domain.topology.spec import (
@@ -154,8 +154,6 @@ def _stream_problems(spec: TopologySpec, reported: Collection[str]) -> list[Fiel
                     FieldProblem(f"{path}.from", f"{operator.name!r} subscribes to {stream.source!r} twice")
                 )
             used.add(stream.source)
-            if stream.feedback:
-                problems.append(FieldProblem(f"{path}.feedback", "back-edges are not run by this version"))
             mismatch = _parallelism_mismatch(source, operator, stream.partitioning)
             if mismatch and sized[source.name] and sized[operator.name]:
                 problems.append(FieldProblem(f"{path}.partitioning", mismatch))
@@ -175,15 +173,38 @@ def _parallelism_mismatch(source: OperatorSpec, target: OperatorSpec, partitioni
 
 
 def _cycle_problems(spec: TopologySpec) -> list[FieldProblem]:
-    graph: rx.PyDiGraph[str, None] = rx.PyDiGraph()
-    nodes = {operator.name: graph.add_node(operator.name) for operator in spec.operators}
-    for operator in spec.operators:
-        for stream in operator.inputs:
-            if not stream.feedback:
-                graph.add_edge(nodes[stream.source], nodes[operator.name], None)
-    cycle = rx.digraph_find_cycle(graph)
-    if not cycle:
-        return []
-    names = [graph[source] for source, _ in cycle]
-    path = " -> ".join([*names, names[0]])
-    return [FieldProblem("operators", f"cycle without a `feedback` stream: {path}")]
+    """Cycles without a feedback stream, each with the stream that could be one; and feedback streams that are
+    of no use."""
+    problems: list[FieldProblem] = []
+    for index, at, cycle in proposed_back_edges(spec):
+        path = " -> ".join([*cycle, cycle[0]])
+        problems.append(
+            FieldProblem(
+                "operators",
+                f"cycle without a `feedback` stream: {path}; mark the one from {cycle[-1]} to {cycle[0]} "
+                f"(operators[{index}].inputs[{at}]) with `feedback: true`, and what {cycle[-1]} sends "
+                f"reaches {cycle[0]} an epoch later",
+            )
+        )
+    if problems:
+        return problems
+    component_of = Topology(spec).component_of
+    for index, operator in enumerate(spec.operators):
+        mine = component_of.get(operator.name)
+        for at, stream in enumerate(operator.inputs):
+            if stream.feedback and (mine is None or component_of.get(stream.source) is not mine):
+                problems.append(
+                    FieldProblem(
+                        f"operators[{index}].inputs[{at}].feedback",
+                        f"it closes no cycle: nothing that {operator.name!r} sends reaches {stream.source!r}",
+                    )
+                )
+        if operator.inputs and all(stream.feedback for stream in operator.inputs):
+            problems.append(
+                FieldProblem(
+                    f"operators[{index}].inputs",
+                    f"{operator.name!r} has feedback streams alone: it needs an input from outside of its "
+                    "cycle, or from an operator of it that is before it",
+                )
+            )
+    return problems

@@ -52,7 +52,8 @@ class InputSpec(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"source": "from"}
 ):
     """A stream: which operator it comes from and how its tuples reach our partitions.
-    `key` names the column whose hash chooses the target partition (`split` and `full`)."""
+    `key` names the column whose hash chooses the target partition (`split` and `full`). `feedback`: it closes
+    a cycle, and what was sent on it in an epoch is read in the next one."""
 
     source: str
     partitioning: Partitioning = "full"
@@ -105,7 +106,8 @@ class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     checkpoints; `checkpoint_timeout`: what uploading one may take; `checkpoint_failures`: how many may fail
     in a row before that is shown as a problem.
     `max_epoch_tuples` bounds one epoch, `catch_up_epochs` how many epochs one Spark job may replay after a
-    recovery. `sink`: where the rows of output operators go."""
+    recovery, `drain_epochs` how many epochs feedback streams may carry rows after the end of the input.
+    `sink`: where the rows of output operators go."""
 
     name: TopologyName
     operators: tuple[OperatorSpec, ...]
@@ -119,6 +121,7 @@ class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     checkpoint_failures: Annotated[int, msgspec.Meta(ge=0, le=1_000)] | None = None
     max_epoch_tuples: Annotated[int, msgspec.Meta(ge=1, le=100_000_000)] = 1_000_000
     catch_up_epochs: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 8
+    drain_epochs: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1_000
     sink: ParquetSinkSpec = ParquetSinkSpec()
 
 

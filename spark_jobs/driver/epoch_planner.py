@@ -132,8 +132,20 @@ class EpochPlanner:
 
     @property
     def finished(self) -> bool:
+        """Whether the newest epoch is final."""
         last = self.log.plans.get(self.log.head)
         return last is not None and last.final
+
+    @property
+    def ended(self) -> bool:
+        """Whether the input has ended with the newest epoch, or before."""
+        return self._ended(self.log.plans.get(self.log.head))
+
+    def _ended(self, plan: EpochPlan | None) -> bool:
+        if plan is None or plan.final or not self.topology.fed_back:
+            return plan is not None and plan.final
+        ends = ((reader, plan.slices[name][1]) for name, reader in self._readers.items())
+        return all(bool(getattr(reader, "finished", _never)(end)) for reader, end in ends)
 
     def due_at(self, epoch: int) -> float:
         """When the last tuple of an epoch is due, in Unix seconds."""
@@ -141,39 +153,47 @@ class EpochPlanner:
             return float("inf")
         return self.log.started_at + epoch * self.topology.spec.epoch_interval
 
-    def plan_due(self, *, ahead: int, reached: int) -> list[EpochPlan]:
+    def plan_due(self, *, ahead: int, reached: int, after: str = "") -> list[EpochPlan]:
         """Write the epochs that are due to the log; in `fast` pace, `ahead` epochs beyond `reached`, where
-        the partitions furthest ahead are."""
+        the partitions furthest ahead are. after: where the topology has cycles, which epoch follows the end
+        of the input, "" none yet, "open" or "final"."""
         plans: list[EpochPlan] = []
         now = self.clock()
         if self.log.started_at is None:
             return plans
-        while not (plans[-1].final if plans else self.finished):
+        while True:
+            before = plans[-1] if plans else self.log.plans.get(self.log.head)
+            ended = self._ended(before)
+            if ended and (plans or not after):
+                break
             epoch = self.log.head + len(plans) + 1
             if self.realtime and self.due_at(epoch) > now:
                 break
             if not self.realtime and epoch > reached + ahead:
                 break
-            plans.append(self._plan(epoch, plans[-1] if plans else self.log.plans.get(self.log.head)))
+            plans.append(self._plan(epoch, before, final=after == "final" if ended else None))
             if len(plans) >= 1000:
                 break
         if plans:
             self.log.plan(plans)
         return plans
 
-    def _plan(self, epoch: int, before: EpochPlan | None) -> EpochPlan:
+    def _plan(self, epoch: int, before: EpochPlan | None, *, final: bool | None) -> EpochPlan:
+        """final: None while the input goes on; it ends with this epoch if all sources do, but not where rows
+        may be on feedback streams then."""
+        drained = before.drained + 1 if before is not None and final is not None else 0
         slices: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         waited_for: list[int] = []
         others: list[int] = []
         idle: list[str] = []
-        final = True
+        all_ended = True
         for source in self.topology.sources:
             reader = self._readers[source.name]
             start = before.slices[source.name][1] if before else reader.initialOffset()
             end = self._end(source.name, start, epoch)
             slices[source.name] = (start, end)
             ended = bool(getattr(reader, "finished", _never)(end))
-            final = final and ended
+            all_ended = all_ended and ended
             if not ended and self._idleness.is_idle(source.name, moved=end != start):
                 idle.append(source.name)
             mark = self._watermark(source.name, end, ended)
@@ -190,8 +210,9 @@ class EpochPlanner:
             watermark=max(previous, lowest),
             previous_watermark=previous,
             at=at,
-            final=final,
+            final=(all_ended and not self.topology.fed_back) if final is None else final,
             idle=idle,
+            drained=drained,
         )
 
     @staticmethod

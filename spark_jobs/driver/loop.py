@@ -223,12 +223,15 @@ class EpochLoop:
         self.planner.start()
 
     def _plan_epochs(self, instruction: PlanEpochs) -> EpochsPlanned:
-        self.planner.plan_due(ahead=FAST_AHEAD, reached=instruction.reached)
+        self.planner.plan_due(ahead=FAST_AHEAD, reached=instruction.reached, after=instruction.after)
+        newest = self.log.plans.get(self.log.head)
         return EpochsPlanned(
             at=self.clock(),
             head=self.log.head,
-            final=self.planner.finished,
+            ended=self.planner.ended,
             next_due=self.planner.due_at(self.log.head + 1),
+            final=newest is not None and newest.final,
+            drained=newest.drained if newest is not None else 0,
         )
 
     def _record_plan(self, instruction: RecordPlan) -> None:
@@ -322,7 +325,13 @@ class EpochLoop:
     def _job(self, told: RunJob) -> Job:
         lane = told.lane
         return Job(
-            lane=LaneWork(last=lane.last, starts=lane.starts, serves=lane.serves, ends=lane.ends)
+            lane=LaneWork(
+                last=lane.last,
+                starts=lane.starts,
+                serves=lane.serves,
+                ends=lane.ends,
+                returns=lane.returns,
+            )
             if lane
             else None,
             epochs=[self.log.plans[epoch] for epoch in range(lane.first, lane.last + 1)] if lane else [],
@@ -447,6 +456,7 @@ def recorded(epoch_log: EpochLog) -> Recorded:
         head=epoch_log.head,
         oldest=min(epoch_log.plans, default=epoch_log.head + 1),
         final=last is not None and last.final,
+        drained=last.drained if last is not None else 0,
         life=epoch_log.life,
         position=epoch_log.position,
         generation=epoch_log.generation,

@@ -40,18 +40,24 @@ def decode_table(payload: bytes) -> pa.Table | None:
 
 
 def route(
-    topology: Topology, partition: str, table: pa.Table | None, operators: Mapping[str, Operator]
+    topology: Topology,
+    partition: str,
+    table: pa.Table | None,
+    operators: Mapping[str, Operator],
+    *,
+    feedback: bool = False,
 ) -> Routed:
     """Which target partitions receive which rows of one epoch's output. Every downstream neighbour gets a
     table, if only an empty one: it is also the barrier. `operators` maps names to instances that may offer
-    partial aggregation; subscribers that receive the same rows share one entry."""
+    partial aggregation; subscribers that receive the same rows share one entry. feedback: through feedback
+    streams, not through the others."""
     _, index = split_partition(partition_of(partition))
     name = partition.partition("[")[0]
     combined: dict[Any, pa.Table | None] = {None: table}
     groups: dict[Any, tuple[list[str], pa.Table | None]] = {}
     for target in topology.operators:
         for stream in target.inputs:
-            if stream.source != name:
+            if stream.source != name or stream.feedback != feedback:
                 continue
             combine = _combine_key(operators[target.name], table)
             if combine not in combined:

@@ -93,6 +93,14 @@ class LevelContext:
                     self.buffers.append(partition, target, epoch, payload)
         return routed
 
+    def give_back(self, lane: LaneWork, partition: str, epoch: int, table: pa.Table | None) -> None:
+        """What a partition sent on feedback streams in the epoch before, to those of the lane that read it in
+        this one."""
+        for targets, rows in route(self.topology, partition, table, self.operators, feedback=True):
+            reading = [t for t in targets if lane.starts.get(t, epoch) < epoch <= lane.end(t)]
+            if reading:
+                self._send(reading, partition, epoch, encode_table(rows))
+
     def _is_here(self, target: str) -> bool:
         """Whether the target runs in this very task."""
         here = self.layout.slots.get(target) == self.slot

@@ -66,6 +66,8 @@ class PartitionRun:
         self.late = 0
         self.late_rows: list[LateRow] = []
         self.event_time: int | None = None
+        self.sends_back = partition_of(partition) in level.topology.fed_back
+        self.sent_back = 0
         self.failed_on = ""
         self.failed: tuple[str, str] | None = None
 
@@ -94,6 +96,7 @@ class PartitionRun:
             late_rows=self.late_rows[:LISTED],
             event_time=self.event_time,
             routed=self.routed,
+            sent_back=self.sent_back,
         )
 
     def keep_house(self, *, acknowledge: bool) -> PartitionReport | None:
@@ -162,6 +165,9 @@ class PartitionRun:
         if is_new:
             self.rows_out += output.num_rows if output is not None else 0
             self.late, self.event_time = left_out(state), greatest_event_time(state)
+            if self.sends_back:
+                state.send_back(output)
+                self.sent_back = output.num_rows if output is not None else 0
             if self.operator.output and self.branch:
                 fidelity = self.job.fidelity.get(partition_of(self.partition), 0.0)
                 self.storage.write_tentative(plan.epoch, output, fidelity)

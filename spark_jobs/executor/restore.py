@@ -36,9 +36,14 @@ def restore_partition(store: StateStore, layout: Layout, partition: str, checkpo
     rolled back, or from an earlier deployment. Every file is checked by size and checksum; those that the
     node has already are not fetched again.
     """
-    if checkpoint:
-        _install(store, layout, partition, checkpoint)
+    bring_partition(store, layout, partition, checkpoint)
     store.rollback(checkpoint)
+
+
+def bring_partition(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> None:
+    """Install cp(P_k), k = `checkpoint` (0: empty), and leave everything else as it is. Repeatable."""
+    if checkpoint:
+        store.install(_brought(store, layout, partition, checkpoint))
 
 
 def whole_in_storage(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> bool:
@@ -49,10 +54,6 @@ def whole_in_storage(store: StateStore, layout: Layout, partition: str, checkpoi
     except RestoreError:
         return False
     return True
-
-
-def _install(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> None:
-    store.install(_brought(store, layout, partition, checkpoint))
 
 
 def _brought(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> Manifest:

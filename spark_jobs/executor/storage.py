@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from domain.execution.job import EpochPlan, Layout
 from domain.topology import partition_directory, split_partition
-from spark_jobs.executor.restore import restore_partition, whole_in_storage
+from spark_jobs.executor.restore import bring_partition, restore_partition, whole_in_storage
 from spark_jobs.executor.samples import sample_keep
 from spark_jobs.sinks.base import TaskOutputs
 from spark_jobs.sources.registry import reader_create
@@ -50,6 +50,8 @@ class PartitionStorage(Protocol):
     def store(self) -> PartitionStore: ...
 
     def restore(self, checkpoint: int) -> None: ...
+
+    def bring(self, checkpoint: int) -> None: ...
 
     def begin_branch(self, epoch: int) -> None: ...
 
@@ -97,6 +99,10 @@ class NodeStorage:
         """Put the state back to a global checkpoint (0: empty)."""
         restore_partition(self.store, self._layout, self._partition, checkpoint)
         forget_earlier(self._home, self._layout.spec.name, self._layout.deployed)
+
+    def bring(self, checkpoint: int) -> None:
+        """Have the state of a global checkpoint here, and leave later ones as they are."""
+        bring_partition(self.store, self._layout, self._partition, checkpoint)
 
     def begin_branch(self, epoch: int) -> None:
         """Have the branch begin with the exact state after an epoch."""

@@ -14,11 +14,12 @@ from collections.abc import Collection, Iterator
 import msgspec
 from pyspark import TaskContext
 
-from domain.execution.footprint import Footprint
+from domain.execution.footprint import RETURNS, Footprint
 from domain.execution.job import LaneWork, PartitionReport, TaskReport, decode_job, decode_layout
 from domain.execution.lanes import Serving
 from spark_jobs.executor.level_context import LevelContext, Message
 from spark_jobs.executor.partition_run import PartitionRun, described
+from spark_jobs.executor.returning import Returning
 from spark_jobs.executor.spare_time import in_spare_time
 
 REPORT = -1
@@ -55,6 +56,14 @@ class Level(LevelContext):
         started = time.perf_counter()
         lane = self.job.lane or LaneWork(last=0, starts={})
         kept = lane.serves.get(self.layout.nodes[self.slot], {})
+        for partition in lane.returns if self.level == RETURNS else ():
+            if self.layout.slots.get(partition) == self.slot:
+                returned = Returning(self, lane, partition)
+                if not returned.execute():
+                    forks[partition] = returned.error
+                    lost += [partition] * returned.missing
+                yield from self.out
+                self.out.clear()
         for partition in self.topology.partitions:
             if partition in kept and self.layout.levels[partition] == self.level:
                 if not self._serve(partition, kept[partition]):

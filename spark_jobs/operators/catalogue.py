@@ -9,6 +9,7 @@ from spark_jobs.operators.average import WindowAverage
 from spark_jobs.operators.base import Operator
 from spark_jobs.operators.columns import Filter, Project
 from spark_jobs.operators.flat_map import FlatMapRegex
+from spark_jobs.operators.graph import Components, Least, Transitions
 from spark_jobs.operators.join import WindowedJoin
 from spark_jobs.operators.latest import Latest
 from spark_jobs.operators.python import PythonMap, PythonOperator
@@ -22,7 +23,7 @@ _OPERATORS: Final[dict[str, type[Operator]]] = {
     operator.kind: operator
     for operator in (
         FlatMapRegex, Filter, Project, PythonMap, PythonOperator, Sql, SlidingWindow, TumblingWindow,
-        WindowAverage, TopK, Latest, WindowedJoin, Distinct, Union,
+        WindowAverage, TopK, Latest, WindowedJoin, Distinct, Union, Transitions, Components, Least,
     )
 }  # fmt: skip
 

@@ -44,6 +44,9 @@ _FIXED: Final[Mapping[str, tuple[RowColumn, ...]]] = {
     "flat_map_regex": (_TIME, _KEY),
     **dict.fromkeys(("sliding_window", "tumbling_window", "latest", "top_k"), _COUNTS),
     "window_average": _AVERAGES,
+    "transitions": (_TIME, _KEY, RowColumn("to", "text")),
+    "components": (_KEY, RowColumn("to", "text"), RowColumn("label", "text")),
+    "least": (_KEY, RowColumn("label", "text")),
 }
 _SAME: Final = ("filter", "union", "distinct")
 _FROM_CODE: Final[Mapping[str, str]] = {

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+_SENT_BACK = "__sent_back"
+
 
 class ChunkEntry(msgspec.Struct, frozen=True):
     """An immutable Arrow file of a table: name, rows, bytes, what its writer noted about it, and the checksum
@@ -93,3 +95,13 @@ class StateTables:
 
     def map(self, name: str) -> dict[str, Any]:
         return self.maps.setdefault(name, {})
+
+    @property
+    def sent_back(self) -> pa.Table | None:
+        """The rows on feedback streams at the end of the epoch, which are read in the next one."""
+        kept = self.tables.get(_SENT_BACK)
+        return kept.read() if kept is not None else None
+
+    def send_back(self, rows: pa.Table | None) -> None:
+        """These rows, and none of an earlier epoch, are on feedback streams."""
+        self.table(_SENT_BACK).replace(rows)

@@ -1,5 +1,6 @@
 """Jobs of a real Spark with one executor: a stage that runs again although every executor lives, because a
-task could not fetch what it sent; and patterns, whose process is one more beside Spark's Python worker."""
+task could not fetch what it sent; patterns, whose process is one more beside Spark's Python worker; and a
+cycle, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ import pytest
 from domain.execution.faults import Faults
 from domain.execution.instructions import TellProblem
 from domain.execution.job import EpochPlan, Job, LaneWork, Layout, TaskReport, placed_levels
+from domain.execution.lanes import Coverage, present_lane
 from domain.topology import Topology, load_topology
 from spark_jobs.driver.__main__ import prepare_spark_environment
 from spark_jobs.driver.cluster import Cluster
@@ -97,16 +99,50 @@ class Bench:
             OperatorCatalogue(MODULES),
         )  # fmt: skip
 
-    def run(self, *, deterministic: bool) -> list[TaskReport]:
-        assignment = {"S[0]": NODE, "M[0]": NODE, "M[1]": "elsewhere"}
-        return self.run_job(self.topology(), assignment, deterministic=deterministic)
+    def cycle(self) -> Topology:
+        """Rows follow one another in a chain; which hang together goes round a feedback stream."""
+        operators: list[dict[str, Any]] = [
+            {"name": "S", "kind": "source", "params": {"rate": 10, "path": self.input}},
+            {"name": "T", "kind": "transitions", "params": {"column": "text"},
+             "inputs": [{"from": "S", "key": "text"}]},
+            {"name": "G", "kind": "components", "parallelism": 2,
+             "inputs": [{"from": "T"}, {"from": "G", "feedback": True}]},
+            {"name": "L", "kind": "least", "inputs": [{"from": "G"}], "output": True},
+        ]  # fmt: skip
+        return load_topology({"name": "cycle", "operators": operators}, OperatorCatalogue(MODULES))
 
-    def run_job(
-        self, topology: Topology, assignment: Mapping[str, str], *, deterministic: bool = True
-    ) -> list[TaskReport]:
-        """The first epoch, with all rows of the input. Slot 0 is the node, slot 1 another one."""
+    def run_cycle(self) -> tuple[int, int]:
+        """Epochs until nothing goes round, and a final one: how many there were, and how many rows went
+        round."""
+        topology = self.cycle()
+        layout, sent, rows = self.layout(topology, dict.fromkeys(topology.partitions, NODE)), 1, 0
+        self.cluster.pin([LOOPBACK, LOOPBACK], lambda: False)
+        for epoch in itertools.count(1):
+            progress = dict.fromkeys(topology.partitions, epoch - 1)
+            slices = {"S": ({"tuple": 0 if epoch == 1 else 20}, {"tuple": 20})}
+            plan = EpochPlan(
+                epoch=epoch, slices=slices, watermark=0, previous_watermark=0, at=0.0, final=not sent
+            )
+            lane = present_lane(
+                topology, progress, absent=(), coverage=Coverage(), head=epoch, limit=4, join=0
+            )
+            assert lane is not None
+            work = LaneWork(last=lane.last, starts=lane.starts, returns=lane.returns)
+            job = Job(lane=work, epochs=[plan], progress=progress)
+            reports = self.cluster.run(layout, job, lambda: False)
+            found = {name: one for report in reports for name, one in report.partitions.items()}
+            assert {one.error for one in found.values()} == {""}
+            assert {name: one.epoch for name, one in found.items()} == dict.fromkeys(progress, epoch)
+            sent = sum(one.sent_back for one in found.values())
+            rows += sent
+            if plan.final:
+                break
+        return epoch, rows
+
+    def layout(self, topology: Topology, assignment: Mapping[str, str]) -> Layout:
+        """Slot 0 is the node, slot 1 another one."""
         reader = {"path": self.input, "rate": 10, "origin_us": 0, "parallelism": 1}
-        layout = Layout(
+        return Layout(
             spec=topology.spec,
             generation=1,
             nodes=[NODE, "elsewhere"],
@@ -117,6 +153,16 @@ class Bench:
             readers={"S": reader},
             operator_modules=MODULES,
         )
+
+    def run(self, *, deterministic: bool) -> list[TaskReport]:
+        assignment = {"S[0]": NODE, "M[0]": NODE, "M[1]": "elsewhere"}
+        return self.run_job(self.topology(), assignment, deterministic=deterministic)
+
+    def run_job(
+        self, topology: Topology, assignment: Mapping[str, str], *, deterministic: bool = True
+    ) -> list[TaskReport]:
+        """The first epoch, with all rows of the input."""
+        layout = self.layout(topology, assignment)
         slices = {"S": ({"tuple": 0}, {"tuple": 20})}
         plan = EpochPlan(epoch=1, slices=slices, watermark=0, previous_watermark=0, at=time.time())
         job = Job(
@@ -183,3 +229,13 @@ def test_a_pattern_that_does_not_end_is_told_and_its_neighbours_go_on(bench: Ben
         partition_path(bench.root / "outputs", "patterns", 0, "P", 0) / "epoch=1/part.parquet"
     )
     assert rows.read().column("key").to_pylist() == [str(n) for n in range(19)]
+
+
+def test_a_cycle_goes_round_until_it_comes_to_rest(bench: Bench) -> None:
+    """The least name of twenty that follow one another is known to all of them in the end."""
+    epochs, rows = bench.run_cycle()
+    assert epochs > 10
+    assert rows > 3 * len(TEXTS)
+    file = partition_path(bench.root / "outputs", "cycle", 0, "L", 0) / f"epoch={epochs}" / "part.parquet"
+    found = pq.ParquetFile(file).read().to_pylist()
+    assert {row["key"]: row["label"] for row in found} == dict.fromkeys(sorted(TEXTS), min(TEXTS))

@@ -19,7 +19,13 @@ import pytest
 import structlog
 from rich.progress import track
 
-from tests.simulation import test_engine, test_engine_late, test_engine_marks, test_engine_replicas
+from tests.simulation import (
+    test_engine,
+    test_engine_cycles,
+    test_engine_late,
+    test_engine_marks,
+    test_engine_replicas,
+)
 
 
 @cache
@@ -34,6 +40,13 @@ def clean_marks() -> Counter[str]:
     """Those of operators that are not deterministic, without their marks."""
     with tempfile.TemporaryDirectory() as name:
         return test_engine_marks.clean_run(Path(name))
+
+
+@cache
+def clean_cycles() -> test_engine.Rows:
+    """Those of a topology with a cycle."""
+    with tempfile.TemporaryDirectory() as name:
+        return test_engine_cycles.clean_run(Path(name))
 
 
 def _failures(root: Path, seed: int) -> None:
@@ -70,6 +83,15 @@ def _run_late(root: Path, seed: int, idle_after_s: float | None) -> None:
         test_engine_late.require_exact(world, plans)
 
 
+def _cycles(root: Path, seed: int) -> None:
+    world = test_engine_cycles.new_world(root, seed)
+    world.freezing, world.moving = seed % 2 == 1, seed % 3 == 0
+    if seed % 5 < 2:
+        world.turning = lambda: test_engine_replicas.replicate(world)
+    test_engine.live(world)
+    assert test_engine_cycles.rows_of(world.root) == clean_cycles()
+
+
 def _marks(root: Path, seed: int) -> None:
     world = test_engine_marks.new_world(root, seed)
     world.freezing = seed % 2 == 1
@@ -85,6 +107,7 @@ KINDS: dict[str, Callable[[Path, int], None]] = {
     "failures": _failures,
     "moves": _moves,
     "replicas": _replicas,
+    "cycles": _cycles,
     "late": _late,
     "idle": _idle,
     "marks": _marks,

@@ -24,11 +24,12 @@ from spark_jobs.state.store import StateMissingError
 from tests.simulation.exact_symbols import (
     Applied,
     ContradictionError,
-    Digest,
     History,
     Sent,
     SymbolicState,
+    Version,
     epoch_plan,
+    nothing_sent,
     slice_read,
 )
 
@@ -40,7 +41,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     generation: int
     attempt: int
     partition: str
-    digest: Digest
+    version: Version
 
 
 @dataclass(slots=True)
@@ -48,7 +49,7 @@ class Kept:
     """The files of one topology on a node: partition -> epoch -> attempt -> state; channel -> epoch -> sent
     output; and snapshots to upload."""
 
-    states: dict[str, dict[int, dict[int, Digest]]] = field(default_factory=dict)
+    states: dict[str, dict[int, dict[int, Version]]] = field(default_factory=dict)
     buffers: dict[Channel, dict[int, Sent]] = field(default_factory=dict)
     snapshots: list[Snapshot] = field(default_factory=list)
 
@@ -62,7 +63,7 @@ class Disk(defaultdict[str, Kept]):
 
 class MemoryManifest(msgspec.Struct, frozen=True):
     epoch: int
-    digest: Digest
+    version: Version
     bytes: int = 0
 
 
@@ -92,7 +93,7 @@ class MemoryStore:
 
     def manifest(self, epoch: int) -> MemoryManifest:
         if epoch == 0:
-            return MemoryManifest(0, 0)
+            return MemoryManifest(0, Version(0, nothing_sent(self.partition)))
         attempts = self._kept.get(epoch)
         newest = max(attempts, default=0) if attempts and self.attempt else self.attempt
         if not attempts or newest not in attempts:
@@ -100,11 +101,12 @@ class MemoryStore:
         return MemoryManifest(epoch, attempts[newest])
 
     def open(self, manifest: MemoryManifest) -> SymbolicState:
-        return SymbolicState(manifest.digest)
+        return SymbolicState(manifest.version.digest, manifest.version.sent_back)
 
     def commit(self, state: SymbolicState, *, epoch: int, generation: int) -> MemoryManifest:
         self.step()
-        self.install(epoch, state.digest)
+        version = Version(state.digest, state.sent_back)
+        self.install(epoch, version)
         done = state.applied or self.reads.get(epoch)
         if done is not None and self.shadow:
             self.history.shadow(self.partition, epoch, done)
@@ -112,11 +114,11 @@ class MemoryStore:
             self.history.branch(self.partition, epoch, done)
         elif done is not None:
             self.history.record(self.partition, epoch, done)
-        return MemoryManifest(epoch, state.digest)
+        return MemoryManifest(epoch, version)
 
-    def install(self, epoch: int, digest: Digest) -> None:
+    def install(self, epoch: int, version: Version) -> None:
         attempts = self._kept.setdefault(epoch, {})
-        attempts[self.attempt] = digest
+        attempts[self.attempt] = version
         for older in [one for one in attempts if one < self.attempt]:
             del attempts[older]
 
@@ -125,7 +127,7 @@ class MemoryStore:
         manifest = other.manifest(epoch)
         self._kept.clear()
         if epoch:
-            self.install(epoch, manifest.digest)
+            self.install(epoch, manifest.version)
 
     def versions(self, *, after: int, last: int) -> Iterator[MemoryVersion]:
         self.manifest(after)
@@ -134,7 +136,7 @@ class MemoryStore:
 
     def receive(self, version: MemoryVersion) -> None:
         self.step()
-        self.install(version.manifest.epoch, version.manifest.digest)
+        self.install(version.manifest.epoch, version.manifest.version)
 
     def rollback(self, epoch: int) -> None:
         for later in [e for e in self._kept if e > epoch]:
@@ -190,6 +192,13 @@ class MemoryLog:
         if count:
             self._force()
 
+    def plan_after(self, *, final: bool) -> None:
+        """One epoch more after the end of the input."""
+        drained = self.plans[self.head].drained + 1
+        self.plan(1)
+        plan = self.plans[self.head]
+        self.plans[self.head] = msgspec.structs.replace(plan, final=final, drained=drained)
+
     def _force(self) -> None:
         del self._positions[:-1]
 
@@ -208,6 +217,8 @@ class MemoryLog:
         return Recorded(
             head=self.head,
             oldest=min(self.plans, default=self.head + 1),
+            final=self.head > 0 and self.plans[self.head].final,
+            drained=self.plans[self.head].drained if self.head else 0,
             life=self.life,
             position=self.position,
             generation=self.generation,
@@ -225,15 +236,15 @@ class Outside:
         self.log = MemoryLog(topology)
         self.latest = LatestCheckpoint(checkpoint=0, generation=0, completed_at=0.0, size_bytes=0)
         self.acks: dict[int, dict[str, CheckpointAck]] = {}
-        self.stored: dict[int, dict[str, Digest]] = {}
+        self.stored: dict[int, dict[str, Version]] = {}
 
     def upload(self, node: str, snapshot: Snapshot, kept: Kept, step: Callable[[], None]) -> None:
         """Upload a snapshot as an agent does: first the state, then the acknowledgement."""
         versions = kept.states.get(snapshot.partition, {}).get(snapshot.checkpoint, {})
-        error = "" if snapshot.digest in versions.values() else "its files are gone"
+        error = "" if snapshot.version in versions.values() else "its files are gone"
         if not error:
             step()
-            self.stored.setdefault(snapshot.checkpoint, {})[snapshot.partition] = snapshot.digest
+            self.stored.setdefault(snapshot.checkpoint, {})[snapshot.partition] = snapshot.version
         step()
         self.acks.setdefault(snapshot.checkpoint, {})[snapshot.partition] = CheckpointAck(
             partition=snapshot.partition,
@@ -279,14 +290,17 @@ class MemoryStorage:
             self.store = MemoryStore(partition, kept, attempt, outside.history, step, branch=True)
 
     def restore(self, checkpoint: int) -> None:
+        self.bring(checkpoint)
+        self.step()
+        self.store.rollback(checkpoint)
+
+    def bring(self, checkpoint: int) -> None:
         self.step()
         if checkpoint:
             stored = self.outside.stored.get(checkpoint, {}).get(self.partition)
             if stored is None:
                 raise ContradictionError(f"checkpoint {checkpoint} of {self.partition} is not in storage")
             self.store.install(checkpoint, stored)
-        self.step()
-        self.store.rollback(checkpoint)
 
     def whole(self, checkpoint: int) -> bool:
         return checkpoint == 0 or self.partition in self.outside.stored.get(checkpoint, {})
@@ -323,5 +337,5 @@ class MemoryStorage:
         self._by_no_copy("left a snapshot")
         self.step()
         self.kept.snapshots.append(
-            Snapshot(manifest.epoch, self.generation, self.store.attempt, self.partition, manifest.digest)
+            Snapshot(manifest.epoch, self.generation, self.store.attempt, self.partition, manifest.version)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Iterable
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from domain.topology import split_partition
 from domain.topology.copies import is_branch, is_copy, is_shadow, partition_of
 from spark_jobs.executor.exchange import Routed
 from spark_jobs.executor.partition_run import PartitionRun
+from spark_jobs.executor.returning import Returning
 from tests.simulation.exact_disk import Kept, MemoryStorage
 from tests.simulation.exact_symbols import Sent, SymbolicOperator
 
@@ -52,6 +53,8 @@ class MemoryJob:
         self._forks: dict[str, str] = {}
         self._lost: list[str] = []
         self._unbuffered: set[str] = set()
+        # Partitions that have sent what is on their feedback streams.
+        self._returned: list[str] = []
 
     def run(self) -> Generator[None, None, tuple[list[TaskReport], bool]]:
         """The reports of the tasks, and whether an executor was lost; it stops after each task."""
@@ -60,6 +63,12 @@ class MemoryJob:
             for disk in self.outer.disks.values():
                 disk[self.topology.name].buffers.clear()
         lane, ran = self.lane, list[str]()
+        for partition in lane.returns if lane is not None else ():
+            assert lane is not None
+            self.outer.interrupt()
+            self._return(lane, partition)
+            self._returned.append(partition)
+            yield
         serving = {p for mine in lane.serves.values() for p in mine} if lane is not None else set[str]()
         for partition in self.topology.partitions if lane is not None else ():
             assert lane is not None
@@ -113,7 +122,7 @@ class MemoryJob:
     def _apply(self, lane: Lane, partition: str) -> None:
         random = None if self.topology.deterministic else self.rng
         name = partition_of(partition)
-        self.operators[split_partition(name)[0]] = SymbolicOperator(name, random)
+        self.operators[split_partition(name)[0]] = SymbolicOperator(name, random, self.outer.dry)
         run = PartitionRun(self, lane, partition)  # type: ignore[arg-type]  # they have what it reads
         report = run.execute()
         run.runtime.validate_state()
@@ -133,10 +142,29 @@ class MemoryJob:
         self.disturbed = True
         for partition in ran:
             if self.plan.assignment.get(partition) == node or partition in lane.serves.get(node or "", ()):
-                for target in self.topology.downstream(partition):
-                    batches = self.arrived.get(target, [])
-                    batches[:] = [batch for batch in batches if batch.source != partition]
+                returned = self.topology.fed_back.get(partition, ())
+                self._lose(partition, (t for t in self.topology.downstream(partition) if t not in returned))
                 self._task(lane, partition)
+        for partition in self._returned:
+            if self.plan.assignment.get(partition) == node:
+                self._lose(partition, self.topology.fed_back[partition])
+                self._return(lane, partition)
+
+    def _lose(self, source: str, targets: Iterable[str]) -> None:
+        """What a partition sent to these has not arrived."""
+        for target in targets:
+            batches = self.arrived.get(target, [])
+            batches[:] = [batch for batch in batches if batch.source != source]
+
+    def _return(self, lane: Lane, partition: str) -> None:
+        """The task that sends what is on the feedback streams of a partition."""
+        if self._kept(partition) is None:
+            return
+        with suppress(TaskDiedError):
+            returning = Returning(self, lane, partition)  # type: ignore[arg-type]  # has what it reads
+            if not returning.execute():
+                self._forks[partition] = returning.error
+                self._lost += [partition] * returning.missing
 
     def _keep_house(self, partition: str) -> None:
         idle = partition not in self._reports
@@ -165,11 +193,19 @@ class MemoryJob:
             step=lambda: self._step(self.plan.assignment[partition]),
         )
 
+    def give_back(self, lane: Lane, partition: str, epoch: int, rows: Sent) -> None:
+        for target in self.topology.fed_back[partition]:
+            if lane.starts.get(target, epoch) < epoch <= lane.end(target):
+                self.arrived.setdefault(target, []).append(Batch(partition, epoch, rows))
+
     def emit(self, lane: Lane, partition: str, epoch: int, output: Sent) -> Routed:
         progress = self.job.progress
         if epoch <= progress[partition]:
             self.replayed += 1
+        returned = self.topology.fed_back.get(partition, ())
         for target in self.topology.downstream(partition):
+            if target in returned:
+                continue
             if lane.starts.get(target, epoch) < epoch <= lane.end(target):
                 self.arrived.setdefault(target, []).append(Batch(partition, epoch, output))
             elif (

@@ -67,7 +67,8 @@ class ExactRun:
     any two steps: it may take nodes out of `disks` or raise `DriverKilledError`. plan: the one in ZooKeeper.
     flaws: whether things go wrong that are no failures of nodes or the driver. emptied: nodes that have lost
     their disk and live, so that they may lack a state. limit: the last epoch of a
-    bounded input, None for one without end; `completed` once the driver has ended after it.
+    bounded input, None for one without end; `completed` once the driver has ended after it. dry: the epoch
+    from which on operators give no rows. drained: epochs after the end of the input.
     """
 
     def __init__(
@@ -80,16 +81,18 @@ class ExactRun:
         interrupt: Callable[[], None] = lambda: None,
         flaws: bool = True,
         limit: int | None = None,
+        dry: int | None = None,
     ) -> None:
         self.topology, self.disks, self.plan, self.rng = topology, disks, plan, rng
         self.interrupt, self.flaws = interrupt, flaws
         self.limit, self.completed = limit, False
+        self.dry = dry
         self.outside = Outside(topology)
         self.emptied: set[str] = set()
         self.applied: list[int] = []
         self.refused = 0
         self.restorable: list[int] = []
-        self.replayed = 0
+        self.replayed = self.drained = 0
         # Jobs that ran while others were replaying.
         self.beside = 0
         # Replays that were ended before they were done.
@@ -133,7 +136,9 @@ class ExactRun:
             self.outside = Outside(self.topology)
             self.outside.log.life = life
         latest, log = self.outside.latest, self.outside.log
-        recorded = replace(log.begin_life(), final=log.head == self.limit)
+        recorded = log.begin_life()
+        if not self.topology.fed_back:
+            recorded = replace(recorded, final=log.head == self.limit)
         checkpoints = Checkpoints(
             topology=self.topology.name,
             partitions=self.topology.partitions,
@@ -180,7 +185,8 @@ class ExactRun:
                 raise DriverKilledError
             assert not isinstance(instruction, GiveUp), instruction
             if isinstance(instruction, End):
-                assert self.head == self.limit == self.tracker.committed == self.latest[0], instruction
+                assert self.head == self.tracker.committed == self.latest[0], instruction
+                self._validate_end()
                 self.completed = True
                 return
             carrier = self._carriers.get(type(instruction))
@@ -282,10 +288,24 @@ class ExactRun:
 
     def _plan_epochs(self, instruction: PlanEpochs) -> EpochsPlanned:
         log = self.outside.log
-        log.plan(self._present if self.limit is None else min(self._present, self.limit - log.head))
+        cyclic = bool(self.topology.fed_back)
+        left = self._present if self.limit is None else max(0, self.limit - log.head)
+        log.plan(min(self._present, left))
         self._present = 0
         next_due = self.now + (self.rng.uniform(0.0, 2.0) if self.flaws else 1.0)
-        return EpochsPlanned(at=self.now, head=log.head, final=log.head == self.limit, next_due=next_due)
+        if self.limit is not None and log.head >= self.limit and instruction.after:
+            assert cyclic, "an epoch is planned after the end of the input"
+            log.plan_after(final=instruction.after == "final")
+            self._validate_final()
+        newest = log.plans.get(log.head)
+        return EpochsPlanned(
+            at=self.now,
+            head=log.head,
+            ended=self.limit is not None and log.head >= self.limit,
+            next_due=next_due,
+            final=newest is not None and newest.final,
+            drained=newest.drained if newest is not None else 0,
+        )
 
     def _run_job(self, instruction: RunJob) -> Event:
         assert self.machine.plan is not None
@@ -417,6 +437,23 @@ class ExactRun:
             believed = on_disk.ahead.get(partition, on_disk.committed)
             assert believed <= reached, f"the log on disk has {partition} at {believed}, not at {reached}"
 
+    def _validate_final(self) -> None:
+        """No epoch after the input is final while rows are on feedback streams, unless it is the last one."""
+        newest, limit = self.outside.log.plans[self.head], self.topology.spec.drain_epochs
+        assert self.dry is not None
+        assert not newest.final or self.head > self.dry or newest.drained >= limit, "an early end"
+
+    def _validate_end(self) -> None:
+        """The run ends with its input, or when nothing is left on feedback streams, or at the limit."""
+        if not self.topology.fed_back:
+            assert self.head == self.limit
+            return
+        newest, limit = self.outside.log.plans[self.head], self.topology.spec.drain_epochs
+        self.drained = newest.drained
+        assert newest.final
+        assert self.dry is not None
+        assert newest.drained == limit or (newest.drained < limit and self.head > self.dry)
+
     def _validate_apart(self, job: RunJob) -> None:
         """No partition advances in two jobs at once, and nothing goes that a replay reads."""
         if self.replay is None:
@@ -438,6 +475,9 @@ class ExactRun:
                 node = self.machine.placed.assignment.get(partition)
                 excused = node in self.emptied or is_branch(partition)
                 assert not one.missing or excused, f"{partition} on {node}: {one.error}"
+            for partition in report.lost:
+                node = self.machine.placed.assignment.get(partition)
+                assert node in self.emptied, f"{partition} on {node}: {report.forks[partition]}"
 
     def _validate_checkpoint(self, latest: LatestCheckpoint) -> None:
         """A complete checkpoint consists of snapshots of every partition under its own generation, and
@@ -449,8 +489,11 @@ class ExactRun:
             ack = acks.get(partition)
             assert ack is not None, f"{where} was never acknowledged"
             assert ack.generation == latest.generation, f"{where} is of another generation"
-            state = self.outside.history.applied[partition, latest.checkpoint].state
-            assert stored[partition] == state, f"{where} is of another history"
+            done = self.outside.history.applied[partition, latest.checkpoint]
+            assert stored[partition].digest == done.state, f"{where} is of another history"
+            if partition in self.topology.fed_back:
+                sent = stored[partition].sent_back.digest
+                assert sent == done.output, f"{where} lacks what was in transit"
 
     def buffered(self) -> int:
         """Channel -> epochs that any node has buffered."""

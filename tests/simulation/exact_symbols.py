@@ -27,6 +27,10 @@ TUPLES = 10
 """In each slice of a source."""
 
 
+NOTHING_SENT = 0
+"""What feedback streams bring in the first epoch."""
+
+
 class ContradictionError(BaseException):
     """A write that no run may make. Not an `Exception`, because tasks catch and report those."""
 
@@ -39,6 +43,11 @@ class Sent(msgspec.Struct, frozen=True):
     num_rows: int = 1
 
 
+def nothing_sent(partition: str) -> Sent:
+    """What is in transit from a partition before the first epoch."""
+    return Sent(partition, NOTHING_SENT, 0)
+
+
 class Applied(msgspec.Struct, frozen=True):
     """One epoch of one partition: the state before it, its inputs, and the results."""
 
@@ -48,13 +57,24 @@ class Applied(msgspec.Struct, frozen=True):
     output: Digest
 
 
-@dataclass(slots=True)
-class SymbolicState:
-    """The state an operator works on: its digest, and what it did last."""
+class Version(msgspec.Struct, frozen=True):
+    """The state of a partition after an epoch, and what it sent on feedback streams in it."""
 
     digest: Digest
+    sent_back: Sent
+
+
+@dataclass(slots=True)
+class SymbolicState:
+    """The state an operator works on: its digest, what it did last, and what it sends on feedback streams."""
+
+    digest: Digest
+    sent_back: Sent
     applied: Applied | None = None
     values: dict[str, Any] = field(default_factory=dict)
+
+    def send_back(self, rows: Sent) -> None:
+        self.sent_back = rows
 
 
 def epoch_apply(
@@ -78,10 +98,11 @@ def epoch_plan(topology: Topology, epoch: int) -> EpochPlan:
 
 
 class SymbolicOperator:
-    """Of one partition."""
+    """Of one partition. dry: the first epoch in which it gives no rows, so that feedback streams drain; its
+    outputs still have a digest."""
 
-    def __init__(self, partition: str, rng: random.Random | None) -> None:
-        self.partition, self.rng = partition, rng
+    def __init__(self, partition: str, rng: random.Random | None, dry: int | None = None) -> None:
+        self.partition, self.rng, self.dry = partition, rng, dry
 
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[Sent]], state: SymbolicState
@@ -90,7 +111,8 @@ class SymbolicOperator:
         chance = self.rng.getrandbits(60) if self.rng is not None else 0
         state.applied = epoch_apply(self.partition, context.epoch, state.digest, consumed, chance)
         state.digest = state.applied.state
-        return Sent(self.partition, state.applied.output)
+        rows = 0 if self.dry is not None and context.epoch >= self.dry else 1
+        return Sent(self.partition, state.applied.output, rows)
 
 
 class History:
@@ -108,7 +130,10 @@ class History:
         self.sent: dict[tuple[str, int], set[Digest]] = {}
         self.tentative: dict[tuple[str, int], tuple[Digest, float]] = {}
         self._inputs = {p: sorted(topology.upstream(p)) for p in topology.partitions}
-        self._clean = [dict.fromkeys(topology.partitions, Applied(0, (), 0, 0))]
+        self._before = {p: frozenset(topology.before(p)) for p in topology.partitions}
+        # Inputs of epochs that feedback streams have brought.
+        self.returned = 0
+        self._clean = [dict.fromkeys(topology.partitions, Applied(0, (), 0, NOTHING_SENT))]
 
     def expected(self, partition: str, epoch: int) -> Applied:
         """The record of a partition and epoch in a clean run."""
@@ -120,7 +145,10 @@ class History:
         done: dict[str, Applied] = {}
         for partition, sources in self._inputs.items():
             if sources:
-                inputs = tuple((source, done[source].output) for source in sources)
+                inputs = tuple(
+                    (source, (done if source in self._before[partition] else before)[source].output)
+                    for source in sources
+                )
                 done[partition] = epoch_apply(partition, epoch, before[partition].state, inputs)
             else:
                 read = slice_read(partition, TUPLES * (epoch - 1), TUPLES * epoch)
@@ -176,10 +204,17 @@ class History:
                 sources = [source for source, _ in done.inputs]
                 assert sources == self._inputs[partition], f"{partition} lacks an input of epoch {epoch}"
                 for source, payload in done.inputs:
-                    sent = self.applied[source, epoch].output
+                    sent = self._sent_for(source, partition, epoch)
                     assert payload == sent, f"{partition} consumed another epoch {epoch} of {source}"
                 state = done.state
+        self.returned = committed * sum(len(targets) for targets in self.topology.fed_back.values())
         for query in self.topology.queries:
             for epoch in range(1, committed + 1):
                 sent = self.applied[query, epoch].output
                 assert self.outputs.get((query, epoch)) == sent, f"{query} lacks epoch {epoch}"
+
+    def _sent_for(self, source: str, partition: str, epoch: int) -> Digest:
+        """What an input gave to a partition in an epoch: what it sent then, or an epoch before on a feedback
+        stream."""
+        sent = epoch if source in self._before[partition] else epoch - 1
+        return self.applied[source, sent].output if sent else NOTHING_SENT

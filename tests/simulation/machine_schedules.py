@@ -21,23 +21,28 @@ KINDS = {
     "tentative": ("epochs of branches", "of them without an input", "tentative outputs"),
     "both": ("epochs of shadows", "takeovers", "epochs of branches", "tentative outputs"),
     "ends": ("epochs committed",),
+    "cycles": ("batches that feedback streams brought", "states handed over", "takeovers"),
+    "cycle-ends": ("batches that feedback streams brought", "epochs after the input"),
 }
 
 
 def run_schedule(seed: int, *, kind: str) -> dict[str, int]:
     """Raises AssertionError unless every query has every epoch once. Copies exist of deterministic operators
     only; in every fourth schedule of the other kinds no operator is. Every other schedule with copies moves
-    what runs."""
-    copies = kind in ("replicas", "tentative", "both")
+    what runs, and every third with cycles has replicas."""
+    cycles, ends = kind in ("cycles", "cycle-ends"), kind in ("ends", "cycle-ends")
+    replicas = kind in ("replicas", "both") or (kind == "cycles" and seed % 3 == 0)
+    copies = replicas or kind == "tentative"
     chaos = Chaos(
         seed,
         deterministic=copies or seed % 4 > 0,
-        limit=LIMIT if kind == "ends" else None,
-        moves=kind == "moves" or (copies and seed % 2 == 0),
-        replicas=kind in ("replicas", "both"),
+        limit=LIMIT if ends else None,
+        moves=kind == "moves" or ((copies or cycles) and seed % 2 == 0),
+        replicas=replicas,
         tentative=kind in ("tentative", "both"),
+        cycles=cycles,
     )
-    if kind == "ends":
+    if ends:
         chaos.go_to_the_end()
     else:
         chaos.go()
@@ -52,6 +57,8 @@ def run_schedule(seed: int, *, kind: str) -> dict[str, int]:
         "epochs of branches": history.branched,
         "of them without an input": history.lacking,
         "tentative outputs": len(history.tentative),
+        "batches that feedback streams brought": history.returned,
+        "epochs after the input": run.drained,
     }
 
 

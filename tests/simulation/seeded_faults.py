@@ -14,8 +14,10 @@ from typing import Any, Literal
 
 import pytest
 
+from domain.execution import lanes, reach
 from domain.execution.branches import Branches
 from domain.execution.checkpoints import Checkpoints
+from domain.execution.draining import Draining
 from domain.execution.epoch_machine import EpochMachine
 from domain.execution.lanes import Coverage
 from domain.execution.partition import PartitionRuntime
@@ -31,8 +33,21 @@ from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.driver.task_runs import TaskRuns
 from spark_jobs.executor import handover
 from spark_jobs.executor.partition_run import PartitionRun
+from spark_jobs.executor.returning import Returning
 
-Where = Literal["runs", "moves", "replicas", "tentative", "ends", "incidents", "engine", "marks", "scarce"]
+Where = Literal[
+    "runs",
+    "moves",
+    "replicas",
+    "tentative",
+    "ends",
+    "cycles",
+    "cycle ends",
+    "incidents",
+    "engine",
+    "marks",
+    "scarce",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,5 +521,64 @@ FAULTS = (
         "if self.job.checkpoint and self.advances and not self.copy:",
         "if self.job.checkpoint and self.advances:",
         "tentative",
+    ),
+    Fault(
+        "feedback streams bring what was sent an epoch too early",
+        Returning,
+        "_send",
+        "storage.store.manifest(epoch - 1)",
+        "storage.store.manifest(max(0, epoch - 2))",
+        "cycles",
+    ),
+    Fault(
+        "a checkpoint lacks what is on feedback streams",
+        PartitionRun,
+        "_process",
+        "if self.sends_back:",
+        "if self.sends_back and plan.epoch != self.job.checkpoint:",
+        "cycles",
+    ),
+    Fault(
+        "what feedback streams brought is not there for an epoch that is computed again",
+        Returning,
+        "_send",
+        "if self._is_read_in(epoch):",
+        "if epoch > self.level.job.progress[self.partition]:",
+        "cycles",
+        found_by=2,
+    ),
+    Fault(
+        "a lane goes on although feedback streams have nothing for its epochs",
+        lanes,
+        "lane_between",
+        "1 + min(progress[sender] for sender in returns)",
+        "2 + min(progress[sender] for sender in returns)",
+        "cycles",
+    ),
+    Fault(
+        "the partitions of a cycle go on without one that is absent",
+        reach,
+        "_level_out",
+        "for name in component.operators:\n        least",
+        "for name in ():\n        least",
+        "cycles",
+        found_by=5,
+    ),
+    Fault(
+        "what a partition sent back is read before its checkpoint is there",
+        Returning,
+        "_send",
+        "if self.partition in self.level.job.restore:",
+        "if False:",
+        "cycles",
+    ),
+    Fault(
+        "windows close while rows go round",
+        Draining,
+        "follows",
+        "self.in_transit() == 0",
+        "True",
+        "cycle ends",
+        found_by=4,
     ),
 )

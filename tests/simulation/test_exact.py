@@ -16,6 +16,7 @@ from domain.topology import Topology
 from domain.topology.copies import branch_of
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from tests.examples import examples
+from tests.simulation.cyclic_graphs import cyclic_topology
 from tests.simulation.exact_disk import Disk
 from tests.simulation.exact_run import DriverKilledError, ExactRun
 from tests.simulation.exact_world import ExactWorld, ReplicatedWorld
@@ -60,6 +61,7 @@ MOVES = 60
 REPLICAS = 200
 TENTATIVE = 120
 ENDS = 60
+CYCLES = 60
 WORLDS = 60
 # Epochs of a bounded input.
 LIMIT = 8
@@ -71,7 +73,8 @@ QUIET_WITH_REPLICAS = 30
 
 class Chaos:
     """Random kills, plans and restarts of one run; `moves`: and plans that move what runs; `replicas`: and
-    shadows on any nodes, which are lost alone, with their partitions, and one after the other."""
+    shadows on any nodes, which are lost alone, with their partitions, and one after the other; `cycles`: of a
+    topology with feedback streams."""
 
     def __init__(
         self,
@@ -82,19 +85,38 @@ class Chaos:
         moves: bool = False,
         replicas: bool = False,
         tentative: bool = False,
+        cycles: bool = False,
     ) -> None:
         self.rng = random.Random(seed)
         self.replicas = random.Random(f"replicas-{seed}") if replicas else None
         self.moves = random.Random(f"moves-{seed}") if moves else None
-        self.graph = topology(deterministic, self.rng.choice([1, 2, 4, 8]))
+        catch_up_epochs, dry = self.rng.choice([1, 2, 4, 8]), None
+        if cycles:
+            dice = random.Random(f"cycles-{seed}")
+            # In some runs feedback streams carry rows until the last epoch that they may.
+            dry = None if limit is None else limit + dice.choice([-2, 0, 1, 3, 100])
+            self.graph = cyclic_topology(
+                dice,
+                deterministic=deterministic,
+                catch_up_epochs=catch_up_epochs,
+                drain_epochs=dice.choice([1, 4, 12]),
+            )
+        else:
+            self.graph = topology(deterministic, catch_up_epochs)
         self.disks = {f"n{i}": Disk() for i in range(4)}
         self.count = 4
         assignment = {p: f"n{self.rng.randrange(4)}" for p in self.graph.partitions}
         plan = Plan(generation=1, kind="deploy", assignment=assignment)
         self.calm = False
         self.run = ExactRun(
-            self.graph, disks=self.disks, plan=plan, rng=self.rng, interrupt=self.interrupt, limit=limit
-        )  # fmt: skip
+            self.graph,
+            disks=self.disks,
+            plan=plan,
+            rng=self.rng,
+            interrupt=self.interrupt,
+            limit=limit,
+            dry=dry,
+        )
         self.tentative = random.Random(f"tentative-{seed}") if tentative else None
 
     def interrupt(self) -> None:
@@ -348,6 +370,34 @@ def test_one_history_although_operators_are_not_deterministic(seed: int) -> None
 @given(st.integers(0, 2**32), st.booleans())
 def test_a_bounded_input_ends_with_a_checkpoint_of_one_history(seed: int, deterministic: bool) -> None:
     Chaos(seed, deterministic=deterministic, limit=LIMIT).go_to_the_end()
+
+
+@settings(max_examples=examples(CYCLES), deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.booleans())
+def test_cycles_are_exact(seed: int, moves: bool, replicas: bool, deterministic: bool) -> None:
+    """What is on feedback streams is lost, doubled or of another epoch nowhere."""
+    chaos = Chaos(seed, cycles=True, deterministic=deterministic, moves=moves, replicas=replicas)
+    chaos.go()
+    assert deterministic or not chaos.run.outside.history.shadowed
+
+
+@settings(max_examples=examples(CYCLES), deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_a_bounded_input_ends_when_cycles_have_drained(seed: int, deterministic: bool) -> None:
+    """Or at the limit, if they never do."""
+    Chaos(seed, cycles=True, deterministic=deterministic, limit=LIMIT).go_to_the_end()
+
+
+def test_what_is_in_or_below_a_cycle_gives_no_tentative_output() -> None:
+    """What is beside it does."""
+    branched = 0
+    for seed in range(20):
+        chaos = Chaos(seed, cycles=True, tentative=True)
+        chaos.go()
+        history = chaos.run.outside.history
+        assert not {query for query, _ in history.tentative} & chaos.graph.cyclic
+        branched += history.branched
+    assert branched > 20
 
 
 @pytest.mark.parametrize("seed", [8, 77, 99])

@@ -20,7 +20,17 @@ from tests.simulation.exact_world import ExactWorld
 from tests.simulation.incident_schedules import run_schedule
 from tests.simulation.scarce_world import run_scarce
 from tests.simulation.seeded_faults import FAULTS, Fault, Where
-from tests.simulation.test_exact import ENDS, LIMIT, MOVES, REPLICAS, RUNS, TENTATIVE, WORLDS, Chaos
+from tests.simulation.test_exact import (
+    CYCLES,
+    ENDS,
+    LIMIT,
+    MOVES,
+    REPLICAS,
+    RUNS,
+    TENTATIVE,
+    WORLDS,
+    Chaos,
+)
 from tests.simulation.test_scarce import SEEDS as SCARCE
 
 SCHEDULES: dict[Where, int] = {
@@ -29,6 +39,8 @@ SCHEDULES: dict[Where, int] = {
     "replicas": REPLICAS,
     "tentative": TENTATIVE,
     "ends": ENDS,
+    "cycles": CYCLES,
+    "cycle ends": CYCLES,
     "incidents": WORLDS,
     "engine": test_engine.SCHEDULES,
     "marks": test_engine_marks.REPEATED,
@@ -40,6 +52,8 @@ KINDS: dict[Where, str] = {
     "replicas": "a run with replicas",
     "tentative": "a run with tentative output",
     "ends": "a run of a bounded input",
+    "cycles": "a run with cycles",
+    "cycle ends": "a bounded input with cycles",
     "incidents": "with the coordinator",
     "engine": "the engine",
     "marks": "stages that run again",
@@ -61,6 +75,16 @@ def run(where: Where, seed: int) -> None:
         assert not chaos.run.tracker.branches.homes
     elif where == "ends":
         Chaos(seed // 2, deterministic=seed % 2 == 0, limit=LIMIT).go_to_the_end()
+    elif where == "cycles":
+        Chaos(
+            seed // 2,
+            cycles=True,
+            deterministic=seed % 8 > 0,
+            moves=seed % 2 == 0,
+            replicas=seed % 3 == 0,
+        ).go()
+    elif where == "cycle ends":
+        Chaos(seed // 2, cycles=True, deterministic=seed % 2 == 0, limit=LIMIT).go_to_the_end()
     elif where == "incidents":
         run_schedule(seed, kind=ExactWorld)
     elif where == "scarce":

@@ -84,13 +84,20 @@ def run_as_planned(
     }
     for _ in range(epochs):
         now[0] += topology.spec.epoch_interval
-        for plan in planner.plan_due(ahead=1, reached=log.head):
+        for plan in planner.plan_due(ahead=1, reached=log.head, after=_after(topology, states)):
             slices = {name: readers[name].partitions(*ends) for name, ends in plan.slices.items()}
             context = EpochContext(plan.epoch, plan.watermark, plan.previous_watermark, plan.final)
             apply(home, topology, context, readers, slices, operators, states, lost)
             log.commit(Position(plan.epoch), now[0])
     log.close()
     return topology
+
+
+def _after(topology: Topology, states: Mapping[str, StateTables]) -> str:
+    """Which epoch follows the end of the input."""
+    if not topology.fed_back:
+        return ""
+    return "open" if any(states[partition].sent_back for partition in topology.fed_back) else "final"
 
 
 def empty_states(topology: Topology) -> dict[str, StateTables]:
@@ -119,6 +126,13 @@ def apply(
 ) -> None:
     """One epoch: every partition reads or gets its rows, processes them, writes and sends what it gives."""
     inbox: dict[str, dict[str, list[pa.Table]]] = {name: {} for name in topology.partitions}
+    for partition in topology.fed_back:
+        for targets, rows in route(
+            topology, partition, states[partition].sent_back, operators, feedback=True
+        ):
+            for target in targets:
+                if rows is not None:
+                    inbox[target].setdefault(topology.operator_of(partition).name, []).append(rows)
     for partition in topology.partitions:
         if partition in lost:
             continue
@@ -130,6 +144,8 @@ def apply(
             parts = slices[operator.name]
             batches = list(readers[operator.name].read(parts[index])) if parts else []
             table = pa.Table.from_batches(batches) if batches else None
+        if partition in topology.fed_back:
+            states[partition].send_back(table)
         if operator.output:
             write_epoch(home / "outputs", topology.name, operator.name, index, context.epoch, table)
         for targets, rows in route(topology, partition, table, operators):

@@ -92,7 +92,7 @@ class Shell:
         if isinstance(instruction, PlaceTasks):
             return TasksPlaced(at=at, absent=set(self.absent), reachable=True)
         if isinstance(instruction, PlanEpochs):
-            return EpochsPlanned(at=at, head=self.head, final=self.final, next_due=at + 1.5)
+            return EpochsPlanned(at=at, head=self.head, ended=self.final, next_due=at + 1.5)
         if isinstance(instruction, RunJob):
             if self.fail:
                 return JobFailed(at=at, error="stage failure", cancelled=False)

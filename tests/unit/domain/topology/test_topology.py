@@ -76,7 +76,17 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
     (
         with_operator(inputs=[{"from": "S", "feedback": True}]),
         "operators[1].inputs[0].feedback",
-        "not run by this version",
+        "it closes no cycle: nothing that 'A' sends reaches 'S'",
+    ),
+    (
+        with_operator(inputs=[{"from": "A", "partitioning": "one_to_one", "feedback": True}]),
+        "operators[1].inputs",
+        "'A' has feedback streams alone",
+    ),
+    (
+        with_operator(inputs=[{"from": "S"}, {"from": "A", "partitioning": "one_to_one"}]),
+        "operators",
+        "mark the one from A to A (operators[1].inputs[1]) with `feedback: true`",
     ),
 ]
 
