@@ -136,6 +136,7 @@ class Environment:
     redis_url: str = field(repr=False)
     zookeeper: str
     zookeeper_secret: str = field(repr=False)
+    checkpoints_password: str = field(repr=False)
     spark_master: str
     spark_secret: str = field(repr=False)
     driver_host: str
@@ -307,6 +308,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         redis_url=reader.text("RESURGE_REDIS_URL", "redis://127.0.0.1:6379/0"),
         zookeeper=reader.text("RESURGE_ZOOKEEPER", "127.0.0.1:2181"),
         zookeeper_secret=reader.secret("RESURGE_ZOOKEEPER_SECRET"),
+        checkpoints_password=reader.text("RESURGE_CHECKPOINTS_PASSWORD", ""),
         spark_master=reader.text("RESURGE_SPARK_MASTER", "spark://127.0.0.1:7077"),
         spark_secret=reader.secret("RESURGE_SPARK_SECRET"),
         # Where executors reach the driver: an address of this host once nodes run on others.

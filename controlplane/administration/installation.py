@@ -122,6 +122,10 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "RESURGE_CHECKPOINTS", "checkpoints",
             "Where checkpoints are kept: a directory, S3, Redis, PostgreSQL, or another URL of fsspec.", True,
         ),
+        Setting(
+            "RESURGE_CHECKPOINTS_PASSWORD", "checkpoints_password",
+            "The password of the server that keeps checkpoints, where the URL has none.", True,
+        ),
         Setting("RESURGE_OUTPUTS", "outputs", "Where queries write their results.", True),
         Setting(
             "RESURGE_FORCE_TO_DISK", "force",
@@ -305,7 +309,7 @@ def _text(value: Any) -> str:
     return _CREDENTIALS.sub("...@", str(value))
 
 
-_SECRET = frozenset({"secret_key", "zookeeper_secret", "spark_secret"})
+_SECRET = frozenset({"secret_key", "zookeeper_secret", "spark_secret", "checkpoints_password"})
 _AS_TEXT: dict[type, Callable[[Any], str]] = {
     bool: lambda value: "on" if value else "off",
     float: lambda value: f"{value:.12g}",

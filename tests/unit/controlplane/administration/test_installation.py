@@ -49,11 +49,13 @@ def test_no_secret_is_shown_and_hosts_only_to_administrators() -> None:
         "RESURGE_ZOOKEEPER_SECRET": "hush-hush-zookeeper",
         "RESURGE_SPARK_SECRET": "hush-hush-hush-spark",
         "RESURGE_CHECKPOINTS": "s3://key:hush-s3@bucket/path",
+        "RESURGE_CHECKPOINTS_PASSWORD": "hush-checkpoints",
     }
     shown = values("administrator", variables)
     assert "hush" not in str(shown)
     assert shown["RESURGE_SECRET_KEY"] == (HIDDEN, True)
     assert shown["RESURGE_ZOOKEEPER_SECRET"] == shown["RESURGE_SPARK_SECRET"] == (HIDDEN, True)
+    assert shown["RESURGE_CHECKPOINTS_PASSWORD"] == (HIDDEN, True)
     assert shown["RESURGE_DATABASE_URL"] == ("postgres://...@db.example/resurge", True)
     for role in ("viewer", "operator"):
         seen = values(role, variables)
