@@ -192,9 +192,9 @@ class Checkpoints:
         self._failures += 1
         told: list[TellCheckpoint | TellProblem] = [*self.fail(cause, at)]
         if self._failures > self.tolerated:
-            told.append(
-                TellProblem("checkpoints", f"more than {self.tolerated} failed in a row: {cause}", FAILING)
-            )
+            # The cause is no part of what is told: another file of another partition is the same problem.
+            what = f"more than {self.tolerated} in a row could not be stored"
+            told.append(TellProblem("checkpoints", what, f"The newest: {cause}. {FAILING}"))
         return told
 
     def _with(self, pending: Pending) -> list[int]:

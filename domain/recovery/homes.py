@@ -48,7 +48,7 @@ def homeward(
     homes = {partition: node for partition, node in homes.items() if node in free}
     units = [
         _unit(members, placement.placed[members[0]], {} if bound else homes, costs, running)
-        for members, bound in _together(placement, chains)
+        for members, bound in _grouped(placement, chains)
     ]
     units.sort(key=lambda unit: (-unit.cost, natural_key(unit.members[0])))
     wishes = sorted(
@@ -67,7 +67,7 @@ def homeward(
     )
 
 
-def _together(placement: Placement, chains: Iterable[Sequence[str]]) -> list[tuple[list[str], bool]]:
+def _grouped(placement: Placement, chains: Iterable[Sequence[str]]) -> list[tuple[list[str], bool]]:
     """The placed partitions, those of one chain that are on one node together; and whether others of it are
     there to stay."""
     chain_of = {member: number for number, chain in enumerate(chains) for member in chain}

@@ -203,8 +203,7 @@ def _cycle_problems(spec: TopologySpec) -> list[FieldProblem]:
             problems.append(
                 FieldProblem(
                     f"operators[{index}].inputs",
-                    f"{operator.name!r} has feedback streams alone: it needs an input from outside of its "
-                    "cycle, or from an operator of it that is before it",
+                    f"{operator.name!r} reads feedback streams only: it needs an input that is none",
                 )
             )
     return problems

@@ -4,7 +4,7 @@ nothing: what is damaged is set aside by what restores it."""
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,32 +27,39 @@ class PartitionLook:
 
 @dataclass(slots=True, kw_only=True)
 class CheckpointLook:
-    """complete: the control plane knows it as complete and stored, so all of it must be there."""
+    """complete: the control plane knows it as complete and stored, so all of it must be there: a manifest of
+    each of the `expected` partitions. missing: those without one that another complete checkpoint has."""
 
     checkpoint: int
     complete: bool
+    expected: int = 0
     partitions: list[PartitionLook] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+
+    @property
+    def unnamed(self) -> int:
+        """Partitions without a manifest that no other checkpoint names either."""
+        return max(0, self.expected - len(self.partitions) - len(self.missing))
 
     @property
     def damaged(self) -> bool:
         """Whether it cannot be restored although it is complete."""
         wrong = any(one.problems for one in self.partitions)
-        return self.complete and (wrong or bool(self.missing) or not self.partitions)
+        return self.complete and (wrong or bool(self.missing) or self.unnamed > 0)
 
 
 def look(
     storage: CheckpointStorage,
     deployment: Deployment,
     *,
-    complete: Iterable[int],
+    complete: Mapping[int, int],
     chosen: int | None = None,
     content: bool,
     progress: Progress,
 ) -> list[CheckpointLook]:
-    """The checkpoints of a deployment, ascending, or the chosen one. complete: those that must be whole.
-    content: whether each file is read and compared with its checksum; a file that several share is read once.
-    Raises `StorageError`."""
+    """The checkpoints of a deployment, ascending, or the chosen one. complete: those that must be whole, and
+    how many partitions each has. content: whether each file is read and compared with its checksum; a file
+    that several share is read once. Raises `StorageError`."""
     expected = set(complete)
     numbers = sorted(expected.union(storage.checkpoints(deployment)))
     here = {number: storage.partitions(deployment, number) for number in numbers}
@@ -61,6 +68,7 @@ def look(
         CheckpointLook(
             checkpoint=number,
             complete=number in expected,
+            expected=complete.get(number, 0),
             missing=sorted(_partition(one) for one in all_of_them.difference(here[number])),
         )
         for number in numbers

@@ -12,9 +12,9 @@ import psycopg
 from spark_jobs.state.sealed import DamagedError
 from spark_jobs.state.state_storage import (
     CHUNK,
+    ChunkedStorage,
     NotThereError,
     RefusedError,
-    StateStorage,
     UnavailableError,
     split,
 )
@@ -60,7 +60,7 @@ _REFUSED = frozenset({"28", "42", "3D", "53", "3F"})
 _CANNOT_SIGN_IN = ("authentication failed", "no password supplied", "does not exist", "no pg_hba.conf entry")
 
 
-class PostgresqlStorage(StateStorage):
+class PostgresqlStorage(ChunkedStorage):
     """conninfo: as libpq reads it; PGPASSWORD and a password file serve as everywhere."""
 
     def __init__(self, conninfo: str, place: str) -> None:
@@ -83,15 +83,7 @@ class PostgresqlStorage(StateStorage):
                     there.add(name)
         return there
 
-    def get(self, name: str) -> bytes:
-        return b"".join(self._chunks(name))
-
-    def get_file(self, name: str, target: Path) -> None:
-        with target.open("wb") as file:
-            for chunk in self._chunks(name):
-                file.write(chunk)
-
-    def _chunks(self, name: str) -> Iterator[bytes]:
+    def chunks(self, name: str) -> Iterator[bytes]:
         """One statement sees one state of the table."""
         size, read = -1, 0
         with self._connection(name) as connection, connection.cursor(binary=True) as cursor:

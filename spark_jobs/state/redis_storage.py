@@ -24,9 +24,9 @@ from redis.retry import Retry
 from spark_jobs.state.sealed import DamagedError
 from spark_jobs.state.state_storage import (
     CHUNK,
+    ChunkedStorage,
     NotThereError,
     RefusedError,
-    StateStorage,
     UnavailableError,
     split,
 )
@@ -119,7 +119,7 @@ if ARGV[2] ~= '' then redis.call('HDEL', index(ARGV[3]), ARGV[4]) end
 )
 
 
-class RedisStorage(StateStorage):
+class RedisStorage(ChunkedStorage):
     """client: its answers are bytes. root: what the names of all keys begin with."""
 
     def __init__(self, client: redis.Redis, root: str, place: str) -> None:
@@ -149,15 +149,7 @@ class RedisStorage(StateStorage):
         names = list(batch.named)
         return {names[(at - 2) // 3] for at in there}
 
-    def get(self, name: str) -> bytes:
-        return b"".join(self._chunks(name))
-
-    def get_file(self, name: str, target: Path) -> None:
-        with target.open("wb") as file:
-            for chunk in self._chunks(name):
-                file.write(chunk)
-
-    def _chunks(self, name: str) -> Iterator[bytes]:
+    def chunks(self, name: str) -> Iterator[bytes]:
         value = self._value(name)
         if value is None:
             raise NotThereError(f"{self.where(name)} is not there")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 CHUNK = 4 << 20
@@ -94,6 +94,22 @@ class StateStorage(ABC):
 
     def close(self) -> None:  # noqa: B027 - a storage without connections has nothing to close
         """Close connections."""
+
+
+class ChunkedStorage(StateStorage):
+    """One that keeps an object in parts and reads them one after another."""
+
+    @abstractmethod
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The parts of an object, in order. Raises as `get` does."""
+
+    def get(self, name: str) -> bytes:
+        return b"".join(self.chunks(name))
+
+    def get_file(self, name: str, target: Path) -> None:
+        with target.open("wb") as file:
+            for chunk in self.chunks(name):
+                file.write(chunk)
 
 
 def masked(url: str) -> str:

@@ -52,7 +52,7 @@ class Command(BaseCommand):
                 found = self._look(
                     storage,
                     Deployment(name, deployments[-1]),
-                    complete=list(stored.values_list("epoch", flat=True)),
+                    complete=dict(stored.values_list("epoch", "total")),
                     chosen=chosen,
                     content=options["action"] == "verify",
                 )
@@ -72,7 +72,7 @@ class Command(BaseCommand):
         storage: CheckpointStorage,
         deployment: Deployment,
         *,
-        complete: list[int],
+        complete: dict[int, int],
         chosen: int | None,
         content: bool,
     ) -> list[CheckpointLook]:
@@ -95,7 +95,7 @@ class Command(BaseCommand):
 
 
 def _json(found: list[CheckpointLook]) -> str:
-    data = [{**msgspec.to_builtins(one), "damaged": one.damaged} for one in found]
+    data = [{**msgspec.to_builtins(one), "unnamed": one.unnamed, "damaged": one.damaged} for one in found]
     return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
 
 
@@ -117,5 +117,8 @@ def _show(console: Console, found: list[CheckpointLook]) -> None:
         if one.complete and one.missing:
             names = ", ".join(one.missing)
             console.print(f"{one.checkpoint}: no manifest of {names}", markup=False, soft_wrap=True)
+        if one.complete and one.unnamed:
+            lacking = counted(one.unnamed, "partition")
+            console.print(f"{one.checkpoint}: no manifest of {lacking} more", markup=False, soft_wrap=True)
     damaged = sum(one.damaged for one in found)
     console.print(f"{counted(len(found), 'checkpoint')}, {damaged} damaged")

@@ -107,6 +107,19 @@ def test_a_damaged_manifest_and_a_missing_one(command: Command) -> None:
     assert "20: no manifest of O3[1]" in said
 
 
+def test_a_partition_that_no_checkpoint_has(command: Command) -> None:
+    """The manifests of the others do not tell of it; how many partitions there were does."""
+    for epoch in ("10", "20"):
+        command.objects.remove(
+            next(one for one in command.objects.names() if f"manifests/{epoch}/O3-0" in one)
+        )
+        (Path(command.objects.place) / TOPOLOGY / "5" / "manifests" / epoch / "O3-0").rmdir()
+    code, said = command("inspect", TOPOLOGY)
+    assert code == 1
+    assert "3 checkpoints, 2 damaged" in said
+    assert "20: no manifest of 1 partition more" in said
+
+
 def test_a_complete_checkpoint_that_is_gone(command: Command) -> None:
     Checkpoint.objects.filter(epoch=10).update(epoch=9)
     code, said = command("inspect", TOPOLOGY)

@@ -347,7 +347,7 @@ def test_failures_in_a_row_are_a_problem(world: World) -> None:
         coordinator.cannot_be_stored(number)
     assert coordinator.problems == [], "one was stored in between"
     coordinator.cannot_be_stored(6)
-    assert coordinator.problems == ["more than 2 failed in a row: A[1] on node-1: no space left"]
+    assert coordinator.problems == ["more than 2 in a row could not be stored"]
     coordinator.started(checkpoint=7, generation=2, request=0)
     clock.now += UPLOAD_TIMEOUT + 1
     coordinator.poll()

@@ -81,7 +81,7 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
     (
         with_operator(inputs=[{"from": "A", "partitioning": "one_to_one", "feedback": True}]),
         "operators[1].inputs",
-        "'A' has feedback streams alone",
+        "'A' reads feedback streams only",
     ),
     (
         with_operator(inputs=[{"from": "S"}, {"from": "A", "partitioning": "one_to_one"}]),
