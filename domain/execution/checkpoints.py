@@ -31,7 +31,7 @@ FAILING = (
 
 @dataclass(slots=True)
 class Pending:
-    """The checkpoint under way. attempt: of the job that left its snapshots. Those of an earlier job may be
+    """A checkpoint under way. attempt: of the job that left its snapshots. Those of an earlier job may be
     of a history that was undone, and of the same number where no later epoch follows."""
 
     checkpoint: int
@@ -59,14 +59,15 @@ def complete_checkpoints(newest: LatestCheckpoint | None, *, checkpoint: int, ge
 
 @dataclass(slots=True)
 class Checkpoints:
-    """At most one checkpoint is under way. `interval` is seconds between two starts, the first one after
-    `since`; `pause` the least seconds between the end of one and the start of the next, unless an operator
-    asks; `timeout` the seconds that acknowledgements may take. tolerated: so many may fail in a row before
-    that is a problem; those that a plan or a restored partition ended do not count. kept: the complete ones
-    of the present history that stay in storage, ascending. highest: of those ever completed. ended: the
-    pending one completed or failed, and what follows from that is still to do. held: the one from which a
-    plan starts that is still to be applied, None without such a plan; it stays, however many newer ones
-    complete. keep: so many of the newest stay; of these not what was completed `keep_for` seconds ago or
+    """At most `at_once` checkpoints are under way (`under_way`, ascending), and end in this order: of a later
+    one acknowledgements are looked at when those before it have ended. `interval` is seconds between two
+    starts, the first one after `since`; `pause` the least seconds between the end of one and the start of the
+    next, unless an operator asks; `timeout` the seconds that acknowledgements may take. tolerated: so many
+    may fail in a row before that is a problem; those that a plan or a restored partition ended do not count.
+    kept: the complete ones of the present history that stay in storage, ascending. highest: of those ever
+    completed. ended: one completed or failed, and what follows from that is still to do. held: the one from
+    which a plan starts that is still to be applied, None without such a plan; it stays, however many newer
+    ones complete. keep: so many of the newest stay; of these not what was completed `keep_for` seconds ago or
     more, but for the newest few. completed: when those in `kept` were, as far as it is known."""
 
     topology: str
@@ -75,7 +76,8 @@ class Checkpoints:
     since: float
     kept: list[int] = field(default_factory=list)
     highest: int = 0
-    pending: Pending | None = None
+    under_way: list[Pending] = field(default_factory=list)
+    at_once: int = 1
     ended: bool = False
     held: int | None = None
     keep: int = FEWEST_KEPT
@@ -100,6 +102,11 @@ class Checkpoints:
         """The newest complete checkpoint, 0 if none."""
         return self.kept[-1] if self.kept else 0
 
+    @property
+    def pending(self) -> Pending | None:
+        """The oldest one under way."""
+        return self.under_way[0] if self.under_way else None
+
     def set_interval(self, seconds: float, at: float) -> None:
         """From now on, a checkpoint every so many seconds."""
         self.interval = seconds
@@ -107,7 +114,7 @@ class Checkpoints:
 
     def wanted(self, request: int, at: float) -> bool:
         """Whether the next job should end with punctuation: it is time, or an operator asked."""
-        if self.pending is not None:
+        if len(self.under_way) >= self.at_once:
             return False
         return request > self._served or at >= self._next_at
 
@@ -116,8 +123,8 @@ class Checkpoints:
     ) -> list[TellCheckpoint]:
         self._next_at = at + self.interval
         self._served = max(self._served, request)
-        self.pending = Pending(checkpoint, generation, attempt, at, request)
-        return [self._report(self.pending, "started", at)]
+        self.under_way.append(Pending(checkpoint, generation, attempt, at, request))
+        return [self._report(self.under_way[-1], "started", at)]
 
     def gone_back(self, *, checkpoint: int, generation: int, at: float) -> list[PointTo]:
         """All partitions start again from an older checkpoint than the newest: later ones belong to an undone
@@ -148,7 +155,7 @@ class Checkpoints:
         errors = [ack for ack in acks.values() if ack.error]
         if errors:
             first = errors[0]
-            return [*self._failed(f"{first.partition} on {first.node}: {first.error}", at)]
+            return self._failed(pending, f"{first.partition} on {first.node}: {first.error}", at)
         if all(partition in acks for partition in self.partitions):
             self.highest = max(self.highest, pending.checkpoint)
             pending.completed_at = at
@@ -156,7 +163,7 @@ class Checkpoints:
         if at - pending.started_at > self.timeout:
             missing = [partition for partition in self.partitions if partition not in acks]
             cause = f"not acknowledged in {self.timeout:.0f} s by {', '.join(missing[:5])}"
-            return [*self._failed(cause, at)]
+            return self._failed(pending, cause, at)
         if len(acks) != pending.acknowledged:
             pending.acknowledged = len(acks)
             return [self._report(pending, "acknowledged", at, size)]
@@ -175,22 +182,30 @@ class Checkpoints:
         self._next_at = max(self._next_at, at + self.pause)
         pending.acknowledged = len(pending.acknowledgements)
         size = sum(ack.size_bytes for ack in pending.acknowledgements)
-        self.pending, self.ended = None, True
+        self.under_way.remove(pending)
+        self.ended = True
         return [self._report(pending, "completed", at, size)]
 
     def fail(self, cause: str, at: float) -> list[TellCheckpoint]:
-        """Give up the pending checkpoint; the newest complete one stays in force."""
-        pending, self.pending = self.pending, None
-        if pending is None:
-            return []
+        """Give up all that are under way; the newest complete one stays in force."""
+        return [report for pending in list(self.under_way) for report in self._give_up(pending, cause, at)]
+
+    def fail_newest(self, cause: str, at: float) -> list[TellCheckpoint]:
+        """Give up the one that began last."""
+        return self._give_up(self.under_way[-1], cause, at)
+
+    def _give_up(self, pending: Pending, cause: str, at: float) -> list[TellCheckpoint]:
+        self.under_way.remove(pending)
         self.ended = True
         self._next_at = max(self._next_at, at + self.pause)
         return [self._report(pending, "failed", at, cause=cause)]
 
-    def _failed(self, cause: str, at: float) -> list[TellCheckpoint | TellProblem]:
+    def _failed(
+        self, pending: Pending, cause: str, at: float
+    ) -> list[TellCheckpoint | TellProblem | PointTo]:
         """It could not be stored."""
         self._failures += 1
-        told: list[TellCheckpoint | TellProblem] = [*self.fail(cause, at)]
+        told: list[TellCheckpoint | TellProblem | PointTo] = [*self._give_up(pending, cause, at)]
         if self._failures > self.tolerated:
             # The cause is no part of what is told: another file of another partition is the same problem.
             what = f"more than {self.tolerated} in a row could not be stored"

@@ -391,7 +391,7 @@ class EpochMachine:
 
     def _work(self, at: float) -> list[Instruction]:
         """Run what is due, and beside it what those behind have missed."""
-        if self.plan is None or not self.reachable:
+        if self.plan is None or not self.reachable or self._stands_still():
             return self._worked_off(at, worked=False)
         lane, done = self._lanes(at)
         finishing = self.final and self.checkpoints.latest < self.recorded.committed == self.head
@@ -409,6 +409,10 @@ class EpochMachine:
         job = self._job(lane, checkpoint=last if punctuated else 0)
         self._running = Running(job, at, last, punctuated, request)
         return [*done, job]
+
+    def _stands_still(self) -> bool:
+        """Whether no epoch may begin before the checkpoint under way has completed or failed."""
+        return self.checkpoints.pending is not None and self.topology.spec.checkpoint_mode == "synchronous"
 
     def _lanes(self, at: float) -> tuple[Lane | None, list[Instruction]]:
         """What the next job of the present runs, and the start of a replay if one is to begin beside it."""
@@ -701,10 +705,11 @@ class EpochMachine:
         reports = [item for report in event.reports for item in report.partitions.items()]
         failed = {p: r.error for p, r in reports if r.error and not is_copy(p)}
         if behind:
-            done += self.checkpoints.fail(f"{', '.join(sorted(behind)[:5])} did not reach epoch {epoch}", at)
+            cause = f"{', '.join(sorted(behind)[:5])} did not reach epoch {epoch}"
+            done += self.checkpoints.fail_newest(cause, at)
         elif failed:
             partition, error = min(failed.items())
-            done += self.checkpoints.fail(f"no snapshot of {partition}: {error}", at)
+            done += self.checkpoints.fail_newest(f"no snapshot of {partition}: {error}", at)
         return done
 
     def _worked_off(self, at: float, *, worked: bool) -> list[Instruction]:

@@ -40,6 +40,7 @@ def load_topology(data: Mapping[str, Any], catalogue: Catalogue) -> Topology:
     further = [
         *_operator_problems(spec, catalogue),
         *_stream_problems(spec, reported),
+        *_checkpoint_problems(spec),
         *_size_problems(spec),
         *([] if reported else _output_problems(spec)),
     ]
@@ -103,6 +104,18 @@ def _output_problems(spec: TopologySpec) -> list[FieldProblem]:
     if not spec.operators or any(operator.output for operator in spec.operators):
         return []
     return [FieldProblem("operators", "no operator has `output: true`, so the topology has no query")]
+
+
+def _checkpoint_problems(spec: TopologySpec) -> list[FieldProblem]:
+    """Several at a time are what a pause between them, and epochs that wait for each, exclude."""
+    if spec.checkpoints_at_once == 1:
+        return []
+    path = "checkpoints_at_once"
+    if spec.checkpoint_mode == "synchronous":
+        return [FieldProblem(path, "must be 1 where `checkpoint_mode` is synchronous")]
+    if spec.checkpoint_pause:
+        return [FieldProblem(path, "must be 1 where there is a `checkpoint_pause` between two checkpoints")]
+    return []
 
 
 def _size_problems(spec: TopologySpec) -> list[FieldProblem]:

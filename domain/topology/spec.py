@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 Partitioning = Literal["one_to_one", "split", "merge", "full"]
+CheckpointMode = Literal["asynchronous", "synchronous"]
 
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
 TOPOLOGY_NAME_PATTERN = r"^[a-z][a-z0-9-]{0,62}$"
@@ -18,6 +19,8 @@ MAX_CHANNELS = 10_000_000
 
 FEWEST_KEPT, MOST_KEPT = 3, 100
 """Complete checkpoints that may be asked to stay in storage."""
+MOST_AT_ONCE = 10
+"""Checkpoints that may be stored at a time."""
 
 Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
 TopologyName = Annotated[str, msgspec.Meta(pattern=TOPOLOGY_NAME_PATTERN)]
@@ -102,9 +105,10 @@ class ParquetSinkSpec(
 class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A topology. Intervals are seconds; without a `checkpoint_interval` that of the installation holds, and
     likewise how many of the newest checkpoints stay in storage (`checkpoints_kept`). Of those, what is older
-    than `checkpoints_kept_for` goes but for the newest three. `checkpoint_pause`: least seconds between two
-    checkpoints; `checkpoint_timeout`: what uploading one may take; `checkpoint_failures`: how many may fail
-    in a row before that is shown as a problem.
+    than `checkpoints_kept_for` goes but for the newest three. `checkpoint_mode`: whether epochs go on while a
+    checkpoint is stored, or stand still. `checkpoints_at_once`: how many may be stored at a time;
+    `checkpoint_pause`: least seconds between two; `checkpoint_timeout`: what uploading one may take;
+    `checkpoint_failures`: how many may fail in a row before that is shown as a problem.
     `max_epoch_tuples` bounds one epoch, `catch_up_epochs` how many epochs one Spark job may replay after a
     recovery, `drain_epochs` how many epochs feedback streams may carry rows after the end of the input.
     `sink`: where the rows of output operators go."""
@@ -116,7 +120,9 @@ class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     checkpoint_interval: Seconds | None = None
     checkpoints_kept: Annotated[int, msgspec.Meta(ge=FEWEST_KEPT, le=MOST_KEPT)] | None = None
     checkpoints_kept_for: Annotated[float, msgspec.Meta(gt=0.0, le=31_536_000.0)] | None = None
+    checkpoint_mode: CheckpointMode = "asynchronous"
     checkpoint_pause: Annotated[float, msgspec.Meta(ge=0.0, le=86_400.0)] | None = None
+    checkpoints_at_once: Annotated[int, msgspec.Meta(ge=1, le=MOST_AT_ONCE)] = 1
     checkpoint_timeout: Seconds | None = None
     checkpoint_failures: Annotated[int, msgspec.Meta(ge=0, le=1_000)] | None = None
     max_epoch_tuples: Annotated[int, msgspec.Meta(ge=1, le=100_000_000)] = 1_000_000

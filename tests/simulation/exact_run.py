@@ -100,6 +100,8 @@ class ExactRun:
         # Turns in which partitions of a slow node ran apart from the present.
         self.apart = 0
         self.handed_over = 0
+        # The most checkpoints that were under way at a time, and turns in which epochs waited for one.
+        self.at_once = self.stood_still = 0
         # Where shadows are to be; how often one took over.
         self.replicas: dict[str, str] = {}
         self.taken_over = 0
@@ -142,12 +144,13 @@ class ExactRun:
         checkpoints = Checkpoints(
             topology=self.topology.name,
             partitions=self.topology.partitions,
-            interval=self.interval,
+            interval=self.interval if self.topology.spec.checkpoints_at_once == 1 else 0.5,
             since=self.now,
             kept=complete_checkpoints(
                 latest, checkpoint=recorded.position.checkpoint, generation=recorded.generation
             ),
             highest=latest.highest,
+            at_once=self.topology.spec.checkpoints_at_once,
         )
         self.machine = EpochMachine(self.topology, recorded, checkpoints, realtime=True, at=self.now)
         self.state: DriverState = "starting"
@@ -167,6 +170,9 @@ class ExactRun:
         if self.flaws and self.rng.random() < 0.01:
             self._pass(70.0)  # after every time limit
         self._slow_down()
+        under_way = len(self.machine.checkpoints.under_way)
+        self.at_once = max(self.at_once, under_way)
+        self.stood_still += self._synchronous and under_way > 0
         try:
             self._upload()
             over = self._replay_over()
@@ -177,6 +183,10 @@ class ExactRun:
             self.kill_driver()
         except ContradictionError as error:
             raise AssertionError(str(error)) from error
+
+    @property
+    def _synchronous(self) -> bool:
+        return self.topology.spec.checkpoint_mode == "synchronous"
 
     def _carry_out(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:
@@ -309,6 +319,7 @@ class ExactRun:
 
     def _run_job(self, instruction: RunJob) -> Event:
         assert self.machine.plan is not None
+        assert not (self._synchronous and self.machine.checkpoints.under_way), "epochs go on"
         self._validate_log(instruction)
         self._validate_apart(instruction)
         job = MemoryJob(self, instruction, self.machine.placed)
@@ -377,8 +388,12 @@ class ExactRun:
     # ---- the agents ------------------------------------------------------------------------------
 
     def _upload(self) -> None:
-        """The agents continue their uploads, in order; some are slow, and some cannot be reached."""
+        """The agents continue their uploads, in order; some are slow, and some cannot be reached. Where
+        several checkpoints may be under way, half of the agents have to wait for the storage."""
+        several = self.topology.spec.checkpoints_at_once > 1
         for node, kept in self._kept().items():
+            if several and self.flaws and zlib.crc32(f"storage {node} {self._turns}".encode()) % 2:
+                continue
             waiting = list(kept.snapshots)
             if self.flaws:
                 slow = self.rng.random() < 0.4

@@ -20,10 +20,14 @@ KINDS = {
     "replicas": ("epochs of shadows", "takeovers"),
     "tentative": ("epochs of branches", "of them without an input", "tentative outputs"),
     "both": ("epochs of shadows", "takeovers", "epochs of branches", "tentative outputs"),
+    "synchronous": ("turns that waited for a checkpoint",),
+    "at-once": ("schedules with checkpoints beside each other",),
     "ends": ("epochs committed",),
     "cycles": ("batches that feedback streams brought", "states handed over", "takeovers"),
     "cycle-ends": ("batches that feedback streams brought", "epochs after the input"),
 }
+# Of these, too, every other schedule moves what runs.
+MODES = ("synchronous", "at-once")
 
 
 def run_schedule(seed: int, *, kind: str) -> dict[str, int]:
@@ -37,10 +41,12 @@ def run_schedule(seed: int, *, kind: str) -> dict[str, int]:
         seed,
         deterministic=copies or seed % 4 > 0,
         limit=LIMIT if ends else None,
-        moves=kind == "moves" or ((copies or cycles) and seed % 2 == 0),
+        moves=kind == "moves" or ((copies or cycles or kind in MODES) and seed % 2 == 0),
         replicas=replicas,
         tentative=kind in ("tentative", "both"),
         cycles=cycles,
+        mode="synchronous" if kind == "synchronous" else "asynchronous",
+        at_once=2 + seed % 4 if kind == "at-once" else 1,
     )
     if ends:
         chaos.go_to_the_end()
@@ -59,6 +65,8 @@ def run_schedule(seed: int, *, kind: str) -> dict[str, int]:
         "tentative outputs": len(history.tentative),
         "batches that feedback streams brought": history.returned,
         "epochs after the input": run.drained,
+        "turns that waited for a checkpoint": run.stood_still,
+        "schedules with checkpoints beside each other": int(run.at_once > 1),
     }
 
 

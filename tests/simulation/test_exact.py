@@ -14,7 +14,7 @@ from msgspec import structs
 from domain.messages import Plan
 from domain.topology import Topology
 from domain.topology.copies import branch_of
-from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
+from domain.topology.spec import CheckpointMode, InputSpec, OperatorSpec, TopologySpec
 from tests.examples import examples
 from tests.simulation.cyclic_graphs import cyclic_topology
 from tests.simulation.exact_disk import Disk
@@ -62,6 +62,7 @@ REPLICAS = 200
 TENTATIVE = 120
 ENDS = 60
 CYCLES = 60
+MODES = 60
 WORLDS = 60
 # Epochs of a bounded input.
 LIMIT = 8
@@ -74,7 +75,7 @@ QUIET_WITH_REPLICAS = 30
 class Chaos:
     """Random kills, plans and restarts of one run; `moves`: and plans that move what runs; `replicas`: and
     shadows on any nodes, which are lost alone, with their partitions, and one after the other; `cycles`: of a
-    topology with feedback streams."""
+    topology with feedback streams. mode, at_once: how checkpoints are made, and how many at a time."""
 
     def __init__(
         self,
@@ -86,6 +87,8 @@ class Chaos:
         replicas: bool = False,
         tentative: bool = False,
         cycles: bool = False,
+        mode: CheckpointMode = "asynchronous",
+        at_once: int = 1,
     ) -> None:
         self.rng = random.Random(seed)
         self.replicas = random.Random(f"replicas-{seed}") if replicas else None
@@ -103,6 +106,8 @@ class Chaos:
             )
         else:
             self.graph = topology(deterministic, catch_up_epochs)
+        spec = structs.replace(self.graph.spec, checkpoint_mode=mode, checkpoints_at_once=at_once)
+        self.graph = Topology(spec)
         self.disks = {f"n{i}": Disk() for i in range(4)}
         self.count = 4
         assignment = {p: f"n{self.rng.randrange(4)}" for p in self.graph.partitions}
@@ -307,6 +312,28 @@ def test_a_later_takeover_on_the_same_node_is_not_one_that_a_plan_knew_of() -> N
 @given(st.integers(0, 2**32), st.booleans())
 def test_state_moves_while_everything_else_happens(seed: int, deterministic: bool) -> None:
     Chaos(seed, deterministic=deterministic, moves=True).go()
+
+
+@settings(max_examples=examples(MODES), deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.sampled_from([1, 2, 5]))
+def test_however_checkpoints_are_made_they_are_of_one_history(
+    seed: int, deterministic: bool, at_once: int
+) -> None:
+    """1: epochs stand still while one is stored."""
+    mode: CheckpointMode = "synchronous" if at_once == 1 else "asynchronous"
+    Chaos(seed, deterministic=deterministic, moves=seed % 2 == 0, mode=mode, at_once=at_once).go()
+
+
+def test_schedules_have_checkpoints_beside_each_other_and_epochs_that_wait_for_one() -> None:
+    several = [Chaos(seed, at_once=3) for seed in range(3)]
+    waiting = [Chaos(seed, mode="synchronous") for seed in range(3)]
+    neither = [Chaos(seed) for seed in range(3)]
+    for one in (*several, *waiting, *neither):
+        one.go()
+    assert max(one.run.at_once for one in several) == 3
+    assert sum(one.run.stood_still for one in waiting) > 20
+    assert not any(one.run.stood_still for one in neither)
+    assert {one.run.at_once for one in (*waiting, *neither)} == {1}
 
 
 def test_schedules_have_what_they_are_for() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from domain.topology.spec import CheckpointMode
 from tests.simulation import test_engine, test_engine_marks
 from tests.simulation.engine_schedules import clean_marks, clean_rows
 from tests.simulation.exact_world import ExactWorld
@@ -24,6 +25,7 @@ from tests.simulation.test_exact import (
     CYCLES,
     ENDS,
     LIMIT,
+    MODES,
     MOVES,
     REPLICAS,
     RUNS,
@@ -41,6 +43,7 @@ SCHEDULES: dict[Where, int] = {
     "ends": ENDS,
     "cycles": CYCLES,
     "cycle ends": CYCLES,
+    "modes": MODES,
     "incidents": WORLDS,
     "engine": test_engine.SCHEDULES,
     "marks": test_engine_marks.REPEATED,
@@ -54,6 +57,7 @@ KINDS: dict[Where, str] = {
     "ends": "a run of a bounded input",
     "cycles": "a run with cycles",
     "cycle ends": "a bounded input with cycles",
+    "modes": "checkpoints beside each other, or synchronous",
     "incidents": "with the coordinator",
     "engine": "the engine",
     "marks": "stages that run again",
@@ -85,6 +89,10 @@ def run(where: Where, seed: int) -> None:
         ).go()
     elif where == "cycle ends":
         Chaos(seed // 2, cycles=True, deterministic=seed % 2 == 0, limit=LIMIT).go_to_the_end()
+    elif where == "modes":
+        at_once = 1 + seed % 3
+        mode: CheckpointMode = "synchronous" if at_once == 1 else "asynchronous"
+        Chaos(seed, deterministic=seed % 4 == 0, moves=seed % 2 == 0, mode=mode, at_once=at_once).go()
     elif where == "incidents":
         run_schedule(seed, kind=ExactWorld)
     elif where == "scarce":

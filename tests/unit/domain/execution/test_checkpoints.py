@@ -197,6 +197,61 @@ def test_wanted_by_time_or_request_but_one_at_a_time(world: World) -> None:
     assert not coordinator.wanted(1)
 
 
+def several(world: World, at_once: int = 2) -> Coordinator:
+    """Checkpoints 7 and 9 are under way, of which 9 is acknowledged."""
+    checkpoints, coordinator, store, clock, _ = world
+    checkpoints.at_once = at_once
+    coordinator.started(checkpoint=7, generation=2, request=0)
+    clock.now += 10.0
+    assert coordinator.wanted(0)
+    coordinator.started(checkpoint=9, generation=2, request=0)
+    store.acks = [ack(one, checkpoint=9) for one in checkpoints.partitions]
+    return coordinator
+
+
+def test_several_are_under_way_and_complete_in_their_order(world: World) -> None:
+    checkpoints, _, store, clock, reports = world
+    coordinator = several(world)
+    clock.now += 10.0
+    assert not coordinator.wanted(1), "as many as may be"
+    coordinator.poll()
+    assert (checkpoints.latest, len(checkpoints.under_way)) == (0, 2)
+    store.acks += [ack(one) for one in checkpoints.partitions]
+    coordinator.poll()
+    assert checkpoints.kept == [7]
+    assert coordinator.wanted(0)
+    coordinator.poll()
+    assert (checkpoints.kept, checkpoints.under_way) == ([7, 9], [])
+    assert [(report.checkpoint, report.state) for report in reports] == [
+        (7, "started"), (9, "started"), (7, "completed"), (9, "completed"),
+    ]  # fmt: skip
+
+
+def test_one_that_cannot_be_stored_leaves_the_next(world: World) -> None:
+    checkpoints, coordinator, store, _, reports = world
+    several(world).store.acks.append(ack("A[0]", error="no space left"))
+    coordinator.poll()
+    assert [one.checkpoint for one in checkpoints.under_way] == [9]
+    coordinator.poll()
+    assert (checkpoints.kept, coordinator.problems) == ([9], [])
+    assert [(report.checkpoint, report.state) for report in reports[2:]] == [(7, "failed"), (9, "completed")]
+    assert store.latest is not None
+
+
+def test_a_plan_ends_all_that_are_under_way(world: World) -> None:
+    checkpoints, _, _, _, reports = world
+    several(world, at_once=3).fail("superseded by plan 3")
+    assert (checkpoints.under_way, checkpoints.ended) == ([], True)
+    assert [(report.checkpoint, report.state) for report in reports[2:]] == [(7, "failed"), (9, "failed")]
+
+
+def test_what_leaves_no_snapshot_ends_the_newest_alone(world: World) -> None:
+    checkpoints, _, _, clock, _ = world
+    several(world)
+    checkpoints.fail_newest("no snapshot of A[0]", clock())
+    assert [one.checkpoint for one in checkpoints.under_way] == [7]
+
+
 def test_what_is_newer_than_the_checkpoint_gone_back_to_is_undone(world: World) -> None:
     checkpoints, coordinator, store, _, _ = world
     for number in (7, 9, 12, 15):

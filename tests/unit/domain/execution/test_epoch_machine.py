@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from domain.execution.checkpoints import Checkpoints
 from domain.execution.epoch_machine import MAX_FAILURES, EpochMachine, Recorded
@@ -736,6 +737,45 @@ def test_the_checkpoint_under_way_fails_when_all_start_again() -> None:
     assert checkpoint_under_way(shell) == 0
     assert shell.machine.checkpoints.kept == [10]
     assert published(told).checkpoint == 10
+
+
+def storing(**fields: Any) -> Shell:
+    """A checkpoint is under way that nothing has acknowledged."""
+    topology = Topology(replace(chain().spec, **fields))
+    shell = Shell(topology, Recorded())
+    shell.acks = []
+    shell.turn(at=1.0)
+    shell.turn(at=20.0)
+    assert checkpoint_under_way(shell) == 2
+    return shell
+
+
+def test_epochs_go_on_while_a_checkpoint_is_stored() -> None:
+    shell = storing()
+    assert RunJob in kinds(shell.turn(at=21.0))
+    assert checkpoint_under_way(shell) == 2
+
+
+@pytest.mark.parametrize("ends", ["completed", "failed"])
+def test_a_synchronous_checkpoint_ends_before_the_next_epoch_begins(ends: str) -> None:
+    shell = storing(checkpoint_mode="synchronous")
+    told = shell.turn(at=21.0)
+    assert RunJob not in kinds(told)
+    assert ReadAcknowledgements in kinds(told)
+    shell.acks = [ack("S[0]", 2), ack("A[0]", 2)] if ends == "completed" else []
+    at = 22.0 if ends == "completed" else 100.0
+    assert RunJob not in kinds(shell.turn(at=at))
+    assert shell.machine.checkpoints.kept == ([2] if ends == "completed" else [])
+    assert RunJob in kinds(shell.turn(at=at + 1)), "all that has fallen due meanwhile"
+    assert shell.machine.tracker.committed == shell.head
+
+
+def test_nodes_that_are_lost_end_a_synchronous_checkpoint() -> None:
+    """What was to acknowledge it is gone, so epochs are not held up for it."""
+    shell = storing(checkpoint_mode="synchronous")
+    shell.absent = {"A[0]"}
+    shell.turn(at=21.0)
+    assert checkpoint_under_way(shell) == 0
 
 
 def checkpoint_under_way(shell: Shell) -> int:
