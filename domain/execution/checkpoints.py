@@ -60,15 +60,16 @@ def complete_checkpoints(newest: LatestCheckpoint | None, *, checkpoint: int, ge
 @dataclass(slots=True)
 class Checkpoints:
     """At most `at_once` checkpoints are under way (`under_way`, ascending), and end in this order: of a later
-    one acknowledgements are looked at when those before it have ended. `interval` is seconds between two
-    starts, the first one after `since`; `pause` the least seconds between the end of one and the start of the
-    next, unless an operator asks; `timeout` the seconds that acknowledgements may take. tolerated: so many
-    may fail in a row before that is a problem; those that a plan or a restored partition ended do not count.
-    kept: the complete ones of the present history that stay in storage, ascending. highest: of those ever
-    completed. ended: one completed or failed, and what follows from that is still to do. held: the one from
-    which a plan starts that is still to be applied, None without such a plan; it stays, however many newer
-    ones complete. keep: so many of the newest stay; of these not what was completed `keep_for` seconds ago or
-    more, but for the newest few. completed: when those in `kept` were, as far as it is known."""
+    one acknowledgements are looked at when those before it have ended. synchronous: epochs stand still while
+    one is under way. `interval` is seconds between two starts, the first one after `since`; `pause` the least
+    seconds between the end of one and the start of the next, unless an operator asks; `timeout` the seconds
+    that acknowledgements may take. tolerated: so many may fail in a row before that is a problem; those that
+    a plan or a restored partition ended do not count. kept: the complete ones of the present history that
+    stay in storage, ascending. highest: of those ever completed. ended: one completed or failed, and what
+    follows from that is still to do. held: the one from which a plan starts that is still to be applied, None
+    without such a plan; it stays, however many newer ones complete. keep: so many of the newest stay; of
+    these not what was completed `keep_for` seconds ago or more, but for the newest few. completed: when those
+    in `kept` were, as far as it is known."""
 
     topology: str
     partitions: list[str]
@@ -78,6 +79,7 @@ class Checkpoints:
     highest: int = 0
     under_way: list[Pending] = field(default_factory=list)
     at_once: int = 1
+    synchronous: bool = False
     ended: bool = False
     held: int | None = None
     keep: int = FEWEST_KEPT
@@ -101,6 +103,11 @@ class Checkpoints:
     def latest(self) -> int:
         """The newest complete checkpoint, 0 if none."""
         return self.kept[-1] if self.kept else 0
+
+    @property
+    def stops(self) -> bool:
+        """Whether no epoch may begin before one has completed or failed."""
+        return self.synchronous and bool(self.under_way)
 
     @property
     def pending(self) -> Pending | None:

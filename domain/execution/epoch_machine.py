@@ -391,7 +391,7 @@ class EpochMachine:
 
     def _work(self, at: float) -> list[Instruction]:
         """Run what is due, and beside it what those behind have missed."""
-        if self.plan is None or not self.reachable or self._stands_still():
+        if self.plan is None or not self.reachable or self.checkpoints.stops:
             return self._worked_off(at, worked=False)
         lane, done = self._lanes(at)
         finishing = self.final and self.checkpoints.latest < self.recorded.committed == self.head
@@ -409,10 +409,6 @@ class EpochMachine:
         job = self._job(lane, checkpoint=last if punctuated else 0)
         self._running = Running(job, at, last, punctuated, request)
         return [*done, job]
-
-    def _stands_still(self) -> bool:
-        """Whether no epoch may begin before the checkpoint under way has completed or failed."""
-        return self.checkpoints.pending is not None and self.topology.spec.checkpoint_mode == "synchronous"
 
     def _lanes(self, at: float) -> tuple[Lane | None, list[Instruction]]:
         """What the next job of the present runs, and the start of a replay if one is to begin beside it."""

@@ -120,6 +120,7 @@ def checkpoints_of(
         keep_for=spec.checkpoints_kept_for or math.inf,
         pause=spec.checkpoint_pause or 0.0,
         at_once=spec.checkpoints_at_once,
+        synchronous=spec.checkpoint_mode == "synchronous",
         timeout=spec.checkpoint_timeout or UPLOAD_TIMEOUT,
         tolerated=TOLERATED if spec.checkpoint_failures is None else spec.checkpoint_failures,
         completed=dict(zip(newest.kept, newest.kept_at, strict=False)) if newest else {},

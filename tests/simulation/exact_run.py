@@ -151,6 +151,7 @@ class ExactRun:
             ),
             highest=latest.highest,
             at_once=self.topology.spec.checkpoints_at_once,
+            synchronous=self._synchronous,
         )
         self.machine = EpochMachine(self.topology, recorded, checkpoints, realtime=True, at=self.now)
         self.state: DriverState = "starting"

@@ -594,9 +594,9 @@ FAULTS = (
     Fault(
         "epochs go on while a synchronous checkpoint is stored",
         EpochMachine,
-        "_stands_still",
-        "self.checkpoints.pending is not None",
-        "False",
+        "_work",
+        " or self.checkpoints.stops",
+        "",
         "modes",
     ),
 )

@@ -2,7 +2,7 @@
 
 /** Part of a specification to the fields that it can have. */
 export const FIELDS: Record<string, readonly string[]> = {
-  topology: ["name", "operators", "description", "epoch_interval", "checkpoint_interval", "checkpoints_kept", "checkpoints_kept_for", "checkpoint_pause", "checkpoint_timeout", "checkpoint_failures", "max_epoch_tuples", "catch_up_epochs", "drain_epochs", "sink"],
+  topology: ["name", "operators", "description", "epoch_interval", "checkpoint_interval", "checkpoints_kept", "checkpoints_kept_for", "checkpoint_mode", "checkpoint_pause", "checkpoints_at_once", "checkpoint_timeout", "checkpoint_failures", "max_epoch_tuples", "catch_up_epochs", "drain_epochs", "sink"],
   operator: ["name", "kind", "parallelism", "inputs", "params", "output", "priority", "cpu_request", "correlated", "deterministic", "description"],
   input: ["from", "partitioning", "key", "feedback"],
   sink: ["kind", "compact_s", "keep_days", "keep_gb"],

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from domain.execution.checkpoints import Checkpoints
 from domain.execution.epoch_machine import MAX_FAILURES, EpochMachine, Recorded
@@ -739,10 +738,10 @@ def test_the_checkpoint_under_way_fails_when_all_start_again() -> None:
     assert published(told).checkpoint == 10
 
 
-def storing(**fields: Any) -> Shell:
+def storing(*, synchronous: bool = False) -> Shell:
     """A checkpoint is under way that nothing has acknowledged."""
-    topology = Topology(replace(chain().spec, **fields))
-    shell = Shell(topology, Recorded())
+    shell = Shell(chain(), Recorded())
+    shell.machine.checkpoints.synchronous = synchronous
     shell.acks = []
     shell.turn(at=1.0)
     shell.turn(at=20.0)
@@ -758,7 +757,7 @@ def test_epochs_go_on_while_a_checkpoint_is_stored() -> None:
 
 @pytest.mark.parametrize("ends", ["completed", "failed"])
 def test_a_synchronous_checkpoint_ends_before_the_next_epoch_begins(ends: str) -> None:
-    shell = storing(checkpoint_mode="synchronous")
+    shell = storing(synchronous=True)
     told = shell.turn(at=21.0)
     assert RunJob not in kinds(told)
     assert ReadAcknowledgements in kinds(told)
@@ -772,7 +771,7 @@ def test_a_synchronous_checkpoint_ends_before_the_next_epoch_begins(ends: str) -
 
 def test_nodes_that_are_lost_end_a_synchronous_checkpoint() -> None:
     """What was to acknowledge it is gone, so epochs are not held up for it."""
-    shell = storing(checkpoint_mode="synchronous")
+    shell = storing(synchronous=True)
     shell.absent = {"A[0]"}
     shell.turn(at=21.0)
     assert checkpoint_under_way(shell) == 0
