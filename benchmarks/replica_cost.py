@@ -7,14 +7,16 @@ block with replicas all of them have to be there before it and after it.
 
 `standby`: the demo again, where the fifth node has no partitions and takes all replicas. Each level of an
 epoch has one task more then, on the same cores of this machine. So it depends on their number what that
-costs, and no bound is set for it.
+costs, and no bound is set for it. `--parts demo,standby,fast` chooses what is measured.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,14 +70,16 @@ PARTS = (
 
 def measure(session: Session) -> Report:
     rounds, epochs = (1, 15) if session.quick else (4, 30)
+    parts: list[Part] = session.options.parts
     report = Report(
         parameters={
             "nodes": NODES, "capacity": CAPACITY, "capped": CAPPED, "rate": RATE, "epoch": EPOCH,
             "fast_tuples": FAST_TUPLES, "share": SHARE, "rounds": rounds, "epochs": epochs,
+            "parts": [part.name for part in parts],
         },
     )  # fmt: skip
-    with stopping_in_order(), session.progress("blocks", 2 * len(PARTS) * rounds) as step:
-        for part in PARTS:
+    with stopping_in_order(), session.progress("blocks", 2 * len(parts) * rounds) as step:
+        for part in parts:
             capacity = CAPPED if part.fast else CAPACITY
             with running_stack(nodes=NODES, capacity=capacity, variables={"RESURGE_CPU_CAPS": "1"}) as stack:
                 _deploy(stack, part)
@@ -91,7 +95,7 @@ def measure(session: Session) -> Report:
                     at_least(f"{part.name}: verified clean", float(verdict.clean), 1.0),
                     at_least(f"{part.name}: rows compared", verdict.rows, 1),
                 ]
-    _conclude(report)
+    _conclude(report, parts)
     return report
 
 
@@ -157,11 +161,11 @@ def _replicas(stack: BenchmarkStack) -> int:
     return len(ready) if all(ready) else -1
 
 
-def _conclude(report: Report) -> None:
+def _conclude(report: Report, parts: Sequence[Part]) -> None:
     table = Table(title="What replicas of a quarter of the partitions cost", title_justify="left")
     for column in ("", "seconds of an epoch", "with replicas", "tuples/s", "with replicas"):
         table.add_column(column, justify="right")
-    for part in PARTS:
+    for part in parts:
         blocks = report.results[part.name]["blocks"]
         seconds = {
             mode: statistics.median(s for one in blocks[mode] for s in one["seconds"]) for mode in MODES
@@ -193,5 +197,17 @@ def _conclude(report: Report) -> None:
     report.tables.append(table)
 
 
+def parts_parse(text: str) -> list[Part]:
+    names = [name.strip() for name in text.split(",")]
+    known = {part.name: part for part in PARTS}
+    if not known.keys() >= set(names):
+        raise argparse.ArgumentTypeError(f"{text!r}: some of {', '.join(known)}")
+    return [known[name] for name in names]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--parts", type=parts_parse, default=list(PARTS), metavar="NAME,...")
+
+
 if __name__ == "__main__":
-    sys.exit(run(name="replica_cost", about=__doc__, measure=measure))
+    sys.exit(run(name="replica_cost", about=__doc__, measure=measure, arguments=arguments))
