@@ -17,7 +17,7 @@ from statistics import fmean, median
 from rich.table import Table
 
 from benchmarks.active_replicas.pipeline import MAX_UTILISATION, SYNTHETIC, input_write, is_synthetic, spec_of
-from benchmarks.active_replicas.stage import SESSION_TIMEOUT, SYNTHETIC_NODES, place
+from benchmarks.active_replicas.stage import SESSION_TIMEOUT, SPARE_NODES, SYNTHETIC_NODES, place
 from benchmarks.runner import Report, Session, at_least
 from benchmarks.stack import TOPOLOGY, BenchmarkStack, running_stack
 from coordination.paths import Paths
@@ -84,6 +84,7 @@ def _median(values: Sequence[float]) -> float:
 
 def cost_of_checkpoints(session: Session, report: Report, *, rate: int) -> None:
     intervals, seconds, rounds = plan_of(quick=session.quick)
+    nodes = 1 + SYNTHETIC_NODES + SPARE_NODES
     variables = {
         "RESURGE_SESSION_TIMEOUT": f"{SESSION_TIMEOUT:g}",
         "RESURGE_MAX_UTILISATION": f"{MAX_UTILISATION:g}",
@@ -91,13 +92,11 @@ def cost_of_checkpoints(session: Session, report: Report, *, rate: int) -> None:
     }
     blocks: list[Block] = []
     with (
-        running_stack(
-            nodes=1 + SYNTHETIC_NODES, variables=variables, keep_logs=session.options.logs
-        ) as stack,
+        running_stack(nodes=nodes, variables=variables, keep_logs=session.options.logs) as stack,
         session.progress("blocks", len(intervals) * rounds) as step,
     ):
         path = input_write(stack.home / "input" / "keys.parquet", rate)
-        place(stack, spec_of(rate, epoch=EPOCH), path, spares=0)
+        place(stack, spec_of(rate, epoch=EPOCH), path)
         stack.healthy()
         time.sleep(WARM_UP)
         for _ in range(rounds):
@@ -108,7 +107,7 @@ def cost_of_checkpoints(session: Session, report: Report, *, rate: int) -> None:
         verdict = stack.verify()
     found = compared(blocks)
     report.parameters["figure_9"] = {
-        "nodes": 1 + SYNTHETIC_NODES,
+        "nodes": nodes,
         "rate": rate,
         "epoch": EPOCH,
         "block_seconds": seconds,

@@ -234,18 +234,18 @@ def scene(rate: int, *, keep_logs: Path | None = None) -> Iterator[Scene]:
     }
     with running_stack(nodes=nodes, variables=variables, keep_logs=keep_logs) as stack:
         spec = spec_of(rate, epoch=EPOCH)
-        place(stack, spec, input_write(stack.home / "input" / "keys.parquet", rate), spares=SPARE_NODES)
+        place(stack, spec, input_write(stack.home / "input" / "keys.parquet", rate))
         log = stack.home / "topologies" / TOPOLOGY / "epochs.log"
         stack.wait_for_status("running", timeout=PATIENCE)
         with following(log) as times, stack.zookeeper() as client:
             yield Scene(stack, times, load_topology(spec, catalogue), client)
 
 
-def place(stack: BenchmarkStack, spec: dict[str, Any], path: Path, *, spares: int) -> None:
+def place(stack: BenchmarkStack, spec: dict[str, Any], path: Path) -> None:
     """Deploy so that one node has all sources, and the spare ones nothing."""
     racks = {name: row["rack"] for name, row in sorted(stack.nodes("alive").items())}
     besides = [name for name in racks if name != SOURCE_NODE]
-    spare = [name for name in besides if racks[name] != racks[SOURCE_NODE]][:spares]
+    spare = [name for name in besides if racks[name] != racks[SOURCE_NODE]][:SPARE_NODES]
     # A node that stands by gets no partitions. These do only while the topology is placed.
     _nodes_update(stack, spare, standby=True)
     _nodes_update(stack, besides, capacity=TIGHT)
