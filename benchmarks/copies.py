@@ -32,7 +32,7 @@ def copies_begin(stack: BenchmarkStack, budget: int) -> None:
 def copies_seen(stack: BenchmarkStack) -> Seen:
     """Before a schedule: replicas that are wanted have caught up."""
     stack.expect(lambda: _caught_up(stack), "replicas that have caught up", timeout=PATIENCE)
-    periods = frozenset((row["query"], row["began_at"]) for row in _periods(stack))
+    periods = frozenset((row["query"], row["began_at"]) for row in periods_of(stack))
     return Seen(stack.last_sequence(), periods)
 
 
@@ -41,7 +41,7 @@ def copies_since(stack: BenchmarkStack, seen: Seen) -> dict[str, Any]:
     their rows. Waits until all are compared with the final rows."""
 
     def new() -> list[dict[str, Any]]:
-        return [row for row in _periods(stack) if (row["query"], row["began_at"]) not in seen.periods]
+        return [row for row in periods_of(stack) if (row["query"], row["began_at"]) not in seen.periods]
 
     stack.expect(lambda: all(row["corrected_at"] for row in new()), "corrections", timeout=PATIENCE)
     periods = new()
@@ -83,6 +83,7 @@ def _caught_up(stack: BenchmarkStack) -> bool:
     return bool(wanted) and all(row["caught_up"] for row in wanted)
 
 
-def _periods(stack: BenchmarkStack) -> list[dict[str, Any]]:
+def periods_of(stack: BenchmarkStack) -> list[dict[str, Any]]:
+    """Those of tentative output that there were, also of queries that still are tentative."""
     found: list[dict[str, Any]] = stack.rest.listing(f"topologies/{TOPOLOGY}/tentative/")
     return found
