@@ -2,6 +2,7 @@
 
 import { boot } from "./boot";
 import type { Drawn } from "./collapse";
+import { backCurve, curve, roomBeside, type Corner } from "./edges";
 import { painted } from "./painted";
 
 export interface Box {
@@ -10,6 +11,7 @@ export interface Box {
 }
 
 const HEIGHT = 52;
+const MARGIN = 10;
 const [NARROWEST, WIDEST] = [120, 190];
 
 /** As wide as the longest name needs beside its rate, within reason. */
@@ -97,29 +99,20 @@ async function run(drawn: readonly Drawn[], direction: "RIGHT" | "DOWN"): Promis
     boxes: drawn.map((one) => one.id),
     edges: edges.filter((edge) => !edge.feedback).map((edge): [string, string] => [edge.from, edge.to]),
   });
-  const boxes = new Map(drawn.map((one, index) => {
+  const found = new Map(drawn.map((one, index) => {
     const [x, y] = answer.corners[index] ?? [0, 0];
-    return [one.id, { x, y }] as const;
+    return [one.id, { x, y }] as [string, Corner];
   }));
+  const back = edges.filter((edge) => edge.feedback).map((edge) => [found.get(edge.from), found.get(edge.to)] as [Corner?, Corner?]);
+  const room = roomBeside(back, direction, MARGIN);
+  const [right, down] = direction === "RIGHT" ? [0, room] : [room, 0];
+  const boxes = new Map([...found].map(([name, { x, y }]) => [name, { x: x + right, y: y + down }]));
   return {
     direction,
-    width: answer.width,
-    height: answer.height,
+    width: answer.width + right,
+    height: answer.height + down,
     box,
     boxes,
-    edges: edges.map((edge) => ({ ...edge, path: curve(box, boxes.get(edge.from), boxes.get(edge.to), direction) })),
+    edges: edges.map((edge) => ({ ...edge, path: (edge.feedback ? backCurve : curve)(box, boxes.get(edge.from), boxes.get(edge.to), direction) })),
   };
-}
-
-/** One smooth curve from port to port: calmer to the eye than routed bends, and shared stems read as a tree. */
-function curve({ width, height }: Box, from: { x: number; y: number } | undefined, to: { x: number; y: number } | undefined, direction: "RIGHT" | "DOWN"): string {
-  if (!from || !to) return "";
-  if (direction === "RIGHT") {
-    const [x1, y1, x2, y2] = [from.x + width, from.y + height / 2, to.x, to.y + height / 2];
-    const bend = Math.max(24, Math.abs(x2 - x1) / 2);
-    return `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
-  }
-  const [x1, y1, x2, y2] = [from.x + width / 2, from.y + height, to.x + width / 2, to.y];
-  const bend = Math.max(20, Math.abs(y2 - y1) / 2);
-  return `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`;
 }
