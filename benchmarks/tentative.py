@@ -35,8 +35,8 @@ from benchmarks.stack import (
 from domain.topology import Topology, load_topology
 from spark_jobs.operators.catalogue import catalogue
 
-NODES, KILLED, RATE, SHARE = 5, 2, 300, 0.25
-ROOM = 0.28
+NODES, KILLED, RATE, SHARE = 5, 2, 1000, 0.25
+ROOM = 0.24
 """Of what all partitions take, so much has room on one node: three survivors have no room for all."""
 ARRIVALS, QUICK_ARRIVALS = (120.0, 360.0), (20.0, 60.0)
 WISHED = 10.0
