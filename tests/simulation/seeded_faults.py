@@ -294,6 +294,7 @@ FAULTS = (
         "_next",
         "tuple(arrived[source] for source in self.inputs)",
         "tuple(arrived.values())",
+        found_by=18,
     ),
     Fault(
         "the number of a checkpoint of an undone history is used again, and attempts are ignored",
