@@ -68,7 +68,7 @@ def topology_of(nodes: int) -> Topology:
                 operator("Counts", "sliding_window", "Words", key="key", params={"size_s": 60, "slide_s": 5}),
                 operator("Changes", "latest", "Counts", key="key"),
                 operator("Top", "top_k", "Changes", key="window_end", params={"k": 1000}),
-                operator("New", "distinct", "Top", params={"columns": ["key"], "size_s": 600}, output=True),
+                operator("Newest", "latest", "Top", output=True),
             ],
         },
         catalogue,
