@@ -24,6 +24,7 @@ from rich.table import Table
 from benchmarks.engine import NODES, running
 from benchmarks.forcing import NEVER, Block, Measured, run_block
 from benchmarks.runner import COLOURS, MARKERS, Report, Session, at_least, at_most, run
+from benchmarks.stack import stopping_in_order
 from domain.topology import Topology, load_topology
 from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.operators.catalogue import catalogue
@@ -79,7 +80,7 @@ def measure(session: Session) -> Report:
     rounds, intervals = (1, QUICK_INTERVALS) if session.quick else (3, INTERVALS)
     kinds = [(mode, interval) for interval in intervals for mode in MODES]
     pairs: dict[tuple[str, float], list[tuple[Measured, Measured]]] = {kind: [] for kind in kinds}
-    with copying() as storage, running(topology_of(NODES)) as loop:
+    with stopping_in_order(), copying() as storage, running(topology_of(NODES)) as loop:
         with session.progress("blocks", rounds * (len(kinds) * 2)) as step:
             run_block(loop, Block(epochs=WARM_UP, interval=NEVER))
             for number in range(rounds):
