@@ -107,7 +107,7 @@ def measure(session: Session) -> Report:
             "tuples_per_second": statistics.median(map(_rate, bases)),
             "checkpoints": sum(block.checkpoints for block in blocks),
             "files": len(files),
-            "bytes": sum(file.stat().st_size for file in files),
+            "bytes": sum(file.st_size for file in files),
         },
         criteria=[
             at_least("asynchronous, 3 s: throughput / without", kept, KEPT),
@@ -118,7 +118,7 @@ def measure(session: Session) -> Report:
             ),
             at_most("checkpoints in blocks without", sum(base.checkpoints for base in bases), 0),
             at_least("files copied", len(files), 1),
-            at_most("of them hard links", sum(file.stat().st_nlink > 1 for file in files), 0),
+            at_most("of them hard links", sum(file.st_nlink > 1 for file in files), 0),
         ],
         tables=[table_of(ratios, pairs)],
     )  # fmt: skip
@@ -165,9 +165,9 @@ def copying() -> Iterator[Path]:
                 os.environ["RESURGE_CHECKPOINTS"] = before
 
 
-def copies(storage: Path) -> list[Path]:
-    """The files of states that are there."""
-    return [path for path in storage.rglob("*") if path.is_file() and "files" in path.parts]
+def copies(storage: Path) -> list[os.stat_result]:
+    """What is known of the files of states that are there."""
+    return [path.stat() for path in storage.rglob("*") if path.is_file() and "files" in path.parts]
 
 
 def table_of(
