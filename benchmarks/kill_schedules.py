@@ -205,7 +205,7 @@ def _on_one_stack(
     variables = {
         "RESURGE_REPLACEMENT_DELAY": DELAY,
         "RESURGE_CHECKPOINT_INTERVAL": "5",
-        # Capacities limit planning only, see `tighten`.
+        # Capacities limit planning only, see `_tighten`.
         "RESURGE_CPU_CAPS": "0",
         "RESURGE_MAX_UTILISATION": f"{MAX_UTILISATION:g}",
     }
@@ -213,7 +213,7 @@ def _on_one_stack(
         with running_stack(nodes=NODES, variables=variables, keep_logs=logs) as stack:
             stack.deploy_spec(pipeline_spec(rate=RATE, epoch_interval=1.0), input=input_file())
             stack.healthy()
-            tighten(stack, ROOM_WITH_REPLICAS if replicas else ROOM)
+            _tighten(stack, ROOM_WITH_REPLICAS if replicas else ROOM)
             if replicas:
                 copies_begin(stack, replicas)
             while waiting:
@@ -232,7 +232,7 @@ def _on_one_stack(
         session.note(f"{_line(rows[-1])}\n{error}\nthe logs of its stack are kept in {logs}")
 
 
-def tighten(stack: BenchmarkStack, room: float) -> None:
+def _tighten(stack: BenchmarkStack, room: float) -> None:
     """Survivors get no room for all, so that several waves are needed. Measured, because machines differ."""
     stack.expect(lambda: _is_measured(stack), "measured costs", timeout=120)
     partitions = 100 * sum(row["cpu"] for row in stack.partitions().values())

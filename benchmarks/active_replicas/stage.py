@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -247,22 +247,16 @@ def place(stack: BenchmarkStack, spec: dict[str, Any], path: Path) -> None:
     besides = [name for name in racks if name != SOURCE_NODE]
     spare = [name for name in besides if racks[name] != racks[SOURCE_NODE]][:SPARE_NODES]
     # A node that stands by gets no partitions. These do only while the topology is placed.
-    _nodes_update(stack, spare, standby=True)
-    _nodes_update(stack, besides, capacity=TIGHT)
-    _nodes_update(stack, [SOURCE_NODE], capacity=source_capacity())
+    stack.nodes_update(spare, standby=True)
+    stack.nodes_update(besides, capacity=TIGHT)
+    stack.nodes_update([SOURCE_NODE], capacity=source_capacity())
     stack.deploy_spec(spec, input=path)
     stack.policy_set(method="incremental", planner="best_density", rollback="ancestors", approval="automatic")
-    _nodes_update(stack, besides, standby=False, capacity=ROOMY)
-    _nodes_update(stack, [SOURCE_NODE], capacity=1)
+    stack.nodes_update(besides, standby=False, capacity=ROOMY)
+    stack.nodes_update([SOURCE_NODE], capacity=1)
     homes = stack.homes()
     wrong = [
         one for node, found in homes.items() for one in found if is_synthetic(one) == (node == SOURCE_NODE)
     ]
     if wrong or any(homes[name] for name in spare):
         raise StackError(f"partitions are not where they are to be: {homes}")
-
-
-def _nodes_update(stack: BenchmarkStack, names: Sequence[str], **fields: Any) -> None:
-    chosen = f"Node.objects.filter(name__in={list(names)})"
-    code = f"from controlplane.nodes.models import Node; {chosen}.update(**{fields})"
-    stack.manage("shell", "--no-imports", "-c", code)
