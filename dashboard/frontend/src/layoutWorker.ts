@@ -1,9 +1,8 @@
 // Places boxes in layers, in a worker, so that the page stays responsive with thousands of them.
 
 import dagre from "@dagrejs/dagre";
+import { MARGIN } from "./lib/edges";
 import type { LayoutAnswer, LayoutQuestion } from "./lib/layout";
-
-const MARGIN = 10;
 
 function place({ id, direction, box, boxes, edges }: LayoutQuestion): LayoutAnswer {
   const graph = new dagre.graphlib.Graph();

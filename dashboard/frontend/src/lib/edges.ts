@@ -13,6 +13,8 @@ export interface Corner {
   y: number;
 }
 
+/** Between boxes or arcs and the edge. */
+export const MARGIN = 10;
 const [LEAST_LIFT, MOST_LIFT] = [26, 90];
 
 /** One smooth curve from port to port: calmer to the eye than routed bends, and shared stems read as a tree. */

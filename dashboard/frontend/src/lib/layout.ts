@@ -2,7 +2,7 @@
 
 import { boot } from "./boot";
 import type { Drawn } from "./collapse";
-import { backCurve, curve, roomBeside, type Corner } from "./edges";
+import { MARGIN, backCurve, curve, roomBeside, type Corner } from "./edges";
 import { painted } from "./painted";
 
 export interface Box {
@@ -11,7 +11,6 @@ export interface Box {
 }
 
 const HEIGHT = 52;
-const MARGIN = 10;
 const [NARROWEST, WIDEST] = [120, 190];
 
 /** As wide as the longest name needs beside its rate, within reason. */
