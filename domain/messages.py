@@ -86,10 +86,13 @@ class NodeStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeployedSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """`topologies/<t>/spec`: what must run. `spec` is a topology specification, validated by the reader."""
+    """`topologies/<t>/spec`: what must run. `spec` is a topology specification, validated by the reader.
+    `computation`: the first version that computes the same rows as this one; 0 from versions of the control
+    plane that did not say so."""
 
     name: str
     version: Count
+    computation: Count = 0
     spec: dict[str, Any]
     desired: Literal["running", "stopped"] = "running"
 
@@ -104,7 +107,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     follow are kept until the next global checkpoint (adaptive buffering). `deployed`: generation of the plan
     that deployed the topology (this one, if that is its kind); 0 from versions that did not say so.
     `installation`: which database it is of; empty from versions that did not say so. `acting`: the takeovers
-    that it knows of, partition -> node; others stay in force under it."""
+    that it knows of, partition -> node; others stay in force under it. `stateless`: partitions that the
+    checkpoint knows nothing of, because the version of the topology that made it did not have them."""
 
     generation: Generation
     kind: PlanKind
@@ -120,6 +124,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     installation: str = ""
     acting: dict[str, str] = {}
+    stateless: list[str] = []
 
     @property
     def put_back(self) -> list[str]:

@@ -23,6 +23,12 @@ from domain.topology.spec import FEWEST_KEPT
 
 UPLOAD_TIMEOUT = 60.0
 TOLERATED = 2
+STANDSTILL = 10.0
+"""Seconds after which operators are told that epochs stand still for a synchronous checkpoint."""
+STANDING = (
+    "The input waits, and no query gives output. Make the storage of checkpoints answer "
+    "(RESURGE_CHECKPOINTS), or have checkpoints made asynchronously (`checkpoint_mode`)."
+)
 FAILING = (
     "Outputs go on, and a recovery goes back to the newest complete checkpoint. Make the storage of "
     "checkpoints work again (RESURGE_CHECKPOINTS); the list of checkpoints has the cause of each failure."
@@ -42,6 +48,7 @@ class Pending:
     completed_at: float = 0.0
     acknowledged: int = 0
     acknowledgements: list[CheckpointAck] = field(default_factory=list)
+    standstill_told: bool = False
 
 
 def complete_checkpoints(newest: LatestCheckpoint | None, *, checkpoint: int, generation: int) -> list[int]:
@@ -171,10 +178,19 @@ class Checkpoints:
             missing = [partition for partition in self.partitions if partition not in acks]
             cause = f"not acknowledged in {self.timeout:.0f} s by {', '.join(missing[:5])}"
             return self._failed(pending, cause, at)
+        told: list[TellCheckpoint | TellProblem | PointTo] = [*self._standstill(pending, at)]
         if len(acks) != pending.acknowledged:
             pending.acknowledged = len(acks)
-            return [self._report(pending, "acknowledged", at, size)]
-        return []
+            told.append(self._report(pending, "acknowledged", at, size))
+        return told
+
+    def _standstill(self, pending: Pending, at: float) -> list[TellProblem]:
+        """That epochs have stood still for long, once for each checkpoint."""
+        if not self.synchronous or pending.standstill_told or at - pending.started_at <= STANDSTILL:
+            return []
+        pending.standstill_told = True
+        what = f"epochs stand still until one is stored, for more than {STANDSTILL:g} s"
+        return [TellProblem("checkpoints", what, STANDING)]
 
     def pointed(self, *, accepted: bool, at: float) -> list[TellCheckpoint]:
         """Whether ZooKeeper took the pending checkpoint as the newest. If not, the next look at the

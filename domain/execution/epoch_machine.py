@@ -58,6 +58,7 @@ from domain.execution.instructions import (
 from domain.execution.job import PartitionReport, TaskReport, slowest_tasks
 from domain.execution.job_sizes import AHEAD, Hurry, JobSizes
 from domain.execution.lanes import Lane
+from domain.execution.leaving import Leaving
 from domain.execution.progress import Position, ProgressTracker
 from domain.execution.reach import blocked_partitions
 from domain.execution.replay import Replay, Running, reached
@@ -122,6 +123,7 @@ class EpochMachine:
         self.replay = Replay()
         self.slowness = Slowness()
         self.faults = Faults()
+        self._leaving = Leaving()
         self.shadows = ShadowTurns(topology, self.tracker)
         self.tentative = TentativeTurns(topology, self.tracker)
         self.plan: Plan | None = None
@@ -176,7 +178,9 @@ class EpochMachine:
 
     def _turn(self, news: TurnBegun) -> list[Instruction]:
         self._news = news
-        if news.stopped:
+        if not news.stopped:
+            self._leaving.stay()
+        elif self._leaves(news.at):
             return [End("stopped")]
         if news.plan is not None and deployed_since(news.plan, self.generation):
             return [MakeWay(f"plan {news.plan.generation} is of a later deployment")]
@@ -184,6 +188,20 @@ class EpochMachine:
         if self.replay.running is not None and self._in_the_way(news):
             return [*told, *self._end_replay(), *self._worked_off(news.at, worked=False)]
         return [*told, *self._follow(news)]
+
+    def _leaves(self, at: float) -> bool:
+        """Whether a topology that is to stop has nothing more to do: its last checkpoint is complete, or
+        there can be none."""
+        position, checkpoints = self.recorded, self.checkpoints
+        placed = self.plan is not None and self.reachable and not self.tracker.absent
+        return self._leaving.ends(
+            at,
+            well=placed and not (position.ahead or position.restore or self.faults.errors or self._failures),
+            complete=position.committed == checkpoints.latest,
+            pending=checkpoints.pending is not None,
+            generation=self.generation,
+            timeout=checkpoints.timeout,
+        )
 
     def _in_the_way(self, news: TurnBegun) -> bool:
         """Whether the replay under way has to end before anything else: tasks are to be pinned anew, state is
@@ -373,7 +391,7 @@ class EpochMachine:
         return [*done, self._place_tasks()] if done else []
 
     def _plan_epochs(self, at: float) -> list[Instruction]:
-        if self._news.paused:
+        if self._news.paused or self._leaving.under_way:
             return self._work(at)
         return [PlanEpochs(self.tracker.front(), self.draining.follows(self.tracker.committed))]
 
@@ -393,12 +411,12 @@ class EpochMachine:
         """Run what is due, and beside it what those behind have missed."""
         if self.plan is None or not self.reachable or self.checkpoints.stops:
             return self._worked_off(at, worked=False)
-        lane, done = self._lanes(at)
-        finishing = self.final and self.checkpoints.latest < self.recorded.committed == self.head
+        lane, done = (None, []) if self._leaving.under_way else self._lanes(at)
+        finishing = self._finishing()
         if lane is None and not (finishing and self.checkpoints.pending is None):
             return [*done, *self._worked_off(at, worked=False)]
         request = self._news.request
-        last = lane.last if lane is not None else self.head
+        last = lane.last if lane is not None else self.recorded.committed
         # At the end of the input what failed to leave its snapshot has nothing else to try again.
         failing = self.faults.held(at) if finishing else self.faults.errors
         wanted = (finishing or self.checkpoints.wanted(request, at)) and not failing
@@ -409,6 +427,11 @@ class EpochMachine:
         job = self._job(lane, checkpoint=last if punctuated else 0)
         self._running = Running(job, at, last, punctuated, request)
         return [*done, job]
+
+    def _finishing(self) -> bool:
+        """Whether no epoch follows what is committed, and no checkpoint has that yet."""
+        over = self._leaving.under_way or (self.final and self.recorded.committed == self.head)
+        return over and self.checkpoints.latest < self.recorded.committed
 
     def _lanes(self, at: float) -> tuple[Lane | None, list[Instruction]]:
         """What the next job of the present runs, and the start of a replay if one is to begin beside it."""
@@ -687,6 +710,8 @@ class EpochMachine:
     def _punctuated(self, running: Running, event: JobEnded) -> list[Instruction]:
         assert self.plan is not None  # noqa: S101 - the job ran under it
         epoch, at = running.last, event.at
+        if self._leaving.under_way:
+            self._leaving.begun = self.generation
         done: list[Instruction] = [
             *self.checkpoints.started(
                 checkpoint=epoch,

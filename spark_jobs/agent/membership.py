@@ -210,7 +210,8 @@ class NodeMembership(threading.Thread):
         """Read which topologies are to run and watch for the next change.
 
         A topology whose specification is missing keeps its worker for a while: a ZooKeeper that lost its
-        data gets everything written again, and until then nothing on the node may stop because of it.
+        data gets everything written again, and until then nothing on the node may stop because of it. One
+        that is undeployed keeps its worker until its driver has ended, which takes a last checkpoint before.
         """
         names = self._session.children(Paths.TOPOLOGIES, watch=True) or []
         specs = self._session.get_many([(Paths.spec(name), DeployedSpec) for name in names], watch=True)
@@ -225,6 +226,9 @@ class NodeMembership(threading.Thread):
                 self._missing_since.pop(name, None)
             elif now - self._missing_since.setdefault(name, now) < MISSING_GRACE:
                 found[name] = True
-        self._wanted = frozenset(name for name, running in found.items() if running)
-        self._listed_at = now
+        stopped = [name for name, running in found.items() if not running and name in self._wanted]
+        leaving = {name for name in stopped if self._session.exists(Paths.driver(name))}
+        self._wanted = frozenset(name for name, running in found.items() if running or name in leaving)
+        # The end of a driver is seen at the next beat.
+        self._listed_at = now if not leaving else 0.0
         self._on_wanted(self._wanted)

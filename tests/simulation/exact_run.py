@@ -68,7 +68,8 @@ class ExactRun:
     flaws: whether things go wrong that are no failures of nodes or the driver. emptied: nodes that have lost
     their disk and live, so that they may lack a state. limit: the last epoch of a
     bounded input, None for one without end; `completed` once the driver has ended after it. dry: the epoch
-    from which on operators give no rows. drained: epochs after the end of the input.
+    from which on operators give no rows. drained: epochs after the end of the input. `stopped`: the topology
+    is undeployed; `over` when its driver has ended, and nothing happens until it is deployed again.
     """
 
     def __init__(
@@ -105,6 +106,9 @@ class ExactRun:
         # Where shadows are to be; how often one took over.
         self.replicas: dict[str, str] = {}
         self.taken_over = 0
+        self.stopped = self.over = False
+        # How often a driver ended; how often all that was committed was in a checkpoint then.
+        self.stops = self.left = 0
         # Operators whose queries may give tentative output -> the least fidelity.
         self.tentative: dict[str, float] = {}
         self.now = 1000.0
@@ -162,8 +166,16 @@ class ExactRun:
         self.outside.log.crash(self.rng)
         self._start_driver()
 
+    def deploy_again(self, plan: Plan) -> None:
+        """To go on from a checkpoint."""
+        self.stopped = self.over = False
+        self.plan = plan
+        self._start_driver()
+
     def turn(self, *, present: int = 1) -> None:
         """One turn of the epoch loop; `present` new epochs fall due."""
+        if self.over:
+            return
         self._present += present
         self._turns += 1
         self._warm_up()
@@ -196,6 +208,10 @@ class ExactRun:
                 raise DriverKilledError
             assert not isinstance(instruction, GiveUp), instruction
             if isinstance(instruction, End):
+                if self.stopped:
+                    self.over, self.stops = True, self.stops + 1
+                    self.left += 0 < self.tracker.committed == self.latest[0]
+                    return
                 assert self.head == self.tracker.committed == self.latest[0], instruction
                 self._validate_end()
                 self.completed = True
@@ -222,6 +238,7 @@ class ExactRun:
         return TurnBegun(
             at=self.now,
             plan=self.plan,
+            stopped=self.stopped,
             ready=self._ready() & set(self.plan.assignment.values()),
             latest_generation=self.outside.latest.generation,
             misplaced=self.machine.plan is not None

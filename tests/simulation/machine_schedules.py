@@ -22,12 +22,13 @@ KINDS = {
     "both": ("epochs of shadows", "takeovers", "epochs of branches", "tentative outputs"),
     "synchronous": ("turns that waited for a checkpoint",),
     "at-once": ("schedules with checkpoints beside each other",),
+    "stops": ("stops", "stops that left a checkpoint"),
     "ends": ("epochs committed",),
     "cycles": ("batches that feedback streams brought", "states handed over", "takeovers"),
     "cycle-ends": ("batches that feedback streams brought", "epochs after the input"),
 }
 # Of these, too, every other schedule moves what runs.
-MODES = ("synchronous", "at-once")
+MODES = ("synchronous", "at-once", "stops")
 
 
 def run_schedule(seed: int, *, kind: str) -> dict[str, int]:
@@ -47,6 +48,7 @@ def run_schedule(seed: int, *, kind: str) -> dict[str, int]:
         cycles=cycles,
         mode="synchronous" if kind == "synchronous" else "asynchronous",
         at_once=2 + seed % 4 if kind == "at-once" else 1,
+        stops=kind == "stops",
     )
     if ends:
         chaos.go_to_the_end()
@@ -67,6 +69,8 @@ def run_schedule(seed: int, *, kind: str) -> dict[str, int]:
         "epochs after the input": run.drained,
         "turns that waited for a checkpoint": run.stood_still,
         "schedules with checkpoints beside each other": int(run.at_once > 1),
+        "stops": run.stops,
+        "stops that left a checkpoint": run.left,
     }
 
 

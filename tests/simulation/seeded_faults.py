@@ -20,6 +20,7 @@ from domain.execution.checkpoints import Checkpoints
 from domain.execution.draining import Draining
 from domain.execution.epoch_machine import EpochMachine
 from domain.execution.lanes import Coverage
+from domain.execution.leaving import Leaving
 from domain.execution.partition import PartitionRuntime
 from domain.execution.progress import ProgressTracker
 from domain.execution.shadow_turns import ShadowTurns
@@ -44,6 +45,7 @@ Where = Literal[
     "cycles",
     "cycle ends",
     "modes",
+    "stops",
     "incidents",
     "engine",
     "marks",
@@ -599,5 +601,13 @@ FAULTS = (
         " or self.checkpoints.stops",
         "",
         "modes",
+    ),
+    Fault(
+        "a topology that is undeployed waits until it is well",
+        Leaving,
+        "ends",
+        " or not well or at - self.since > timeout",
+        "",
+        "stops",
     ),
 )

@@ -64,8 +64,11 @@ ENDS = 60
 CYCLES = 60
 MODES = 60
 WORLDS = 60
+STOPS = 60
 # Epochs of a bounded input.
 LIMIT = 8
+# Turns after which a driver that is to stop has ended, at the latest: those of a minute, and some more.
+LONGEST_STOP = 250
 # Turns in a row with nothing left to do, after which a run that nothing disturbs stays as it is. Three
 # checkpoints or more are completed in them. Replicas change all the time, and so have more.
 QUIET = 10
@@ -75,7 +78,8 @@ QUIET_WITH_REPLICAS = 30
 class Chaos:
     """Random kills, plans and restarts of one run; `moves`: and plans that move what runs; `replicas`: and
     shadows on any nodes, which are lost alone, with their partitions, and one after the other; `cycles`: of a
-    topology with feedback streams. mode, at_once: how checkpoints are made, and how many at a time."""
+    topology with feedback streams. mode, at_once: how checkpoints are made, and how many at a time. stops:
+    now and then the topology is undeployed, and deployed again to go on from its newest checkpoint."""
 
     def __init__(
         self,
@@ -89,8 +93,10 @@ class Chaos:
         cycles: bool = False,
         mode: CheckpointMode = "asynchronous",
         at_once: int = 1,
+        stops: bool = False,
     ) -> None:
         self.rng = random.Random(seed)
+        self.stops = random.Random(f"stops-{seed}") if stops else None
         self.replicas = random.Random(f"replicas-{seed}") if replicas else None
         self.moves = random.Random(f"moves-{seed}") if moves else None
         catch_up_epochs, dry = self.rng.choice([1, 2, 4, 8]), None
@@ -149,6 +155,10 @@ class Chaos:
 
     def coordinate(self) -> None:
         """A plan for some of the failed partitions on random nodes; for all of them at the end."""
+        if self.stops is not None:
+            self.undeploy(self.stops)
+            if self.run.stopped:
+                return
         if self.replicas is not None:
             self.replicate(self.replicas)
         if self.tentative is not None and (self.calm or self.tentative.random() < 0.2):
@@ -195,6 +205,29 @@ class Chaos:
         if not self.calm and dice.random() < 0.04:
             for node in dice.sample(sorted(self.disks), min(2, len(self.disks) - 1)):
                 del self.disks[node]
+
+    def undeploy(self, dice: random.Random) -> None:
+        """Or deploy again. A driver that is to stop does so, whatever happens to nodes meanwhile."""
+        run = self.run
+        if not run.stopped:
+            run.stopped = not self.calm and dice.random() < 0.05
+            self.asked = 0
+            return
+        self.asked += 1
+        assert run.over or self.asked < LONGEST_STOP, f"still {run.state} after {self.asked} turns"
+        if not run.over:
+            return
+        alive = sorted(self.disks)
+        partitions = self.graph.partitions
+        plan = Plan(
+            generation=run.plan.generation + 1,
+            kind="restore",
+            assignment={one: dice.choice(alive) for one in partitions},
+            rollback=True,
+            checkpoint=run.latest[0],
+            restore=list(partitions),
+        )
+        run.deploy_again(plan)
 
     def known_acting(self) -> Plan:
         """The newest plan as the next one begins with it: that one may know which shadows act."""
@@ -322,6 +355,46 @@ def test_however_checkpoints_are_made_they_are_of_one_history(
     """1: epochs stand still while one is stored."""
     mode: CheckpointMode = "synchronous" if at_once == 1 else "asynchronous"
     Chaos(seed, deterministic=deterministic, moves=seed % 2 == 0, mode=mode, at_once=at_once).go()
+
+
+@settings(max_examples=examples(STOPS), deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.booleans())
+def test_what_was_undeployed_goes_on_from_its_checkpoint(
+    seed: int, deterministic: bool, cycles: bool
+) -> None:
+    Chaos(seed, deterministic=deterministic, moves=seed % 2 == 0, cycles=cycles, stops=True).go()
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_topology_that_is_well_leaves_all_that_it_committed(deterministic: bool) -> None:
+    chaos = Chaos(1, deterministic=deterministic)
+    run, chaos.calm, run.flaws = chaos.run, True, False
+    for _ in range(12):
+        run.turn()
+    committed, run.stopped = run.tracker.committed, True
+    run.turn()
+    assert not run.over, "it ended before the checkpoint was complete"
+    for _ in range(5):
+        run.turn()
+    assert (run.over, run.tracker.committed, run.latest[0]) == (True, committed, committed)
+    assert committed > 10
+    plan = structs.replace(run.plan, generation=2, kind="restore", rollback=True, checkpoint=committed)
+    run.deploy_again(plan)
+    for _ in range(5):
+        run.turn()
+    assert run.tracker.committed >= committed + 4
+    assert run.replayed == 0
+    run.validate()
+
+
+def test_stops_of_all_kinds_happen() -> None:
+    """Some are of topologies that are not well, and leave no checkpoint."""
+    runs = [Chaos(seed, stops=True) for seed in range(20)]
+    for one in runs:
+        one.go()
+    stops, left = sum(one.run.stops for one in runs), sum(one.run.left for one in runs)
+    assert stops > 20
+    assert stops / 5 < left < stops
 
 
 def test_schedules_have_checkpoints_beside_each_other_and_epochs_that_wait_for_one() -> None:

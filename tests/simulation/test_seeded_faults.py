@@ -29,6 +29,7 @@ from tests.simulation.test_exact import (
     MOVES,
     REPLICAS,
     RUNS,
+    STOPS,
     TENTATIVE,
     WORLDS,
     Chaos,
@@ -44,6 +45,7 @@ SCHEDULES: dict[Where, int] = {
     "cycles": CYCLES,
     "cycle ends": CYCLES,
     "modes": MODES,
+    "stops": STOPS,
     "incidents": WORLDS,
     "engine": test_engine.SCHEDULES,
     "marks": test_engine_marks.REPEATED,
@@ -58,6 +60,7 @@ KINDS: dict[Where, str] = {
     "cycles": "a run with cycles",
     "cycle ends": "a bounded input with cycles",
     "modes": "checkpoints beside each other, or synchronous",
+    "stops": "undeployed, and going on",
     "incidents": "with the coordinator",
     "engine": "the engine",
     "marks": "stages that run again",
@@ -93,6 +96,8 @@ def run(where: Where, seed: int) -> None:
         at_once = 1 + seed % 3
         mode: CheckpointMode = "synchronous" if at_once == 1 else "asynchronous"
         Chaos(seed, deterministic=seed % 4 == 0, moves=seed % 2 == 0, mode=mode, at_once=at_once).go()
+    elif where == "stops":
+        Chaos(seed // 2, deterministic=seed % 2 == 0, moves=seed % 3 == 0, stops=True).go()
     elif where == "incidents":
         run_schedule(seed, kind=ExactWorld)
     elif where == "scarce":

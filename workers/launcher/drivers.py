@@ -12,6 +12,7 @@ from pathlib import Path
 
 import structlog
 
+from domain.execution.checkpoints import UPLOAD_TIMEOUT
 from host.detached import DetachedProcess, DetachedProcesses, ExitedAtOnceError
 from host.environment import ROOT
 from host.process_secrets import environment_for
@@ -22,7 +23,8 @@ log = structlog.get_logger()
 BACK_OFF_FIRST = 1.0
 BACK_OFF_LAST = 30.0
 HEALTHY_AFTER = 60.0
-# A driver stops by itself when its topology is undeployed; this is how long it may take.
+# A driver stops by itself when its topology is undeployed; this is how long it may take, besides its last
+# checkpoint.
 STOP_PATIENCE = 15.0
 STOP_GRACE = 10.0
 
@@ -34,11 +36,13 @@ def driver_command(topology: str) -> list[str]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedDriver:
     """A topology that is to run. `deployment` changes with every deployment of it; `finished` says that
-    the control plane already knows that this deployment has completed."""
+    the control plane already knows that this deployment has completed. `checkpoint_timeout`: seconds that its
+    last checkpoint may take."""
 
     topology: str
     deployment: str
     finished: bool
+    checkpoint_timeout: float = UPLOAD_TIMEOUT
 
 
 class Drivers:
@@ -93,7 +97,7 @@ class Drivers:
                 },
                 directory=ROOT,
                 output=self._home / "log" / f"driver.{one.topology}.log",
-                details={"deployment": one.deployment},
+                details={"deployment": one.deployment, "checkpoint_timeout": one.checkpoint_timeout},
             )
         except OSError as error:
             if isinstance(error, ExitedAtOnceError) and error.code == 0:
@@ -127,10 +131,11 @@ class Drivers:
     def _press(self, record: DetachedProcess, now: float) -> None:
         """A driver that is no longer wanted: wait, then SIGTERM, then SIGKILL."""
         since = self._unwanted_since.setdefault(record.name, now)
-        if now - since > STOP_PATIENCE + STOP_GRACE:
+        patience = STOP_PATIENCE + float(record.details.get("checkpoint_timeout", 0.0))
+        if now - since > patience + STOP_GRACE:
             log.warning("driver killed: it did not stop", topology=record.name)
             self._processes.kill(record.name)
-        elif now - since > STOP_PATIENCE:
+        elif now - since > patience:
             send(record.pid, signal.SIGTERM)
 
 

@@ -107,8 +107,13 @@ def test_nodes_register_work_and_survive_zookeeper(plane: DataPlane, client: Kaz
     assert {member.pid for member in session_members(first.pid)} == processes
     client.create(Paths.spec("one"), spec, makepath=True)
 
-    # After undeploying, the Spark worker ends and the node stays.
+    # After undeploying, the Spark worker ends once no driver is left, and the node stays.
+    client.create(Paths.driver("one"), b"{}", ephemeral=True, makepath=True)
+    beat = client.get(Paths.stats("node-1"))[1].version
     client.set(Paths.spec("one"), encode(DeployedSpec(name="one", version=1, spec={}, desired="stopped")))
+    eventually(lambda: client.get(Paths.stats("node-1"))[1].version > beat + 2, "some beats")
+    assert workers("node-1") == ["one"], "the driver may still take its last checkpoint"
+    client.delete(Paths.driver("one"))
     eventually(lambda: workers("node-1") == [], "the worker ends")
     assert session_members(first.pid)[0].pid == first.pid
 

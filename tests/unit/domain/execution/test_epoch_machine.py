@@ -769,6 +769,15 @@ def test_a_synchronous_checkpoint_ends_before_the_next_epoch_begins(ends: str) -
     assert shell.machine.tracker.committed == shell.head
 
 
+@pytest.mark.parametrize("synchronous", [True, False])
+def test_epochs_that_stand_still_for_long_are_told_once(synchronous: bool) -> None:
+    shell = storing(synchronous=synchronous)
+    told = [one for at in (25.0, 29.0, 31.0, 32.0) for one in shell.turn(at=at)]
+    problems = [one.what for one in told if isinstance(one, TellProblem)]
+    assert len(problems) == synchronous
+    assert not problems or "stand still" in problems[0]
+
+
 def test_nodes_that_are_lost_end_a_synchronous_checkpoint() -> None:
     """What was to acknowledge it is gone, so epochs are not held up for it."""
     shell = storing(synchronous=True)

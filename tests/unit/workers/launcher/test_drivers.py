@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,9 +116,22 @@ def test_an_unwanted_driver_is_asked_and_then_made_to_stop(
     monkeypatch.setattr(drivers_module, "STOP_PATIENCE", 0.2)
     monkeypatch.setattr(drivers_module, "STOP_GRACE", 0.3)
     drivers = driver.launcher()
-    assert reconcile_until(drivers, [WANTED], lambda: driver.starts == 1)
+    hurried = replace(WANTED, checkpoint_timeout=0.1)
+    assert reconcile_until(drivers, [hurried], lambda: driver.starts == 1)
     record = next((driver.home / "run" / "drivers").glob("*.json"))
     assert reconcile_until(drivers, [], lambda: not record.exists())
+
+
+def test_a_driver_has_time_for_its_last_checkpoint(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drivers_module, "STOP_PATIENCE", 0.1)
+    told: list[int] = []
+    monkeypatch.setattr(drivers_module, "send", lambda pid, number: told.append(number))
+    drivers = driver.launcher()
+    patient = replace(WANTED, checkpoint_timeout=1.0)
+    assert reconcile_until(drivers, [patient], lambda: driver.starts == 1)
+    since = time.monotonic()
+    assert reconcile_until(drivers, [], lambda: bool(told))
+    assert time.monotonic() - since > 1.0
 
 
 def test_a_driver_gets_its_secrets_only(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
