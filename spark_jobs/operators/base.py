@@ -36,6 +36,10 @@ class Operator(ABC):
     kind: ClassVar[str]
     takes: ClassVar[Sequence[str]] = ()
     """Names of the parameters."""
+    keeps_state: ClassVar[bool] = True
+    """Whether `process` reads or writes `state`."""
+    state_takes: ClassVar[Sequence[str] | None] = None
+    """Those of the parameters that the state depends on; None: all of them."""
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         """`inputs` are the names of the operators subscribed to, in the order of the specification."""

@@ -70,6 +70,14 @@ class OperatorCatalogue:
             return operator.problems_within(params, self.modules)
         return operator.problems(params)
 
+    def state_params(self, kind: str, params: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The parameters that an operator's state between two epochs depends on; None if it keeps none. How
+        far a source has read is in the epoch log."""
+        if kind == SOURCE or not _OPERATORS[kind].keeps_state:
+            return None
+        names = _OPERATORS[kind].state_takes
+        return {name: value for name, value in params.items() if names is None or name in names}
+
     def doubt(self, kind: str, params: Mapping[str, Any]) -> str:
         """Why an operator with these valid parameters may not be deterministic; empty if it is. What a
         source has read it reads again, whatever its reader: a replay rests on that."""

@@ -29,6 +29,7 @@ class Filter(Operator):
 
     kind = "filter"
     takes = ("column", "comparison", "value")
+    keeps_state = False
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
@@ -87,6 +88,7 @@ class Project(Operator):
 
     kind = "project"
     takes = ("columns",)
+    keeps_state = False
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         super().__init__(params, inputs)

@@ -44,6 +44,7 @@ class FlatMapRegex(Operator):
 
     kind = "flat_map_regex"
     takes = ("pattern", "field", "group", "fold")
+    keeps_state = False
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         super().__init__(params, inputs)

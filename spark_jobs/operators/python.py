@@ -27,6 +27,7 @@ class PythonMap(Operator):
 
     kind = "map"
     takes = ("function", "arguments")
+    keeps_state = False
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str], modules: Sequence[str] = ()) -> None:
         super().__init__(params, inputs)

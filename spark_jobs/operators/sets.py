@@ -26,6 +26,7 @@ class Union(Operator):
 
     kind = "union"
     takes = ()
+    keeps_state = False
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:

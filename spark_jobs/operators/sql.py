@@ -23,6 +23,7 @@ class Sql(Operator):
 
     kind = "sql"
     takes = ("query",)
+    keeps_state = False
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:

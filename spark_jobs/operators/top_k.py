@@ -26,6 +26,7 @@ class TopK(Operator):
 
     kind = "top_k"
     takes = ("k", "add_up")
+    state_takes = ()
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
