@@ -19,6 +19,7 @@ from spark_jobs.driver.epoch_planner import EpochPlanner, monotonic_clock
 from spark_jobs.driver.executor_watch import ExecutorReport, ExecutorWatch
 from spark_jobs.driver.fresh_start import clear_earlier_deployment, deployed_origin
 from spark_jobs.driver.loop import EpochLoop
+from spark_jobs.driver.other_version import go_over
 from spark_jobs.driver.retention import Retention
 from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.sinks.registry import sink_create
@@ -129,6 +130,7 @@ def checkpoints_of(
 
 def open_log(settings: Environment, topology: Topology, coordination: TopologyChannel) -> EpochLog:
     """The epoch log of this deployment; what an earlier deployment of the same name left is cleared away.
+    Where another version goes on from a checkpoint of this deployment, the log is put back to that.
 
     Raises `EpochLogError` if the log is gone: the input would begin anew, beside what was given already. The
     same if it is of a later deployment than the plan.
@@ -155,6 +157,17 @@ def open_log(settings: Environment, topology: Topology, coordination: TopologyCh
             )
         deployed_again = True
     if not (other_clock or deployed_again):
+        spec = coordination.spec
+        if spec is not None and 0 < log.computation != spec.computation > 0:
+            sink = sink_create(topology.spec, settings.outputs, force=settings.force)
+            go_over(
+                topology,
+                spec,
+                log=log,
+                coordination=coordination,
+                checkpoints=settings.checkpoints,
+                sink=sink,
+            )
         return log
     coordination.reset_checkpoint()
     clear_earlier_deployment(

@@ -8,7 +8,8 @@ are replayed over the same slices. One JSON object per line, forced to disk befo
     {"t":"plan","epoch":...,"slices":...,"watermark":...}   an epoch that will run
     {"t":"commit","epoch":...,"at":...}                     every partition has applied all epochs up to it
     {"t":"applied","generation":...,"deployed":...,"epoch":...,"homes":...}   a plan was adopted, and where
-                                                            it put us; `deployed` as in `Plan`
+                                                            it put us; `deployed` as in `Plan`,
+                                                            `computation` as in `DeployedSpec`
 
 Each ends with its checksum (`"crc"`), which those of versions before this one do not.
 
@@ -60,7 +61,7 @@ class EpochLog:
         self.life = 0
         self.position = Position()
         self.generation = 0
-        self.deployed = 0
+        self.deployed = self.computation = 0
         self.homes: dict[str, str] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         self._load()
@@ -102,6 +103,7 @@ class EpochLog:
         elif kind == "applied":
             self.generation = entry["generation"]
             self.deployed = msgspec.convert(entry.get("deployed", 0), int)
+            self.computation = msgspec.convert(entry.get("computation", 0), int)
             self.position = _position(entry)
             self.homes = msgspec.convert(entry.get("homes", {}), dict[str, str])
         elif kind == "head":
@@ -147,11 +149,17 @@ class EpochLog:
         self.generation, self.position, self.homes = generation, position, homes
         self._append([self._applied()])
 
+    def go_over(self, computation: int, checkpoint: int) -> None:
+        """Another version of the topology, which computes otherwise, goes on from a checkpoint."""
+        self.computation = computation
+        self.applied(self.generation, Position(checkpoint, checkpoint=checkpoint), {})
+
     def _applied(self) -> dict[str, Any]:
         return {
             "t": "applied",
             "generation": self.generation,
             "deployed": self.deployed,
+            "computation": self.computation,
             "homes": self.homes,
             **_fields(self.position),
         }
@@ -178,7 +186,7 @@ class EpochLog:
         self._rewrite([{"t": "life", "number": self.life}])
         self.started_at = self.origin_us = None
         self.plans, self.homes = {}, {}
-        self.head = self.generation = self.deployed = 0
+        self.head = self.generation = self.deployed = self.computation = 0
         self.position = Position()
 
     def _rewrite(self, lines: list[dict[str, Any]]) -> None:

@@ -236,6 +236,8 @@ class EpochLoop:
 
     def _record_plan(self, instruction: RecordPlan) -> None:
         self.log.deployed = self.placement.deployed
+        if self.coordination.spec is not None:
+            self.log.computation = self.coordination.spec.computation
         self.log.applied(instruction.generation, instruction.position, instruction.homes)
 
     def _record_homes(self, instruction: RecordHomes) -> None:

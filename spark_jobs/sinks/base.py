@@ -54,6 +54,10 @@ class TaskOutputs(Protocol):
 class Sink(Protocol):
     """Of one topology. `outputs` is called in tasks on the nodes, everything else in the driver."""
 
+    def forget(self, *, deployed: int, after: int) -> None:
+        """Before `prepare`: remove what was written of the epochs after one, none of which was committed.
+        Raises `SinkError`."""
+
     def outputs(self, *, deployed: int, attempt: int) -> TaskOutputs:
         """deployed: of the task; what is written for another deployment than that of `prepare` never counts.
         attempt: grows with every replay if rows may differ between replays, else 0; the highest counts."""

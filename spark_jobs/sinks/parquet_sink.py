@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import shutil
 import threading
 from collections.abc import Collection
 from pathlib import Path
@@ -25,6 +26,7 @@ from spark_jobs.sinks.parquet import OutputFiles
 
 log = structlog.get_logger()
 DAY, GIGABYTE = 86_400.0, 1e9
+FORGET_HINT = "Rows that another version did not commit must go before this one goes on. It is tried again."
 COMMIT_HINT = "Check that the directory is writable and has space; it is written again with the next epoch."
 
 
@@ -82,6 +84,17 @@ class ParquetSink:
             self._committed = Committed(topology=self._topology, deployed=deployed, epoch=0)
         self._thread = threading.Thread(target=self._work, name="outputs", daemon=True)
         self._thread.start()
+
+    def forget(self, *, deployed: int, after: int) -> None:
+        files = deployment_directory(self._directory, deployed)
+        for path in files.glob("*/partition=*/epoch=*"):
+            number = path.name.removeprefix("epoch=")
+            if number.isdigit() and int(number) > after:
+                try:
+                    shutil.rmtree(path)
+                except OSError as error:
+                    what = f"it cannot be removed: {error.strerror or error}"
+                    raise SinkError(str(path), what, FORGET_HINT) from error
 
     def outputs(self, *, deployed: int, attempt: int) -> OutputFiles:
         return OutputFiles(self._root, self._topology, deployed=deployed, attempt=attempt, force=self._force)

@@ -24,6 +24,7 @@ class Channel:
 
     def __init__(self, generation: int, deployed: int) -> None:
         self.plan = Plan(generation=9, kind="recover", assignment={"S[0]": "n1"}, deployed=deployed)
+        self.spec = None
         self.latest: LatestCheckpoint | None = LatestCheckpoint(
             checkpoint=10, generation=generation, completed_at=0.0, size_bytes=0
         )

@@ -1,0 +1,100 @@
+"""Another version of a topology, which computes otherwise, goes on from a checkpoint of the deployment.
+
+What is in the outputs stays as it is: nothing was committed after that checkpoint. Its older ones are of no
+use to this version. Every step may be repeated; the epoch log comes last.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import msgspec
+import structlog
+
+from domain.execution.adoption import deployment_of
+from domain.messages import DeployedSpec, Plan
+from domain.topology import Topology
+from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
+from spark_jobs.driver.topology_channel import TopologyChannel
+from spark_jobs.sinks.base import Sink
+from spark_jobs.state.checkpoint_storage import CheckpointStorage, StoredManifest
+from spark_jobs.state.store import Manifest
+
+logger = structlog.get_logger()
+ANEW = "Or undeploy the topology and deploy it again to start from its first tuple."
+
+
+def go_over(
+    topology: Topology,
+    spec: DeployedSpec,
+    *,
+    log: EpochLog,
+    coordination: TopologyChannel,
+    checkpoints: str,
+    sink: Sink,
+) -> None:
+    """Put the log back to the checkpoint that the plan names, and complete that by what the other version did
+    not have. Raises `EpochLogError`, and closes the log, where rows that are final would change."""
+    plan, newest = coordination.plan, coordination.latest
+    try:
+        if plan is None or plan.kind != "restore" or plan.generation <= log.generation:
+            raise EpochLogError(
+                f"{log.path} is of version {log.computation}, and version {spec.version} computes otherwise, "
+                f"but no plan says from which checkpoint it goes on. {ANEW}"
+            )
+        _require(plan, spec, log=log, kept=(newest.kept or [newest.checkpoint]) if newest is not None else [])
+        assert newest is not None  # noqa: S101 - it has kept the checkpoint
+        with closing(CheckpointStorage(checkpoints)) as storage:
+            for partition in plan.stateless:
+                storage.store(_without_state(topology, plan, partition), [])
+        sink.forget(deployed=deployment_of(plan), after=plan.checkpoint)
+        at = dict(zip(newest.kept, newest.kept_at, strict=False))
+        alone = msgspec.structs.replace(
+            newest,
+            checkpoint=plan.checkpoint,
+            kept=[plan.checkpoint],
+            kept_at=[at[plan.checkpoint]] if plan.checkpoint in at else [],
+            highest=max(newest.highest, newest.checkpoint),
+        )
+        if not coordination.complete(alone):
+            raise ConnectionError("ZooKeeper did not take the checkpoint that another version goes on from")
+    except BaseException:
+        log.close()
+        raise
+    logger.info(
+        "another version goes on",
+        version=spec.version,
+        checkpoint=plan.checkpoint,
+        without_state=len(plan.stateless),
+    )
+    log.go_over(spec.computation, plan.checkpoint)
+
+
+def _require(plan: Plan, spec: DeployedSpec, *, log: EpochLog, kept: list[int]) -> None:
+    """Nothing that was computed after the checkpoint may be final."""
+    if log.committed > plan.checkpoint:
+        raise EpochLogError(
+            f"outputs are final up to epoch {log.committed}, and version {spec.version}, which computes "
+            f"otherwise, is to go on from checkpoint {plan.checkpoint}: rows in between would change. "
+            f"Undeploy the topology, deploy its version {log.computation} again to go on, and undeploy it "
+            f"when it is well; then it leaves a checkpoint of all that is final. {ANEW}"
+        )
+    if plan.checkpoint not in kept or not log.holds(plan.checkpoint):
+        known = ", ".join(map(str, kept)) or "none"
+        raise EpochLogError(
+            f"checkpoint {plan.checkpoint}, which version {spec.version} is to go on from, is not kept; "
+            f"those that are: {known}. {ANEW}"
+        )
+
+
+def _without_state(topology: Topology, plan: Plan, partition: str) -> StoredManifest:
+    manifest = Manifest(epoch=plan.checkpoint, generation=plan.generation)
+    return StoredManifest(
+        topology=topology.name,
+        deployed=deployment_of(plan),
+        partition=partition,
+        checkpoint=plan.checkpoint,
+        generation=plan.generation,
+        attempt=0,
+        manifest=msgspec.Raw(msgspec.json.encode(manifest)),
+    )

@@ -1,0 +1,188 @@
+"""Another version goes on from a checkpoint: what is final stays, and new operators find an empty state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from domain.execution.checkpoints import complete_checkpoints
+from domain.execution.job import EpochPlan
+from domain.execution.progress import Position
+from domain.messages import DeployedSpec, LatestCheckpoint, Plan
+from domain.topology.graph import Topology
+from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
+from spark_jobs.driver.assembly import open_log
+from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
+from spark_jobs.sinks.committed import deployment_directory
+from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, StoredManifest
+from spark_jobs.state.sealed import DamagedError
+from spark_jobs.state.store import Manifest
+
+DEPLOYED, CHECKPOINT = 3, 10
+TOPOLOGY = Topology(
+    TopologySpec(
+        name="t",
+        operators=(
+            OperatorSpec(name="S", kind="source"),
+            OperatorSpec(name="N", kind="filter", inputs=(InputSpec(source="S"),), output=True),
+        ),
+    )
+)
+
+
+class Channel:
+    """ZooKeeper after checkpoints 7 and 10; version 2 is to go on from the newer one."""
+
+    def __init__(self, *, computation: int = 2, **plan: Any) -> None:
+        fields = {
+            "kind": "restore",
+            "rollback": True,
+            "checkpoint": CHECKPOINT,
+            "stateless": ["N[0]"],
+            **plan,
+        }
+        self.plan = Plan(generation=9, assignment={"S[0]": "n1", "N[0]": "n1"}, deployed=DEPLOYED, **fields)
+        self.spec = DeployedSpec(name="t", version=2, computation=computation, spec={})
+        self.latest = LatestCheckpoint(
+            checkpoint=CHECKPOINT, generation=5, completed_at=100.0, size_bytes=7, kept=[7, CHECKPOINT],
+            kept_at=[70.0, 100.0], highest=12,
+        )  # fmt: skip
+        self.takes = True
+
+    def complete(self, latest: LatestCheckpoint) -> bool:
+        if self.takes:
+            self.latest = latest
+        return self.takes
+
+
+class Place:
+    """An installation in which version 1 has run."""
+
+    def __init__(self, home: Path, *, committed: int = CHECKPOINT) -> None:
+        self.home = home
+        self.url = f"file://{home}/checkpoints"
+        self.path = home / "topologies" / "t" / "epochs.log"
+        log = EpochLog(self.path)
+        log.start(at=1.0, origin_us=1)
+        epochs = range(8, CHECKPOINT + 4)
+        log.plan([EpochPlan(epoch=e, slices={}, watermark=0, previous_watermark=0, at=0.0) for e in epochs])
+        log.deployed, log.computation = DEPLOYED, 1
+        shadows = {"S[0]": ("n2", CHECKPOINT)}
+        log.applied(5, Position(committed, checkpoint=CHECKPOINT, shadows=shadows), {"S[0]": "n1"})
+        log.close()
+        self.storage = CheckpointStorage(self.url)
+        for checkpoint in (7, CHECKPOINT):
+            self.storage.store(self.manifest("S[0]", checkpoint), [])
+        for epoch in (CHECKPOINT, CHECKPOINT + 1):
+            self.output(epoch).parent.mkdir(parents=True)
+            self.output(epoch).write_bytes(b"rows")
+
+    def manifest(self, partition: str, checkpoint: int) -> StoredManifest:
+        manifest = Manifest(epoch=checkpoint, generation=5, values={"seen": checkpoint})
+        return StoredManifest(
+            topology="t", deployed=DEPLOYED, partition=partition, checkpoint=checkpoint, generation=5,
+            attempt=0, manifest=msgspec.Raw(msgspec.json.encode(manifest)),
+        )  # fmt: skip
+
+    def output(self, epoch: int) -> Path:
+        files = deployment_directory(self.home / "outputs" / "t", DEPLOYED)
+        return files / "Q" / "partition=0" / f"epoch={epoch}" / "part.parquet"
+
+    def open(self, channel: Channel) -> EpochLog:
+        settings: Any = SimpleNamespace(
+            home=self.home, outputs=str(self.home / "outputs"), checkpoints=self.url, force=False
+        )
+        coordination: Any = channel
+        return open_log(settings, TOPOLOGY, coordination)
+
+    def state(self, partition: str, checkpoint: int = CHECKPOINT) -> Manifest:
+        return self.storage.find(Deployment("t", DEPLOYED), checkpoint, partition).manifest
+
+
+def test_it_starts_at_the_checkpoint_with_what_is_planned_after_it(tmp_path: Path) -> None:
+    log = Place(tmp_path).open(Channel())
+    assert log.position == Position(CHECKPOINT, checkpoint=CHECKPOINT)
+    assert (log.computation, log.generation, log.deployed, log.homes) == (2, 5, DEPLOYED, {})
+    assert (log.head, CHECKPOINT + 1 in log.plans) == (CHECKPOINT + 3, True)
+    log.close()
+    again = EpochLog(log.path)
+    assert (again.position, again.computation) == (log.position, 2)
+
+
+def test_the_checkpoint_has_an_empty_state_of_what_is_new(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with pytest.raises(DamagedError):
+        place.state("N[0]")
+    place.open(Channel()).close()
+    assert place.state("N[0]") == Manifest(epoch=CHECKPOINT, generation=9)
+    assert place.state("S[0]").values == {"seen": CHECKPOINT}
+
+
+def test_only_that_checkpoint_is_left_to_go_back_to(tmp_path: Path) -> None:
+    channel = Channel()
+    log = Place(tmp_path).open(channel)
+    latest = channel.latest
+    assert (latest.checkpoint, latest.kept, latest.kept_at) == (CHECKPOINT, [CHECKPOINT], [100.0])
+    assert (latest.highest, latest.generation) == (12, 5)
+    assert complete_checkpoints(latest, checkpoint=log.position.checkpoint, generation=log.generation) == [
+        CHECKPOINT
+    ]
+
+
+def test_rows_that_were_written_and_not_committed_go(tmp_path: Path) -> None:
+    """Of an operator that the new version does not have nothing would take their place."""
+    place = Place(tmp_path)
+    place.open(Channel()).close()
+    assert place.output(CHECKPOINT).exists()
+    assert not place.output(CHECKPOINT + 1).parent.exists()
+
+
+def test_it_is_repeated_until_the_log_says_so(tmp_path: Path) -> None:
+    place, channel = Place(tmp_path), Channel()
+    channel.takes = False
+    with pytest.raises(ConnectionError):
+        place.open(channel)
+    channel.takes = True
+    for _ in range(2):
+        log = place.open(channel)
+        assert log.computation == 2
+        log.close()
+
+
+def test_rows_that_are_final_never_change(tmp_path: Path) -> None:
+    place = Place(tmp_path, committed=CHECKPOINT + 1)
+    with pytest.raises(EpochLogError, match=r"final up to epoch 11, .* checkpoint 10: rows in between would"):
+        place.open(Channel())
+    assert place.output(CHECKPOINT + 1).exists()
+    assert EpochLog(place.path).computation == 1
+
+
+@pytest.mark.parametrize("checkpoint", [8, 9])
+def test_a_checkpoint_that_is_not_kept_is_refused(tmp_path: Path, checkpoint: int) -> None:
+    place = Place(tmp_path, committed=checkpoint)
+    with pytest.raises(
+        EpochLogError, match=f"checkpoint {checkpoint}, .* is not kept; those that are: 7, 10"
+    ):
+        place.open(Channel(checkpoint=checkpoint))
+
+
+def test_without_a_plan_that_says_from_where_it_does_not_go_on(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with pytest.raises(EpochLogError, match="no plan says from which checkpoint"):
+        place.open(Channel(kind="recover"))
+    assert EpochLog(place.path).computation == 1
+
+
+@pytest.mark.parametrize("computation", [0, 1])
+def test_a_version_with_the_same_rows_goes_on_where_it_was(tmp_path: Path, computation: int) -> None:
+    """0: from a control plane that did not say it."""
+    place, channel = Place(tmp_path, committed=CHECKPOINT + 1), Channel(computation=computation)
+    log = place.open(channel)
+    assert (log.committed, log.computation, log.homes) == (CHECKPOINT + 1, 1, {"S[0]": "n1"})
+    assert channel.latest.kept == [7, CHECKPOINT]
+    assert place.output(CHECKPOINT + 1).exists()
+    log.close()
