@@ -143,14 +143,17 @@ class Stack:
         rate: int = 1000,
         limit: int | None = None,
         name: str | None = None,
+        goes_on: bool = False,
         **more: Any,
     ) -> None:
-        """more: fields of the specification instead of the pipeline's own. Nothing moves by itself."""
+        """more: fields of the specification instead of the pipeline's own. goes_on: from its newest
+        checkpoint. Nothing moves by itself."""
         source = str(pipeline_with(self.home, pipeline, more)) if more else pipeline
         self.manage(
             *("deploy", source, "--input", str(input), "--rate", str(rate)),
             *(["--limit", str(limit)] if limit is not None else []),
             *(["--name", name] if name else []),
+            *(["--continue"] if goes_on else []),
         )
         self.manual(name or Path(pipeline).stem)
 

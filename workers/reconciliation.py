@@ -10,7 +10,7 @@ from controlplane.errors import Conflict
 from controlplane.events.choices import EventKind
 from controlplane.events.services import event_publish, writing
 from controlplane.incidents.applying import StalePlan
-from controlplane.incidents.choices import PlanKind, PlanState
+from controlplane.incidents.choices import PlanState
 from controlplane.incidents.loading import deploy_generations, deployed_topologies, deployment_at
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.plans import plan_adopt, plan_mark_applied, plan_mark_published, plan_own
@@ -161,6 +161,7 @@ def topology_reconcile(coordination: WorkerSession, name: str) -> None:
     wanted = DeployedSpec(
         name=name,
         version=topology.version,
+        computation=topology.computation,
         spec=topology.spec,
         desired="running" if topology.desired == Desired.RUNNING else "stopped",
     )
@@ -188,7 +189,7 @@ def plan_put(coordination: WorkerSession, name: str) -> list[Event]:
     if in_force != plan and not plan_own(name, in_force):
         foreign_refuse(name, in_force)
         return []
-    if row.kind == PlanKind.DEPLOY and row.state == PlanState.PLANNED:
+    if row.deploys and row.state == PlanState.PLANNED:
         # A pause belongs to the run in which it was asked for.
         coordination.control_change(name, lambda control: msgspec.structs.replace(control, paused=False))
     at = timezone.now().timestamp()
@@ -243,6 +244,7 @@ def plan_of(row: RecoveryPlan) -> Plan:
         checkpoint=row.checkpoint,
         restore=row.restore,
         acting=row.acting,
+        stateless=row.stateless,
         buffering=row.buffering,
         deployed=deployment_at(row.topology_id, row.generation),
         reason=row.reason,

@@ -133,16 +133,23 @@ def update(session: Session, name: str, file: str, order: Order) -> None:
 @click.command("deploy", cls=ResurgeCommand)
 @click.argument("name", required=False, shell_complete=completion.TOPOLOGIES)
 @specification_options
+@click.option(
+    "--continue",
+    "goes_on",
+    is_flag=True,
+    help="go on from its newest checkpoint, where the new version fits it, instead of the first tuple",
+)
 @changes()
 @with_session
-def deploy(session: Session, name: str | None, asked: dict[str, Any], order: Order) -> None:
-    """Start a topology without state: an existing one, or one from a file or pipeline.
+def deploy(session: Session, name: str | None, asked: dict[str, Any], goes_on: bool, order: Order) -> None:
+    """Start a topology: an existing one, or one from a file or pipeline.
 
-    With --file an existing topology NAME gets a new version. It must not be running.
+    It starts with its first tuple and without state; with --continue from its newest checkpoint. With --file
+    an existing topology NAME gets a new version. It must not be running.
 
     \b
     Examples:
-      resurge topologies deploy hashtags --reason "back after the maintenance"
+      resurge topologies deploy hashtags --continue --reason "back after the maintenance"
       resurge topologies deploy -f counts.yaml --reason "first run"
       resurge topologies deploy counts -f counts.yaml --reason "two more windows"
       resurge topologies deploy --pipeline hashtags --input tweets.parquet --rate 1000
@@ -156,6 +163,8 @@ def deploy(session: Session, name: str | None, asked: dict[str, Any], order: Ord
             )
         _update(session, name, asked["spec"], order)
     elif "spec" in asked or "pipeline" in asked:
+        if goes_on:
+            raise click.UsageError("--continue needs the NAME of a topology that has run")
         name = _create(session, name, asked, order.part("create"))["name"]
     elif asked:
         options = ", ".join(f"--{field}" for field in OF_SOURCES)
@@ -164,7 +173,8 @@ def deploy(session: Session, name: str | None, asked: dict[str, Any], order: Ord
         raise click.UsageError("name what to deploy: a topology, --file or --pipeline")
     elif Path(name).suffix in FILES or os.sep in name:
         raise click.UsageError(f"{name} looks like a file: write -f {name}")
-    act(session, resource("topologies", name, "deploy"), order, title=f"deploy {name}")
+    body = {"start": "checkpoint"} if goes_on else {}
+    act(session, resource("topologies", name, "deploy"), order, title=f"deploy {name}", body=body)
 
 
 def _create(session: Session, name: str | None, asked: dict[str, Any], order: Order) -> dict[str, Any]:

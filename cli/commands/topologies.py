@@ -186,9 +186,7 @@ def undeploy(session: Session, name: str, order: Order) -> None:
                 f"{plural(row['queries_total'], 'query', 'queries')} of it will give no more results.",
                 warning=True,
             ),
-            Effect(
-                "When it is deployed again it starts without state and without its checkpoints.", warning=True
-            ),
+            Effect("If all is well it leaves a checkpoint, from which `deploy --continue` goes on."),
         ]
 
     _act(session, name, "undeploy", order, effects)

@@ -132,6 +132,9 @@ class RecoveryPlan(models.Model):
         blank=True,
         help_text="takeovers that it knows of: partition id -> node name",
     )
+    stateless = models.JSONField(
+        default=list, blank=True, help_text="partition ids that the checkpoint has no state of"
+    )
     state = models.CharField(
         max_length=16, choices=PlanState.choices, default=PlanState.PLANNED, db_index=True
     )
@@ -151,3 +154,8 @@ class RecoveryPlan(models.Model):
 
     def __str__(self) -> str:
         return f"{self.topology} g{self.generation} ({self.kind})"
+
+    @property
+    def deploys(self) -> bool:
+        """Whether the topology was deployed with it, from its first tuple or from a checkpoint."""
+        return self.incident_id is None and self.kind in (PlanKind.DEPLOY, PlanKind.RESTORE)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Q
@@ -26,6 +28,7 @@ from controlplane.topologies.rows import Rows, rows_reset
 from controlplane.topologies.selectors import query_priorities
 from controlplane.topologies.tentative import tentative_end
 from domain.health.shape import counted
+from domain.planning import natural_key
 from domain.planning.balance import placed_by_racks
 from domain.planning.deployment import initial_placement
 from domain.planning.placement import NodeSpace
@@ -34,7 +37,8 @@ from domain.planning.racks import RackTerms
 
 @writing
 def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan | None, list[Change]]:
-    """Place the partitions of a topology that is to start from nothing, as the next generation.
+    """Place the partitions of a topology that is to start, as the next generation: from nothing, or from the
+    checkpoint that it `continues` from.
 
     Returns the plan and the changes for the caller's event; no plan while no node
     is alive (the sweep calls again). Raises `Conflict` when the partitions do not fit.
@@ -77,7 +81,7 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
     plan = RecoveryPlan.objects.create(
         topology=topology,
         generation=topology.generation,
-        kind=PlanKind.DEPLOY,
+        **_beginning(topology, placement.assignment),
         assignment=placement.assignment,
         reason=reason,
         explanation={"load": placement.load},
@@ -92,6 +96,19 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
     ]
     changes.append(plan_change(plan, topology=topology.name, incident=None))
     return plan, changes
+
+
+def _beginning(topology: Topology, assignment: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a plan that say where the topology begins."""
+    if topology.continues is None:
+        return {"kind": PlanKind.DEPLOY}
+    return {
+        "kind": PlanKind.RESTORE,
+        "rollback": True,
+        "checkpoint": topology.continues["checkpoint"],
+        "stateless": topology.continues["stateless"],
+        "restore": sorted(assignment, key=natural_key),
+    }
 
 
 def node_spaces(*, excluding: Topology | None = None) -> list[NodeSpace]:

@@ -20,11 +20,9 @@ from controlplane.events.operations import Permission, operation_request, operat
 from controlplane.events.representation import Change, removal
 from controlplane.events.services import event_publish, writing
 from controlplane.events.tasks import TOPOLOGY_PUBLISH, task_send_on_commit
+from controlplane.lifecycle.continuing import continuation_begin
 from controlplane.lifecycle.deployment import deploy_plan_create
-from controlplane.topologies.choices import (
-    Desired,
-    TopologyStatus,
-)
+from controlplane.topologies.choices import Desired, Start, TopologyStatus
 from controlplane.topologies.figures import SETTLED, figures_settle
 from controlplane.topologies.models import Problem, Topology, rack_exposure_unknown
 from controlplane.topologies.outcomes import deployments_fail
@@ -33,16 +31,25 @@ from controlplane.topologies.representation import topology_change
 from controlplane.topologies.rows import Rows
 from controlplane.topologies.selectors import topology_get
 from controlplane.topologies.validation import inputs_require, spec_validate
+from domain.topology import Topology as Graph
 
 
 @writing
 def topology_deploy(
-    *, name: str, actor: str, reason: str, channel: Channel, idempotency_key: str = ""
+    *,
+    name: str,
+    actor: str,
+    reason: str,
+    channel: Channel,
+    start: Start = Start.BEGINNING,
+    idempotency_key: str = "",
 ) -> Operation:
-    """Start the newest version from nothing: fix the origin of event time, place, make a plan.
+    """Start the newest version, from nothing or from the newest checkpoint: fix the origin of event time,
+    place, make a plan.
 
     The operation succeeds when the driver reports the plan running.
-    Raises `Missing`, `Invalid` (the specification no longer validates here) or `Conflict`.
+    Raises `Missing`, `Invalid` (the specification no longer validates here, or does not fit the checkpoint)
+    or `Conflict`.
     """
     topology = topology_get(name, lock=True)
 
@@ -50,27 +57,31 @@ def topology_deploy(
         permit(topology, "deploy")
         before = _standing(topology)
         now = timezone.now()
-        version = topology.versions.order_by("-number").first()
-        spec = version.spec if version is not None else topology.spec
-        graph = spec_validate(_origin_fix(spec, now))
-        inputs_require(spec)
-        topology.spec = graph.to_data()
+        if start == Start.CHECKPOINT:
+            graph, removed = continuation_begin(topology)
+        else:
+            graph, removed = _begin_anew(topology, now), _checkpoints_clear(topology)
+        removed += _problems_clear(topology)
+        topology.spec = topology.deployed_spec = graph.to_data()
+        inputs_require(topology.spec)
         topology.status = TopologyStatus.DEPLOYING
         topology.desired = Desired.RUNNING
         topology.error = ""
-        topology.head_epoch = topology.committed_epoch = topology.checkpoint_epoch = 0
         topology.input_rate = topology.lag = 0.0
         topology.load = topology.overloaded_since = None
         topology.slow_since = {}
         topology.rack_exposure = rack_exposure_unknown()
         topology.deployed_at = now
         topology.save()
-        removed = _previous_run_clear(topology)
         plan, changes = deploy_plan_create(topology=topology, reason=reason)
         return Permission(
             before=before,
             after=_standing(topology),
-            parameters={"version": topology.version, "generation": plan.generation if plan else None},
+            parameters={
+                "version": topology.version,
+                "generation": plan.generation if plan else None,
+                "checkpoint": topology.continues["checkpoint"] if topology.continues else None,
+            },
             announce=lambda: event_publish(
                 kind=EventKind.TOPOLOGY_DEPLOYED,
                 topology=name,
@@ -226,14 +237,26 @@ def _origin_fix(spec: dict[str, Any], now: datetime) -> dict[str, Any]:
     return {**spec, "operators": operators}
 
 
-def _previous_run_clear(topology: Topology) -> list[Change]:
-    """Drop the checkpoints and problems of an earlier run: a new one starts from nothing."""
-    name = topology.name
-    changes = [
-        removal("checkpoint", f"{name}/{epoch}")
-        for epoch in topology.checkpoints.values_list("epoch", flat=True)
-    ]
-    changes += [removal("problem", pk) for pk in topology.problems.values_list("pk", flat=True)]
+def _begin_anew(topology: Topology, now: datetime) -> Graph:
+    """Have a topology start with its first tuple; the newest version as it is to run."""
+    version = topology.versions.order_by("-number").first()
+    spec = version.spec if version is not None else topology.spec
+    graph = spec_validate(_origin_fix(spec, now))
+    topology.head_epoch = topology.committed_epoch = topology.checkpoint_epoch = 0
+    topology.computation, topology.renewed, topology.continues = topology.version, [], None
+    return graph
+
+
+def _checkpoints_clear(topology: Topology) -> list[Change]:
+    """Drop the checkpoints of an earlier deployment: a new one starts from nothing."""
+    epochs = topology.checkpoints.values_list("epoch", flat=True)
+    changes = [removal("checkpoint", f"{topology.name}/{epoch}") for epoch in epochs]
     Checkpoint.objects.filter(topology=topology).delete()
+    return changes
+
+
+def _problems_clear(topology: Topology) -> list[Change]:
+    """Drop the problems of an earlier run."""
+    changes = [removal("problem", pk) for pk in topology.problems.values_list("pk", flat=True)]
     Problem.objects.filter(topology=topology).delete()
     return changes

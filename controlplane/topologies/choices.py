@@ -27,6 +27,13 @@ class Outputs(Choices):
     REMOVE = "remove", "Removed"
 
 
+class Start(Choices):
+    """Where a topology that is deployed starts."""
+
+    BEGINNING = "beginning", "With its first tuple, without state"
+    CHECKPOINT = "checkpoint", "From its newest checkpoint"
+
+
 TOPOLOGY_AT_REST = frozenset(
     {
         TopologyStatus.DRAFT,

@@ -185,6 +185,26 @@ class Topology(models.Model):
         default=dict, blank=True, help_text="what its work costs nodes, as `domain.capacity` learned it"
     )
     deployed_at = models.DateTimeField(null=True, blank=True)
+    deployed_spec = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="the specification that runs, or ran last; the checkpoints are of it",
+    )
+    computation = models.PositiveIntegerField(
+        default=0, help_text="the first version that computes the same rows as the one that runs, or ran last"
+    )
+    renewed = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="operators that were added or changed since the first tuple: what they give cannot be "
+        "recomputed from it",
+    )
+    continues = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="the checkpoint from which it goes on, and the partitions that begin without state; empty: "
+        "it starts from its first tuple",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
     metrics_at = models.DateTimeField(

@@ -56,6 +56,7 @@ def operation_verify(operation_id: str) -> None:
                 spec=spec_that_ran(topology),
                 home=settings.RESURGE.home,
                 outputs=Path(settings.RESURGE.outputs),
+                renewed=topology.renewed,
                 examples=0,
                 progress=progress,
                 scratch=scratch,

@@ -162,6 +162,8 @@ def _topology(
     topology = Topology.objects.create(
         name=graph.name,
         spec=spec,
+        deployed_spec=spec,
+        computation=1,
         status=status,
         desired="running" if status == "running" else "stopped",
         generation=4 if priorities else 1,

@@ -144,7 +144,9 @@ def test_a_topology_is_paused_and_undeployed_with_a_reason(spare: Server, page: 
     assert [request.url.split("/")[-2] for request in sent] == ["pause", "undeploy"]
     page.goto(f"{spare.url}/topologies/mentions/")
     page.click("main button:text-is('Deploy')")
-    assert "without state" in page.locator("dialog[open]").inner_text()
+    told = page.locator("dialog[open]").inner_text()
+    assert "without state" in told
+    assert "has run to the end of its input" in told
 
 
 def test_nodes_are_evened_out_and_drained_without_an_interruption(spare: Server, page: Any) -> None:

@@ -21,6 +21,7 @@ from controlplane.topologies.choices import (
     ReplicationMode,
     RollbackPolicy,
     SlowNodesPolicy,
+    Start,
     TentativeOutput,
 )
 from controlplane.topologies.drawing import graph_drawn
@@ -140,6 +141,40 @@ class TopologyDetailSerializer(TopologySerializer):
     @extend_schema_field(serializers.DictField())
     def get_graph(self, topology: Any) -> Any:
         return graph_drawn(topology.spec_text)[0]
+
+
+class DeploySerializer(ReasonSerializer):
+    """Where it starts; `continuation/` says whether it can go on from a checkpoint, and with what."""
+
+    start = serializers.ChoiceField(
+        Start.choices,
+        default=Start.BEGINNING,
+        help_text="with its first tuple and without state, or from its newest checkpoint",
+    )
+
+
+class ContinuationSerializer(serializers.Serializer):
+    """What the newest version goes on with if it is deployed from the newest checkpoint."""
+
+    possible = serializers.BooleanField()
+    refusal = serializers.CharField(allow_blank=True, help_text="why it is not possible; empty where it is")
+    problems = ErrorItemSerializer(
+        many=True, help_text="what in the specification does not fit the checkpoint"
+    )
+    checkpoint = serializers.IntegerField(allow_null=True, help_text="its epoch; null where there is none")
+    completed_at = serializers.DateTimeField(allow_null=True)
+    size_bytes = serializers.IntegerField(allow_null=True)
+    committed_epoch = serializers.IntegerField(help_text="up to which outputs are final")
+    added = serializers.ListField(
+        child=serializers.CharField(), help_text="partitions that begin without state"
+    )
+    removed = serializers.ListField(
+        child=serializers.CharField(), help_text="partitions that are gone, with their state"
+    )
+    changed = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="operators that give other rows than they did, from the epoch after the checkpoint on",
+    )
 
 
 class RestoreSerializer(ReasonSerializer):

@@ -20,6 +20,8 @@ from controlplane.api.preconditions import ETAG, IF_MATCH, IF_MATCH_REQUIRED, ex
 from controlplane.api.requests import IDEMPOTENCY_KEY, REASON, ErrorsSerializer, caller, told_of
 from controlplane.api.topologies.filtersets import TopologyFilters
 from controlplane.api.topologies.serializers import (
+    ContinuationSerializer,
+    DeploySerializer,
     ParkSerializer,
     PipelineSerializer,
     RestoreSerializer,
@@ -33,6 +35,7 @@ from controlplane.api.topologies.serializers import (
     VerdictSerializer,
 )
 from controlplane.events.choices import OperationKind
+from controlplane.lifecycle.continuing import continuation_told
 from controlplane.lifecycle.parking import topology_park, topology_unpark
 from controlplane.lifecycle.topologies import (
     topology_action,
@@ -40,9 +43,9 @@ from controlplane.lifecycle.topologies import (
     topology_restore,
     topology_undeploy,
 )
-from controlplane.topologies.choices import Outputs
+from controlplane.topologies.choices import Outputs, Start
 from controlplane.topologies.models import Topology
-from controlplane.topologies.selectors import topology_list, topology_written
+from controlplane.topologies.selectors import topology_get, topology_list, topology_written
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
 from controlplane.topologies.submission import specification_check, specification_compose
 from controlplane.topologies.tags import specification_tag
@@ -189,16 +192,27 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         serializer.is_valid(raise_exception=True)
         return Response(VerdictSerializer(specification_check(serializer.validated_data)).data)
 
-    @ACTION
+    @action_schema(DeploySerializer)
     @action(detail=True, methods=["post"])
     def deploy(self, request: Request, name: str) -> Response:
-        """Start the newest version from nothing."""
-        return self.act(request, topology_deploy, name=name)
+        """Start the newest version: from nothing, or from the newest checkpoint."""
+        serializer = DeploySerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        given = serializer.validated_data
+        return self.act(
+            request, topology_deploy, name=name, start=Start(given["start"]), reason=given["reason"]
+        )
+
+    @extend_schema(responses={200: ContinuationSerializer, 404: ErrorsSerializer}, filters=False)
+    @action(detail=True, methods=["get"], pagination_class=None)
+    def continuation(self, request: Request, name: str) -> Response:
+        """What the newest version would go on with if it were deployed from the newest checkpoint."""
+        return Response(ContinuationSerializer(continuation_told(topology_get(name))).data)
 
     @ACTION
     @action(detail=True, methods=["post"])
     def undeploy(self, request: Request, name: str) -> Response:
-        """Stop at the next epoch boundary."""
+        """Stop at the next epoch boundary, with a checkpoint of all that is committed if all is well."""
         return self.act(request, topology_undeploy, name=name)
 
     @ACTION

@@ -8,10 +8,7 @@ import pytest
 
 from harness.stack import Stack, pipeline_with
 from tests.data import shared_data
-from tests.integration.main_job.course import EPOCH, RATE, advanced, healthy
-
-FIELDS = {"epoch_interval": EPOCH, "sink": {"kind": "parquet", "compact_s": 5 * EPOCH}}
-"""Files of five epochs become one, under all failures."""
+from tests.integration.main_job.course import FIELDS, RATE, advanced, healthy
 
 
 @pytest.fixture(scope="package")

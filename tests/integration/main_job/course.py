@@ -10,6 +10,8 @@ from harness.stack import Stack
 QUERIES = 15
 EPOCH = 3.0
 """Seconds. With the pipeline's own epochs of one second these tests would take twice the processor time."""
+FIELDS: dict[str, Any] = {"epoch_interval": EPOCH, "sink": {"kind": "parquet", "compact_s": 5 * EPOCH}}
+"""Files of five epochs become one, under all failures."""
 RATE = 500
 """Rows of input per second. Each comparison recomputes all of them since the start."""
 FROZEN = 5.0

@@ -6,12 +6,58 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.topologies.validation import pipeline_text
+from domain.topology import load_yaml
 from harness.stack import Stack
-from spark_jobs.sinks.committed import Span, committed_read
+from spark_jobs.sinks.committed import Span, committed_files, committed_read
 from tests.data import shared_data
-from tests.integration.main_job.course import EPOCH, exact, operation_ended
+from tests.integration.main_job.course import (
+    EPOCH,
+    FIELDS,
+    QUERIES,
+    RATE,
+    advanced,
+    exact,
+    healthy,
+    operation_ended,
+)
 
 pytestmark = pytest.mark.integration
+
+
+def test_a_new_version_goes_on_from_the_checkpoint_that_the_old_one_left(stack: Stack) -> None:
+    """It has one query more. The others stay exact over both versions, in the same outputs."""
+    healthy(stack)
+    stack.rest.post("topologies/hashtags/undeploy/", {"reason": "a new version"})
+    stack.wait_for_status("stopped")
+    before = stack.topology()
+    assert before["checkpoint_epoch"] == before["committed_epoch"] > 0
+    deployed = committed_read(stack.home / "outputs" / "hashtags")
+    spec = load_yaml(pipeline_text("hashtags"))
+    added = {**next(one for one in spec["operators"] if one["name"] == "O0"), "name": "Added", "priority": 2}
+    tweets = shared_data("tweets.parquet")
+    operators = [*spec["operators"], added]
+    stack.deploy("hashtags", input=tweets, rate=RATE, goes_on=True, **{**FIELDS, "operators": operators})
+
+    def runs() -> bool:
+        row = stack.topology()
+        return bool(row["status"] == "running" and row["queries_available"] == QUERIES + 1)
+
+    stack.wait_for(runs, "all queries of the new version", timeout=120)
+    advanced(stack, 5)
+    asked = stack.rest.post("topologies/hashtags/verify/", {"reason": "over both versions"})
+    ended = operation_ended(stack, asked["id"])
+    assert (ended["state"], ended["error"]) == ("succeeded", "")
+    result = ended["result"]
+    assert (result["queries"], result["exact"]) == (QUERIES, QUERIES)
+    assert result["epoch"] > before["committed_epoch"]
+    assert [line.partition(":")[0] for line in result["left_out"]] == ["Added[0]"]
+    after = committed_read(stack.home / "outputs" / "hashtags")
+    assert deployed is not None
+    assert after is not None
+    assert (after.deployed, after.removed) == (deployed.deployed, deployed.removed)
+    assert list(committed_files(stack.home / "outputs" / "hashtags", "Added", after))
+    assert not list((stack.home / "outputs").glob("hashtags.until-*"))
 
 
 def test_a_forced_checkpoint_and_the_end_of_the_input(stack: Stack) -> None:

@@ -231,6 +231,7 @@ def test_deploying_from_a_file_makes_it_or_gives_it_a_version(resurge: Resurge, 
     assert again.code == 1
     assert "undeploy it before you update it" in again.err
     assert resurge("topologies", "deploy", "one", "-f", str(file), "--rate", "5", *WHY).code == 2
+    assert resurge("topologies", "deploy", "-f", str(file), "--continue", *WHY).code == 2
     named = resurge(
         "topologies", "create", "two", "-f", str(file), "--rate", "5", "--input", "t.parquet", *WHY
     )
@@ -246,6 +247,8 @@ def test_deploying_from_a_file_makes_it_or_gives_it_a_version(resurge: Resurge, 
     assert "rate" not in source
     assert resurge("topologies", "create", "pages", *rated, "--speedup", "0", *WHY).code == 2
     assert "--arrivals" in resurge("topologies", "deploy", "two", "--speedup", "2", *WHY).err
+    never = resurge("topologies", "deploy", "two", "--continue", *WHY)
+    assert (never.code, "has never been deployed" in never.err) == (1, True)
     assert resurge("topologies", "delete", "two", *WHY, "--yes", "--outputs", "burn").code == 2
     assert resurge("topologies", "delete", "two", *WHY, "--yes", "--outputs", "remove").code == 0
     (deleted,) = resurge("audit", "list", "--action", "topology.delete", "--target", "two").json

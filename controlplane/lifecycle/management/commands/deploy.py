@@ -14,7 +14,7 @@ from controlplane.events.choices import Channel
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.choices import NODE_USABLE
 from controlplane.nodes.models import Node
-from controlplane.topologies.choices import Desired, TopologyStatus
+from controlplane.topologies.choices import Desired, Start, TopologyStatus
 from controlplane.topologies.command_arguments import (
     problem_lines,
     specification_arguments,
@@ -40,6 +40,13 @@ class Command(BaseCommand):
         parser.add_argument("--timeout", type=float, default=60.0, help="how long to wait, in seconds")
         parser.add_argument(
             "--if-needed", action="store_true", help="succeed without a change where it is deployed already"
+        )
+
+        parser.add_argument(
+            "--continue",
+            dest="goes_on",
+            action="store_true",
+            help="go on from the newest checkpoint, where the version fits it, instead of the first tuple",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -68,7 +75,8 @@ class Command(BaseCommand):
             topology_create(spec=spec, **by)
         else:
             topology_update(name=graph.name, spec=spec, **by)
-        operation = topology_deploy(name=graph.name, **by)
+        start = Start.CHECKPOINT if options["goes_on"] else Start.BEGINNING
+        operation = topology_deploy(name=graph.name, start=start, **by)
         self.stdout.write(
             f"{graph.name}: {counted(len(graph.partitions), 'partition')}, "
             f"{counted(len(graph.queries), 'query', 'queries')}; "

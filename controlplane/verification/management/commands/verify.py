@@ -57,7 +57,7 @@ class Command(BaseCommand):
             raise CommandError(f"there is no topology {name!r}; there are: {known}", returncode=2)
         try:
             spec = spec_that_ran(topology)
-            verification = self._verify(spec, max(0, options["rows"]), options["input"])
+            verification = self._verify(spec, topology.renewed, max(0, options["rows"]), options["input"])
         except VerificationError as error:
             raise CommandError(str(error), returncode=2) from error
         if options["json"]:
@@ -67,7 +67,9 @@ class Command(BaseCommand):
         if not verification.clean:
             raise SystemExit(1)
 
-    def _verify(self, spec: dict[str, Any], examples: int, given: Path | None) -> Verification:
+    def _verify(
+        self, spec: dict[str, Any], renewed: list[str], examples: int, given: Path | None
+    ) -> Verification:
         sources = [operator["name"] for operator in spec["operators"] if not operator.get("inputs")]
         if given and len(sources) > 1:
             raise VerificationError(
@@ -83,6 +85,7 @@ class Command(BaseCommand):
                 spec=spec,
                 home=settings.RESURGE.home,
                 outputs=Path(settings.RESURGE.outputs),
+                renewed=renewed,
                 inputs={sources[0]: given} if given else None,
                 examples=examples,
                 progress=lambda what, done, total: bar.update(

@@ -3,6 +3,7 @@
 import { boot } from "./boot";
 import type { AuditChoices, AuditEntry, AuditPage } from "./audit";
 import type { CheckpointDetail } from "./checkpoints";
+import type { Continuation } from "./continuation";
 import type { Course } from "./course";
 import type { Checkpoint, Operation, Rule, Sample, Snapshot } from "./entities.generated";
 import type { Recent } from "./history";
@@ -133,6 +134,9 @@ export const fetchAuditEntry = (id: number): Promise<AuditEntry> => call<AuditEn
 export const fetchAuditChoices = (): Promise<AuditChoices> => call<AuditChoices>("audit/choices/");
 
 export const fetchSettings = (): Promise<Settings> => call<Settings>("settings/");
+
+/** What the newest version of a topology would go on with, deployed from its newest checkpoint. */
+export const fetchContinuation = (topology: string): Promise<Continuation> => call<Continuation>(`topologies/${encodeURIComponent(topology)}/continuation/`);
 
 /** The newest versions of a topology's specification, newest first. */
 export const fetchVersions = (topology: string): Promise<{ count: number; results: Version[] }> =>

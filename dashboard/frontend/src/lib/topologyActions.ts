@@ -1,7 +1,9 @@
 // Actions on a topology, each with its effects on the running partitions.
 
 import { actions } from "./actions.svelte";
+import { fetchContinuation } from "./api";
 import { evenness, hostedBy } from "./capacity";
+import { deployment } from "./continuation";
 import type { Checkpoint, Query, Topology } from "./entities.generated";
 import { byName, count, plural } from "./format";
 import { openIncidents } from "./incidents";
@@ -136,13 +138,9 @@ export function resumeTopology(topology: Topology): void {
 }
 
 export function deployTopology(topology: Topology): void {
-  actions.ask({
-    title: `Deploy ${topology.name}`,
-    verb: "Deploy",
-    path: `topologies/${encodeURIComponent(topology.name)}/deploy/`,
-    explain: `Starts version ${topology.version} without state: state, checkpoints and problems of an earlier run are deleted, and its outputs are written again.`,
-    consequences: topology.checkpoint_epoch ? [{ title: `The checkpoint at epoch ${topology.checkpoint_epoch} of the earlier run is deleted.`, tone: "warn" }] : [],
-  });
+  const now = Date.now() / 1000;
+  if (topology.deployed_at === null) actions.ask(deployment(topology, undefined, now));
+  else void actions.askAbout(`Deploy ${topology.name}`, () => fetchContinuation(topology.name), (found) => deployment(topology, found, now));
 }
 
 export function undeployTopology(topology: Topology): void {
@@ -151,7 +149,7 @@ export function undeployTopology(topology: Topology): void {
     title: `Undeploy ${topology.name}`,
     verb: "Undeploy",
     path: `topologies/${encodeURIComponent(topology.name)}/undeploy/`,
-    explain: "Stops at the next epoch boundary and stays stopped. Written outputs stay; a later deployment starts without state.",
+    explain: "Stops at the next epoch boundary and stays stopped. Written outputs stay. If all is well it leaves a checkpoint, from which a later deployment can go on.",
     consequences: [{ title: `${plural(queries.length, "query", "queries")} ${queries.length === 1 ? "stops" : "stop"}`, items: queries, tone: "bad" }],
     danger: true,
   });

@@ -1,0 +1,144 @@
+"""Going on from the newest checkpoint where a topology is deployed again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.representation import checkpoint_change
+from controlplane.errors import Conflict, Invalid
+from controlplane.events.representation import Change
+from controlplane.topologies.choices import TopologyStatus
+from controlplane.topologies.graphs import graph_of
+from controlplane.topologies.models import Topology
+from controlplane.topologies.validation import spec_validate
+from domain.topology import FieldProblem
+from domain.topology import Topology as Graph
+from domain.topology.continuation import Continuation, continuation
+
+NAMED = 5
+"""Operators that a sentence names."""
+NOTHING = Continuation()
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What the newest version would go on with. refusal: why it cannot, in a sentence; empty where it can.
+    checkpoint: None where there is none. graph: the version, with event time as it has counted so far."""
+
+    refusal: str = ""
+    checkpoint: Checkpoint | None = None
+    graph: Graph | None = None
+    found: Continuation = NOTHING
+
+    @property
+    def problems(self) -> Sequence[FieldProblem]:
+        """What in the specification does not fit the checkpoint."""
+        return self.found.problems
+
+
+def outlook_find(topology: Topology) -> Outlook:
+    """What deploying the newest version from the newest checkpoint would mean. Raises `Invalid` for a version
+    that does not validate here any more."""
+    if refusal := _nothing_there(topology):
+        return Outlook(refusal)
+    checkpoint = Checkpoint.objects.filter(topology=topology, stored=True).order_by("-epoch").first()
+    if checkpoint is None:
+        return Outlook(f"no checkpoint of topology {topology.name!r} is in storage")
+    from spark_jobs.operators.catalogue import catalogue
+
+    version = topology.versions.order_by("-number").first()
+    spec = version.spec if version is not None else topology.spec
+    graph = spec_validate(_origins_kept(spec, topology.deployed_spec))
+    found = continuation(graph_of(topology.deployed_spec), graph, catalogue)
+    return Outlook(_refusal(topology, checkpoint.epoch, found), checkpoint, graph, found)
+
+
+def continuation_begin(topology: Topology) -> tuple[Graph, list[Change]]:
+    """Have a topology that is to be deployed go on from its newest checkpoint. Returns the graph that is to
+    run, and the checkpoints that are of no use to it; the caller saves the topology. Raises `Conflict`, or
+    `Invalid` with the fields of the specification that do not fit."""
+    outlook = outlook_find(topology)
+    if outlook.problems:
+        raise Invalid.from_problems(outlook.problems)
+    if outlook.refusal or outlook.checkpoint is None or outlook.graph is None:
+        raise Conflict(outlook.refusal)
+    found, epoch = outlook.found, outlook.checkpoint.epoch
+    topology.continues = {"checkpoint": epoch, "stateless": list(found.added)}
+    renewed = {*topology.renewed, *found.changed}
+    topology.renewed = [one.name for one in outlook.graph.operators if one.name in renewed]
+    if found.same_rows:
+        return outlook.graph, []
+    topology.computation = topology.version
+    older = list(Checkpoint.objects.filter(topology=topology, stored=True, epoch__lt=epoch))
+    for checkpoint in older:
+        checkpoint.stored = False
+        checkpoint.save(update_fields=["stored"])
+    return outlook.graph, [checkpoint_change(one, topology=topology.name) for one in older]
+
+
+def continuation_told(topology: Topology) -> dict[str, Any]:
+    """The outlook as REST tells it."""
+    try:
+        outlook = outlook_find(topology)
+    except Invalid as error:
+        outlook = Outlook(f"version {topology.version} cannot run here: {error}")
+    checkpoint = outlook.checkpoint
+    return {
+        "possible": not outlook.refusal,
+        "refusal": outlook.refusal,
+        "problems": [{"path": one.path, "message": one.message} for one in outlook.problems],
+        "checkpoint": checkpoint and checkpoint.epoch,
+        "completed_at": checkpoint and checkpoint.ended_at,
+        "size_bytes": checkpoint and checkpoint.size_bytes,
+        "committed_epoch": topology.committed_epoch,
+        "added": list(outlook.found.added),
+        "removed": list(outlook.found.removed),
+        "changed": list(outlook.found.changed),
+    }
+
+
+def _nothing_there(topology: Topology) -> str:
+    """Why no version could go on."""
+    name = topology.name
+    if topology.deployed_at is None:
+        return f"topology {name!r} has never been deployed: there is no checkpoint to go on from"
+    if topology.deployed_spec is None:
+        return (
+            f"topology {name!r} was deployed by an earlier version of Resurge, which did not note of which "
+            "specification its checkpoints are"
+        )
+    if topology.status == TopologyStatus.COMPLETED:
+        return f"topology {name!r} has run to the end of its input: nothing is left to go on with"
+    return ""
+
+
+def _refusal(topology: Topology, checkpoint: int, found: Continuation) -> str:
+    if found.problems:
+        return f"version {topology.version} cannot go on from checkpoint {checkpoint}: {found.problems[0]}"
+    if found.same_rows or topology.committed_epoch <= checkpoint:
+        return ""
+    more = f" and {len(found.changed) - NAMED} more" if len(found.changed) > NAMED else ""
+    return (
+        f"outputs are final up to epoch {topology.committed_epoch}, and version {topology.version}, which "
+        f"computes otherwise ({', '.join(found.changed[:NAMED])}{more}), would go on from checkpoint "
+        f"{checkpoint}: rows in between would change. Deploy the version before it, to go on, and undeploy "
+        "it when it is well: then it leaves a checkpoint of all that is final"
+    )
+
+
+def _origins_kept(spec: dict[str, Any], deployed: dict[str, Any]) -> dict[str, Any]:
+    """Where a source does not say from when event time counts, it goes on counting from the moment that the
+    deployment fixed."""
+    known = {one["name"]: one.get("params", {}).get("origin") for one in deployed["operators"]}
+    operators = [
+        {**one, "params": {**one.get("params", {}), "origin": known[one["name"]]}}
+        if not one.get("inputs")
+        and one.get("params", {}).get("origin") is None
+        and known.get(one["name"]) is not None
+        else one
+        for one in spec["operators"]
+    ]
+    return {**spec, "operators": operators}

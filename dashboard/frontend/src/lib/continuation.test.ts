@@ -1,0 +1,45 @@
+import { describe, expect, it } from "vitest";
+import { deployment, type Continuation } from "./continuation";
+import type { Topology } from "./entities.generated";
+
+const topology = { name: "hashtags", version: 3 } as Topology;
+const NOW = 1_700_000_000;
+const found: Continuation = {
+  possible: true, refusal: "", problems: [], checkpoint: 1200, completed_at: new Date((NOW - 180) * 1000).toISOString(),
+  size_bytes: 12_000_000, committed_epoch: 1200, added: [], removed: [], changed: [],
+};
+
+describe("deploying", () => {
+  it("asks nothing of a topology that never ran", () => {
+    const action = deployment(topology, undefined, NOW);
+    expect(action.choice).toBeUndefined();
+    expect(action.consequences).toEqual([]);
+  });
+
+  it("goes on from the checkpoint unless the user chooses otherwise", () => {
+    const action = deployment(topology, found, NOW);
+    expect(action.choice?.options.map((option) => option.value)).toEqual(["checkpoint", "beginning"]);
+    expect(action.choice?.options[0]?.label).toContain("epoch 1,200");
+    expect(action.choice?.options[0]?.label).toContain("3 min");
+    expect(action.consequences).toEqual([]);
+  });
+
+  it("says what is not as it was", () => {
+    const told = deployment(topology, { ...found, committed_epoch: 1203, added: ["N[0]"], removed: ["O[0]", "O[1]"], changed: ["N"] }, NOW).consequences;
+    expect(told.map((one) => one.title)).toEqual([
+      "From the checkpoint: 3 epochs are computed again, with the same rows",
+      "From the checkpoint: these operators give other rows from then on",
+      "From the checkpoint: 1 partition begins without state",
+      "From the checkpoint: 2 partitions are gone, with their state",
+    ]);
+  });
+
+  it("gives the reasons where it cannot go on", () => {
+    const problems = [{ path: "operators[1].params", message: "the state does not fit" }];
+    const refused = deployment(topology, { ...found, possible: false, refusal: "version 3 cannot", problems }, NOW);
+    expect(refused.choice).toBeUndefined();
+    expect(refused.consequences[0]?.items).toEqual(["operators[1].params: the state does not fit"]);
+    const nothing = deployment(topology, { ...found, possible: false, refusal: "no checkpoint is stored" }, NOW);
+    expect(nothing.consequences[0]?.items).toEqual(["no checkpoint is stored"]);
+  });
+});
