@@ -1,9 +1,10 @@
 """Randomised kill schedules on real processes, while a topology with a cycle runs: rows that go round when
 nodes, the driver, Celery workers and servers die must be there once.
 
-Each schedule deploys `page-groups` from its first tuple (connected components, whose labels go round a feedback
-stream until nothing changes). Its failures come while the input does. Then the topology must run to its
-end, and every row of every query be exact. A failed schedule prints its seed; `--seed` and `--first` repeat it.
+Each schedule deploys `page-groups` from its first tuple (connected components, whose labels go round a
+feedback stream until nothing changes). Its failures come while the input does. Then the topology must run to
+its end, and every row of every query be exact. A failed schedule prints its seed; `--seed` and `--first`
+repeat it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.engine import PIPELINE
 from benchmarks.kill_schedules import DELAY, MAX_UTILISATION, NODES, carry_out, schedules_table
 from benchmarks.runner import Report, Session, at_least, run
 from benchmarks.schedules import Schedule, schedule_draw
 from benchmarks.stack import (
     ENDED,
-    PIPELINE,
     TOPOLOGY,
     BenchmarkStack,
     StackError,
