@@ -205,7 +205,7 @@ class PlayedCoordination:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.spec = SimpleNamespace(desired="running")
+        self.spec = SimpleNamespace(desired="running", computation=0)
         self.control = Control()
         self.changed = SimpleNamespace(wait=lambda seconds: None, set=lambda: None)
         self.session = "1"

@@ -58,6 +58,7 @@ READS = {
     "tokens/",
     "topologies/",
     "topologies/{name}/",
+    "topologies/{name}/continuation/",
     "topologies/{topology}/availability/",
     "topologies/{topology}/checkpoints/",
     "topologies/{topology}/checkpoints/{epoch}/",
