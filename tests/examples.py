@@ -8,7 +8,7 @@ import os
 
 DRAWN = os.environ.get("RESURGE_TEST_EXAMPLES", "same")
 ALL = "new"
-PART = 3
+PART = 4
 
 
 def examples(count: int) -> int:
