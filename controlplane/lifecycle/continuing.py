@@ -66,7 +66,11 @@ def continuation_begin(topology: Topology) -> tuple[Graph, list[Change]]:
     if outlook.refusal or outlook.checkpoint is None or outlook.graph is None:
         raise Conflict(outlook.refusal)
     found, epoch = outlook.found, outlook.checkpoint.epoch
-    topology.continues = {"checkpoint": epoch, "stateless": list(found.added)}
+    # A version may have been undeployed before its driver gave the checkpoint what it lacks.
+    before = topology.continues or {}
+    lacking = {*found.added, *(before["stateless"] if before.get("checkpoint") == epoch else ())}
+    stateless = [one for one in outlook.graph.partitions if one in lacking]
+    topology.continues = {"checkpoint": epoch, "stateless": stateless}
     renewed = {*topology.renewed, *found.changed}
     topology.renewed = [one.name for one in outlook.graph.operators if one.name in renewed]
     if found.same_rows:

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from domain.execution.adoption import deployment_of
-from domain.messages import DeployedSpec, Plan
+from domain.messages import DeployedSpec, LatestCheckpoint, Plan
 from domain.topology import Topology
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
 from spark_jobs.driver.topology_channel import TopologyChannel
@@ -35,15 +35,14 @@ def go_over(
 ) -> None:
     """Put the log back to the checkpoint that the plan names, and complete that by what the other version did
     not have. Raises `EpochLogError`, and closes the log, where rows that are final would change."""
-    plan, newest = coordination.plan, coordination.latest
+    plan = coordination.plan
     try:
         if plan is None or plan.kind != "restore" or plan.generation <= log.generation:
             raise EpochLogError(
                 f"{log.path} is of version {log.computation}, and version {spec.version} computes otherwise, "
                 f"but no plan says from which checkpoint it goes on. {ANEW}"
             )
-        _require(plan, spec, log=log, kept=(newest.kept or [newest.checkpoint]) if newest is not None else [])
-        assert newest is not None  # noqa: S101 - it has kept the checkpoint
+        newest = _required(plan, spec, log=log, newest=coordination.latest)
         with closing(CheckpointStorage(checkpoints)) as storage:
             for partition in plan.stateless:
                 storage.store(_without_state(topology, plan, partition), [])
@@ -70,8 +69,10 @@ def go_over(
     log.go_over(spec.computation, plan.checkpoint)
 
 
-def _require(plan: Plan, spec: DeployedSpec, *, log: EpochLog, kept: list[int]) -> None:
-    """Nothing that was computed after the checkpoint may be final."""
+def _required(
+    plan: Plan, spec: DeployedSpec, *, log: EpochLog, newest: LatestCheckpoint | None
+) -> LatestCheckpoint:
+    """What ZooKeeper says of checkpoints, if that of the plan is kept and nothing after it is final."""
     if log.committed > plan.checkpoint:
         raise EpochLogError(
             f"outputs are final up to epoch {log.committed}, and version {spec.version}, which computes "
@@ -79,12 +80,14 @@ def _require(plan: Plan, spec: DeployedSpec, *, log: EpochLog, kept: list[int]) 
             f"Undeploy the topology, deploy its version {log.computation} again to go on, and undeploy it "
             f"when it is well; then it leaves a checkpoint of all that is final. {ANEW}"
         )
-    if plan.checkpoint not in kept or not log.holds(plan.checkpoint):
+    kept = (newest.kept or [newest.checkpoint]) if newest is not None else []
+    if newest is None or plan.checkpoint not in kept or not log.holds(plan.checkpoint):
         known = ", ".join(map(str, kept)) or "none"
         raise EpochLogError(
             f"checkpoint {plan.checkpoint}, which version {spec.version} is to go on from, is not kept; "
             f"those that are: {known}. {ANEW}"
         )
+    return newest
 
 
 def _without_state(topology: Topology, plan: Plan, partition: str) -> StoredManifest:

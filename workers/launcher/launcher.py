@@ -17,7 +17,6 @@ from controlplane.events.models import Operation
 from controlplane.lifecycle.nodes import nodes_leave
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.former import names_uncleared
-from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
 from domain.execution.checkpoints import UPLOAD_TIMEOUT
 from host.environment import Environment
@@ -118,7 +117,7 @@ def wanted_drivers() -> list[WantedDriver]:
             topology=topology.name,
             deployment=f"{topology.version}/{topology.deployed_at}",
             finished=topology.status == TopologyStatus.COMPLETED,
-            checkpoint_timeout=graph_of(topology.spec).spec.checkpoint_timeout or UPLOAD_TIMEOUT,
+            checkpoint_timeout=topology.spec.get("checkpoint_timeout") or UPLOAD_TIMEOUT,
         )
         for topology in Topology.objects.filter(desired=Desired.RUNNING)
         if topology.name not in uncleared

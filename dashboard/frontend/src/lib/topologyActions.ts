@@ -1,9 +1,8 @@
 // Actions on a topology, each with its effects on the running partitions.
 
-import { actions } from "./actions.svelte";
+import { actions, type Action } from "./actions.svelte";
 import { fetchContinuation } from "./api";
 import { evenness, hostedBy } from "./capacity";
-import { deployment } from "./continuation";
 import type { Checkpoint, Query, Topology } from "./entities.generated";
 import { byName, count, plural } from "./format";
 import { openIncidents } from "./incidents";
@@ -137,10 +136,14 @@ export function resumeTopology(topology: Topology): void {
   });
 }
 
+/** Where it starts is asked by a script of its own, which a first visit does not load. */
 export function deployTopology(topology: Topology): void {
-  const now = Date.now() / 1000;
-  if (topology.deployed_at === null) actions.ask(deployment(topology, undefined, now));
-  else void actions.askAbout(`Deploy ${topology.name}`, () => fetchContinuation(topology.name), (found) => deployment(topology, found, now));
+  const read = async (): Promise<Action> => {
+    const found = topology.deployed_at === null ? undefined : fetchContinuation(topology.name);
+    const { deployment } = await import("./continuation");
+    return deployment(topology, await found, Date.now() / 1000);
+  };
+  void actions.askAbout(`Deploy ${topology.name}`, read, (action) => action);
 }
 
 export function undeployTopology(topology: Topology): void {

@@ -119,6 +119,22 @@ def test_an_operator_that_is_new_begins_without_state(topology: Topology) -> Non
     follower.check()
 
 
+def test_what_the_checkpoint_lacks_is_told_until_there_is_a_newer_one(topology: Topology) -> None:
+    """The driver of the version before may never have begun."""
+    ran()
+    updated(**NEW)
+    go_on()
+    stop()
+    _, again = go_on()
+    assert again.stateless == ["O2[0]", "O2[1]"]
+    running = Topology.objects.get()
+    driver_status_apply(status=driver_status(running, committed=30))
+    checkpoint_apply(report=checkpoint_report(running, checkpoint=30, kept=[30]))
+    stop()
+    _, later = go_on()
+    assert (later.checkpoint, later.stateless) == (30, [])
+
+
 def test_what_was_renewed_is_remembered_until_it_starts_anew(topology: Topology) -> None:
     ran()
     updated(**NEW)
