@@ -7,6 +7,7 @@ OPERATION_KINDS = (
     "topology.deploy",
     "topology.undeploy",
     "topology.checkpoint",
+    "topology.savepoint",
     "topology.recover",
     "topology.rebalance",
     "topology.restore",

@@ -25,6 +25,7 @@ from cli.commands.queries import policy, queries
 from cli.commands.records import audit, checkpoints, operations, pipelines, problems, settings
 from cli.commands.replicas import replicas
 from cli.commands.results import results
+from cli.commands.savepoints import savepoints
 from cli.commands.topologies import topologies
 from cli.commands.validating import validate
 from cli.commands.watch import watch
@@ -93,6 +94,7 @@ COMMANDS: tuple[click.Command, ...] = (
     alerts,
     what_if,
     checkpoints,
+    savepoints,
     operations,
     events,
     problems,

@@ -46,6 +46,7 @@ TONES: dict[str, dict[str, str]] = {
         "caught up": GOOD, "verified": DONE, "superseded": IDLE,
     },
     "checkpoint": {"started": BUSY, "completed": GOOD, "failed": BAD, "undone": IDLE},
+    "savepoint": {"making": BUSY, "complete": GOOD, "failed": BAD},
     "operation": {"pending": IDLE, "running": BUSY, "succeeded": DONE, "failed": BAD},
     "severity": {"warning": WARN, "error": BAD},
     "urgency": {"warning": WARN, "critical": BAD},

@@ -88,13 +88,15 @@ class NodeStats(msgspec.Struct, frozen=True, kw_only=True):
 class DeployedSpec(msgspec.Struct, frozen=True, kw_only=True):
     """`topologies/<t>/spec`: what must run. `spec` is a topology specification, validated by the reader.
     `computation`: the first version that computes the same rows as this one; 0 from versions of the control
-    plane that did not say so."""
+    plane that did not say so. `savepoint`: key of the one that the deployment begins with, "" if it begins
+    with the first tuple."""
 
     name: str
     version: Count
     computation: Count = 0
     spec: dict[str, Any]
     desired: Literal["running", "stopped"] = "running"
+    savepoint: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

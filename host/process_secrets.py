@@ -28,6 +28,8 @@ NEEDED: Mapping[str, frozenset[str]] = {
     "beat": frozenset({REDIS}),
     # Reads the specification, writes how the operation ended.
     "verify": frozenset({DATABASE, REDIS}),
+    # Copies a checkpoint.
+    "savepoint": frozenset({DATABASE, REDIS, CHECKPOINTS}),
     # Hands on to drivers and nodes what they need; the delays of local nodes are seeded with the key.
     "launcher": frozenset({KEY, DATABASE, REDIS, ZOOKEEPER, SPARK, CHECKPOINTS}),
     "driver": frozenset({REDIS, ZOOKEEPER, SPARK, CHECKPOINTS}),

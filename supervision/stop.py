@@ -46,10 +46,10 @@ def stop(home: Path, progress: Progress) -> bool:
 
 
 def leftovers_end(home: Path, progress: Progress) -> bool:
-    """Kill leftovers of an earlier start: recorded drivers, nodes and verifications, then every process with
+    """Kill leftovers of an earlier start: recorded drivers, nodes and operations, then every process with
     its instance mark in the environment."""
     found = False
-    for kind in ("drivers", "nodes", "verifications"):
+    for kind in ("drivers", "nodes", "verify-operations", "savepoint-operations"):
         processes = DetachedProcesses(home / "run" / kind)
         for record in processes.all():
             if processes.kill(record.name):

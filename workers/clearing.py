@@ -7,6 +7,8 @@ import re
 import structlog
 from django.utils import timezone
 
+from controlplane.checkpoints.choices import SavepointState
+from controlplane.checkpoints.models import Savepoint
 from controlplane.topologies.choices import Outputs
 from controlplane.topologies.former import (
     former_cleared,
@@ -51,6 +53,14 @@ def _clear(coordination: WorkerSession, environment: Environment, name: str) -> 
     coordination.delete_tree(Paths.topology(name))
     former_cleared(name=name, at=timezone.now())
     log.info("deleted topology cleared", topology=name, outputs=former.outputs)
+
+
+def savepoints_remove() -> None:
+    """Have the storage drop the savepoints that were deleted."""
+    if Savepoint.objects.filter(state=SavepointState.DELETED).exists():
+        from controlplane.lifecycle.saving import savepoints_clear  # loads Arrow
+
+        savepoints_clear()
 
 
 def formers_agree(coordination: WorkerSession) -> None:

@@ -60,8 +60,8 @@ def _checkpoint(coordination: WorkerSession, operation: Operation) -> None:
     operation_start(operation=operation, result={"request": checkpoint_ask(coordination, operation.target)})
 
 
-def _verify(coordination: WorkerSession, operation: Operation) -> None:
-    """Nothing: the launcher has a process do it (`workers/launcher/verifications.py`)."""
+def _elsewhere(coordination: WorkerSession, operation: Operation) -> None:
+    """Nothing: the launcher has a process do it (`workers/launcher/operation_processes.py`)."""
 
 
 def _pause(coordination: WorkerSession, operation: Operation) -> None:
@@ -185,7 +185,8 @@ _ACTIONS: dict[OperationKind, Callable[[WorkerSession, Operation], None]] = {
     OperationKind.TOPOLOGY_RESTORE: _recover,
     OperationKind.TOPOLOGY_PARK: _park,
     OperationKind.TOPOLOGY_UNPARK: _park,
-    OperationKind.TOPOLOGY_VERIFY: _verify,
+    OperationKind.TOPOLOGY_VERIFY: _elsewhere,
+    OperationKind.TOPOLOGY_SAVEPOINT: _elsewhere,
     OperationKind.TOPOLOGY_PAUSE: _pause,
     OperationKind.TOPOLOGY_RESUME: _resume,
     OperationKind.NODE_DRAIN: _drain,

@@ -164,6 +164,7 @@ def topology_reconcile(coordination: WorkerSession, name: str) -> None:
         computation=topology.computation,
         spec=topology.spec,
         desired="running" if topology.desired == Desired.RUNNING else "stopped",
+        savepoint=(topology.continues or {}).get("savepoint", ""),
     )
     current = coordination.get(Paths.spec(name), DeployedSpec)
     if topology.desired == Desired.RUNNING:

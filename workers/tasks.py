@@ -37,7 +37,7 @@ from controlplane.webhooks.deliveries import deliveries_trim
 from coordination.session import CoordinationUnavailableError
 from host import environment
 from workers import operations, reconciliation
-from workers.clearing import formers_agree, formers_clear
+from workers.clearing import formers_agree, formers_clear, savepoints_remove
 from workers.quarantine import quarantine
 from workers.zookeeper import TopologyFacts, coordination
 
@@ -160,11 +160,12 @@ def measure() -> None:
 def trim() -> None:
     """Drop what is too old or too much (`controlplane/retention/kinds.py`), what belongs to deleted
     webhooks, and nodes that are gone after RESURGE_FORGET_NODES_AFTER. Have nodes drop what they have of
-    deleted topologies."""
+    deleted topologies, and the storage of deleted savepoints."""
     retention_enforce(lambda action, of: _attempt(action, task="trim", of=of))
     _attempt(deliveries_trim, task="deliveries_trim", of="deliveries")
     _attempt(nodes_forget_old, task="nodes_forget", of="nodes")
     _attempt(lambda: formers_agree(coordination()), task="formers_agree", of="all")
+    _attempt(savepoints_remove, task="savepoints", of="all")
 
 
 def _attempt(action: Callable[[], object], *, task: str, of: object) -> None:

@@ -139,21 +139,38 @@ def update(session: Session, name: str, file: str, order: Order) -> None:
     is_flag=True,
     help="go on from its newest checkpoint, where the new version fits it, instead of the first tuple",
 )
+@click.option(
+    "--savepoint",
+    metavar="NAME",
+    shell_complete=completion.SAVEPOINTS,
+    help="begin with this savepoint, where the new version fits it, instead of the first tuple",
+)
 @changes()
 @with_session
-def deploy(session: Session, name: str | None, asked: dict[str, Any], goes_on: bool, order: Order) -> None:
+def deploy(
+    session: Session,
+    name: str | None,
+    asked: dict[str, Any],
+    goes_on: bool,
+    savepoint: str | None,
+    order: Order,
+) -> None:
     """Start a topology: an existing one, or one from a file or pipeline.
 
-    It starts with its first tuple and without state; with --continue from its newest checkpoint. With --file
-    an existing topology NAME gets a new version. It must not be running.
+    It starts with its first tuple and without state; with --continue from its newest checkpoint; with
+    --savepoint from that, as a new deployment. With --file an existing topology NAME gets a new version. It
+    must not be running.
 
     \b
     Examples:
       resurge topologies deploy hashtags --continue --reason "back after the maintenance"
+      resurge topologies deploy hashtags --savepoint before-v2 --reason "version 2 was wrong"
       resurge topologies deploy -f counts.yaml --reason "first run"
       resurge topologies deploy counts -f counts.yaml --reason "two more windows"
       resurge topologies deploy --pipeline hashtags --input tweets.parquet --rate 1000
     """
+    if goes_on and savepoint:
+        raise click.UsageError("give either --continue or --savepoint")
     order = reasoned(session, order)
     if "spec" in asked and name is not None and _is_there(session, name):
         if len(asked) > 1:
@@ -174,6 +191,8 @@ def deploy(session: Session, name: str | None, asked: dict[str, Any], goes_on: b
     elif Path(name).suffix in FILES or os.sep in name:
         raise click.UsageError(f"{name} looks like a file: write -f {name}")
     body = {"start": "checkpoint"} if goes_on else {}
+    if savepoint:
+        body = {"start": "savepoint", "savepoint": savepoint}
     act(session, resource("topologies", name, "deploy"), order, title=f"deploy {name}", body=body)
 
 

@@ -1,11 +1,11 @@
-"""Admin page of checkpoints: owned by the system."""
+"""Admin pages of checkpoints and savepoints: owned by the system."""
 
 from __future__ import annotations
 
 from django.contrib import admin
 
 from controlplane.administration.pages import SystemOwnedAdmin
-from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.models import Checkpoint, Savepoint
 
 
 @admin.register(Checkpoint)
@@ -26,3 +26,19 @@ class CheckpointAdmin(SystemOwnedAdmin):
     list_select_related = ("topology",)
     search_fields = ("topology__name", "=epoch", "cause")
     exclude = ("acknowledgements",)  # one for each partition: the dashboard shows them as a table
+
+
+@admin.register(Savepoint)
+class SavepointAdmin(SystemOwnedAdmin):
+    list_display = (
+        "name",
+        "topology",
+        "version",
+        "epoch",
+        "state",
+        "size_bytes",
+        "created_at",
+        "requested_by",
+    )
+    list_filter = ("state", "topology")
+    search_fields = ("name", "topology", "reason")

@@ -7,7 +7,12 @@ from rest_framework.routers import SimpleRouter
 
 from controlplane.api.accounts.views import MeView, SettingsView, TokenViewSet
 from controlplane.api.alerts.views import AlertRuleViewSet, AlertViewSet, SilenceViewSet
-from controlplane.api.checkpoints.views import CheckpointViewSet, TopologyCheckpointViewSet
+from controlplane.api.checkpoints.views import (
+    CheckpointViewSet,
+    SavepointViewSet,
+    TopologyCheckpointViewSet,
+    TopologySavepointView,
+)
 from controlplane.api.docs import DocumentationView, SchemaView
 from controlplane.api.events.views import (
     AuditViewSet,
@@ -59,6 +64,7 @@ router.register("checkpoints", CheckpointViewSet, basename="checkpoint")
 router.register("alerts", AlertViewSet, basename="alert")
 router.register("alert-rules", AlertRuleViewSet, basename="alert-rule")
 router.register("silences", SilenceViewSet, basename="silence")
+router.register("savepoints", SavepointViewSet, basename="savepoint")
 router.register("operations", OperationViewSet, basename="operation")
 router.register("problems", ProblemViewSet, basename="problem")
 router.register("audit", AuditViewSet, basename="audit")
@@ -101,6 +107,7 @@ of_topology: list[URLPattern | URLResolver] = [
         TopologyCheckpointViewSet.as_view({"get": "retrieve"}),
         name="topology-checkpoint",
     ),
+    path("savepoints/", TopologySavepointView.as_view({"post": "create"}), name="topology-savepoints"),
     path("plans/", TopologyPlanViewSet.as_view({"get": "list"}), name="topology-plans"),
     path("replication-plan/", ReplicationPlanView.as_view(), name="topology-replication-plan"),
     path("replicas/", ReplicasView.as_view(), name="topology-replicas"),

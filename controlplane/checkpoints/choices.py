@@ -1,4 +1,4 @@
-"""States of global checkpoints."""
+"""States of global checkpoints, and of savepoints."""
 
 from __future__ import annotations
 
@@ -10,3 +10,10 @@ class CheckpointState(Choices):
     COMPLETED = "completed", "Completed"
     FAILED = "failed", "Failed"
     UNDONE = "undone", "Undone"
+
+
+class SavepointState(Choices):
+    MAKING = "making", "Being made"
+    COMPLETE = "complete", "Complete"
+    FAILED = "failed", "Failed"
+    DELETED = "deleted", "Deleted"

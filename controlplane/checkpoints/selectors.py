@@ -1,11 +1,11 @@
-"""Reading checkpoints."""
+"""Reading checkpoints and savepoints."""
 
 from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from controlplane.checkpoints.choices import CheckpointState
-from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.choices import CheckpointState, SavepointState
+from controlplane.checkpoints.models import Checkpoint, Savepoint
 from controlplane.errors import Missing
 from controlplane.topologies.models import Partition
 from controlplane.topologies.selectors import SPEC_OF_TOPOLOGY
@@ -38,3 +38,17 @@ def checkpoint_missing(checkpoint: Checkpoint) -> list[str]:
     heard = {ack["partition"] for ack in checkpoint.acknowledgements}
     partitions = Partition.objects.filter(topology=checkpoint.topology).order_by("operator", "index")
     return [row.label for row in partitions if row.label not in heard]
+
+
+def savepoint_list() -> QuerySet[Savepoint]:
+    """Without the specifications, which are large, newest first."""
+    rows = Savepoint.objects.exclude(state=SavepointState.DELETED).defer("spec")
+    return rows.order_by("-created_at", "name")
+
+
+def savepoint_get(name: str) -> Savepoint:
+    """Raises `Missing`."""
+    savepoint = Savepoint.objects.exclude(state=SavepointState.DELETED).filter(name=name).first()
+    if savepoint is None:
+        raise Missing(f"there is no savepoint {name!r}")
+    return savepoint

@@ -62,6 +62,7 @@ class OperationKind(Choices):
     TOPOLOGY_PAUSE = "topology.pause", "Pause"
     TOPOLOGY_RESUME = "topology.resume", "Resume"
     TOPOLOGY_VERIFY = "topology.verify", "Verify outputs"
+    TOPOLOGY_SAVEPOINT = "topology.savepoint", "Make savepoint"
     NODE_DRAIN = "node.drain", "Drain node"
     NODE_ACTIVATE = "node.activate", "Activate node"
     NODE_FAIL = "node.fail", "Fail node"

@@ -12,8 +12,8 @@ from django.db.models.functions import Cast, RowNumber
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.incidents.acting import placed, taken_over
-from controlplane.incidents.choices import INCIDENT_ENDED, PlanKind, PlanState
-from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
+from controlplane.incidents.choices import INCIDENT_ENDED, PlanState
+from controlplane.incidents.models import PLAN_BEGINS, Incident, IncidentEntry, RecoveryPlan
 from controlplane.nodes.choices import NODE_PRESENT, NODE_USABLE
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.topologies.capacity import PERCENT, cpu_model_read
@@ -120,7 +120,7 @@ def _homes(plan: RecoveryPlan | None) -> dict[str, str]:
     homes: dict[str, str] = {}
     while plan is not None:
         homes = {**plan.assignment, **homes}
-        if plan.kind == PlanKind.DEPLOY or len(homes) == len(graph_of(plan.topology.spec).partitions):
+        if plan.begins_deployment or len(homes) == len(graph_of(plan.topology.spec).partitions):
             break
         older = plans_made().filter(topology=plan.topology, generation__lt=plan.generation)
         plan = older.select_related("topology").order_by("-generation").first()
@@ -228,14 +228,14 @@ def _tentative_load(topologies: Mapping[int, Topology], deployments: Mapping[int
 
 def deploy_generations() -> dict[int, int]:
     """Topology id -> generation its present run started with; checkpoints of earlier runs are void."""
-    rows = RecoveryPlan.objects.filter(kind=PlanKind.DEPLOY).values("topology_id")
+    rows = RecoveryPlan.objects.filter(PLAN_BEGINS).values("topology_id")
     return {row["topology_id"]: row["since"] for row in rows.annotate(since=Max("generation")).order_by()}
 
 
 def deployment_at(topology: int, generation: int) -> int:
     """Generation of the plan that deployed what ran under the plan of `generation`; 0 if none did. topology:
     its id."""
-    plans = RecoveryPlan.objects.filter(topology=topology, kind=PlanKind.DEPLOY, generation__lte=generation)
+    plans = RecoveryPlan.objects.filter(PLAN_BEGINS, topology=topology, generation__lte=generation)
     return plans.aggregate(newest=Max("generation"))["newest"] or 0
 
 

@@ -111,6 +111,10 @@ class IncidentEntry(models.Model):
         return f"{self.kind}: {self.text}"[:120]
 
 
+PLAN_BEGINS = models.Q(kind=PlanKind.DEPLOY) | models.Q(from_savepoint=True)
+"""Plans with which a deployment begins."""
+
+
 class RecoveryPlan(models.Model):
     """What a topology's driver was told to run, where; `generation` only grows."""
 
@@ -135,6 +139,9 @@ class RecoveryPlan(models.Model):
     stateless = models.JSONField(
         default=list, blank=True, help_text="partition ids that the checkpoint has no state of"
     )
+    from_savepoint = models.BooleanField(
+        default=False, help_text="whether a deployment begins with it, and with a savepoint"
+    )
     state = models.CharField(
         max_length=16, choices=PlanState.choices, default=PlanState.PLANNED, db_index=True
     )
@@ -154,6 +161,11 @@ class RecoveryPlan(models.Model):
 
     def __str__(self) -> str:
         return f"{self.topology} g{self.generation} ({self.kind})"
+
+    @property
+    def begins_deployment(self) -> bool:
+        """Whether nothing that ran before is of its deployment (`PLAN_BEGINS` in queries)."""
+        return self.kind == PlanKind.DEPLOY or self.from_savepoint
 
     @property
     def deploys(self) -> bool:

@@ -82,6 +82,7 @@ def plan_adopt(*, topology: str, plan: Plan) -> None:
         restore=plan.restore,
         acting=plan.acting,
         buffering=plan.buffering,
+        from_savepoint=plan.kind == "restore" and plan.deployed == plan.generation,
         reason=FOUND,
     )
     plan_move(adopted, PlanState.PUBLISHED, at=timezone.now())

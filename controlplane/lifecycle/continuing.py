@@ -1,4 +1,4 @@
-"""Going on from the newest checkpoint where a topology is deployed again."""
+"""Going on from the newest checkpoint, or beginning with a savepoint, where a topology is deployed again."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.choices import SavepointState
+from controlplane.checkpoints.models import Checkpoint, Savepoint
 from controlplane.checkpoints.representation import checkpoint_change
+from controlplane.checkpoints.selectors import savepoint_get
 from controlplane.errors import Conflict, Invalid
 from controlplane.events.representation import Change
 from controlplane.topologies.choices import TopologyStatus
@@ -26,10 +28,12 @@ NOTHING = Continuation()
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """What the newest version would go on with. refusal: why it cannot, in a sentence; empty where it can.
-    checkpoint: None where there is none. graph: the version, with event time as it has counted so far."""
+    checkpoint: None where there is none; savepoint: instead of one. graph: the version, with event time as it
+    has counted so far."""
 
     refusal: str = ""
     checkpoint: Checkpoint | None = None
+    savepoint: Savepoint | None = None
     graph: Graph | None = None
     found: Continuation = NOTHING
 
@@ -47,13 +51,33 @@ def outlook_find(topology: Topology) -> Outlook:
     checkpoint = Checkpoint.objects.filter(topology=topology, stored=True).order_by("-epoch").first()
     if checkpoint is None:
         return Outlook(f"no checkpoint of topology {topology.name!r} is in storage")
+    graph, found = _fit(topology, topology.deployed_spec)
+    return Outlook(_refusal(topology, checkpoint.epoch, found), checkpoint, None, graph, found)
+
+
+def savepoint_outlook(topology: Topology, savepoint: Savepoint) -> Outlook:
+    """What deploying the newest version with a savepoint would mean. Raises `Invalid` for a version that does
+    not validate here any more."""
+    if savepoint.state != SavepointState.COMPLETE:
+        state = SavepointState(savepoint.state).label.lower()
+        return Outlook(f"savepoint {savepoint.name!r} is {state}", savepoint=savepoint)
+    graph, found = _fit(topology, savepoint.spec)
+    refusal = ""
+    if found.problems:
+        what = f"version {topology.version} cannot begin with savepoint {savepoint.name!r}"
+        refusal = f"{what}: {found.problems[0]}"
+    return Outlook(refusal, None, savepoint, graph, found)
+
+
+def _fit(topology: Topology, before: dict[str, Any]) -> tuple[Graph, Continuation]:
+    """The newest version, with event time as it counted in the specification `before`, and what becomes of
+    its state. Raises `Invalid`."""
     from spark_jobs.operators.catalogue import catalogue
 
     version = topology.versions.order_by("-number").first()
     spec = version.spec if version is not None else topology.spec
-    graph = spec_validate(_origins_kept(spec, topology.deployed_spec))
-    found = continuation(graph_of(topology.deployed_spec), graph, catalogue)
-    return Outlook(_refusal(topology, checkpoint.epoch, found), checkpoint, graph, found)
+    graph = spec_validate(_origins_kept(spec, before))
+    return graph, continuation(graph_of(before), graph, catalogue)
 
 
 def continuation_begin(topology: Topology) -> tuple[Graph, list[Change]]:
@@ -83,21 +107,44 @@ def continuation_begin(topology: Topology) -> tuple[Graph, list[Change]]:
     return outlook.graph, [checkpoint_change(one, topology=topology.name) for one in older]
 
 
-def continuation_told(topology: Topology) -> dict[str, Any]:
-    """The outlook as REST tells it."""
+def savepoint_begin(topology: Topology, name: str) -> Graph:
+    """Have a topology that is to be deployed begin with a savepoint, in a deployment of its own. Returns the
+    graph that is to run; the caller saves the topology. Raises `Missing`, `Conflict`, or `Invalid` with the
+    fields of the specification that do not fit."""
+    savepoint = savepoint_get(name)
+    outlook = savepoint_outlook(topology, savepoint)
+    if outlook.problems:
+        raise Invalid.from_problems(outlook.problems)
+    if outlook.refusal or outlook.graph is None:
+        raise Conflict(outlook.refusal)
+    graph, epoch = outlook.graph, savepoint.epoch
+    topology.continues = {
+        "checkpoint": epoch,
+        "stateless": list(outlook.found.added),
+        "savepoint": savepoint.key,
+    }
+    topology.head_epoch = topology.committed_epoch = topology.checkpoint_epoch = epoch
+    # Rows of earlier epochs are in the outputs of another deployment.
+    topology.computation, topology.renewed = topology.version, [one.name for one in graph.operators]
+    return graph
+
+
+def continuation_told(topology: Topology, savepoint: str = "") -> dict[str, Any]:
+    """The outlook as REST tells it: with the newest checkpoint, or with a savepoint. Raises `Missing`."""
+    chosen = savepoint_get(savepoint) if savepoint else None
     try:
-        outlook = outlook_find(topology)
+        outlook = savepoint_outlook(topology, chosen) if chosen else outlook_find(topology)
     except Invalid as error:
         outlook = Outlook(f"version {topology.version} cannot run here: {error}")
-    checkpoint = outlook.checkpoint
+    source = outlook.savepoint or outlook.checkpoint
     return {
         "possible": not outlook.refusal,
         "refusal": outlook.refusal,
         "problems": [{"path": one.path, "message": one.message} for one in outlook.problems],
-        "checkpoint": checkpoint and checkpoint.epoch,
-        "completed_at": checkpoint and checkpoint.ended_at,
-        "size_bytes": checkpoint and checkpoint.size_bytes,
-        "committed_epoch": topology.committed_epoch,
+        "checkpoint": source and source.epoch,
+        "completed_at": source and source.ended_at,
+        "size_bytes": source and source.size_bytes,
+        "committed_epoch": chosen.epoch if chosen else topology.committed_epoch,
         "added": list(outlook.found.added),
         "removed": list(outlook.found.removed),
         "changed": list(outlook.found.changed),

@@ -38,7 +38,7 @@ from domain.planning.racks import RackTerms
 @writing
 def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan | None, list[Change]]:
     """Place the partitions of a topology that is to start, as the next generation: from nothing, or from the
-    checkpoint that it `continues` from.
+    checkpoint or savepoint that it `continues` from.
 
     Returns the plan and the changes for the caller's event; no plan while no node
     is alive (the sweep calls again). Raises `Conflict` when the partitions do not fit.
@@ -104,6 +104,7 @@ def _beginning(topology: Topology, assignment: Mapping[str, str]) -> dict[str, A
         return {"kind": PlanKind.DEPLOY}
     return {
         "kind": PlanKind.RESTORE,
+        "from_savepoint": bool(topology.continues.get("savepoint")),
         "rollback": True,
         "checkpoint": topology.continues["checkpoint"],
         "stateless": topology.continues["stateless"],

@@ -20,7 +20,7 @@ from controlplane.events.operations import Permission, operation_request, operat
 from controlplane.events.representation import Change, removal
 from controlplane.events.services import event_publish, writing
 from controlplane.events.tasks import TOPOLOGY_PUBLISH, task_send_on_commit
-from controlplane.lifecycle.continuing import continuation_begin
+from controlplane.lifecycle.continuing import continuation_begin, savepoint_begin
 from controlplane.lifecycle.deployment import deploy_plan_create
 from controlplane.topologies.choices import Desired, Start, TopologyStatus
 from controlplane.topologies.figures import SETTLED, figures_settle
@@ -42,10 +42,11 @@ def topology_deploy(
     reason: str,
     channel: Channel,
     start: Start = Start.BEGINNING,
+    savepoint: str = "",
     idempotency_key: str = "",
 ) -> Operation:
-    """Start the newest version, from nothing or from the newest checkpoint: fix the origin of event time,
-    place, make a plan.
+    """Start the newest version, from nothing, from the newest checkpoint or from the `savepoint` of that
+    name: fix the origin of event time, place, make a plan.
 
     The operation succeeds when the driver reports the plan running.
     Raises `Missing`, `Invalid` (the specification no longer validates here, or does not fit the checkpoint)
@@ -59,6 +60,8 @@ def topology_deploy(
         now = timezone.now()
         if start == Start.CHECKPOINT:
             graph, removed = continuation_begin(topology)
+        elif start == Start.SAVEPOINT:
+            graph, removed = savepoint_begin(topology, savepoint), _checkpoints_clear(topology)
         else:
             graph, removed = _begin_anew(topology, now), _checkpoints_clear(topology)
         removed += _problems_clear(topology)
@@ -81,6 +84,7 @@ def topology_deploy(
                 "version": topology.version,
                 "generation": plan.generation if plan else None,
                 "checkpoint": topology.continues["checkpoint"] if topology.continues else None,
+                "savepoint": savepoint if start == Start.SAVEPOINT else None,
             },
             announce=lambda: event_publish(
                 kind=EventKind.TOPOLOGY_DEPLOYED,

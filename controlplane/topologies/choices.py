@@ -32,6 +32,7 @@ class Start(Choices):
 
     BEGINNING = "beginning", "With its first tuple, without state"
     CHECKPOINT = "checkpoint", "From its newest checkpoint"
+    SAVEPOINT = "savepoint", "From a savepoint, which begins a new deployment"
 
 
 TOPOLOGY_AT_REST = frozenset(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from domain.execution.checkpoints import TOLERATED, UPLOAD_TIMEOUT, Checkpoints,
 from domain.messages import LatestCheckpoint, Telemetry
 from domain.topology import Topology
 from host.environment import Environment
+from spark_jobs.driver import from_savepoint
 from spark_jobs.driver.cluster import Cluster
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError, epoch_log_directory
 from spark_jobs.driver.epoch_planner import EpochPlanner, monotonic_clock
@@ -42,7 +44,7 @@ def epoch_loop(
     clock = monotonic_clock()
     modules = list(settings.operator_modules)
     with ExitStack() as closing:
-        log = open_log(settings, topology, coordination)
+        log = open_log(settings, topology, coordination, clock)
         closing.callback(log.close)
         planner = EpochPlanner(topology=topology, log=log, home=settings.home, modules=modules, clock=clock)
         planner.prepare(send)
@@ -128,9 +130,15 @@ def checkpoints_of(
     )
 
 
-def open_log(settings: Environment, topology: Topology, coordination: TopologyChannel) -> EpochLog:
+def open_log(
+    settings: Environment,
+    topology: Topology,
+    coordination: TopologyChannel,
+    clock: Callable[[], float] = time.time,
+) -> EpochLog:
     """The epoch log of this deployment; what an earlier deployment of the same name left is cleared away.
-    Where another version goes on from a checkpoint of this deployment, the log is put back to that.
+    Where another version goes on from a checkpoint of this deployment, the log is put back to that. A
+    deployment that begins with a savepoint has the log begin with it.
 
     Raises `EpochLogError` if the log is gone: the input would begin anew, beside what was given already. The
     same if it is of a later deployment than the plan.
@@ -156,8 +164,8 @@ def open_log(settings: Environment, topology: Topology, coordination: TopologyCh
                 "start from its first tuple."
             )
         deployed_again = True
+    spec = coordination.spec
     if not (other_clock or deployed_again):
-        spec = coordination.spec
         if spec is not None and 0 < log.computation != spec.computation > 0:
             sink = sink_create(topology.spec, settings.outputs, force=settings.force)
             go_over(
@@ -168,9 +176,23 @@ def open_log(settings: Environment, topology: Topology, coordination: TopologyCh
                 checkpoints=settings.checkpoints,
                 sink=sink,
             )
-        return log
-    coordination.reset_checkpoint()
-    clear_earlier_deployment(
-        topology=topology.name, log=log, outputs=Path(settings.outputs), checkpoints=settings.checkpoints
-    )
+    else:
+        coordination.reset_checkpoint()
+        clear_earlier_deployment(
+            topology=topology.name, log=log, outputs=Path(settings.outputs), checkpoints=settings.checkpoints
+        )
+    if spec is not None and spec.savepoint and not log.generation:  # no plan of this deployment was adopted
+        try:
+            from_savepoint.begin(
+                topology,
+                spec,
+                log=log,
+                coordination=coordination,
+                checkpoints=settings.checkpoints,
+                scratch=path.parent,
+                clock=clock,
+            )
+        except BaseException:
+            log.close()
+            raise
     return log

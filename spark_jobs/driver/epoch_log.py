@@ -171,14 +171,17 @@ class EpochLog:
         if len(kept) == len(self.plans):
             return
         self.plans = kept
-        lines: list[dict[str, Any]] = [
+        self._rewrite(self._lines())
+
+    def _lines(self) -> list[dict[str, Any]]:
+        """All that is known, as lines."""
+        return [
             {"t": "start", "at": self.started_at, "origin_us": self.origin_us},
             {"t": "life", "number": self.life},
             {"t": "head", "epoch": self.head},
-            *({"t": "plan", **msgspec.to_builtins(plan)} for plan in kept.values()),
+            *({"t": "plan", **msgspec.to_builtins(plan)} for plan in self.plans.values()),
             self._applied(),
         ]
-        self._rewrite(lines)
 
     def start_afresh(self) -> None:
         """Forget the run, atomically, but not how many drivers there were: nodes keep what these computed,
@@ -188,6 +191,14 @@ class EpochLog:
         self.plans, self.homes = {}, {}
         self.head = self.generation = self.deployed = self.computation = 0
         self.position = Position()
+
+    def begin_after(self, plan: EpochPlan, *, started_at: float, origin_us: int, computation: int) -> None:
+        """Begin a run, atomically, with what another had after the epoch of `plan`."""
+        self.started_at, self.origin_us = started_at, origin_us
+        self.plans, self.head = {plan.epoch: plan}, plan.epoch
+        self.computation = computation
+        self.position = Position(plan.epoch, checkpoint=plan.epoch)
+        self._rewrite(self._lines())
 
     def _rewrite(self, lines: list[dict[str, Any]]) -> None:
         """Replace the file by one with these lines, atomically."""

@@ -65,6 +65,7 @@ from spark_jobs.driver.status import Status
 from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.driver.watch import JobCancelledError
 from spark_jobs.sinks.base import Sink, SinkError
+from spark_jobs.state.records import CheckpointRecord
 
 log = structlog.get_logger()
 # Epochs to plan beyond what runs where the input is read as fast as it can be.
@@ -377,11 +378,28 @@ class EpochLoop:
         return AcknowledgementsRead(at=self.clock(), acks=acks)
 
     def _retire(self, instruction: Retire) -> None:
-        self._retention.keep(list(instruction.kept), self.placement.deployed)
+        kept, deployed = list(instruction.kept), self.placement.deployed
+        self._retention.keep(kept, deployed, self._record(instruction.latest, deployed))
         self.sink.settle(epoch=instruction.log_below - 1)
         self.log.trim(instruction.log_below)
         self.coordination.forget_checkpoints(instruction.latest)
         self.coordination.write_costs(self._measure.costs())
+
+    def _record(self, checkpoint: int, deployed: int) -> CheckpointRecord | None:
+        """What a checkpoint is one of."""
+        spec, plan, origin = self.coordination.spec, self.log.plans.get(checkpoint), self.log.origin_us
+        if spec is None or plan is None or origin is None:
+            return None
+        return CheckpointRecord(
+            topology=self.topology.name,
+            deployed=deployed,
+            checkpoint=checkpoint,
+            version=spec.version,
+            computation=self.log.computation,
+            spec=self.topology.to_data(),
+            origin_us=origin,
+            plan=plan,
+        )
 
     # -- what others see -------------------------------------------------------------------------------
 

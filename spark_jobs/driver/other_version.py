@@ -15,10 +15,10 @@ from domain.execution.adoption import deployment_of
 from domain.messages import DeployedSpec, LatestCheckpoint, Plan
 from domain.topology import Topology
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
+from spark_jobs.driver.from_savepoint import without_state
 from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.sinks.base import Sink
-from spark_jobs.state.checkpoint_storage import CheckpointStorage, StoredManifest
-from spark_jobs.state.store import Manifest
+from spark_jobs.state.checkpoint_storage import CheckpointStorage
 
 logger = structlog.get_logger()
 ANEW = "Or undeploy the topology and deploy it again to start from its first tuple."
@@ -45,7 +45,7 @@ def go_over(
         newest = _required(plan, spec, log=log, newest=coordination.latest)
         with closing(CheckpointStorage(checkpoints)) as storage:
             for partition in plan.stateless:
-                storage.store(_without_state(topology, plan, partition), [])
+                storage.store(without_state(topology.name, plan, partition), [])
         sink.forget(deployed=deployment_of(plan), after=plan.checkpoint)
         at = dict(zip(newest.kept, newest.kept_at, strict=False))
         alone = msgspec.structs.replace(
@@ -88,16 +88,3 @@ def _required(
             f"those that are: {known}. {ANEW}"
         )
     return newest
-
-
-def _without_state(topology: Topology, plan: Plan, partition: str) -> StoredManifest:
-    manifest = Manifest(epoch=plan.checkpoint, generation=plan.generation)
-    return StoredManifest(
-        topology=topology.name,
-        deployed=deployment_of(plan),
-        partition=partition,
-        checkpoint=plan.checkpoint,
-        generation=plan.generation,
-        attempt=0,
-        manifest=msgspec.Raw(msgspec.json.encode(manifest)),
-    )

@@ -11,27 +11,32 @@ import structlog
 
 from domain.topology import partition_directory
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
+from spark_jobs.state.records import CheckpointRecord
 from spark_jobs.state.sealed import DamagedError
 
 log = structlog.get_logger()
 
 
 class Retention:
-    """Deletes in a thread of its own; deletion that fails is tried again with the next checkpoint."""
+    """Stores the record of the newest checkpoint, and deletes old ones, in a thread of its own. Deletion that
+    fails is tried again with the next checkpoint."""
 
     def __init__(self, *, url: str, topology: str, partitions: Sequence[str]) -> None:
         """partitions: all of the topology, each of which has a manifest in a complete checkpoint."""
         self._url = url
         self._topology = topology
         self._partitions = partitions
-        self._queue: queue.SimpleQueue[tuple[list[int], int] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[list[int], int, CheckpointRecord | None] | None] = (
+            queue.SimpleQueue()
+        )
         self._thread = threading.Thread(target=self._work, name="retention", daemon=True)
         self._thread.start()
 
-    def keep(self, checkpoints: list[int], deployed: int) -> None:
-        """These (ascending) of a deployment and whatever is newer stay; older ones go."""
+    def keep(self, checkpoints: list[int], deployed: int, record: CheckpointRecord | None = None) -> None:
+        """These (ascending) of a deployment and whatever is newer stay; older ones go. record: of the newest,
+        which is stored first."""
         if checkpoints:
-            self._queue.put((list(checkpoints), deployed))
+            self._queue.put((list(checkpoints), deployed, record))
 
     def close(self) -> None:
         self._queue.put(None)
@@ -39,14 +44,16 @@ class Retention:
 
     def _work(self) -> None:
         while (told := self._queue.get()) is not None:
-            kept, deployed = told
+            kept, deployed, record = told
             try:
                 with closing(CheckpointStorage(self._url)) as storage:
+                    if record is not None:
+                        storage.store_record(record)
                     prune(
                         storage, Deployment(self._topology, deployed), kept=kept, partitions=self._partitions
                     )
             except Exception as error:  # The thread lives as long as its driver.
-                log.warning("old checkpoints not deleted", error=str(error))
+                log.warning("checkpoint not recorded, or old ones not deleted", error=str(error))
 
 
 def prune(

@@ -4,13 +4,15 @@
                                     the manifest of one partition in cp(P_k), sealed, with whose it is
     <url>/<topology>/<deployed>/files/<partition directory>/<file>.<checksum>
                                     a state file, for every checkpoint that names it
+    <url>/<topology>/<deployed>/records/<k>.json
+                                    what cp(P_k) is a checkpoint of, and where its input stood, sealed
 
 `deployed` is the generation of the plan that deployed the topology. An object is written once: nothing takes
 its name afterwards, neither a node of an earlier deployment nor a later attempt, which has a name of its own.
 An upload sends only the files that the storage lacks, and a file may go once no manifest names it. What turns
-out to be damaged is set aside, so that it is stored again. Agents write here, Spark tasks read, and the
-driver deletes. Versions before this one wrote `manifests/<k>/<partition directory>.json` and
-`files/<partition directory>/<file>` below the topology, without checksums; that is read where there is
+out to be damaged is set aside, so that it is stored again. Agents write states, Spark tasks read them, the
+driver writes records and deletes. Versions before this one wrote `manifests/<k>/<partition directory>.json`
+and `files/<partition directory>/<file>` below the topology, without checksums; that is read where there is
 nothing else.
 
 No storage is believed: what was sent is looked at before it counts as stored, and what is read is checked.
@@ -26,6 +28,7 @@ from pathlib import Path
 import msgspec
 
 from domain.topology import partition_directory
+from spark_jobs.state.records import CheckpointRecord, decode_record
 from spark_jobs.state.sealed import DIGITS, UNREADABLE, DamagedError, seal, unseal
 from spark_jobs.state.state_storage import NotThereError, UnavailableError, split
 from spark_jobs.state.storage_urls import open_storage
@@ -120,6 +123,18 @@ class CheckpointStorage:
         self._look_at(sizes)
         return sum(sizes.values())
 
+    def store_record(self, record: CheckpointRecord) -> None:
+        """Store what a complete checkpoint is a checkpoint of, in the place of what an undone one of the same
+        number was."""
+        path = _record(Deployment(record.topology, record.deployed), record.checkpoint)
+        content = seal(msgspec.json.encode(record))
+        with contextlib.suppress(NotThereError, DamagedError):
+            if self._storage.get(path) == content:
+                return
+        self._storage.delete([path])
+        self._storage.put({}, {path: content})
+        self._look_at({path: len(content)})
+
     def _whole_manifest(self, path: str) -> bool:
         """Whether this manifest was stored before. What is there in part is set aside."""
         try:
@@ -194,6 +209,23 @@ class CheckpointStorage:
             )
         return DamagedError(f"{self._storage.where(path)} is missing", *aside)
 
+    def record(self, deployment: Deployment, checkpoint: int) -> CheckpointRecord:
+        """What a checkpoint is a checkpoint of. Raises `DamagedError` if that is missing, was changed or is
+        another's."""
+        path = _record(deployment, checkpoint)
+        with self._at(path) as where:
+            try:
+                record = decode_record(unseal(self._storage.get(path), where), where)
+            except NotThereError as error:
+                raise self._missing(path) from error
+            if (record.topology, record.deployed, record.checkpoint) != (
+                deployment.topology,
+                deployment.deployed,
+                checkpoint,
+            ):
+                raise DamagedError(f"{where} is that of another checkpoint")
+        return record
+
     def fetch(self, found: Found, entry: ChunkEntry, target: Path) -> None:
         """Raises `DamagedError` if the file is missing or not the one that was stored."""
         path = found.file(entry)
@@ -263,6 +295,7 @@ class CheckpointStorage:
 
     def delete_checkpoint(self, deployment: Deployment, checkpoint: int) -> None:
         """Delete its manifests; its files stay for the checkpoints that share them."""
+        self._storage.delete([_record(deployment, checkpoint)])
         self._storage.remove_tree(f"{_base(deployment)}/manifests/{checkpoint}")
 
     def delete_earlier(self, deployment: Deployment, *, below: int) -> None:
@@ -291,6 +324,10 @@ def _base(deployment: Deployment) -> str:
 
 def _manifests(deployment: Deployment, checkpoint: int, partition: str) -> str:
     return f"{_base(deployment)}/manifests/{checkpoint}/{_directory(partition)}"
+
+
+def _record(deployment: Deployment, checkpoint: int) -> str:
+    return f"{_base(deployment)}/records/{checkpoint}.json"
 
 
 def _sorted_numbers(names: Iterable[str]) -> list[int]:

@@ -15,7 +15,7 @@ from tests.browser.conftest import enter
 from tests.browser.results import outputs_write
 from tests.browser.servers import Server
 from tests.browser.tour import PARTS, Stop, visit
-from workers.launcher.verifications import verify_command
+from workers.launcher.operation_processes import VERIFY
 
 pytestmark = pytest.mark.browser
 
@@ -132,7 +132,7 @@ def test_outputs_are_verified_on_request(spare: Server, page: Any) -> None:
     (asked,) = read(page, spare, "operations/?kind=topology.verify")["results"]
     assert (asked["state"], asked["reason"]) == ("pending", "before the audit")
     variables = spare.environment()
-    subprocess.run(verify_command(asked["id"]), env=variables, cwd=ROOT, capture_output=True, check=True)
+    subprocess.run(VERIFY.command(asked["id"]), env=variables, cwd=ROOT, capture_output=True, check=True)
     page.wait_for_selector("section[aria-label=Verification] b:has-text('Not verified')")
     assert "epochs.log" in card.inner_text()
     assert card.locator("button").get_attribute("aria-disabled") is None

@@ -12,8 +12,6 @@ from types import FrameType
 import structlog
 from django.db import DatabaseError, close_old_connections, connections
 
-from controlplane.events.choices import OPERATION_OPEN, OperationKind
-from controlplane.events.models import Operation
 from controlplane.lifecycle.nodes import nodes_leave
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.former import names_uncleared
@@ -23,7 +21,7 @@ from host.environment import Environment
 from workers.keeping import SignWriter
 from workers.launcher.drivers import Drivers, WantedDriver
 from workers.launcher.nodes import Nodes
-from workers.launcher.verifications import Verifications
+from workers.launcher.operation_processes import SAVEPOINT, VERIFY, OperationProcesses
 from workers.providers.base import NodeProvider, ProviderError
 from workers.quarantine import quarantine
 
@@ -43,7 +41,7 @@ class Launcher:
         self._environment = environment
         self._provider = provider
         self._drivers = Drivers(environment.home)
-        self._verifications = Verifications(environment.home)
+        self._operations = [OperationProcesses(environment.home, one) for one in (VERIFY, SAVEPOINT)]
         self._nodes = Nodes(provider, order=environment.run / "first-nodes.json")
         self._stop = threading.Event()
         self._beats: dict[str, float] = {}
@@ -71,7 +69,8 @@ class Launcher:
 
     def _drivers_step(self) -> None:
         self._drivers.reconcile(wanted_drivers())
-        self._verifications.reconcile(verifications_asked())
+        for kind in self._operations:
+            kind.reconcile(kind.asked())
         quarantine.tell()
 
     def _repeat(self, name: str, step: Callable[[], None]) -> None:
@@ -91,7 +90,8 @@ class Launcher:
             connections.close_all()
 
     def _end_everything(self) -> None:
-        self._verifications.end_all()
+        for kind in self._operations:
+            kind.end_all()
         self._drivers.end_all()
         try:
             nodes_leave(reason="the installation is stopped")
@@ -122,9 +122,3 @@ def wanted_drivers() -> list[WantedDriver]:
         for topology in Topology.objects.filter(desired=Desired.RUNNING)
         if topology.name not in uncleared
     ]
-
-
-def verifications_asked() -> list[Operation]:
-    """Open operations that verify outputs, the oldest first."""
-    asked = Operation.objects.filter(kind=OperationKind.TOPOLOGY_VERIFY, state__in=OPERATION_OPEN)
-    return list(asked.order_by("created_at"))

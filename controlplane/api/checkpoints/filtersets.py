@@ -1,4 +1,4 @@
-"""What lists of checkpoints can be filtered by."""
+"""What lists of checkpoints and savepoints can be filtered by."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django_filters import CharFilter
 from django_filters.rest_framework import FilterSet
 
 from controlplane.api.filtering import WholeFilter, one_of, since, until
-from controlplane.checkpoints.choices import CheckpointState
+from controlplane.checkpoints.choices import CheckpointState, SavepointState
 
 
 class TopologyCheckpointFilters(FilterSet):
@@ -19,3 +19,8 @@ class TopologyCheckpointFilters(FilterSet):
 
 class CheckpointFilters(TopologyCheckpointFilters):
     topology = CharFilter(field_name="topology__name")
+
+
+class SavepointFilters(FilterSet):
+    topology = CharFilter()
+    state = one_of([one for one in SavepointState.choices if one[0] != SavepointState.DELETED])

@@ -1,3 +1,5 @@
+"""Checkpoints and savepoints as REST shows and accepts them."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -6,10 +8,11 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from controlplane.api.fields import RefusalsField
-from controlplane.checkpoints.models import Checkpoint
+from controlplane.api.requests import ReasonSerializer
+from controlplane.checkpoints.models import SAVEPOINT_NAME, Checkpoint, Savepoint
 from controlplane.checkpoints.permitted import checkpoint_refusals
 from controlplane.checkpoints.representation import CHECKPOINT_FIELDS
-from controlplane.checkpoints.selectors import checkpoint_missing
+from controlplane.checkpoints.selectors import HIGHEST_EPOCH, checkpoint_missing
 
 
 class CheckpointSerializer(serializers.ModelSerializer):
@@ -48,3 +51,27 @@ class CheckpointDetailSerializer(CheckpointSerializer):
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_missing(self, checkpoint: Checkpoint) -> Any:
         return checkpoint_missing(checkpoint)
+
+
+class SavepointSerializer(serializers.ModelSerializer):
+    """A named copy of a checkpoint. `topology` names the one that it is of, which may be gone."""
+
+    class Meta:
+        model = Savepoint
+        fields: tuple[str, ...] = (
+            *("name", "topology", "version", "epoch", "state", "size_bytes", "cause", "imported"),
+            *("requested_by", "reason", "created_at", "ended_at"),
+        )
+        read_only_fields: tuple[str, ...] = fields
+
+
+class SavepointCreateSerializer(ReasonSerializer):
+    """What is copied, and under which name."""
+
+    name = serializers.RegexField(SAVEPOINT_NAME, max_length=63)
+    checkpoint = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=HIGHEST_EPOCH,
+        help_text="the newest one in storage if left out",
+    )

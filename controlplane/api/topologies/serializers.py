@@ -10,6 +10,7 @@ from rest_framework import serializers
 from controlplane.api.fields import RefusalsField, StrictSerializer, TextField
 from controlplane.api.health import HealthSerializer
 from controlplane.api.requests import ErrorItemSerializer, ReasonSerializer
+from controlplane.checkpoints.models import SAVEPOINT_NAME
 from controlplane.topologies.choices import (
     PLANNER_CHOICES,
     REPLICATION_PLANNER_CHOICES,
@@ -149,12 +150,23 @@ class DeploySerializer(ReasonSerializer):
     start = serializers.ChoiceField(
         Start.choices,
         default=Start.BEGINNING,
-        help_text="with its first tuple and without state, or from its newest checkpoint",
+        help_text="with its first tuple and without state, from its newest checkpoint, or from a savepoint",
     )
+    savepoint = serializers.RegexField(
+        SAVEPOINT_NAME, required=False, max_length=63, help_text="its name, with `start: savepoint`"
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs["start"] == Start.SAVEPOINT and "savepoint" not in attrs:
+            raise serializers.ValidationError({"savepoint": "name the savepoint that it begins with"})
+        if attrs["start"] != Start.SAVEPOINT and "savepoint" in attrs:
+            raise serializers.ValidationError({"savepoint": "goes with start: savepoint"})
+        return attrs
 
 
 class ContinuationSerializer(serializers.Serializer):
-    """What the newest version goes on with if it is deployed from the newest checkpoint."""
+    """What the newest version goes on with if it is deployed from the newest checkpoint, or begins with if it
+    is deployed from a savepoint."""
 
     possible = serializers.BooleanField()
     refusal = serializers.CharField(allow_blank=True, help_text="why it is not possible; empty where it is")

@@ -73,6 +73,11 @@ OUTPUTS = OpenApiParameter(
 REASON_IN_QUERY = OpenApiParameter("reason", OpenApiTypes.STR, description=IN_YAML)
 
 
+WITH_SAVEPOINT = OpenApiParameter(
+    "savepoint", OpenApiTypes.STR, description="the name of one; without it, the newest checkpoint"
+)
+
+
 def in_yaml_too(serializer: type[serializers.Serializer]) -> dict[str, Any]:
     return {"application/json": serializer, "application/yaml": OpenApiTypes.ANY}
 
@@ -195,19 +200,30 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
     @action_schema(DeploySerializer)
     @action(detail=True, methods=["post"])
     def deploy(self, request: Request, name: str) -> Response:
-        """Start the newest version: from nothing, or from the newest checkpoint."""
+        """Start the newest version: from nothing, from the newest checkpoint, or from a savepoint."""
         serializer = DeploySerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         given = serializer.validated_data
         return self.act(
-            request, topology_deploy, name=name, start=Start(given["start"]), reason=given["reason"]
+            request,
+            topology_deploy,
+            name=name,
+            start=Start(given["start"]),
+            savepoint=given.get("savepoint", ""),
+            reason=given["reason"],
         )
 
-    @extend_schema(responses={200: ContinuationSerializer, 404: ErrorsSerializer}, filters=False)
+    @extend_schema(
+        parameters=[WITH_SAVEPOINT],
+        responses={200: ContinuationSerializer, 404: ErrorsSerializer},
+        filters=False,
+    )
     @action(detail=True, methods=["get"], pagination_class=None)
     def continuation(self, request: Request, name: str) -> Response:
-        """What the newest version would go on with if it were deployed from the newest checkpoint."""
-        return Response(ContinuationSerializer(continuation_told(topology_get(name))).data)
+        """What the newest version would go on with if it were deployed from the newest checkpoint, or from a
+        savepoint."""
+        told = continuation_told(topology_get(name), request.query_params.get("savepoint", ""))
+        return Response(ContinuationSerializer(told).data)
 
     @ACTION
     @action(detail=True, methods=["post"])

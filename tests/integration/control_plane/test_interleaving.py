@@ -110,7 +110,7 @@ def takes_counter(locks: list[str]) -> bool:
 UNNUMBERED = [
     *("cpu_model_learn", "former_cleared", "admin_ensure", "user_update", "user_password_set"),
     *("token_create", "token_revoke", "webhook_delete", "webhook_secret_rotate", "webhook_test"),
-    *("deliveries_trim", "_record"),
+    *("deliveries_trim", "_record", "savepoint_delete", "savepoint imported"),
 ]
 """They do not take the counter of events."""
 

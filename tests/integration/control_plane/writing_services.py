@@ -25,7 +25,7 @@ from controlplane.alerts.models import Silence
 from controlplane.alerts.selectors import rule_list
 from controlplane.alerts.services import rule_create, rule_delete, rule_update
 from controlplane.alerts.silencing import silence_create, silence_end
-from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.models import Checkpoint, Savepoint
 from controlplane.checkpoints.services import checkpoint_apply
 from controlplane.events.choices import OperationKind
 from controlplane.events.models import Operation
@@ -59,6 +59,8 @@ from controlplane.lifecycle.nodes import (
 )
 from controlplane.lifecycle.parking import topology_park, topology_unpark
 from controlplane.lifecycle.recovery_terms import query_priorities_set, topology_policy_set
+from controlplane.lifecycle.savepoints import savepoint_delete, savepoint_failed, savepoint_request
+from controlplane.lifecycle.saving import _imported
 from controlplane.lifecycle.slow_nodes import drain_by_policy
 from controlplane.lifecycle.topologies import (
     topology_action,
@@ -102,14 +104,26 @@ from controlplane.webhooks.services import (
     webhook_update,
 )
 from domain.capacity import Work
+from domain.execution.job import EpochPlan
 from domain.messages import NodeStats, Plan, ProblemReport
 from domain.recovery.events import NodesLost, PartitionsLost
+from spark_jobs.state.records import CheckpointRecord
 from tests.unit.controlplane import specs
 from tests.unit.controlplane.incidents.places import driver, registration
 from tests.unit.controlplane.specs import BY
 from workers.launcher.nodes import request_give_up
 from workers.reconciliation import _place
 
+RECORD = CheckpointRecord(
+    topology="counts",
+    deployed=1,
+    checkpoint=10,
+    version=1,
+    computation=1,
+    spec={},
+    origin_us=0,
+    plan=EpochPlan(epoch=10, slices={}, watermark=0, previous_watermark=0, at=0.0),
+)
 PASSWORD = "correct horse battery"
 HOOK: dict[str, Any] = {"url": "https://hooks.example.org/x", "kinds": ["incident.opened", "node.lost"]}
 
@@ -132,6 +146,7 @@ def installed() -> None:
     webhook, _ = webhook_create(name="pager", **HOOK, **BY)
     webhook_test(webhook_id=webhook.pk, **BY)
     silence_create(topology="draft", until=now + timedelta(hours=1), **BY)
+    Savepoint.objects.create(name="old", topology="counts", state="complete", requested_by="ada")
     user_create(username="bob", password=PASSWORD, role="operator", **BY)
     user_create(username="root", password=PASSWORD, role="administrator", **BY)
     token_create(user=user(), lifetime=None, **BY)
@@ -273,6 +288,10 @@ def alerts_found() -> None:
     alerts_store(rules=list(rule_list()), measured=AlertsMeasured(now), now=now, last=alerts_looked_at())
 
 
+def saving_asked() -> Operation:
+    return Operation.objects.get(kind="topology.savepoint")
+
+
 def silence_id() -> int:
     return Silence.objects.latest("pk").pk
 
@@ -411,6 +430,11 @@ SERVICES: dict[str, Callable[[], object]] = {
         rule="queries-unavailable", until=timezone.now() + timedelta(hours=1), **BY
     ),
     "silence_end": lambda: silence_end(silence_id=silence_id(), **BY),
+    # savepoints
+    "savepoint_request": lambda: savepoint_request(topology="counts", name="before-v2", **BY),
+    "savepoint_delete": lambda: savepoint_delete(name="old", **BY),
+    "savepoint_failed": lambda: savepoint_failed(operation=saving_asked(), error="no room"),
+    "savepoint imported": lambda: _imported("moved", "k" * 32, RECORD, 7, BY),
 }
 
 ABOUT_INCIDENTS: dict[str, Callable[[], object]] = {
@@ -437,6 +461,7 @@ BEFORE: dict[str, Callable[[], object]] = {
     "queries_unpark": parked_before,
     "topology_unpark": parked_before,
     "_place": unplaced,
+    "savepoint_failed": lambda: savepoint_request(topology="counts", name="failing", **BY),
     "delivery_redeliver": undelivered_before,
 }
 """What has to be so before."""

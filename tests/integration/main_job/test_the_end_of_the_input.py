@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from controlplane.topologies.validation import pipeline_text
 from domain.topology import load_yaml
 from harness.stack import Stack
-from spark_jobs.sinks.committed import Span, committed_files, committed_read
+from spark_jobs.sinks.committed import Committed, Span, committed_files, committed_read
 from tests.data import shared_data
 from tests.integration.main_job.course import (
     EPOCH,
@@ -23,6 +25,9 @@ from tests.integration.main_job.course import (
 )
 
 pytestmark = pytest.mark.integration
+
+EPOCHS_COMPARED = 12
+"""After the savepoint, of each of two deployments."""
 
 
 def test_a_new_version_goes_on_from_the_checkpoint_that_the_old_one_left(stack: Stack) -> None:
@@ -58,6 +63,69 @@ def test_a_new_version_goes_on_from_the_checkpoint_that_the_old_one_left(stack: 
     assert (after.deployed, after.removed) == (deployed.deployed, deployed.removed)
     assert list(committed_files(stack.home / "outputs" / "hashtags", "Added", after))
     assert not list((stack.home / "outputs").glob("hashtags.until-*"))
+
+
+def test_a_deployment_that_begins_with_a_savepoint_gives_the_same_rows(stack: Stack) -> None:
+    """Both go on from the same checkpoint, over the same input: what both have committed is equal."""
+    asked = stack.rest.post(
+        "topologies/hashtags/savepoints/", {"name": "before-more", "reason": "to come back to"}
+    )
+    ended = operation_ended(stack, asked["id"])
+    assert (ended["state"], ended["error"]) == ("succeeded", "")
+    (saved,) = stack.rest.get("savepoints/?state=complete")["results"]
+    assert saved["size_bytes"] > 0
+    stack.wait_for(
+        lambda: stack.topology()["committed_epoch"] > saved["epoch"] + EPOCHS_COMPARED,
+        "epochs after it",
+        timeout=120,
+    )
+    stack.rest.post("topologies/hashtags/undeploy/", {"reason": "back to the savepoint"})
+    stack.wait_for_status("stopped")
+    outputs = stack.home / "outputs" / "hashtags"
+    first = committed_read(outputs)
+    assert first is not None
+    deploy = {"reason": "back", "start": "savepoint", "savepoint": "before-more"}
+    asked = stack.rest.post("topologies/hashtags/deploy/", deploy)
+    ended = operation_ended(stack, asked["id"])
+    assert (ended["state"], ended["error"]) == ("succeeded", "")
+    stack.wait_for(
+        lambda: stack.topology()["committed_epoch"] > saved["epoch"] + EPOCHS_COMPARED,
+        "the same epochs",
+        timeout=120,
+    )
+    (aside,) = (stack.home / "outputs").glob("hashtags.until-*")
+    second = committed_read(outputs)
+    assert second is not None
+    assert second.deployed > first.deployed
+    compared = [
+        compared_rows(query["partition"], (aside, first), (outputs, second))
+        for query in stack.rest.listing("topologies/hashtags/queries/")
+    ]
+    assert len(compared) == QUERIES + 1
+    assert all(compared), "every query has rows after the savepoint"
+
+
+Outputs = tuple[Path, Committed]
+
+
+def compared_rows(query: str, one: Outputs, other: Outputs) -> int:
+    """How many rows of a query both deployments have. Windows that both have closed are compared; those of
+    the second begin with the first one after the savepoint."""
+    operator, _, index = query.rstrip("]").partition("[")
+    found = [rows_of(*outputs, operator, int(index)) for outputs in (one, other)]
+    ends = [{row["window_end"] for row in rows} for rows in found]
+    since, until = min(ends[1]), min(max(each) for each in ends)
+    both = [sorted(map(repr, (row for row in rows if since <= row["window_end"] <= until))) for rows in found]
+    assert both[0] == both[1], query
+    return len(both[0])
+
+
+def rows_of(directory: Path, committed: Committed, operator: str, index: int) -> list[dict[str, Any]]:
+    """The committed rows of one partition."""
+    files = [
+        one for one in committed_files(directory, operator, committed) if f"partition={index}/" in str(one)
+    ]
+    return [row for one in files for row in pq.ParquetFile(one).read().to_pylist()]
 
 
 def test_a_forced_checkpoint_and_the_end_of_the_input(stack: Stack) -> None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from controlplane.alerts.models import Alert
 from controlplane.alerts.silencing import silence_create
-from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.models import Checkpoint, Savepoint
 from controlplane.events.choices import Channel
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.incidents.models import Incident, IncidentEntry
@@ -103,6 +103,8 @@ WRITES: dict[tuple[str, str], Write] = {
     ("POST", "topologies/{name}/rebalance/"): Write("changes", prepare=running),
     ("POST", "topologies/{name}/verify/"): Write("changes", prepare=running),
     ("POST", "topologies/{name}/restore/"): Write("changes", {"checkpoint": 10}, prepare=stored),
+    ("POST", "topologies/{topology}/savepoints/"): Write("creates", {"name": "fresh"}, prepare=stored),
+    ("DELETE", "savepoints/{name}/"): Write("deletes", query="reason=because+of+the+tests"),
     ("POST", "topologies/{name}/park/"): Write("changes", {"queries": ["O1[0]"]}, prepare=running),
     ("POST", "topologies/{name}/unpark/"): Write("changes", prepare=with_parked),
     ("POST", "topologies/{name}/pause/"): Write("changes", prepare=running),
@@ -171,6 +173,7 @@ def installation_fill(topology: Topology) -> Callable[[str], dict[str, str]]:
     operation = Operation.objects.create(kind="topology.pause", target="counts", requested_by="ada")
     entry = AuditEntry.objects.latest("pk")
     Checkpoint.objects.create(topology=topology, epoch=5, started_at=now)
+    Savepoint.objects.create(name="before-v2", topology="counts", state="complete", requested_by="ada")
     by: dict[str, Any] = {"actor": "ada", "reason": "test", "channel": Channel.SYSTEM}
     webhook, _ = webhook_create(name="pager", **WEBHOOK, **by)
     delivery = webhook_test(webhook_id=webhook.pk, **by)
@@ -192,7 +195,9 @@ def installation_fill(topology: Topology) -> Callable[[str], dict[str, str]]:
     def values(route: str) -> dict[str, str]:
         resource = route.removeprefix("api/v1/").partition("/")[0]
         return {
-            "name": {"nodes": "node-1", "alert-rules": "lag-high"}.get(resource, "counts"),
+            "name": {"nodes": "node-1", "alert-rules": "lag-high", "savepoints": "before-v2"}.get(
+                resource, "counts"
+            ),
             "topology": "counts",
             "query": "O0[0]",
             "operator": "O0",

@@ -48,6 +48,12 @@ class Command(BaseCommand):
             action="store_true",
             help="go on from the newest checkpoint, where the version fits it, instead of the first tuple",
         )
+        parser.add_argument(
+            "--savepoint",
+            metavar="NAME",
+            default="",
+            help="begin with this savepoint, where the version fits it",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -58,6 +64,8 @@ class Command(BaseCommand):
             raise CommandError(f"not deployed: {error}") from error
 
     def _deploy(self, options: dict[str, Any]) -> None:
+        if options["goes_on"] and options["savepoint"]:
+            raise CommandError("give either --continue or --savepoint", returncode=2)
         given = specification_given(options)
         verdict = specification_check(given)
         graph = verdict.topology
@@ -76,7 +84,8 @@ class Command(BaseCommand):
         else:
             topology_update(name=graph.name, spec=spec, **by)
         start = Start.CHECKPOINT if options["goes_on"] else Start.BEGINNING
-        operation = topology_deploy(name=graph.name, start=start, **by)
+        start = Start.SAVEPOINT if options["savepoint"] else start
+        operation = topology_deploy(name=graph.name, start=start, savepoint=options["savepoint"], **by)
         self.stdout.write(
             f"{graph.name}: {counted(len(graph.partitions), 'partition')}, "
             f"{counted(len(graph.queries), 'query', 'queries')}; "

@@ -77,6 +77,7 @@ export type OperationKind =
   | "topology.pause"
   | "topology.resume"
   | "topology.verify"
+  | "topology.savepoint"
   | "node.drain"
   | "node.activate"
   | "node.fail"

@@ -48,6 +48,8 @@ READS = {
     "pipelines/",
     "problems/",
     "problems/{pk}/",
+    "savepoints/",
+    "savepoints/{name}/",
     "schema/",
     "retention/",
     "settings/",

@@ -15,6 +15,7 @@ from django.utils import timezone
 from controlplane.accounts.services import token_create
 from controlplane.alerts.models import Alert, Evaluation
 from controlplane.alerts.silencing import silence_create
+from controlplane.checkpoints.models import Savepoint
 from controlplane.checkpoints.services import checkpoint_apply
 from controlplane.events.choices import OperationKind
 from controlplane.events.operations import operation_request
@@ -96,6 +97,7 @@ def everything(topology: Topology) -> Topology:
         last_epoch=2,
         fidelity=0.5,
     )
+    Savepoint.objects.create(name="before-v2", topology="counts", requested_by="ada", reason="test")
     checkpoint_apply(report=checkpoint_report(topology))
     operation_request(kind=OperationKind.TOPOLOGY_CHECKPOINT, target="counts", **BY)
     webhook, _ = webhook_create(

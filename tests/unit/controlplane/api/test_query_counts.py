@@ -16,6 +16,7 @@ from rest_framework.test import APIClient
 
 from controlplane.alerts.models import Alert, AlertRule, Silence
 from controlplane.alerts.silencing import silence_create
+from controlplane.checkpoints.models import Savepoint
 from controlplane.checkpoints.services import checkpoint_apply
 from controlplane.events.choices import EventKind
 from controlplane.events.models import AuditEntry, Operation
@@ -76,6 +77,7 @@ def populate(topology: Topology, first: int, count: int) -> None:
             rule=f"rule-{number}", metric="lag", comparison="above", threshold=30.0, topology="counts",
             state="firing", since=now,
         )  # fmt: skip
+        Savepoint.objects.create(name=f"save-{number}", topology="counts", requested_by="ada")
         AlertRule.objects.create(
             name=f"rule-{number}", metric="lag", comparison="above", threshold=1.0, held=0.0
         )
@@ -101,7 +103,8 @@ def address(path: str) -> str:
         "webhook": webhook.pk,
         "epoch": 1,
     }
-    values["name"] = "node-1" if "/nodes/" in path else "lag-high" if "-rules/" in path else "counts"
+    named = {"nodes": "node-1", "alert-rules": "lag-high", "savepoints": "save-1"}
+    values["name"] = named.get(path.removeprefix("/api/v1/").partition("/")[0], "counts")
     collection = path.split("/{id}/")[0].rpartition("/")[2]
     if collection in rows:
         values["id"] = rows[collection].order_by("pk")[0].pk

@@ -14,6 +14,7 @@ from host import environment
 from workers.launcher import launcher
 from workers.launcher.drivers import WantedDriver
 from workers.launcher.launcher import Launcher
+from workers.launcher.operation_processes import OperationProcesses
 
 
 class Provider:
@@ -68,7 +69,7 @@ def test_a_provider_that_takes_its_time_keeps_no_driver_waiting(
         return []
 
     monkeypatch.setattr(launcher, "wanted_drivers", wanted)
-    monkeypatch.setattr(launcher, "verifications_asked", list)
+    monkeypatch.setattr(OperationProcesses, "asked", lambda self: [])
     monkeypatch.setattr("workers.launcher.nodes.nodes_compare", lambda **_: None)
     monkeypatch.setattr("workers.launcher.nodes.requests_serve", lambda **_: True)
     create(tmp_path, listing).run()
@@ -82,6 +83,6 @@ def test_an_error_that_is_not_expected_ends_the_launcher(
         raise RuntimeError("a mistake")
 
     monkeypatch.setattr(launcher, "wanted_drivers", list)
-    monkeypatch.setattr(launcher, "verifications_asked", list)
+    monkeypatch.setattr(OperationProcesses, "asked", lambda self: [])
     with pytest.raises(RuntimeError, match="a mistake"):
         create(tmp_path, listing).run()

@@ -13,9 +13,8 @@ from controlplane.events.choices import Channel, OperationKind, OperationState
 from controlplane.events.models import Operation
 from controlplane.events.operations import operation_request, operation_start, operation_succeed
 from host.process_secrets import NEEDED, SECRETS
-from workers.launcher import verifications as verifications_module
-from workers.launcher.launcher import verifications_asked
-from workers.launcher.verifications import Verifications
+from workers.launcher import operation_processes
+from workers.launcher.operation_processes import VERIFY, OperationProcesses
 
 pytestmark = pytest.mark.django_db
 
@@ -36,8 +35,8 @@ class Process:
         path = self.home / "starts"
         return path.read_text().split() if path.exists() else []
 
-    def launcher(self) -> Verifications:
-        return Verifications(self.home, command=self.command)
+    def launcher(self) -> OperationProcesses:
+        return OperationProcesses(self.home, VERIFY, command=self.command)
 
 
 @pytest.fixture(autouse=True)
@@ -57,10 +56,12 @@ def ask(topology: str = "hashtags") -> Operation:
     return operation_request(kind=OperationKind.TOPOLOGY_VERIFY, target=topology, **by)
 
 
-def reconcile_until(launcher: Verifications, condition: Callable[[], bool], timeout: float = 30.0) -> None:
+def reconcile_until(
+    launcher: OperationProcesses, condition: Callable[[], bool], timeout: float = 30.0
+) -> None:
     deadline = time.monotonic() + timeout
     while True:
-        launcher.reconcile(verifications_asked())
+        launcher.reconcile(launcher.asked())
         if condition():
             return
         assert time.monotonic() < deadline, "not within the time"
@@ -77,10 +78,10 @@ def test_one_process_at_a_time_the_oldest_first(process: Process) -> None:
     launcher = process.launcher()
     reconcile_until(launcher, lambda: process.starts == [str(first.pk)])
     for _ in range(5):
-        launcher.reconcile(verifications_asked())
+        launcher.reconcile(launcher.asked())
     assert process.starts == [str(first.pk)]
     operation_succeed(operation=first)
-    launcher.reconcile(verifications_asked())
+    launcher.reconcile(launcher.asked())
     assert process.starts == [str(first.pk)], "the process has its outcome, and has not ended yet"
     launcher.end_all()
     reconcile_until(launcher, lambda: process.starts == [str(first.pk), str(second.pk)])
@@ -92,7 +93,7 @@ def test_the_next_launcher_adopts_it(process: Process) -> None:
     reconcile_until(process.launcher(), lambda: process.starts == [str(operation.pk)])
     second = process.launcher()
     for _ in range(5):
-        second.reconcile(verifications_asked())
+        second.reconcile(process.launcher().asked())
     assert process.starts == [str(operation.pk)]
     assert state(operation) == OperationState.PENDING
 
@@ -111,7 +112,8 @@ def test_a_process_that_ends_without_an_outcome_fails_its_operation(process: Pro
 
 def test_a_program_that_cannot_be_started_fails_its_operation(tmp_path: Path) -> None:
     operation = ask()
-    Verifications(tmp_path, command=lambda _: ["/no/such/program"]).reconcile(verifications_asked())
+    launcher = OperationProcesses(tmp_path, VERIFY, command=lambda _: ["/no/such/program"])
+    launcher.reconcile(launcher.asked())
     assert state(operation) == OperationState.FAILED
     assert "/no/such/program" in operation.error
 
@@ -123,10 +125,10 @@ def test_an_outcome_recorded_before_the_end_stands(process: Process) -> None:
     operation = ask()
     launcher = process.launcher()
     reconcile_until(launcher, lambda: process.starts == [str(operation.pk)])
-    listed = verifications_asked()
+    listed = launcher.asked()
     operation_succeed(operation=operation, result={"exact": 15})
     end.touch()
-    record = process.home / "run" / "verifications" / f"{operation.pk}.json"
+    record = process.home / "run" / "verify-operations" / f"{operation.pk}.json"
     deadline = time.monotonic() + 30
     while record.exists():
         assert time.monotonic() < deadline
@@ -140,7 +142,7 @@ def test_one_that_takes_too_long_is_ended(process: Process, monkeypatch: pytest.
     launcher = process.launcher()
     reconcile_until(launcher, lambda: process.starts == [str(operation.pk)])
     operation_start(operation=operation)
-    monkeypatch.setattr(verifications_module, "LONGEST", 0.0)
+    monkeypatch.setattr(operation_processes, "LONGEST", 0.0)
     reconcile_until(launcher, lambda: state(operation) == OperationState.FAILED)
     assert operation.error == "not verified: it took longer than 0 s"
 
@@ -150,7 +152,7 @@ def test_a_stop_of_the_installation_leaves_it_open(process: Process) -> None:
     launcher = process.launcher()
     reconcile_until(launcher, lambda: process.starts == [str(operation.pk)])
     launcher.end_all()
-    assert not list((process.home / "run" / "verifications").glob("*.json"))
+    assert not list((process.home / "run" / "verify-operations").glob("*.json"))
     assert state(operation) == OperationState.PENDING
     reconcile_until(process.launcher(), lambda: process.starts == 2 * [str(operation.pk)])
 

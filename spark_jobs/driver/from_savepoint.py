@@ -1,0 +1,138 @@
+"""A deployment that begins with a savepoint: its states become the first checkpoint, and the input goes on
+where it was read up to.
+
+The clock of the input goes on as well: what a source gives by time is due from now on, however old the
+savepoint is. Every step may be repeated; the epoch log is the last but one, and ZooKeeper is told at each
+start until a plan is adopted.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from domain.execution.adoption import deployment_of
+from domain.messages import DeployedSpec, LatestCheckpoint, Plan
+from domain.topology import Topology
+from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
+from spark_jobs.driver.topology_channel import TopologyChannel
+from spark_jobs.state.archive import SavepointArchive, archive_store
+from spark_jobs.state.checkpoint_storage import CheckpointStorage, StoredManifest
+from spark_jobs.state.savepoints import SavepointStorage
+from spark_jobs.state.sealed import DamagedError
+from spark_jobs.state.store import Manifest
+
+logger = structlog.get_logger()
+HINT = "Undeploy the topology, and deploy it with another savepoint, or from its first tuple."
+
+
+def begin(
+    topology: Topology,
+    spec: DeployedSpec,
+    *,
+    log: EpochLog,
+    coordination: TopologyChannel,
+    checkpoints: str,
+    scratch: Path,
+    clock: Callable[[], float],
+) -> None:
+    """Have an empty log and storage begin with the savepoint that the specification names. scratch: a
+    directory for the archive and its files. Raises `EpochLogError` where that is not possible."""
+    plan = coordination.plan
+    if plan is None or plan.kind != "restore":
+        raise EpochLogError(
+            f"topology {topology.name!r} is to begin with a savepoint, and no plan says of which checkpoint. "
+            f"{HINT}"
+        )
+    size = 0
+    if not log.plans:
+        try:
+            size = _unpack(
+                topology, spec, plan, log=log, checkpoints=checkpoints, scratch=scratch, clock=clock
+            )
+        except DamagedError as error:
+            raise EpochLogError(f"the savepoint cannot be used: {error}. {HINT}") from error
+    now = clock()
+    newest = LatestCheckpoint(
+        checkpoint=log.position.checkpoint,
+        generation=plan.generation,
+        completed_at=now,
+        size_bytes=size,
+        kept=[log.position.checkpoint],
+        kept_at=[now],
+        highest=log.position.checkpoint,
+    )
+    if not coordination.complete(newest):
+        raise ConnectionError("ZooKeeper did not take the checkpoint that a savepoint became")
+
+
+def _unpack(
+    topology: Topology,
+    spec: DeployedSpec,
+    plan: Plan,
+    *,
+    log: EpochLog,
+    checkpoints: str,
+    scratch: Path,
+    clock: Callable[[], float],
+) -> int:
+    """Returns the bytes of the states. Raises `DamagedError`, `StorageError` and `EpochLogError`."""
+    lacking = set(plan.stateless)
+    with_state = [one for one in topology.partitions if one not in lacking]
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="savepoint-", dir=scratch) as name:
+        path = Path(name) / "savepoint.tar"
+        with closing(SavepointStorage(checkpoints)) as savepoints:
+            savepoints.fetch(spec.savepoint, path)
+        with SavepointArchive(path) as archive, closing(CheckpointStorage(checkpoints)) as storage:
+            record = archive.record
+            _require_fit(plan, archive, with_state)
+            size = archive_store(
+                archive,
+                storage,
+                with_state,
+                topology=topology.name,
+                deployed=deployment_of(plan),
+                scratch=Path(name),
+            )
+            for partition in plan.stateless:
+                storage.store(without_state(topology.name, plan, partition), [])
+    began = clock() - record.checkpoint * topology.spec.epoch_interval
+    log.begin_after(record.plan, started_at=began, origin_us=record.origin_us, computation=spec.computation)
+    logger.info(
+        "begun with a savepoint",
+        of=record.topology,
+        checkpoint=record.checkpoint,
+        bytes=size,
+        without_state=len(lacking),
+    )
+    return size
+
+
+def _require_fit(plan: Plan, archive: SavepointArchive, with_state: list[str]) -> None:
+    if archive.record.checkpoint != plan.checkpoint:
+        raise EpochLogError(
+            f"the savepoint is of checkpoint {archive.record.checkpoint}, and plan {plan.generation} goes on "
+            f"from {plan.checkpoint}. {HINT}"
+        )
+    if missing := [one for one in with_state if one not in archive.manifests]:
+        raise EpochLogError(f"the savepoint has no state of {', '.join(missing)}. {HINT}")
+
+
+def without_state(topology: str, plan: Plan, partition: str) -> StoredManifest:
+    """The state of a partition that a checkpoint knows nothing of."""
+    manifest = Manifest(epoch=plan.checkpoint, generation=plan.generation)
+    return StoredManifest(
+        topology=topology,
+        deployed=deployment_of(plan),
+        partition=partition,
+        checkpoint=plan.checkpoint,
+        generation=plan.generation,
+        attempt=0,
+        manifest=msgspec.Raw(msgspec.json.encode(manifest)),
+    )
