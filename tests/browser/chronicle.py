@@ -6,7 +6,7 @@ import copy
 from datetime import datetime, timedelta
 from typing import Any
 
-from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.models import Checkpoint, Savepoint
 from controlplane.events.choices import Channel, OperationKind, OperationState
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.topologies.models import Partition, Topology, TopologyVersion
@@ -16,6 +16,26 @@ ALIVE, DRAINING, UPDATE = {"state": "alive"}, {"state": "draining"}, "kernel upd
 PLANNERS = {"planner": "profit_density"}, {"planner": "best_density"}
 NO_SPACE = "No space left on device: files/table-5220.arrow (storage file:///srv/checkpoints)"
 KEPT, STORED, FAILED, ASKED, RESTORED = 24, 3, 9, 4, 13
+
+
+def savepoint_write(topology: Topology, now: datetime) -> None:
+    """Of `hashtags` one of its version before; that of the other could not be made."""
+    whole = topology.name == "hashtags"
+    made = Savepoint.objects.create(
+        name="before-v2" if whole else "trending-friday",
+        key="0123456789abcdef" if whole else "",
+        topology=topology.name,
+        version=1 if whole else 0,
+        epoch=5_130 if whole else 0,
+        spec=topology.deployed_spec,
+        state="complete" if whole else "failed",
+        cause="" if whole else "file:///srv/checkpoints: no room is left on the device",
+        size_bytes=7_340_032 if whole else 0,
+        requested_by="operator",
+        reason="version 2 comes tomorrow" if whole else "the weekly copy",
+        ended_at=now - timedelta(minutes=70),
+    )
+    Savepoint.objects.filter(pk=made.pk).update(created_at=now - timedelta(minutes=71))
 
 
 def checkpoints_write(topology: Topology, now: datetime) -> None:

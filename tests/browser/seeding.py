@@ -36,7 +36,13 @@ from controlplane.topologies.racks import rack_exposure_note
 from domain.topology import Topology as Graph
 from domain.topology import load_yaml
 from tests.browser.alarming import alerts_play
-from tests.browser.chronicle import audit_write, checkpoints_write, experiment_write, versions_write
+from tests.browser.chronicle import (
+    audit_write,
+    checkpoints_write,
+    experiment_write,
+    savepoint_write,
+    versions_write,
+)
 from tests.browser.figures import figures_write, node_figures_write
 from tests.browser.large import large_write
 from tests.browser.recovering import deployed, drain_play, recovery_play, samples_write
@@ -93,6 +99,7 @@ def _installation(scenario: Scenario, now: datetime) -> None:
     _topology("mentions", {}, now, status="completed")
     for topology in (main, side):
         checkpoints_write(topology, now)
+        savepoint_write(topology, now)
         if topology is main or not one:
             deployed(topology, now - timedelta(minutes=89))
         _samples(topology, now)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from tests.browser.conftest import enter
 from tests.browser.results import outputs_write
 from tests.browser.servers import Server
 from tests.browser.tour import PARTS, Stop, visit
-from workers.launcher.operation_processes import VERIFY
+from workers.launcher.operation_processes import SAVEPOINT, VERIFY
 
 pytestmark = pytest.mark.browser
 
@@ -47,6 +49,67 @@ def test_checkpoints_are_counted_filtered_and_unfolded(broken: Server, page: Any
     page.goto(page.url)
     page.wait_for_selector(".details .parts tbody tr")
     assert page.locator("tr.selected").is_visible()
+
+
+def test_savepoints_are_made_and_deleted(spare: Server, page: Any) -> None:
+    """By the process that the launcher starts; here it finds no checkpoint in storage, and says so."""
+    enter(page, spare, "/checkpoints/")
+    rows = page.locator("section[aria-label=Savepoints] tbody tr")
+    page.wait_for_selector("section[aria-label=Savepoints] tbody tr")
+    assert rows.count() == 2
+    prepare(page)
+    assert violations(page) == []
+    row = page.locator("section[aria-label=Savepoints] tbody tr:has-text('trending-friday')")
+    assert "no room is left" in row.inner_text()
+    row.locator("button").click()
+    confirm(page, "it has failed")
+    row.wait_for(state="detached")
+    page.click(
+        "section[aria-label=History] tbody tr:has-text('in storage') button[aria-expanded=false] >> nth=0"
+    )
+    page.click(".details button:text-is('Savepoint…')")
+    page.fill("dialog[open] input[name=name]", "by-hand")
+    confirm(page, "before the change")
+    made = page.locator("section[aria-label=Savepoints] tbody tr:has-text('by-hand')")
+    made.locator(":text('Being made')").wait_for()
+    (asked,) = read(page, spare, "operations/?kind=topology.savepoint")["results"]
+    command = SAVEPOINT.command(asked["id"])
+    subprocess.run(command, env=spare.environment(), cwd=ROOT, capture_output=True, check=True)
+    made.locator(":text('Failed')").wait_for()
+    assert "is missing" in made.inner_text() or "holds nothing" in made.inner_text()
+
+
+STOP = """
+from controlplane.events.choices import Channel
+from controlplane.lifecycle.topologies import topology_undeploy
+from controlplane.topologies.telemetry import topology_stopped
+
+topology_undeploy(name="hashtags", actor="kim", reason="version 2", channel=Channel.CLI)
+topology_stopped(name="hashtags")
+"""
+
+
+def test_deploying_asks_where_to_begin(spare: Server, page: Any) -> None:
+    enter(page, spare, "/topologies/hashtags/")
+    command = [sys.executable, "manage.py", "shell", "-c", STOP]
+    subprocess.run(command, env=spare.environment(), cwd=ROOT, capture_output=True, check=True)
+    page.click("main button:text-is('Deploy')")
+    options = page.locator("dialog[open] .option")
+    options.nth(0).wait_for()
+    assert [one.split()[:2] for one in options.all_inner_texts()] == [
+        ["From", "the"],
+        ["With", "savepoint"],
+        ["With", "its"],
+    ]
+    prepare(page)
+    assert violations(page) == []
+    sent = requests_of(page, "POST")
+    options.nth(1).click()
+    confirm(page, "version 2 was wrong")
+    page.wait_for_selector("dialog[open]", state="detached")
+    assert json.loads(sent[0].post_data) == {
+        "start": "savepoint", "savepoint": "before-v2", "reason": "version 2 was wrong",
+    }  # fmt: skip
 
 
 def test_a_link_to_a_checkpoint_that_is_not_followed_any_more(healthy: Server, page: Any) -> None:

@@ -11,11 +11,12 @@ export interface Consequence {
   tone?: "bad" | "warn" | "idle";
 }
 
-/** What the user chooses in the dialog; `name` is the field of the request, and the first option is the default. */
+/** What the user chooses in the dialog; `name` is the field of the request, and the first option is the default. `body`:
+    what is sent of an option that is more than one field. */
 export interface Choice {
   name: string;
   label: string;
-  options: { value: string; label: string }[];
+  options: { value: string; label: string; body?: Record<string, unknown> }[];
 }
 
 /** What the user fills in; `name` is the field of the request. */
@@ -101,7 +102,7 @@ class Actions {
     this.busy = true;
     this.error = "";
     try {
-      const told = action.choice ? { reason, [action.choice.name]: chosen } : { reason };
+      const told = { reason, ...choiceBody(action.choice, chosen) };
       const body = { ...action.body, ...(action.asked?.(given) ?? given), ...told };
       if (action.edit) {
         const tag = action.tag ?? "";
@@ -162,6 +163,10 @@ class Actions {
     const others = this.notices.filter((other) => other.id !== notice.id);
     this.notices = [...others, notice].slice(-4);
   }
+}
+
+function choiceBody(choice: Choice | undefined, chosen: string): Record<string, unknown> {
+  return choice ? (choice.options.find((option) => option.value === chosen)?.body ?? { [choice.name]: chosen }) : {};
 }
 
 /** What the events have told of an operation; asks the server when they have told nothing for a while. */

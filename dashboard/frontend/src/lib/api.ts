@@ -13,6 +13,7 @@ import type { Pipeline, Verdict } from "./editing";
 import type { Replicas, ReplicationPlan } from "./replication";
 import type { Results } from "./results";
 import type { TentativePeriod } from "./tentative";
+import type { Savepoint } from "./savepoints";
 import type { Settings } from "./settings";
 import type { CreatedToken, Token, Version } from "./types";
 import type { Prediction } from "./whatif";
@@ -137,6 +138,9 @@ export const fetchSettings = (): Promise<Settings> => call<Settings>("settings/"
 
 /** What the newest version of a topology would go on with, deployed from its newest checkpoint. */
 export const fetchContinuation = (topology: string): Promise<Continuation> => call<Continuation>(`topologies/${encodeURIComponent(topology)}/continuation/`);
+
+/** Savepoints, newest first. */
+export const fetchSavepoints = async (): Promise<Savepoint[]> => (await call<{ results: Savepoint[] }>("savepoints/?limit=200")).results;
 
 /** The newest versions of a topology's specification, newest first. */
 export const fetchVersions = (topology: string): Promise<{ count: number; results: Version[] }> =>

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { deployment, type Continuation } from "./continuation";
 import type { Topology } from "./entities.generated";
+import type { Savepoint } from "./savepoints";
 
 const topology = { name: "hashtags", version: 3 } as Topology;
 const NOW = 1_700_000_000;
@@ -11,13 +12,13 @@ const found: Continuation = {
 
 describe("deploying", () => {
   it("asks nothing of a topology that never ran", () => {
-    const action = deployment(topology, undefined, NOW);
+    const action = deployment(topology, undefined, [], NOW);
     expect(action.choice).toBeUndefined();
     expect(action.consequences).toEqual([]);
   });
 
   it("goes on from the checkpoint unless the user chooses otherwise", () => {
-    const action = deployment(topology, found, NOW);
+    const action = deployment(topology, found, [], NOW);
     expect(action.choice?.options.map((option) => option.value)).toEqual(["checkpoint", "beginning"]);
     expect(action.choice?.options[0]?.label).toContain("epoch 1,200");
     expect(action.choice?.options[0]?.label).toContain("3 min");
@@ -25,7 +26,7 @@ describe("deploying", () => {
   });
 
   it("says what is not as it was", () => {
-    const told = deployment(topology, { ...found, committed_epoch: 1203, added: ["N[0]"], removed: ["O[0]", "O[1]"], changed: ["N"] }, NOW).consequences;
+    const told = deployment(topology, { ...found, committed_epoch: 1203, added: ["N[0]"], removed: ["O[0]", "O[1]"], changed: ["N"] }, [], NOW).consequences;
     expect(told.map((one) => one.title)).toEqual([
       "From the checkpoint: 3 epochs are computed again, with the same rows",
       "From the checkpoint: these operators give other rows from then on",
@@ -36,10 +37,24 @@ describe("deploying", () => {
 
   it("gives the reasons where it cannot go on", () => {
     const problems = [{ path: "operators[1].params", message: "the state does not fit" }];
-    const refused = deployment(topology, { ...found, possible: false, refusal: "version 3 cannot", problems }, NOW);
+    const refused = deployment(topology, { ...found, possible: false, refusal: "version 3 cannot", problems }, [], NOW);
     expect(refused.choice).toBeUndefined();
     expect(refused.consequences[0]?.items).toEqual(["operators[1].params: the state does not fit"]);
-    const nothing = deployment(topology, { ...found, possible: false, refusal: "no checkpoint is stored" }, NOW);
+    const nothing = deployment(topology, { ...found, possible: false, refusal: "no checkpoint is stored" }, [], NOW);
     expect(nothing.consequences[0]?.items).toEqual(["no checkpoint is stored"]);
+  });
+
+  it("offers the newest savepoints of the topology", () => {
+    const one = (name: string, more: Partial<Savepoint> = {}): Savepoint => ({
+      name, topology: "hashtags", version: 2, epoch: 900, state: "complete", size_bytes: 11_000_000, cause: "", imported: false,
+      requested_by: "ada", reason: "", created_at: "", ended_at: new Date((NOW - 3600) * 1000).toISOString(), ...more,
+    });
+    const saved = [one("making", { state: "making" }), one("other", { topology: "trending" }), ...["a", "b", "c", "d", "e", "f"].map((name) => one(name))];
+    const options = deployment(topology, found, saved, NOW).choice?.options ?? [];
+    expect(options.map((option) => option.value)).toEqual(["checkpoint", ...["a", "b", "c", "d", "e"].map((name) => `savepoint ${name}`), "beginning"]);
+    expect(options[1]?.body).toEqual({ start: "savepoint", savepoint: "a" });
+    expect(options[1]?.label).toContain("epoch 900");
+    const refused = deployment(topology, { ...found, possible: false, refusal: "no checkpoint is stored" }, [one("a")], NOW).choice?.options ?? [];
+    expect(refused.map((option) => option.value)).toEqual(["beginning", "savepoint a"]);
   });
 });

@@ -1,8 +1,9 @@
-// Where a topology starts that is deployed: with its first tuple, or from its newest checkpoint.
+// Where a topology starts that is deployed: with its first tuple, from its newest checkpoint, or with a savepoint.
 
-import type { Action, Consequence } from "./actions.svelte";
+import type { Action, Choice, Consequence } from "./actions.svelte";
 import type { Topology } from "./entities.generated";
 import { age, bytes, count, plural, seconds } from "./format";
+import type { Savepoint } from "./savepoints";
 
 /** What the newest version would go on with, as REST tells it. */
 export interface Continuation {
@@ -20,37 +21,42 @@ export interface Continuation {
 
 const ANEW = "With its first tuple, without state. The checkpoints and problems of the earlier run are deleted, and outputs are written again.";
 
-/** What the dialog asks. `found` is undefined for a topology that never ran. */
-export function deployment(topology: Topology, found: Continuation | undefined, now: number): Action {
+/** So many of the newest savepoints are offered; REST and the command line take any. */
+const OFFERED = 5;
+
+/** What the dialog asks. `found` is undefined for a topology that never ran. `savepoints`: of the topology, newest first. */
+export function deployment(topology: Topology, found: Continuation | undefined, savepoints: readonly Savepoint[], now: number): Action {
+  const saved = savepoints.filter((one) => one.state === "complete" && one.topology === topology.name).slice(0, OFFERED);
+  const options = [...(found?.possible ? [goingOn(found, now)] : []), ...saved.map((one) => beginning(one, now))];
+  const without = `Starts version ${topology.version} without state: state, checkpoints and problems of an earlier run are deleted, and its outputs are written again.`;
   const action = {
     title: `Deploy ${topology.name}`,
     verb: "Deploy",
     path: `topologies/${encodeURIComponent(topology.name)}/deploy/`,
+    explain: options.length ? `Starts version ${topology.version}.` : found ? without : `Starts version ${topology.version} with its first tuple.`,
+    consequences: found ? (found.possible ? consequences(found) : [{ title: "It cannot go on from a checkpoint", items: whyNot(found), tone: "warn" as const }]) : [],
   };
-  if (!found) return { ...action, explain: `Starts version ${topology.version} with its first tuple.`, consequences: [] };
-  if (!found.possible) {
-    const why = found.problems.length ? found.problems.map((problem) => `${problem.path}: ${problem.message}`) : [found.refusal];
-    return {
-      ...action,
-      explain: `Starts version ${topology.version} without state: state, checkpoints and problems of an earlier run are deleted, and its outputs are written again.`,
-      consequences: [{ title: "It cannot go on from a checkpoint", items: why, tone: "warn" }],
-    };
-  }
-  const at = seconds(found.completed_at);
-  const details = [bytes(found.size_bytes), ...(at === null ? [] : [age(now - at)])].join(", ");
+  const anew = { value: "beginning", label: ANEW };
+  return options.length ? { ...action, choice: { name: "start", label: "It starts", options: found?.possible ? [...options, anew] : [anew, ...options] } } : action;
+}
+
+const whyNot = (found: Continuation): string[] => (found.problems.length ? found.problems.map((problem) => `${problem.path}: ${problem.message}`) : [found.refusal]);
+
+function goingOn(found: Continuation, now: number): Choice["options"][number] {
+  return { value: "checkpoint", label: `From the checkpoint at epoch ${count(found.checkpoint)} (${details(found.size_bytes, found.completed_at, now)}), with its state. Outputs go on.` };
+}
+
+function beginning(savepoint: Savepoint, now: number): Choice["options"][number] {
   return {
-    ...action,
-    explain: `Starts version ${topology.version}.`,
-    consequences: consequences(found),
-    choice: {
-      name: "start",
-      label: "It starts",
-      options: [
-        { value: "checkpoint", label: `From the checkpoint at epoch ${count(found.checkpoint)} (${details}), with its state. Outputs go on.` },
-        { value: "beginning", label: ANEW },
-      ],
-    },
+    value: `savepoint ${savepoint.name}`,
+    label: `With savepoint ${savepoint.name}, epoch ${count(savepoint.epoch)} (${details(savepoint.size_bytes, savepoint.ended_at, now)}), as a new deployment. The checkpoints and problems of the earlier run are deleted, and outputs begin after that epoch.`,
+    body: { start: "savepoint", savepoint: savepoint.name },
   };
+}
+
+function details(size: number | null, at: string | null, now: number): string {
+  const moment = seconds(at);
+  return [bytes(size), ...(moment === null ? [] : [age(now - moment)])].join(", ");
 }
 
 /** What is not as it was, where it goes on. */

@@ -1,5 +1,6 @@
 // One vocabulary for every status: a tone (colour), a shape (for those who do not see the colour) and a word.
 
+import type { Savepoint } from "./savepoints";
 import type {
   AlertSeverity, AlertState, CheckpointState, Incident, IncidentState, OperationState, PlanState, Severity,
 } from "./entities.generated";
@@ -32,6 +33,7 @@ interface Statuses {
   incident: IncidentState;
   moves: IncidentState;
   plan: PlanStatus;
+  savepoint: Savepoint["state"];
   checkpoint: CheckpointState;
   part: PartState;
   operation: OperationState;
@@ -55,6 +57,7 @@ const VOCABULARY: { [K in StatusKind]: Record<Statuses[K], Partial<Status>> } = 
   incident: INCIDENT,
   moves: { ...INCIDENT, restoring: busy("Moving"), replaying: busy("Catching up") },
   plan: { proposed: warn("Waits for approval"), planned: idle(), published: busy(), applied: busy("Replaying"), catching_up: busy(), caught_up: good(), verified: done(), superseded: { ...idle(), shape: "square" } },
+  savepoint: { making: busy("Being made"), complete: good(), failed: bad() },
   checkpoint: { started: busy("In progress"), completed: good(), failed: bad(), undone: { ...idle(), shape: "square" } },
   part: { stored: good(), failed: bad("Not stored"), missing: warn("No answer") },
   operation: { pending: idle(), running: busy(), succeeded: done(), failed: bad() },

@@ -1,7 +1,7 @@
 // Actions on a topology, each with its effects on the running partitions.
 
 import { actions, type Action } from "./actions.svelte";
-import { fetchContinuation } from "./api";
+import { fetchContinuation, fetchSavepoints } from "./api";
 import { evenness, hostedBy } from "./capacity";
 import type { Checkpoint, Query, Topology } from "./entities.generated";
 import { byName, count, plural } from "./format";
@@ -140,8 +140,9 @@ export function resumeTopology(topology: Topology): void {
 export function deployTopology(topology: Topology): void {
   const read = async (): Promise<Action> => {
     const found = topology.deployed_at === null ? undefined : fetchContinuation(topology.name);
+    const saved = fetchSavepoints();
     const { deployment } = await import("./continuation");
-    return deployment(topology, await found, Date.now() / 1000);
+    return deployment(topology, await found, await saved, Date.now() / 1000);
   };
   void actions.askAbout(`Deploy ${topology.name}`, read, (action) => action);
 }
