@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from secrets import token_hex
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import structlog
@@ -135,12 +136,19 @@ def savepoint_import(
     `DamagedError`, `StorageError`, `Invalid` or `Conflict`."""
     reason_require(reason)
     environment = settings.RESURGE
-    with SavepointArchive(path) as archive:
-        archive.check(progress)
-        record = archive.record
-    with closing(SavepointStorage(environment.checkpoints, force=environment.force)) as savepoints:
+    environment.run.mkdir(parents=True, exist_ok=True)
+    with (
+        TemporaryDirectory(prefix="savepoint-import-", dir=environment.run) as scratch,
+        closing(SavepointStorage(environment.checkpoints, force=environment.force)) as savepoints,
+    ):
+        # What is kept is what was read, whatever becomes of the file.
+        copy = Path(scratch) / path.name
+        shutil.copyfile(path, copy)
+        with SavepointArchive(copy) as archive:
+            archive.check(progress)
+            record = archive.record
         key = token_hex(16)
-        size = savepoints.store(key, path)
+        size = savepoints.store(key, copy)
         try:
             return _imported(name, key, record, size, {"actor": actor, "reason": reason, "channel": channel})
         except BaseException:

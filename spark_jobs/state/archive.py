@@ -239,10 +239,13 @@ def archive_store(
 def _partitions(record: CheckpointRecord) -> Sequence[str]:
     """Of the topology whose checkpoint it is. Raises `DamagedError`."""
     try:
-        return Topology(msgspec.convert(record.spec, TopologySpec)).partitions
+        topology = Topology(msgspec.convert(record.spec, TopologySpec))
     except (msgspec.ValidationError, TopologyError) as error:
         what = f"the specification of {record.topology!r} in checkpoint {record.checkpoint}"
         raise DamagedError(f"{what} cannot be read: {error}") from error
+    if topology.name != record.topology:
+        raise DamagedError(f"the record of {record.topology!r} has the specification of {topology.name!r}")
+    return topology.partitions
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from domain.execution.job import EpochPlan
+from domain.values import Count, Epoch, Generation
 from spark_jobs.state.sealed import UNREADABLE, DamagedError
 
 
@@ -17,10 +18,10 @@ class CheckpointRecord(msgspec.Struct, frozen=True, kw_only=True):
     epoch `checkpoint`, whose slices end where the next ones begin."""
 
     topology: str
-    deployed: int
-    checkpoint: int
-    version: int
-    computation: int
+    deployed: Generation
+    checkpoint: Epoch
+    version: Count
+    computation: Count
     spec: dict[str, Any]
     origin_us: int
     plan: EpochPlan

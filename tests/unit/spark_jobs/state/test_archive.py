@@ -157,6 +157,14 @@ def with_an_unreadable_specification(members: Members) -> None:
     members[INDEX] = seal(unseal(members[INDEX], "").replace(b'"operators"', b'"operations"'))
 
 
+def of_another_topology(members: Members) -> None:
+    members[INDEX] = seal(unseal(members[INDEX], "").replace(b'"topology":"counts"', b'"topology":"../x"'))
+
+
+def with_a_version_below_zero(members: Members) -> None:
+    members[INDEX] = seal(unseal(members[INDEX], "").replace(b'"version":3', b'"version":-3'))
+
+
 def sealed_otherwise(members: Members) -> None:
     members[INDEX] = members[INDEX].replace(b'"version":3', b'"version":9')
 
@@ -173,6 +181,8 @@ def sealed_otherwise(members: Members) -> None:
         (of_a_later_format, "is of format 2, and this version reads 1"),
         (with_other_partitions, "does not name the partitions of 'counts'"),
         (with_an_unreadable_specification, "cannot be read: "),
+        (of_another_topology, "the record of '../x' has the specification of 'counts'"),
+        (with_a_version_below_zero, "is damaged: Expected `int` >= 0"),
         (sealed_otherwise, "its checksum is not the one"),
     ],
 )
