@@ -5,6 +5,7 @@ from __future__ import annotations
 import structlog
 from django.utils import timezone
 
+from controlplane.checkpoints.services import checkpoint_restored
 from controlplane.events.choices import EventKind
 from controlplane.events.representation import Change
 from controlplane.events.services import event_publish, writing
@@ -117,12 +118,17 @@ def _published_after_all(topology: Topology, generation: int) -> None:
 @writing
 def plan_mark_applied(*, topology: str, generation: int) -> bool:
     """The driver runs a deployment plan: it is applied and needs no verification."""
-    plan = RecoveryPlan.objects.filter(topology__name=topology, generation=generation, incident=None).first()
-    if plan is None or not plan_move(plan, PlanState.APPLIED, at=timezone.now()):
+    plans = RecoveryPlan.objects.filter(topology__name=topology, generation=generation, incident=None)
+    plan = plans.select_related("topology").first()
+    now = timezone.now()
+    if plan is None or not plan_move(plan, PlanState.APPLIED, at=now):
         return False
+    restored: list[Change] = []
+    if plan.kind == PlanKind.RESTORE:
+        restored = checkpoint_restored(topology=plan.topology, epoch=plan.checkpoint, at=now)
     event_publish(
         kind=EventKind.PLAN_APPLIED,
         topology=topology,
-        changes=[plan_change(plan, topology=topology, incident=None)],
+        changes=[plan_change(plan, topology=topology, incident=None), *restored],
     )
     return True

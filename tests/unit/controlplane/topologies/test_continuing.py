@@ -15,6 +15,7 @@ from controlplane.errors import Conflict, Invalid
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.loading import deploy_generations
 from controlplane.incidents.models import RecoveryPlan
+from controlplane.incidents.plans import plan_mark_applied
 from controlplane.lifecycle.continuing import outlook_find
 from controlplane.lifecycle.topologies import topology_deploy, topology_undeploy
 from controlplane.nodes.choices import NodeState
@@ -185,6 +186,17 @@ def test_there_must_be_something_to_go_on_from(topology: Topology) -> None:
     Topology.objects.update(deployed_spec=spec_of(), status="completed")
     with pytest.raises(Conflict, match="to the end of its input"):
         topology_deploy(name="counts", start=Start.CHECKPOINT, **BY)
+
+
+def test_the_checkpoint_is_restored_once_the_driver_runs_the_plan(topology: Topology) -> None:
+    ran()
+    _, plan = go_on()
+    assert Checkpoint.objects.get(epoch=20).restored_at is None
+    follower = Follower()
+    assert plan_mark_applied(topology="counts", generation=plan.generation)
+    plan.refresh_from_db()
+    assert Checkpoint.objects.get(epoch=20).restored_at == plan.applied_at
+    follower.check()
 
 
 def test_where_it_goes_on_is_kept_until_there_are_nodes(topology: Topology) -> None:
