@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 
@@ -216,6 +217,7 @@ class Application:
             assignment=dict(plan.assignment),
             restore=list(plan.restore),
             acting=topology.acting,
+            stateless=_stateless(topology, plan.checkpoint),
             reason=plan.reason,
             explanation=dict(plan.explanation),
         )
@@ -315,3 +317,10 @@ class Application:
         AskForCheckpoint: _ask_for_checkpoint,
         EnterState: _enter,
     }
+
+
+def _stateless(topology: Topology, checkpoint: int) -> list[str]:
+    """What the checkpoint that a deployment goes on from knows nothing of: a plan may take the place of the
+    first one before the driver has begun."""
+    continues: Mapping[str, Any] = topology.continues or {}
+    return list(continues["stateless"]) if continues.get("checkpoint") == checkpoint else []

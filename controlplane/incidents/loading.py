@@ -176,6 +176,7 @@ def deployments_load(
             homes=_homes(before.get(topology.name)),
             before=before[topology.name].generation if topology.name in before else 0,
             deployed=since.get(pk, 0),
+            latest=_begun_with(topology),
             acting=newest[topology.name].acting,
             node_cpu=cpu_model_read(topology.name, topology.cpu_model).node * PERCENT,
         )
@@ -201,6 +202,12 @@ def deployments_load(
             deployments[pk].stored |= {epoch}
     _tentative_load(topologies, deployments)
     return {topologies[pk].name: deployment for pk, deployment in deployments.items()}
+
+
+def _begun_with(topology: Topology) -> int:
+    """The checkpoint that a savepoint became, which the database has no row of; 0 without one."""
+    continues: Mapping[str, Any] = topology.continues or {}
+    return int(continues["checkpoint"]) if continues.get("savepoint") else 0
 
 
 def _tentative_load(topologies: Mapping[int, Topology], deployments: Mapping[int, Deployment]) -> None:

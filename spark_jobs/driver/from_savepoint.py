@@ -23,6 +23,7 @@ from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
 from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.state.archive import SavepointArchive, archive_store
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, StoredManifest
+from spark_jobs.state.records import CheckpointRecord
 from spark_jobs.state.savepoints import SavepointStorage
 from spark_jobs.state.sealed import DamagedError
 from spark_jobs.state.store import Manifest
@@ -44,10 +45,9 @@ def begin(
     """Have an empty log and storage begin with the savepoint that the specification names. scratch: a
     directory for the archive and its files. Raises `EpochLogError` where that is not possible."""
     plan = coordination.plan
-    if plan is None or plan.kind != "restore":
+    if plan is None:
         raise EpochLogError(
-            f"topology {topology.name!r} is to begin with a savepoint, and no plan says of which checkpoint. "
-            f"{HINT}"
+            f"topology {topology.name!r} is to begin with a savepoint, and has no plan. {HINT}"
         )
     size = 0
     if not log.plans:
@@ -82,8 +82,6 @@ def _unpack(
     clock: Callable[[], float],
 ) -> int:
     """Returns the bytes of the states. Raises `DamagedError`, `StorageError` and `EpochLogError`."""
-    lacking = set(plan.stateless)
-    with_state = [one for one in topology.partitions if one not in lacking]
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="savepoint-", dir=scratch) as name:
         path = Path(name) / "savepoint.tar"
@@ -91,7 +89,10 @@ def _unpack(
             savepoints.fetch(spec.savepoint, path)
         with SavepointArchive(path) as archive, closing(CheckpointStorage(checkpoints)) as storage:
             record = archive.record
-            _require_fit(plan, archive, with_state)
+            _require_fit(plan, record)
+            # An archive is read as a whole: what it does not have was not there.
+            with_state = [one for one in topology.partitions if one in archive.manifests]
+            without = [one for one in topology.partitions if one not in archive.manifests]
             size = archive_store(
                 archive,
                 storage,
@@ -100,7 +101,7 @@ def _unpack(
                 deployed=deployment_of(plan),
                 scratch=Path(name),
             )
-            for partition in plan.stateless:
+            for partition in without:
                 storage.store(without_state(topology.name, plan, partition), [])
     began = clock() - record.checkpoint * topology.spec.epoch_interval
     log.begin_after(record.plan, started_at=began, origin_us=record.origin_us, computation=spec.computation)
@@ -109,19 +110,17 @@ def _unpack(
         of=record.topology,
         checkpoint=record.checkpoint,
         bytes=size,
-        without_state=len(lacking),
+        without_state=len(without),
     )
     return size
 
 
-def _require_fit(plan: Plan, archive: SavepointArchive, with_state: list[str]) -> None:
-    if archive.record.checkpoint != plan.checkpoint:
+def _require_fit(plan: Plan, record: CheckpointRecord) -> None:
+    if record.checkpoint != plan.checkpoint:
         raise EpochLogError(
-            f"the savepoint is of checkpoint {archive.record.checkpoint}, and plan {plan.generation} goes on "
-            f"from {plan.checkpoint}. {HINT}"
+            f"the savepoint is of checkpoint {record.checkpoint}, and plan {plan.generation} goes on from "
+            f"{plan.checkpoint}. {HINT}"
         )
-    if missing := [one for one in with_state if one not in archive.manifests]:
-        raise EpochLogError(f"the savepoint has no state of {', '.join(missing)}. {HINT}")
 
 
 def without_state(topology: str, plan: Plan, partition: str) -> StoredManifest:

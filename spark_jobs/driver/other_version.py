@@ -37,7 +37,7 @@ def go_over(
     not have. Raises `EpochLogError`, and closes the log, where rows that are final would change."""
     plan = coordination.plan
     try:
-        if plan is None or plan.kind != "restore" or plan.generation <= log.generation:
+        if plan is None or plan.generation <= log.generation:
             raise EpochLogError(
                 f"{log.path} is of version {log.computation}, and version {spec.version} computes otherwise, "
                 f"but no plan says from which checkpoint it goes on. {ANEW}"

@@ -11,15 +11,18 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from controlplane.checkpoints.models import Checkpoint, Savepoint
 from controlplane.errors import Conflict, Invalid
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.loading import deploy_generations, deployment_at
-from controlplane.incidents.models import RecoveryPlan
+from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.plans import plan_adopt
+from controlplane.incidents.services import incident_advance
 from controlplane.lifecycle import saving
+from controlplane.lifecycle.nodes import nodes_lost
 from controlplane.lifecycle.savepoints import savepoint_delete, savepoint_failed, savepoint_request
 from controlplane.lifecycle.saving import operation_save, savepoints_clear
 from controlplane.lifecycle.topologies import topology_deploy
@@ -277,6 +280,19 @@ def test_one_that_is_not_complete_is_refused(kept: Kept) -> None:
         begun()
 
 
+def test_a_node_lost_before_the_driver_begins_is_recovered_from_the_savepoint(kept: Kept) -> None:
+    saved(checkpoint=10)
+    updated(**NEW)
+    _, plan = begun()
+    nodes_lost(evidence={plan.assignment["O0[0]"]: "silent"}, at=timezone.now())
+    incident = Incident.objects.get()
+    incident_advance(number=incident.number, events=[])
+    newest = RecoveryPlan.objects.order_by("-generation")[0]
+    assert newest.incident == incident
+    assert (newest.checkpoint, newest.stateless) == (10, ["O2[0]", "O2[1]"])
+    assert plan_of(newest).deployed == plan.generation
+
+
 def test_going_on_later_is_in_the_deployment_that_began_with_it(kept: Kept) -> None:
     saved(checkpoint=10)
     topology, plan = begun()
@@ -349,6 +365,18 @@ def test_it_is_exported_and_imported_as_one_file(kept: Kept, tmp_path: Path) -> 
     assert (second.imported, second.spec, second.epoch) == (True, first.spec, first.epoch)
     assert kept.archives == {first.key, second.key}
     assert AuditEntry.objects.get(action="savepoint.import").reason == "from the other site"
+
+
+def test_what_becomes_of_the_file_changes_nothing(kept: Kept, tmp_path: Path) -> None:
+    """A directory keeps files by hard link."""
+    file = tmp_path / "a.tar"
+    command("export", "counts", "--file", str(file))
+    content = file.read_bytes()
+    command("import", "--savepoint", "moved", "--file", str(file))
+    file.write_bytes(b"something else")
+    command("export", "--savepoint", "moved", "--file", str(tmp_path / "b.tar"))
+    assert (tmp_path / "b.tar").read_bytes() == content
+    assert not list((tmp_path / "run").iterdir())
 
 
 def test_a_checkpoint_is_exported_without_a_savepoint(kept: Kept, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from domain.execution.job import EpochPlan
 from domain.execution.progress import Position
-from domain.messages import DeployedSpec, LatestCheckpoint, Plan
+from domain.messages import DeployedSpec, LatestCheckpoint, Plan, PlanKind
 from domain.topology.graph import Topology
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.driver.assembly import open_log
@@ -48,10 +48,10 @@ RECORD = CheckpointRecord(
 class Channel:
     """ZooKeeper after the topology was deployed anew, with a savepoint."""
 
-    def __init__(self, *, stateless: list[str] | None = None, checkpoint: int = CHECKPOINT) -> None:
+    def __init__(self, *, checkpoint: int = CHECKPOINT, kind: PlanKind = "restore") -> None:
         self.plan = Plan(
-            generation=9, kind="restore", rollback=True, checkpoint=checkpoint, deployed=9,
-            assignment={"S[0]": "n1", "N[0]": "n1"}, stateless=stateless or [],
+            generation=9, kind=kind, rollback=True, checkpoint=checkpoint, deployed=9,
+            assignment={"S[0]": "n1", "N[0]": "n1"},
         )  # fmt: skip
         self.spec = DeployedSpec(name="t", version=2, computation=2, spec={}, savepoint=KEY)
         self.latest: LatestCheckpoint | None = None
@@ -138,9 +138,17 @@ def test_the_input_goes_on_where_it_was_read_up_to(tmp_path: Path) -> None:
 
 def test_what_is_new_in_the_version_has_an_empty_state(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    place.open(Channel(stateless=["N[0]"])).close()
-    assert place.state("N[0]") == Manifest(epoch=CHECKPOINT, generation=9)
+    more = OperatorSpec(name="N2", kind="filter", inputs=(InputSpec(source="S"),), output=True)
+    operators = (*TOPOLOGY.spec.operators, more)
+    place.open(Channel(), Topology(msgspec.structs.replace(TOPOLOGY.spec, operators=operators))).close()
+    assert place.state("N2[0]") == Manifest(epoch=CHECKPOINT, generation=9)
     assert place.state("S[0]").values == {"seen": 4}
+
+
+def test_a_plan_of_an_incident_may_have_taken_the_place_of_the_first_one(tmp_path: Path) -> None:
+    """A node was lost before the driver had begun."""
+    log = Place(tmp_path).open(Channel(kind="recover"))
+    assert log.position == Position(CHECKPOINT, checkpoint=CHECKPOINT)
 
 
 def test_it_is_repeated_until_zookeeper_has_it(tmp_path: Path) -> None:
@@ -181,19 +189,9 @@ def test_what_an_earlier_deployment_of_the_name_left_goes_first(tmp_path: Path) 
         assert storage.deployments("t") == [9]
 
 
-@pytest.mark.parametrize(
-    ("channel", "refusal"),
-    [
-        (Channel(checkpoint=11), "the savepoint is of checkpoint 10, and plan 9 goes on from 11"),
-        (Channel(), "the savepoint has no state of N2\\[0\\]"),
-    ],
-)
-def test_what_does_not_fit_is_refused(tmp_path: Path, channel: Channel, refusal: str) -> None:
-    spec = TOPOLOGY.spec
-    more = OperatorSpec(name="N2", kind="filter", inputs=(InputSpec(source="S"),), output=True)
-    other = Topology(msgspec.structs.replace(spec, operators=(*spec.operators, more)))
-    with pytest.raises(EpochLogError, match=refusal):
-        Place(tmp_path).open(channel, other)
+def test_a_plan_that_goes_on_from_another_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EpochLogError, match="is of checkpoint 10, and plan 9 goes on from 11"):
+        Place(tmp_path).open(Channel(checkpoint=11))
 
 
 def test_a_savepoint_that_is_gone_is_told(tmp_path: Path) -> None:

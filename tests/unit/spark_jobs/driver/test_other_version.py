@@ -38,14 +38,15 @@ class Channel:
     """ZooKeeper after checkpoints 7 and 10; version 2 is to go on from the newer one."""
 
     def __init__(self, *, computation: int = 2, **plan: Any) -> None:
-        fields = {
+        fields: dict[str, Any] = {
             "kind": "restore",
             "rollback": True,
             "checkpoint": CHECKPOINT,
             "stateless": ["N[0]"],
             **plan,
         }
-        self.plan = Plan(generation=9, assignment={"S[0]": "n1", "N[0]": "n1"}, deployed=DEPLOYED, **fields)
+        fields = {"generation": 9, **fields}
+        self.plan = Plan(assignment={"S[0]": "n1", "N[0]": "n1"}, deployed=DEPLOYED, **fields)
         self.spec = DeployedSpec(name="t", version=2, computation=computation, spec={})
         self.latest = LatestCheckpoint(
             checkpoint=CHECKPOINT, generation=5, completed_at=100.0, size_bytes=7, kept=[7, CHECKPOINT],
@@ -153,6 +154,12 @@ def test_it_is_repeated_until_the_log_says_so(tmp_path: Path) -> None:
         log.close()
 
 
+def test_a_plan_of_an_incident_may_have_taken_the_place_of_the_first_one(tmp_path: Path) -> None:
+    """A node was lost before the driver had begun."""
+    log = Place(tmp_path).open(Channel(kind="recover", generation=10))
+    assert log.position == Position(CHECKPOINT, checkpoint=CHECKPOINT)
+
+
 def test_rows_that_are_final_never_change(tmp_path: Path) -> None:
     place = Place(tmp_path, committed=CHECKPOINT + 1)
     with pytest.raises(EpochLogError, match=r"final up to epoch 11, .* checkpoint 10: rows in between would"):
@@ -173,7 +180,7 @@ def test_a_checkpoint_that_is_not_kept_is_refused(tmp_path: Path, checkpoint: in
 def test_without_a_plan_that_says_from_where_it_does_not_go_on(tmp_path: Path) -> None:
     place = Place(tmp_path)
     with pytest.raises(EpochLogError, match="no plan says from which checkpoint"):
-        place.open(Channel(kind="recover"))
+        place.open(Channel(generation=5))
     assert EpochLog(place.path).computation == 1
 
 
