@@ -25,6 +25,7 @@ from tests.simulation import (
     test_engine_late,
     test_engine_marks,
     test_engine_replicas,
+    test_engine_savepoints,
 )
 
 
@@ -47,6 +48,13 @@ def clean_cycles() -> test_engine.Rows:
     """Those of a topology with a cycle."""
     with tempfile.TemporaryDirectory() as name:
         return test_engine_cycles.clean_run(Path(name))
+
+
+@cache
+def clean_savepoints(name: str) -> test_engine_savepoints.Rows:
+    """Those of the topologies whose savepoints deployments begin with, by epoch."""
+    with tempfile.TemporaryDirectory() as directory:
+        return test_engine_savepoints.clean_run(test_engine_savepoints.KINDS[name], Path(directory))
 
 
 def _failures(root: Path, seed: int) -> None:
@@ -103,6 +111,14 @@ def _repeated(root: Path, seed: int) -> None:
     test_engine_marks.repeat(world, clean_marks(), alone=seed % 2 == 1)
 
 
+def _savepoints(root: Path, seed: int) -> None:
+    """Deployments begin with all savepoints of a run."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        test_engine_savepoints.kill_anywhere(monkeypatch, seed)
+        name = "cyclic" if seed % 2 else "acyclic"
+        test_engine_savepoints.survive(test_engine_savepoints.KINDS[name], root, seed, clean_savepoints(name))
+
+
 KINDS: dict[str, Callable[[Path, int], None]] = {
     "failures": _failures,
     "moves": _moves,
@@ -112,6 +128,7 @@ KINDS: dict[str, Callable[[Path, int], None]] = {
     "idle": _idle,
     "marks": _marks,
     "repeated": _repeated,
+    "savepoints": _savepoints,
 }
 
 

@@ -33,8 +33,8 @@ from domain.messages import (
 from domain.topology import Topology, load_topology
 from domain.topology.spec import ParquetSinkSpec
 from spark_jobs.agent.uploads import Uploader, newest_snapshots
+from spark_jobs.driver.assembly import open_log
 from spark_jobs.driver.cluster import Executor
-from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.epoch_planner import EpochPlanner
 from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.driver.retention import Retention
@@ -157,6 +157,8 @@ class World:
     replicas: dict[str, str] = field(default_factory=dict)
     # Operators whose queries may give tentative output -> the least fidelity.
     tentative: dict[str, float] = field(default_factory=dict)
+    # Key of the savepoint that the deployment begins with.
+    savepoint: str = ""
 
     def join(self) -> str:
         self.count += 1
@@ -205,7 +207,7 @@ class PlayedCoordination:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.spec = SimpleNamespace(desired="running", computation=0)
+        self.spec = SimpleNamespace(desired="running", version=1, computation=0, savepoint=world.savepoint)
         self.control = Control()
         self.changed = SimpleNamespace(wait=lambda seconds: None, set=lambda: None)
         self.session = "1"
@@ -241,6 +243,10 @@ class PlayedCoordination:
         self.world.reported.append(status)
 
     def forget_checkpoints(self, below: int) -> None: ...
+
+    def reset_checkpoint(self) -> None:
+        self.world.latest = None
+        self.world.acks.clear()
 
     def read_costs(self) -> dict[str, float]:
         return {}
@@ -497,7 +503,6 @@ class PlayedCluster:
 
 def drive(world: World, *, steps: int) -> str:
     """Run one driver until it completes, is killed (then "killed") or has done `steps` steps."""
-    log = EpochLog(world.root / "topologies" / "t" / "epochs.log", force=world.force)
     coordination: Any = PlayedCoordination(world)
     stop = threading.Event()
     left = [steps]
@@ -509,6 +514,16 @@ def drive(world: World, *, steps: int) -> str:
             stop.set()
         return world.now
 
+    installation: Any = SimpleNamespace(
+        home=world.root,
+        outputs=str(world.root / "outputs"),
+        checkpoints=world.checkpoints,
+        force=world.force,
+    )
+    try:
+        log = open_log(installation, world.topology, coordination, clock)
+    except (DriverKilledError, ConnectionError):
+        return "killed"
     planner = EpochPlanner(
         topology=world.topology, log=log, home=world.root, modules=world.modules, clock=clock
     )

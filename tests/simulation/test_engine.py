@@ -66,7 +66,8 @@ def new_world(root: Path, seed: int) -> World:
 def coordinate(world: World) -> None:
     """A coordinator that sometimes makes blocking plans and sometimes waves, which restore some of the failed
     partitions on old and new nodes, with or without rollback and buffering."""
-    assert world.plan is not None
+    plan = world.plan
+    assert plan is not None
     if world.frozen and world.random.random() < 0.4:
         world.thaw()
     if world.moving and world.failing and world.random.random() < 0.5:
@@ -75,21 +76,21 @@ def coordinate(world: World) -> None:
     if world.random.random() < 0.3:
         wave(world)
         return
-    lost = sorted(set(world.plan.assignment.values()) - world.nodes.keys())
-    if world.plan.assignment.keys() < set(world.topology.partitions):
+    lost = sorted(set(plan.assignment.values()) - world.nodes.keys())
+    if plan.assignment.keys() < set(world.topology.partitions):
         wave(world)
         return
     if not lost or world.random.random() < 0.3:
         return
     replacement = {name: world.join() for name in lost}
     world.plan = Plan(
-        generation=world.plan.generation + 1,
+        generation=plan.generation + 1,
         kind="recover",
         deployed=1,
-        assignment={p: replacement.get(node, node) for p, node in world.plan.assignment.items()},
+        assignment={p: replacement.get(node, node) for p, node in plan.assignment.items()},
         rollback=True,
-        checkpoint=world.latest.checkpoint if world.latest else 0,
-        restore=[p for p, node in world.plan.assignment.items() if node in replacement],
+        checkpoint=world.latest.checkpoint if world.latest else plan.checkpoint,
+        restore=[p for p, node in plan.assignment.items() if node in replacement],
     )
 
 
@@ -108,7 +109,7 @@ def move(world: World) -> None:
         deployed=1,
         assignment={**plan.assignment, **{p: world.random.choice(sorted(world.nodes)) for p in moved}},
         rollback=unapplied and plan.rollback,
-        checkpoint=world.latest.checkpoint if world.latest else 0,
+        checkpoint=world.latest.checkpoint if world.latest else plan.checkpoint,
         restore=plan.put_back if unapplied else moved,
         buffering=unapplied and plan.buffering,
     )
@@ -132,7 +133,7 @@ def wave(world: World) -> None:
         deployed=1,
         assignment={**running, **{p: world.random.choice(homes) for p in chosen}},
         rollback=world.random.random() < 0.2 or (unapplied and plan.rollback),
-        checkpoint=world.latest.checkpoint if world.latest else 0,
+        checkpoint=world.latest.checkpoint if world.latest else plan.checkpoint,
         restore=[*chosen, *(p for p in plan.restore if unapplied and p in running and p not in chosen)],
         buffering=world.random.random() < 0.7,
     )
