@@ -24,9 +24,9 @@ class NotResetError(RuntimeError):
 def reset_warning(home: Path) -> str:
     """What a new start does here, for a question to the operator."""
     return (
-        f"A new start in {home}: everything that runs there ends. Topologies, their checkpoints, incidents, "
-        "users, tokens and history are deleted for good. Outputs are kept under another name; password, "
-        "ports, profile, input and logs stay."
+        f"A new start in {home}: everything that runs there ends. Topologies, their checkpoints, savepoints, "
+        "incidents, users, tokens and history are deleted for good. Outputs are kept under another name; "
+        "password, ports, profile, input and logs stay."
     )
 
 
