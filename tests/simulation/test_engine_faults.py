@@ -158,7 +158,8 @@ def test_a_plan_whose_checkpoint_is_gone_is_refused_until_a_newer_one_comes(
 
 
 def test_a_driver_of_an_earlier_deployment_makes_way(world: World) -> None:
+    """It runs while the topology is deployed again."""
     plan, _ = run_for_a_while(world)
-    world.plan = structs.replace(plan, generation=9, deployed=9)
+    world.turning = lambda: setattr(world, "plan", structs.replace(plan, generation=9, deployed=9))
     with pytest.raises(MakeWayError, match="plan 9 is of a later deployment"):
         drive(world, steps=100)

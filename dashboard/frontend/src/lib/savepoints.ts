@@ -20,9 +20,6 @@ export interface Savepoint {
   ended_at: string | null;
 }
 
-/** Why a checkpoint cannot be copied, or the empty string. */
-export const whyNoSavepoint = (checkpoint: Checkpoint): string => (checkpoint.stored ? "" : "It is not in storage any more.");
-
 export function makeSavepoint(checkpoint: Checkpoint): void {
   actions.ask({
     title: `Make a savepoint of ${checkpoint.topology} at epoch ${count(checkpoint.epoch)}`,
