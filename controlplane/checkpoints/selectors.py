@@ -46,9 +46,11 @@ def savepoint_list() -> QuerySet[Savepoint]:
     return rows.order_by("-created_at", "name")
 
 
-def savepoint_get(name: str) -> Savepoint:
-    """Raises `Missing`."""
-    savepoint = Savepoint.objects.exclude(state=SavepointState.DELETED).filter(name=name).first()
+def savepoint_get(name: str, *, lock: bool = False) -> Savepoint:
+    """The savepoint called `name`; with `lock` its row stays locked until the transaction ends. Raises
+    `Missing`."""
+    rows = Savepoint.objects.select_for_update() if lock else Savepoint.objects.all()
+    savepoint = rows.exclude(state=SavepointState.DELETED).filter(name=name).first()
     if savepoint is None:
         raise Missing(f"there is no savepoint {name!r}")
     return savepoint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from controlplane.events.services import event_publish, writing
 from controlplane.events.tasks import OPERATION_RUN, task_send_on_commit
 
 KEY_LENGTH = 128
+PACE = 1.0
 
 
 def operation_find(*, kind: OperationKind, target: str, actor: str, idempotency_key: str) -> Operation | None:
@@ -135,6 +137,20 @@ def operation_request(
 def operation_start(*, operation: Operation, result: dict[str, Any] | None = None) -> Operation:
     """A worker has begun with it; `result` may hold what its end is recognised by."""
     return _move(operation, OperationState.RUNNING, result=result)
+
+
+def operation_progress(operation: Operation) -> Callable[[str, int, int], None]:
+    """To be called with what is done now, the steps done and their number: notes it in the result, at most
+    once in `PACE` seconds."""
+    told = 0.0
+
+    def note(what: str, done: int, steps: int) -> None:
+        nonlocal told
+        if time.monotonic() - told >= PACE:
+            told = time.monotonic()
+            operation_start(operation=operation, result={"progress": {"done": done, "steps": steps}})
+
+    return note
 
 
 def operation_succeed(*, operation: Operation, result: dict[str, Any] | None = None) -> Operation:

@@ -111,7 +111,7 @@ def savepoint_begin(topology: Topology, name: str) -> Graph:
     """Have a topology that is to be deployed begin with a savepoint, in a deployment of its own. Returns the
     graph that is to run; the caller saves the topology. Raises `Missing`, `Conflict`, or `Invalid` with the
     fields of the specification that do not fit."""
-    savepoint = savepoint_get(name)
+    savepoint = savepoint_get(name, lock=True)
     outlook = savepoint_outlook(topology, savepoint)
     if outlook.problems:
         raise Invalid.from_problems(outlook.problems)

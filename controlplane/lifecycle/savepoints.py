@@ -16,7 +16,7 @@ from controlplane.events.choices import Channel, OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import Permission, operation_fail, operation_request, reason_require
 from controlplane.events.services import writing
-from controlplane.topologies.choices import TopologyStatus
+from controlplane.topologies.choices import Desired
 from controlplane.topologies.models import Topology
 from controlplane.topologies.selectors import topology_get
 
@@ -71,14 +71,17 @@ def savepoint_failed(*, operation: Operation, error: str) -> None:
 def savepoint_delete(*, name: str, actor: str, reason: str, channel: Channel) -> None:
     """Give a savepoint up; a worker deletes its archive. Raises `Missing` or `Conflict`."""
     reason_require(reason)
-    savepoint = savepoint_get(name)
+    savepoint = savepoint_get(name, lock=True)
     if savepoint.state == SavepointState.MAKING:
         raise Conflict(f"savepoint {name!r} is being made: wait for the outcome")
-    users = Topology.objects.filter(
-        status=TopologyStatus.DEPLOYING, continues__savepoint=savepoint.key
-    ).values_list("name", flat=True)
-    if users and savepoint.key:
-        raise Conflict(f"topology {users[0]!r} is beginning with savepoint {name!r}: wait until it runs")
+    # Until an epoch after it is committed, a driver may still have to read it.
+    user = Topology.objects.filter(
+        desired=Desired.RUNNING, continues__savepoint=savepoint.key, committed_epoch__lte=savepoint.epoch
+    ).first()
+    if user is not None:
+        raise Conflict(
+            f"topology {user.name!r} is beginning with savepoint {name!r}: wait until it runs, or undeploy it"
+        )
     before = savepoint_shown(savepoint)
     # The name is free at once; no other has a capital letter.
     savepoint.name, savepoint.state = f"DELETED-{savepoint.pk}", SavepointState.DELETED

@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
@@ -25,11 +25,12 @@ from controlplane.errors import Conflict, Missing
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import OPERATION_ENDED, Channel
 from controlplane.events.models import Operation
-from controlplane.events.operations import operation_start, operation_succeed, reason_require
+from controlplane.events.operations import operation_progress, operation_succeed, reason_require
 from controlplane.events.services import writing
 from controlplane.incidents.loading import deployment_at
 from controlplane.lifecycle.savepoints import savepoint_failed, savepoint_name_require, savepoint_shown
 from controlplane.topologies.selectors import topology_get
+from host.scratch import empty_directory
 from spark_jobs.state.archive import Progress, SavepointArchive, archive_write
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
 from spark_jobs.state.records import CheckpointRecord
@@ -41,8 +42,8 @@ log = structlog.get_logger(__name__)
 
 TRIES: Final = 5
 """A checkpoint may leave the storage while it is copied: then the newest one is taken, so many times."""
-PACE: Final = 1.0
-"""Seconds between two notes of how far it is, and between two tries."""
+PAUSE: Final = 1.0
+"""Seconds between two tries."""
 
 
 def operation_save(operation_id: str) -> None:
@@ -51,25 +52,30 @@ def operation_save(operation_id: str) -> None:
     if operation.state in OPERATION_ENDED:
         return
     os.nice(10)  # queries go first
-    told = 0.0
-
-    def progress(what: str, done: int, steps: int) -> None:
-        nonlocal told
-        if time.monotonic() - told >= PACE:
-            told = time.monotonic()
-            operation_start(operation=operation, result={"progress": {"done": done, "steps": steps}})
-
     try:
         savepoint = savepoint_get(operation.parameters["savepoint"])
+        progress = operation_progress(operation)
         record, size = _copied(savepoint, operation.target, operation.parameters["checkpoint"], progress)
     except (StorageError, DamagedError, Missing, OSError) as error:
         savepoint_failed(operation=operation, error=str(error))
         return
-    _complete(savepoint, record, size)
-    operation_succeed(
-        operation=operation,
-        result={"progress": None, "checkpoint": record.checkpoint, "size_bytes": size},
+    savepoint_made(operation=operation, savepoint=savepoint, record=record, size=size)
+
+
+@writing
+def savepoint_made(
+    *, operation: Operation, savepoint: Savepoint, record: CheckpointRecord, size: int
+) -> None:
+    """Note that all of a savepoint is stored. It is complete when its operation has succeeded, not before:
+    an operation that is open is carried out again, from its beginning."""
+    told = {"progress": None, "checkpoint": record.checkpoint, "size_bytes": size}
+    operation_succeed(operation=operation, result=told)
+    # The launcher may have given it up meanwhile.
+    making = (
+        Savepoint.objects.select_for_update().filter(pk=savepoint.pk, state=SavepointState.MAKING).first()
     )
+    if making is not None:
+        _complete(making, record, size)
 
 
 def _copied(
@@ -82,7 +88,7 @@ def _copied(
         checkpoint = _checkpoint(topology, chosen)
         try:
             with (
-                _empty_directory(environment.run / "savepoint") as scratch,
+                empty_directory(environment.run / "savepoint") as scratch,
                 closing(CheckpointStorage(environment.checkpoints)) as storage,
                 closing(SavepointStorage(environment.checkpoints, force=environment.force)) as savepoints,
             ):
@@ -93,7 +99,7 @@ def _copied(
         except DamagedError:
             if not left:
                 raise
-            time.sleep(PACE)  # it has gone, or its record is not there yet
+            time.sleep(PAUSE)  # it has gone, or its record is not there yet
     raise AssertionError("unreachable")
 
 
@@ -101,10 +107,11 @@ def _checkpoint(topology: str, chosen: int | None) -> Checkpoint:
     """Raises `Missing`."""
     rows = Checkpoint.objects.filter(topology__name=topology, stored=True).order_by("-epoch")
     found = (rows if chosen is None else rows.filter(epoch=chosen)).first()
-    if found is None:
-        which = "no checkpoint" if chosen is None else f"checkpoint {chosen}"
-        raise Missing(f"{which} of topology {topology!r} is in storage any more")
-    return found
+    if found is not None:
+        return found
+    if chosen is None:
+        raise Missing(f"no checkpoint of topology {topology!r} is in storage")
+    raise Missing(f"checkpoint {chosen} of topology {topology!r} is not in storage")
 
 
 def _keep(savepoint: Savepoint, savepoints: SavepointStorage, path: Path) -> int:
@@ -206,14 +213,3 @@ def checkpoint_export(
     with closing(CheckpointStorage(settings.RESURGE.checkpoints)) as storage:
         of = Deployment(topology, deployment_at(found.topology_id, found.generation))
         return archive_write(storage, of, found.epoch, target, progress=progress)
-
-
-@contextmanager
-def _empty_directory(path: Path) -> Iterator[Path]:
-    """Removed in the end, or by the next one where this process is killed: one runs at a time."""
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)

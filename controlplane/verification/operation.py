@@ -8,10 +8,6 @@ compared, `rows` found, `queries` compared and those of them that are `exact`, a
 from __future__ import annotations
 
 import os
-import shutil
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,18 +16,22 @@ from django.conf import settings
 from controlplane.errors import Missing
 from controlplane.events.choices import OPERATION_ENDED
 from controlplane.events.models import Operation
-from controlplane.events.operations import operation_fail, operation_start, operation_succeed
+from controlplane.events.operations import (
+    operation_fail,
+    operation_progress,
+    operation_start,
+    operation_succeed,
+)
 from controlplane.topologies.selectors import topology_get
 from controlplane.verification.comparison import QueryResult
 from controlplane.verification.problems import VerificationError
 from controlplane.verification.subject import spec_that_ran
 from controlplane.verification.verifying import Verification, topology_verify
 from domain.health.shape import counted
+from host.scratch import empty_directory
 
 TOLD: Final = 20
 """Queries that are named in an outcome; more are counted."""
-PACE: Final = 1.0
-"""Seconds between two notes of how far it is."""
 FAULTS: Final = ("missing", "duplicate", "unexpected", "different")
 
 
@@ -41,14 +41,6 @@ def operation_verify(operation_id: str) -> None:
     if operation.state in OPERATION_ENDED:
         return
     os.nice(10)  # queries go first
-    told = 0.0
-
-    def progress(what: str, done: int, steps: int) -> None:
-        nonlocal told
-        if time.monotonic() - told >= PACE:
-            told = time.monotonic()
-            operation_start(operation=operation, result={"progress": {"done": done, "steps": steps}})
-
     try:
         topology = topology_get(operation.target)
         with empty_directory(settings.RESURGE.run / "verify") as scratch:
@@ -58,7 +50,7 @@ def operation_verify(operation_id: str) -> None:
                 outputs=Path(settings.RESURGE.outputs),
                 renewed=topology.renewed,
                 examples=0,
-                progress=progress,
+                progress=operation_progress(operation),
                 scratch=scratch,
             )
         if topology_get(operation.target, spec=False).deployed_at != topology.deployed_at:
@@ -73,17 +65,6 @@ def operation_verify(operation_id: str) -> None:
         operation_fail(operation=operation, error=wrong)
     else:
         operation_succeed(operation=operation, result=result)
-
-
-@contextmanager
-def empty_directory(path: Path) -> Iterator[Path]:
-    """Removed in the end, or by the next verification where this one is killed: one runs at a time."""
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def outcome(verification: Verification) -> tuple[dict[str, Any], str]:

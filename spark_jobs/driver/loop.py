@@ -395,7 +395,6 @@ class EpochLoop:
             deployed=deployed,
             checkpoint=checkpoint,
             version=spec.version,
-            computation=self.log.computation,
             spec=self.topology.to_data(),
             origin_us=origin,
             plan=plan,

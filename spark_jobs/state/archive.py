@@ -32,8 +32,6 @@ from spark_jobs.state.tables import ChunkEntry
 
 INDEX = "savepoint.json"
 FORMAT = 1
-LARGEST_DOCUMENT = 64 << 20
-"""Bytes of the index or of a manifest; maps of keyed state are in manifests."""
 
 Progress = Callable[[str, int, int], None]
 """What is copied, how many partitions were, and of how many."""
@@ -77,7 +75,8 @@ def archive_write(
                     with copy.open("rb") as file:
                         archive.addfile(_member(_file_name(partition, name), entry.bytes), file)
                     copy.unlink()
-    return record
+    with SavepointArchive(target) as archive:
+        return archive.record
 
 
 class SavepointArchive:
@@ -148,7 +147,8 @@ class SavepointArchive:
         members: dict[str, tarfile.TarInfo] = {}
         try:
             for member in self._archive:
-                if not member.isreg():
+                # A sparse one may be larger than the archive.
+                if not member.isreg() or member.issparse():
                     raise DamagedError(f"{self._where(member.name)} is no plain file")
                 if member.name in members:
                     raise DamagedError(f"{self._where(member.name)} is there twice")
@@ -184,8 +184,6 @@ class SavepointArchive:
 
     def _document(self, name: str) -> bytes:
         member = self._members[name]
-        if member.size > LARGEST_DOCUMENT:
-            raise DamagedError(f"{self._where(name)} has {member.size} bytes, more than any such document")
         file = self._archive.extractfile(member)
         content = file.read() if file is not None else b""
         if len(content) != member.size:

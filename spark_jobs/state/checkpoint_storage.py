@@ -217,7 +217,8 @@ class CheckpointStorage:
             try:
                 record = decode_record(unseal(self._storage.get(path), where), where)
             except NotThereError as error:
-                raise self._missing(path) from error
+                why = "its checkpoint is of an earlier version, or could not be recorded: take a new one"
+                raise DamagedError(f"{where} is missing; {why}") from error
             if (record.topology, record.deployed, record.checkpoint) != (
                 deployment.topology,
                 deployment.deployed,

@@ -13,15 +13,14 @@ from spark_jobs.state.sealed import UNREADABLE, DamagedError
 
 
 class CheckpointRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """spec: the topology as it ran, with the moment from which its event time counts. version, computation:
-    as in `DeployedSpec`. origin_us: event time of tuple 0, in microseconds since the Unix epoch. plan: the
+    """spec: the topology as it ran, with the moment from which its event time counts. version: as in
+    `DeployedSpec`. origin_us: event time of tuple 0, in microseconds since the Unix epoch. plan: the
     epoch `checkpoint`, whose slices end where the next ones begin."""
 
     topology: str
     deployed: Generation
     checkpoint: Epoch
     version: Count
-    computation: Count
     spec: dict[str, Any]
     origin_us: int
     plan: EpochPlan

@@ -47,10 +47,6 @@ class SavepointStorage:
     def delete(self, key: str) -> None:
         self._storage.delete([_name(key)])
 
-    def keys(self) -> set[str]:
-        """Of all that are there."""
-        return {name.removesuffix(".tar") for name in self._storage.entries(DIRECTORY)}
-
 
 def _name(key: str) -> str:
     return f"{DIRECTORY}/{key}.tar"

@@ -60,7 +60,7 @@ from controlplane.lifecycle.nodes import (
 from controlplane.lifecycle.parking import topology_park, topology_unpark
 from controlplane.lifecycle.recovery_terms import query_priorities_set, topology_policy_set
 from controlplane.lifecycle.savepoints import savepoint_delete, savepoint_failed, savepoint_request
-from controlplane.lifecycle.saving import _imported
+from controlplane.lifecycle.saving import _imported, savepoint_made
 from controlplane.lifecycle.slow_nodes import drain_by_policy
 from controlplane.lifecycle.topologies import (
     topology_action,
@@ -119,7 +119,6 @@ RECORD = CheckpointRecord(
     deployed=1,
     checkpoint=10,
     version=1,
-    computation=1,
     spec={},
     origin_us=0,
     plan=EpochPlan(epoch=10, slices={}, watermark=0, previous_watermark=0, at=0.0),
@@ -432,6 +431,9 @@ SERVICES: dict[str, Callable[[], object]] = {
     "silence_end": lambda: silence_end(silence_id=silence_id(), **BY),
     # savepoints
     "savepoint_request": lambda: savepoint_request(topology="counts", name="before-v2", **BY),
+    "savepoint_made": lambda: savepoint_made(
+        operation=saving_asked(), savepoint=Savepoint.objects.get(name="failing"), record=RECORD, size=7
+    ),
     "savepoint_delete": lambda: savepoint_delete(name="old", **BY),
     "savepoint_failed": lambda: savepoint_failed(operation=saving_asked(), error="no room"),
     "savepoint imported": lambda: _imported("moved", "k" * 32, RECORD, 7, BY),
@@ -461,6 +463,7 @@ BEFORE: dict[str, Callable[[], object]] = {
     "queries_unpark": parked_before,
     "topology_unpark": parked_before,
     "_place": unplaced,
+    "savepoint_made": lambda: savepoint_request(topology="counts", name="failing", **BY),
     "savepoint_failed": lambda: savepoint_request(topology="counts", name="failing", **BY),
     "delivery_redeliver": undelivered_before,
 }

@@ -33,7 +33,8 @@ from domain.execution.job import EpochPlan
 from domain.messages import DeployedSpec
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
 from spark_jobs.state.records import CheckpointRecord
-from spark_jobs.state.savepoints import SavepointStorage
+from spark_jobs.state.savepoints import DIRECTORY
+from spark_jobs.state.storage_urls import open_storage
 from spark_jobs.state.store import EMPTY, StateStore
 from tests.unit.controlplane.specs import BY
 from tests.unit.controlplane.topologies.test_continuing import NEW, ran, updated
@@ -72,21 +73,21 @@ class Kept:
                 )  # fmt: skip
                 storage.store_record(
                     CheckpointRecord(
-                        topology="counts", deployed=1, checkpoint=epoch, version=1, computation=1, spec=spec,
+                        topology="counts", deployed=1, checkpoint=epoch, version=1, spec=spec,
                         origin_us=7, plan=plan,
                     )
                 )  # fmt: skip
 
     @property
     def archives(self) -> set[str]:
-        with closing(SavepointStorage(self.url)) as savepoints:
-            return savepoints.keys()
+        with closing(open_storage(self.url, force=False)) as storage:
+            return {name.removesuffix(".tar") for name in storage.entries(DIRECTORY)}
 
 
 @pytest.fixture
 def kept(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, topology: Topology) -> Kept:
     """`counts` has run, with two checkpoints, and is undeployed."""
-    monkeypatch.setattr(saving, "PACE", 0.0)
+    monkeypatch.setattr(saving, "PAUSE", 0.0)
     monkeypatch.setattr("os.nice", lambda _: 0)
     made = Kept(tmp_path)
     settings.RESURGE = replace(settings.RESURGE, checkpoints=made.url, home=tmp_path, force=False)
@@ -200,6 +201,22 @@ def test_a_process_that_ended_fails_it(kept: Kept) -> None:
     assert (savepoint.state, savepoint.cause) == ("failed", "not saved: its process ended")
     operation_save(str(operation.pk))
     assert kept.archives == set()
+
+
+def test_one_that_was_given_up_does_not_become_complete(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process took too long, and ended the copy all the same."""
+    operation = savepoint_request(topology="counts", name="before-v2", **BY)
+    copied = saving._copied
+
+    def late(*given: Any) -> Any:
+        done = copied(*given)
+        savepoint_failed(operation=Operation.objects.get(pk=operation.pk), error="not saved: too long")
+        return done
+
+    monkeypatch.setattr(saving, "_copied", late)
+    operation_save(str(operation.pk))
+    operation.refresh_from_db()
+    assert (operation.state, Savepoint.objects.get().state) == ("failed", "failed")
 
 
 @pytest.mark.parametrize("name", ["", "Before", "a/b", "../a", "a b", "a" * 64, "-a", "é"])
@@ -333,11 +350,13 @@ def test_a_deleted_one_is_gone_at_once_and_its_archive_soon(kept: Kept) -> None:
 
 
 def test_one_in_use_is_not_deleted(kept: Kept) -> None:
-    saved()
+    savepoint = saved()
     begun()
-    with pytest.raises(Conflict, match="topology 'counts' is beginning with savepoint 'before-v2'"):
-        savepoint_delete(name="before-v2", **BY)
-    Topology.objects.update(status=TopologyStatus.RUNNING)
+    for status in (TopologyStatus.DEPLOYING, TopologyStatus.RECOVERING, TopologyStatus.FAILED):
+        Topology.objects.update(status=status)
+        with pytest.raises(Conflict, match="topology 'counts' is beginning with savepoint 'before-v2'"):
+            savepoint_delete(name="before-v2", **BY)
+    Topology.objects.update(status=TopologyStatus.RUNNING, committed_epoch=savepoint.epoch + 1)
     savepoint_delete(name="before-v2", **BY)
 
 
@@ -391,7 +410,10 @@ def test_a_checkpoint_is_exported_without_a_savepoint(kept: Kept, tmp_path: Path
         (("export", "counts"), "give --file, and a topology or --savepoint"),
         (("export", "counts", "--savepoint", "x", "--file", "{new}"), "give --file, and a topology or"),
         (("export", "counts", "--file", "{there}"), "is there already"),
-        (("export", "counts", "--file", "{new}", "--checkpoint", "11"), "checkpoint 11 of topology 'counts'"),
+        (
+            ("export", "counts", "--file", "{new}", "--checkpoint", "11"),
+            "checkpoint 11 of topology 'counts' is not in",
+        ),
         (("export", "none", "--file", "{new}"), "there is no topology"),
         (("export", "--savepoint", "none", "--file", "{new}"), "there is no savepoint 'none'"),
         (("import", "--file", "{there}"), "give --file, and with --savepoint the name"),

@@ -74,7 +74,7 @@ def verified() -> Operation:
 
 
 def test_exact_outputs_succeed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operation_module, "PACE", 0.0)
+    monkeypatch.setattr("controlplane.events.operations.PACE", 0.0)
     left = left_over(home)
     operation = verified()
     assert not left.exists()

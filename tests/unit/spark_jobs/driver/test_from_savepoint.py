@@ -40,7 +40,7 @@ PLAN = EpochPlan(
     epoch=CHECKPOINT, slices={"S": ({"tuple": 90}, {"tuple": 100})}, watermark=7, previous_watermark=6, at=1.0
 )
 RECORD = CheckpointRecord(
-    topology="t", deployed=3, checkpoint=CHECKPOINT, version=1, computation=1, spec=TOPOLOGY.to_data(),
+    topology="t", deployed=3, checkpoint=CHECKPOINT, version=1, spec=TOPOLOGY.to_data(),
     origin_us=ORIGIN, plan=PLAN,
 )  # fmt: skip
 

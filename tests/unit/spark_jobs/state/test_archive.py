@@ -39,7 +39,7 @@ def record(checkpoint: int = 20) -> CheckpointRecord:
         at=0.0,
     )
     return CheckpointRecord(
-        topology="counts", deployed=5, checkpoint=checkpoint, version=3, computation=2, spec=SPEC,
+        topology="counts", deployed=5, checkpoint=checkpoint, version=3, spec=SPEC,
         origin_us=7, plan=plan,
     )  # fmt: skip
 
@@ -214,6 +214,18 @@ def test_links_and_directories_are_refused(whole: Path, tmp_path: Path) -> None:
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
     with pytest.raises(DamagedError, match="link is no plain file"):
+        SavepointArchive(path)
+
+
+def test_a_sparse_file_is_refused(whole: Path, tmp_path: Path) -> None:
+    """It may be larger than the archive."""
+    path = tmp_path / "sparse.tar"
+    path.write_bytes(whole.read_bytes())
+    with tarfile.open(path, "a") as archive:
+        sparse = tarfile.TarInfo("files/N-0/holes")
+        sparse.type = tarfile.GNUTYPE_SPARSE
+        archive.addfile(sparse)
+    with pytest.raises(DamagedError, match="holes is no plain file"):
         SavepointArchive(path)
 
 
