@@ -110,7 +110,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     that deployed the topology (this one, if that is its kind); 0 from versions that did not say so.
     `installation`: which database it is of; empty from versions that did not say so. `acting`: the takeovers
     that it knows of, partition -> node; others stay in force under it. `stateless`: partitions that the
-    checkpoint knows nothing of, because the version of the topology that made it did not have them."""
+    checkpoint knows nothing of, because the version of the topology that made it did not have them.
+    `divided`: operators whose state it has in other partitions."""
 
     generation: Generation
     kind: PlanKind
@@ -127,6 +128,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     installation: str = ""
     acting: dict[str, str] = {}
     stateless: list[str] = []
+    divided: list[str] = []
 
     @property
     def put_back(self) -> list[str]:

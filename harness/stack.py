@@ -144,16 +144,18 @@ class Stack:
         limit: int | None = None,
         name: str | None = None,
         goes_on: bool = False,
+        savepoint: str = "",
         **more: Any,
     ) -> None:
         """more: fields of the specification instead of the pipeline's own. goes_on: from its newest
-        checkpoint. Nothing moves by itself."""
+        checkpoint. savepoint: with which it begins. Nothing moves by itself."""
         source = str(pipeline_with(self.home, pipeline, more)) if more else pipeline
         self.manage(
             *("deploy", source, "--input", str(input), "--rate", str(rate)),
             *(["--limit", str(limit)] if limit is not None else []),
             *(["--name", name] if name else []),
             *(["--continue"] if goes_on else []),
+            *(["--savepoint", savepoint] if savepoint else []),
         )
         self.manual(name or Path(pipeline).stem)
 

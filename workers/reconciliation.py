@@ -246,6 +246,7 @@ def plan_of(row: RecoveryPlan) -> Plan:
         restore=row.restore,
         acting=row.acting,
         stateless=row.stateless,
+        divided=row.divided,
         buffering=row.buffering,
         deployed=deployment_at(row.topology_id, row.generation),
         reason=row.reason,

@@ -217,7 +217,8 @@ class Application:
             assignment=dict(plan.assignment),
             restore=list(plan.restore),
             acting=topology.acting,
-            stateless=_stateless(topology, plan.checkpoint),
+            stateless=_beginning(topology, plan.checkpoint, "stateless"),
+            divided=_beginning(topology, plan.checkpoint, "divided"),
             reason=plan.reason,
             explanation=dict(plan.explanation),
         )
@@ -319,8 +320,8 @@ class Application:
     }
 
 
-def _stateless(topology: Topology, checkpoint: int) -> list[str]:
-    """What the checkpoint that a deployment goes on from knows nothing of: a plan may take the place of the
-    first one before the driver has begun."""
+def _beginning(topology: Topology, checkpoint: int, name: str) -> list[str]:
+    """What a deployment that goes on from a checkpoint says of it: a plan may take the place of the first one
+    before the driver has begun."""
     continues: Mapping[str, Any] = topology.continues or {}
-    return list(continues["stateless"]) if continues.get("checkpoint") == checkpoint else []
+    return list(continues.get(name, ())) if continues.get("checkpoint") == checkpoint else []

@@ -139,6 +139,9 @@ class RecoveryPlan(models.Model):
     stateless = models.JSONField(
         default=list, blank=True, help_text="partition ids that the checkpoint has no state of"
     )
+    divided = models.JSONField(
+        default=list, blank=True, help_text="operators whose state the checkpoint has in other partitions"
+    )
     from_savepoint = models.BooleanField(
         default=False, help_text="whether a deployment begins with it, and with a savepoint"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from controlplane.topologies.validation import spec_validate
 from domain.topology import FieldProblem
 from domain.topology import Topology as Graph
 from domain.topology.continuation import Continuation, continuation
+from domain.topology.copies import operator_of
 
 NAMED = 5
 """Operators that a sentence names."""
@@ -90,11 +91,7 @@ def continuation_begin(topology: Topology) -> tuple[Graph, list[Change]]:
     if outlook.refusal or outlook.checkpoint is None or outlook.graph is None:
         raise Conflict(outlook.refusal)
     found, epoch = outlook.found, outlook.checkpoint.epoch
-    # A version may have been undeployed before its driver gave the checkpoint what it lacks.
-    before = topology.continues or {}
-    lacking = {*found.added, *(before["stateless"] if before.get("checkpoint") == epoch else ())}
-    stateless = [one for one in outlook.graph.partitions if one in lacking]
-    topology.continues = {"checkpoint": epoch, "stateless": stateless}
+    topology.continues = {"checkpoint": epoch, **_beginning(topology, outlook.graph, found, epoch)}
     renewed = {*topology.renewed, *found.changed}
     topology.renewed = [one.name for one in outlook.graph.operators if one.name in renewed]
     if found.same_rows:
@@ -105,6 +102,19 @@ def continuation_begin(topology: Topology) -> tuple[Graph, list[Change]]:
         checkpoint.stored = False
         checkpoint.save(update_fields=["stored"])
     return outlook.graph, [checkpoint_change(one, topology=topology.name) for one in older]
+
+
+def _beginning(topology: Topology, graph: Graph, found: Continuation, epoch: int) -> dict[str, list[str]]:
+    """Which partitions begin without state, and which operators with one that is divided anew. A version may
+    have been undeployed before its driver had begun: then what holds for it is still to be done."""
+    before: Mapping[str, Any] = topology.continues or {}
+    if before.get("checkpoint") != epoch:
+        before = {}
+    lacking = {*found.added, *before.get("stateless", ())}
+    without = {operator_of(one) for one in lacking if operator_of(one) in found.divided}
+    stateless = [one for one in graph.partitions if one in lacking or operator_of(one) in without]
+    divided = {*found.divided, *before.get("divided", ())}.difference(map(operator_of, stateless))
+    return {"stateless": stateless, "divided": [one.name for one in graph.operators if one.name in divided]}
 
 
 def savepoint_begin(topology: Topology, name: str) -> Graph:
@@ -121,6 +131,7 @@ def savepoint_begin(topology: Topology, name: str) -> Graph:
     topology.continues = {
         "checkpoint": epoch,
         "stateless": list(outlook.found.added),
+        "divided": list(outlook.found.divided),
         "savepoint": savepoint.key,
     }
     topology.head_epoch = topology.committed_epoch = topology.checkpoint_epoch = epoch
@@ -147,6 +158,7 @@ def continuation_told(topology: Topology, savepoint: str = "") -> dict[str, Any]
         "committed_epoch": chosen.epoch if chosen else topology.committed_epoch,
         "added": list(outlook.found.added),
         "removed": list(outlook.found.removed),
+        "divided": list(outlook.found.divided),
         "changed": list(outlook.found.changed),
     }
 

@@ -108,6 +108,7 @@ def _beginning(topology: Topology, assignment: Mapping[str, str]) -> dict[str, A
         "rollback": True,
         "checkpoint": topology.continues["checkpoint"],
         "stateless": topology.continues["stateless"],
+        "divided": topology.continues.get("divided", []),
         "restore": sorted(assignment, key=natural_key),
     }
 

@@ -12,6 +12,14 @@ from domain.topology import Topology, TopologySpec, partition_id
 from domain.topology.copies import with_copies
 
 
+class Division(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint whose topology had the keys of these operators in other partitions; its record says how.
+    Their states are divided anew when partitions are put back to it."""
+
+    checkpoint: int
+    operators: list[str]
+
+
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """Changes only with the plan or the set of reachable nodes.
 
@@ -34,6 +42,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     shadowed: list[str] = []
     branched: list[str] = []
     masked: list[str] = []
+    division: Division | None = None
 
     @property
     def level_count(self) -> int:

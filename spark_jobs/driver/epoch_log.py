@@ -9,7 +9,8 @@ are replayed over the same slices. One JSON object per line, forced to disk befo
     {"t":"commit","epoch":...,"at":...}                     every partition has applied all epochs up to it
     {"t":"applied","generation":...,"deployed":...,"epoch":...,"homes":...}   a plan was adopted, and where
                                                             it put us; `deployed` as in `Plan`,
-                                                            `computation` as in `DeployedSpec`
+                                                            `computation` as in `DeployedSpec`, `division`
+                                                            as in `Layout`
 
 Each ends with its checksum (`"crc"`), which those of versions before this one do not.
 
@@ -23,14 +24,14 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import structlog
 
-from domain.execution.job import EpochPlan
+from domain.execution.job import Division, EpochPlan
 from domain.execution.progress import Position
 from host.durable import force_names, write_whole
 
@@ -63,6 +64,7 @@ class EpochLog:
         self.generation = 0
         self.deployed = self.computation = 0
         self.homes: dict[str, str] = {}
+        self.division: Division | None = None
         path.parent.mkdir(parents=True, exist_ok=True)
         self._load()
         self._file = open(path, "ab")  # noqa: SIM115 - kept open for the life of the driver
@@ -106,6 +108,7 @@ class EpochLog:
             self.computation = msgspec.convert(entry.get("computation", 0), int)
             self.position = _position(entry)
             self.homes = msgspec.convert(entry.get("homes", {}), dict[str, str])
+            self.division = msgspec.convert(entry.get("division"), Division | None)
         elif kind == "head":
             self.head = max(self.head, entry["epoch"])
 
@@ -149,9 +152,11 @@ class EpochLog:
         self.generation, self.position, self.homes = generation, position, homes
         self._append([self._applied()])
 
-    def go_over(self, computation: int, checkpoint: int) -> None:
-        """Another version of the topology, which computes otherwise, goes on from a checkpoint."""
+    def go_over(self, computation: int, checkpoint: int, divided: Sequence[str] = ()) -> None:
+        """Another version of the topology, which computes otherwise, goes on from a checkpoint. divided:
+        operators whose keys it has in other partitions."""
         self.computation = computation
+        self.division = _division(checkpoint, divided)
         self.applied(self.generation, Position(checkpoint, checkpoint=checkpoint), {})
 
     def _applied(self) -> dict[str, Any]:
@@ -161,6 +166,7 @@ class EpochLog:
             "deployed": self.deployed,
             "computation": self.computation,
             "homes": self.homes,
+            **({"division": msgspec.to_builtins(self.division)} if self.division else {}),
             **_fields(self.position),
         }
 
@@ -188,15 +194,25 @@ class EpochLog:
         and where operators are not deterministic only that number tells it from what is computed next."""
         self._rewrite([{"t": "life", "number": self.life}])
         self.started_at = self.origin_us = None
-        self.plans, self.homes = {}, {}
+        self.plans, self.homes, self.division = {}, {}, None
         self.head = self.generation = self.deployed = self.computation = 0
         self.position = Position()
 
-    def begin_after(self, plan: EpochPlan, *, started_at: float, origin_us: int, computation: int) -> None:
-        """Begin a run, atomically, with what another had after the epoch of `plan`."""
+    def begin_after(
+        self,
+        plan: EpochPlan,
+        *,
+        started_at: float,
+        origin_us: int,
+        computation: int,
+        divided: Sequence[str] = (),
+    ) -> None:
+        """Begin a run, atomically, with what another had after the epoch of `plan`. divided: as in
+        `go_over`."""
         self.started_at, self.origin_us = started_at, origin_us
         self.plans, self.head = {plan.epoch: plan}, plan.epoch
         self.computation = computation
+        self.division = _division(plan.epoch, divided)
         self.position = Position(plan.epoch, checkpoint=plan.epoch)
         self._rewrite(self._lines())
 
@@ -209,6 +225,10 @@ class EpochLog:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _division(checkpoint: int, operators: Sequence[str]) -> Division | None:
+    return Division(checkpoint=checkpoint, operators=list(operators)) if operators else None
 
 
 def _line(entry: dict[str, Any]) -> bytes:

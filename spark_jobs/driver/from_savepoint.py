@@ -19,6 +19,7 @@ import structlog
 from domain.execution.adoption import deployment_of
 from domain.messages import DeployedSpec, LatestCheckpoint, Plan
 from domain.topology import Topology
+from domain.topology.copies import operator_of
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
 from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.state.archive import SavepointArchive, archive_store
@@ -90,9 +91,12 @@ def _unpack(
         with SavepointArchive(path) as archive, closing(CheckpointStorage(checkpoints)) as storage:
             record = archive.record
             _require_fit(plan, record)
-            # An archive is read as a whole: what it does not have was not there.
-            with_state = [one for one in topology.partitions if one in archive.manifests]
+            # An archive is read as a whole: what it does not have was not there. What it has in other
+            # partitions is divided when these are put back to it.
+            here = topology.by_name
+            with_state = [one for one in archive.partitions if operator_of(one) in here]
             without = [one for one in topology.partitions if one not in archive.manifests]
+            storage.store_record(_as_ours(record, topology.name, plan))
             size = archive_store(
                 archive,
                 storage,
@@ -104,15 +108,29 @@ def _unpack(
             for partition in without:
                 storage.store(without_state(topology.name, plan, partition), [])
     began = clock() - record.checkpoint * topology.spec.epoch_interval
-    log.begin_after(record.plan, started_at=began, origin_us=record.origin_us, computation=spec.computation)
+    log.begin_after(
+        record.plan,
+        started_at=began,
+        origin_us=record.origin_us,
+        computation=spec.computation,
+        divided=plan.divided,
+    )
     logger.info(
         "begun with a savepoint",
         of=record.topology,
         checkpoint=record.checkpoint,
         bytes=size,
         without_state=len(without),
+        divided=plan.divided,
     )
     return size
+
+
+def _as_ours(record: CheckpointRecord, topology: str, plan: Plan) -> CheckpointRecord:
+    """The record of the checkpoint that a savepoint becomes."""
+    return msgspec.structs.replace(
+        record, topology=topology, deployed=deployment_of(plan), spec={**record.spec, "name": topology}
+    )
 
 
 def _require_fit(plan: Plan, record: CheckpointRecord) -> None:

@@ -120,6 +120,7 @@ class EpochLoop:
             modules=modules,
             masked=masked,
             force=force,
+            division=epoch_log.division,
         )
         epoch_log.begin_life()
         self.machine = EpochMachine(
@@ -386,9 +387,10 @@ class EpochLoop:
         self.coordination.write_costs(self._measure.costs())
 
     def _record(self, checkpoint: int, deployed: int) -> CheckpointRecord | None:
-        """What a checkpoint is one of."""
+        """What a checkpoint is one of. That of another parallelism has its record, and keeps it."""
         spec, plan, origin = self.coordination.spec, self.log.plans.get(checkpoint), self.log.origin_us
-        if spec is None or plan is None or origin is None:
+        divided = self.log.division is not None and self.log.division.checkpoint == checkpoint
+        if spec is None or plan is None or origin is None or divided:
             return None
         return CheckpointRecord(
             topology=self.topology.name,

@@ -13,12 +13,14 @@ import structlog
 
 from domain.execution.adoption import deployment_of
 from domain.messages import DeployedSpec, LatestCheckpoint, Plan
-from domain.topology import Topology
+from domain.topology import Topology, TopologySpec
+from domain.topology.copies import operator_of
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
 from spark_jobs.driver.from_savepoint import without_state
 from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.sinks.base import Sink
-from spark_jobs.state.checkpoint_storage import CheckpointStorage
+from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
+from spark_jobs.state.sealed import DamagedError
 
 logger = structlog.get_logger()
 ANEW = "Or undeploy the topology and deploy it again to start from its first tuple."
@@ -44,7 +46,8 @@ def go_over(
             )
         newest = _required(plan, spec, log=log, newest=coordination.latest)
         with closing(CheckpointStorage(checkpoints)) as storage:
-            for partition in plan.stateless:
+            lacking = [*plan.stateless, *_without_part(topology, plan, storage)]
+            for partition in lacking:
                 storage.store(without_state(topology.name, plan, partition), [])
         sink.forget(deployed=deployment_of(plan), after=plan.checkpoint)
         at = dict(zip(newest.kept, newest.kept_at, strict=False))
@@ -65,8 +68,25 @@ def go_over(
         version=spec.version,
         checkpoint=plan.checkpoint,
         without_state=len(plan.stateless),
+        divided=plan.divided,
     )
-    log.go_over(spec.computation, plan.checkpoint)
+    log.go_over(spec.computation, plan.checkpoint, plan.divided)
+
+
+def _without_part(topology: Topology, plan: Plan, storage: CheckpointStorage) -> list[str]:
+    """The partitions of operators whose state is divided anew that the checkpoint has not. What their empty
+    states mean, its record says, which is required."""
+    if not plan.divided:
+        return []
+    try:
+        record = storage.record(Deployment(topology.name, deployment_of(plan)), plan.checkpoint)
+    except DamagedError as error:
+        raise EpochLogError(
+            f"the state of {', '.join(plan.divided)} is to be divided anew, and {error}. Deploy the version "
+            f"before, and undeploy it when it is well; then it leaves another checkpoint. {ANEW}"
+        ) from error
+    known = set(Topology(msgspec.convert(record.spec, TopologySpec)).partitions)
+    return [one for one in topology.partitions if operator_of(one) in plan.divided and one not in known]
 
 
 def _required(

@@ -9,7 +9,7 @@ import structlog
 
 from domain.execution.adoption import deployment_of
 from domain.execution.instructions import HandOver
-from domain.execution.job import Handover, Layout, placed_levels
+from domain.execution.job import Division, Handover, Layout, placed_levels
 from domain.messages import Plan
 from domain.topology import Topology
 from domain.topology.copies import is_branch, is_shadow, operator_of
@@ -36,6 +36,7 @@ class TaskPlacement:
         modules: list[str],
         masked: list[str],
         force: bool,
+        division: Division | None = None,
     ) -> None:
         self.topology = topology
         self.layout: Layout | None = None
@@ -48,6 +49,7 @@ class TaskPlacement:
         self._modules = modules
         self._masked = masked
         self._force = force
+        self._division = division
         self._executors: frozenset[Executor] | None = None
         self._pinned: frozenset[Executor] = frozenset()
         self._ready: frozenset[Executor] = frozenset()
@@ -198,6 +200,7 @@ class TaskPlacement:
             readers=dict(readers),
             operator_modules=self._modules,
             masked=self._masked,
+            division=self._division,
             shadowed=sorted(set(map(operator_of, filter(is_shadow, plan.assignment)))),
             branched=sorted(set(map(operator_of, filter(is_branch, plan.assignment)))),
         )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import closing
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from domain.execution.job import Layout
+from spark_jobs.executor.division import divided_manifest, division_sources, is_divided
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, Found
+from spark_jobs.state.records import CheckpointRecord
 from spark_jobs.state.sealed import DamagedError, file_checksum
 from spark_jobs.state.state_storage import StorageError
 from spark_jobs.state.store import Manifest, StateStore
@@ -43,29 +47,66 @@ def restore_partition(store: StateStore, layout: Layout, partition: str, checkpo
 def bring_partition(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> None:
     """Install cp(P_k), k = `checkpoint` (0: empty), and leave everything else as it is. Repeatable."""
     if checkpoint:
-        store.install(_brought(store, layout, partition, checkpoint))
+        with _reading(layout, partition, checkpoint) as stored:
+            store.directory.mkdir(parents=True, exist_ok=True)
+            if is_divided(layout, partition, checkpoint):
+                manifest = divided_manifest(store, layout, partition, stored.record(), stored.bring_all)
+            else:
+                manifest = stored.bring(partition, store)
+        store.install(manifest)
 
 
 def whole_in_storage(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> bool:
     """Whether a partition could be put back to this checkpoint. What could not be is set aside."""
     try:
         if checkpoint:
-            _brought(store, layout, partition, checkpoint)
+            with _reading(layout, partition, checkpoint) as stored:
+                store.directory.mkdir(parents=True, exist_ok=True)
+                if not is_divided(layout, partition, checkpoint):
+                    stored.bring(partition, store)
+                    return True
+                for source in division_sources(layout, partition, stored.record()):
+                    with tempfile.TemporaryDirectory(prefix=".divided-", dir=store.directory) as scratch:
+                        stored.bring_all(source, Path(scratch))
     except RestoreError:
         return False
     return True
 
 
-def _brought(store: StateStore, layout: Layout, partition: str, checkpoint: int) -> Manifest:
-    """The manifest of a checkpoint, whose files are on the node's disk."""
+class _Stored:
+    """A checkpoint in storage. Raises `DamagedError` and `StorageError`."""
+
+    def __init__(self, storage: CheckpointStorage, deployment: Deployment, checkpoint: int) -> None:
+        self._storage = storage
+        self._deployment = deployment
+        self._checkpoint = checkpoint
+
+    def record(self) -> CheckpointRecord:
+        return _twice(lambda: self._storage.record(self._deployment, self._checkpoint))
+
+    def bring(self, partition: str, store: StateStore) -> Manifest:
+        """The manifest of a partition, whose files are in a store then; those that it has are not fetched."""
+        found = _twice(lambda: self._storage.find(self._deployment, self._checkpoint, partition))
+        files = found.manifest.files()
+        entries = {entry.name: _bring(store, self._storage, found, entry) for entry in files}
+        tables = {
+            name: [entries[entry.name] for entry in chunks] for name, chunks in found.manifest.tables.items()
+        }
+        return msgspec.structs.replace(found.manifest, tables=tables)
+
+    def bring_all(self, partition: str, directory: Path) -> Manifest:
+        """The same into a directory that has nothing yet."""
+        return self.bring(partition, StateStore(directory))
+
+
+@contextmanager
+def _reading(layout: Layout, partition: str, checkpoint: int) -> Iterator[_Stored]:
+    """The checkpoint in storage, and what goes wrong as a `RestoreError`. What is damaged is set aside."""
     deployment = Deployment(layout.spec.name, layout.deployed)
     try:
         with closing(CheckpointStorage(layout.checkpoints)) as storage:
             try:
-                found = _twice(lambda: storage.find(deployment, checkpoint, partition))
-                store.directory.mkdir(parents=True, exist_ok=True)
-                files = found.manifest.files()
-                entries = {entry.name: _bring(store, storage, found, entry) for entry in files}
+                yield _Stored(storage, deployment, checkpoint)
             except DamagedError as error:
                 storage.set_aside(error.paths)
                 raise
@@ -83,10 +124,6 @@ def _brought(store: StateStore, layout: Layout, partition: str, checkpoint: int)
             "Make the checkpoint storage readable, or restore the topology to another checkpoint.",
             damaged=False,
         ) from error
-    tables = {
-        name: [entries[entry.name] for entry in chunks] for name, chunks in found.manifest.tables.items()
-    }
-    return msgspec.structs.replace(found.manifest, tables=tables)
 
 
 def _bring(store: StateStore, storage: CheckpointStorage, found: Found, entry: ChunkEntry) -> ChunkEntry:

@@ -40,6 +40,8 @@ class Operator(ABC):
     """Whether `process` reads or writes `state`."""
     state_takes: ClassVar[Sequence[str] | None] = None
     """Those of the parameters that the state depends on; None: all of them."""
+    state_by_input: ClassVar[bool] = False
+    """Whether each table of the state is of one input, so that the inputs may be spread in different ways."""
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         """`inputs` are the names of the operators subscribed to, in the order of the specification."""
@@ -56,6 +58,31 @@ class Operator(ABC):
         """Why the same inputs may give other rows when they are processed again, in a sentence that goes on
         after a colon; empty where it is known that they do not."""
         return ""
+
+    @classmethod
+    def carries(cls, params: Mapping[str, Any], column: str) -> str:
+        """How its rows call this column of the input rows that they were made from; empty if they lack it."""
+        return ""
+
+    @classmethod
+    def state_columns(cls, params: Mapping[str, Any]) -> Sequence[str]:
+        """The columns of input rows that all of its state has, in tables under the same names, in maps as
+        keys: by one of them the state can be divided among another number of partitions. `EVERY_COLUMN`,
+        `KEYLESS`: see there. None: it cannot be divided."""
+        return ()
+
+    def state_input(self, table: str) -> str:
+        """The input whose rows decide in which partition the rows of a table of the state are."""
+        return self.inputs[0]
+
+    def values_merged(self, values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The values of several partitions as one's: the greatest of each. Only asked where the state can be
+        divided."""
+        merged: dict[str, Any] = {}
+        for mine in values:
+            for name, value in mine.items():
+                merged[name] = max(value, merged.get(name, value))
+        return merged
 
     @abstractmethod
     def process(

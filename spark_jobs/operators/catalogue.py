@@ -78,6 +78,21 @@ class OperatorCatalogue:
         names = _OPERATORS[kind].state_takes
         return {name: value for name, value in params.items() if names is None or name in names}
 
+    def carries(self, kind: str, params: Mapping[str, Any], column: str) -> str:
+        """How the rows of an operator call a column of its input rows; empty if they do not have it."""
+        return _OPERATORS[kind].carries(params, column)
+
+    def state_columns(self, kind: str, params: Mapping[str, Any]) -> Sequence[str]:
+        """The columns of input rows by which an operator's state can be divided."""
+        operator = _OPERATORS[kind]
+        if issubclass(operator, PythonOperator):
+            return operator.state_columns_within(params, self.modules)
+        return operator.state_columns(params)
+
+    def state_by_input(self, kind: str) -> bool:
+        """Whether each table of the state is of one of the inputs."""
+        return _OPERATORS[kind].state_by_input
+
     def doubt(self, kind: str, params: Mapping[str, Any]) -> str:
         """Why an operator with these valid parameters may not be deterministic; empty if it is. What a
         source has read it reads again, whatever its reader: a replay rests on that."""

@@ -52,6 +52,10 @@ class Filter(Operator):
             found.append(f"value must be text or a number, not {value!r}")
         return found
 
+    @classmethod
+    def carries(cls, params: Mapping[str, Any], column: str) -> str:
+        return column
+
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
@@ -116,6 +120,12 @@ class Project(Operator):
             twice = sorted({str(name) for name in columns if columns.count(name) > 1})
             found += [f"columns names {name!r} twice" for name in twice]
         return found
+
+    @classmethod
+    def carries(cls, params: Mapping[str, Any], column: str) -> str:
+        columns = params["columns"]
+        named = columns.items() if isinstance(columns, Mapping) else ((name, name) for name in columns)
+        return next((new for new, old in named if old == column), "")
 
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables

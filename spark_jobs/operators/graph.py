@@ -71,6 +71,10 @@ class Components(Operator):
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
         return unknown_params(params, cls.takes)
 
+    @classmethod
+    def state_columns(cls, params: Mapping[str, Any]) -> Sequence[str]:
+        return ("key",)
+
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
@@ -120,6 +124,14 @@ class Least(Operator):
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
         return unknown_params(params, cls.takes)
+
+    @classmethod
+    def carries(cls, params: Mapping[str, Any], column: str) -> str:
+        return "key" if column == "key" else ""
+
+    @classmethod
+    def state_columns(cls, params: Mapping[str, Any]) -> Sequence[str]:
+        return ("key",)
 
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from domain.topology.continuation import EVERY_COLUMN
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import OperatorError, column_of
@@ -38,6 +39,7 @@ class WindowedJoin(Operator):
 
     kind = "windowed_join"
     takes = ("size_s", "column", "time")
+    state_by_input = True
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         super().__init__(params, inputs)
@@ -65,6 +67,17 @@ class WindowedJoin(Operator):
             if not isinstance(value, str) or not value:
                 found.append(f"{name} must be the name of a column, not {value!r}")
         return found
+
+    @classmethod
+    def carries(cls, params: Mapping[str, Any], column: str) -> str:
+        return column if column == params.get("column", "key") else ""
+
+    @classmethod
+    def state_columns(cls, params: Mapping[str, Any]) -> Sequence[str]:
+        return (EVERY_COLUMN,)
+
+    def state_input(self, table: str) -> str:
+        return self.inputs[("left", "right").index(table)]
 
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables

@@ -25,10 +25,22 @@ class Latest(Operator):
 
     kind = "latest"
     takes = ()
+    state_by_input = True
 
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
         return unknown_params(params, cls.takes)
+
+    @classmethod
+    def carries(cls, params: Mapping[str, Any], column: str) -> str:
+        return "key" if column == "key" else ""
+
+    @classmethod
+    def state_columns(cls, params: Mapping[str, Any]) -> Sequence[str]:
+        return ("key",)
+
+    def state_input(self, table: str) -> str:
+        return table
 
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables

@@ -101,6 +101,17 @@ class PythonOperator(Operator):
             return [f"{params['class']!r} is not a subclass of spark_jobs.operators.base.Operator"]
         return operator.problems(own)
 
+    @classmethod
+    def state_columns_within(cls, params: Mapping[str, Any], modules: Sequence[str]) -> Sequence[str]:
+        operator: type[Operator] = allowed_object(params["class"], modules)
+        return operator.state_columns(params.get("params", {}))
+
+    def state_input(self, table: str) -> str:
+        return self.operator.state_input(table)
+
+    def values_merged(self, values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        return self.operator.values_merged(values)
+
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:

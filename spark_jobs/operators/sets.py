@@ -32,6 +32,10 @@ class Union(Operator):
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
         return unknown_params(params, cls.takes)
 
+    @classmethod
+    def carries(cls, params: Mapping[str, Any], column: str) -> str:
+        return column
+
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
@@ -65,6 +69,14 @@ class Distinct(Operator):
                 f"size_s must be a duration between 1 ms and 7 d, such as 30, 15m or 1h, not {size!r}"
             )
         return found
+
+    @classmethod
+    def carries(cls, params: Mapping[str, Any], column: str) -> str:
+        return column
+
+    @classmethod
+    def state_columns(cls, params: Mapping[str, Any]) -> Sequence[str]:
+        return list(params.get("columns", ["key"]))
 
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from domain.topology.continuation import KEYLESS
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.problems import column_of
 from spark_jobs.operators.window import ROWS, newer
@@ -37,6 +38,14 @@ class TopK(Operator):
         if not isinstance(params.get("add_up", False), bool):
             found.append(f"add_up must be true or false, not {params['add_up']!r}")
         return found
+
+    @classmethod
+    def carries(cls, params: Mapping[str, Any], column: str) -> str:
+        return column if column in ROWS.names and column != "count" else ""
+
+    @classmethod
+    def state_columns(cls, params: Mapping[str, Any]) -> Sequence[str]:
+        return (KEYLESS,)
 
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables

@@ -62,6 +62,21 @@ class SlidingWindow(Operator, Combinable):
             found.append("size_s and slide_s have too small a common divisor; choose rounder numbers")
         return found
 
+    @classmethod
+    def carries(cls, params: Mapping[str, Any], column: str) -> str:
+        return "key" if column == "key" else ""
+
+    @classmethod
+    def state_columns(cls, params: Mapping[str, Any]) -> Sequence[str]:
+        return ("key",)
+
+    def values_merged(self, values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """None has closed a window that ends behind the watermark, and all had the same."""
+        merged = super().values_merged(values)
+        if ends := [mine["next_end"] for mine in values if "next_end" in mine]:
+            merged["next_end"] = min(ends)
+        return merged
+
     def combine_key(self) -> tuple[Any, ...]:
         return (self.kind, self.pane)
 

@@ -64,12 +64,18 @@ def look(
     numbers = sorted(expected.union(storage.checkpoints(deployment)))
     here = {number: storage.partitions(deployment, number) for number in numbers}
     all_of_them = {directory for number in expected for directory in here[number]}
+    # A version of the topology may have other partitions than the one before.
+    lacking = {number for number, count in complete.items() if len(here[number]) < count}
     looks = [
         CheckpointLook(
             checkpoint=number,
             complete=number in expected,
             expected=complete.get(number, 0),
-            missing=sorted(_partition(one) for one in all_of_them.difference(here[number])),
+            missing=sorted(
+                _partition(one)
+                for one in all_of_them.difference(here[number])
+                if number in lacking or number not in complete
+            ),
         )
         for number in numbers
         if chosen in (None, number)

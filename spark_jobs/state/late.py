@@ -3,21 +3,23 @@ greatest time it has seen. Part of its state, so that a replay counts each row o
 
 from __future__ import annotations
 
+from typing import Final
+
 from spark_jobs.state.tables import StateTables
 
-_LEFT_OUT = "__left_out"
+LEFT_OUT: Final = "__left_out"
 _GREATEST = "__event_time"
 
 
 def leave_out(state: StateTables, rows: int) -> None:
     """Count rows that came behind the watermark."""
     if rows:
-        state.values[_LEFT_OUT] = left_out(state) + rows
+        state.values[LEFT_OUT] = left_out(state) + rows
 
 
 def left_out(state: StateTables) -> int:
     """How many rows were left out since the topology started."""
-    count = state.values.get(_LEFT_OUT, 0)
+    count = state.values.get(LEFT_OUT, 0)
     return count if isinstance(count, int) else 0
 
 

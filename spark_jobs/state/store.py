@@ -163,8 +163,15 @@ class StateStore:
             return True
 
     def commit(self, state: StateTables, *, epoch: int, generation: int) -> Manifest:
-        """Write the new chunks, then the manifest. Repeating it gives the same files if it computes the same;
-        otherwise their names must not be taken for those of another time, here or in storage."""
+        """Write the new chunks, then the manifest."""
+        manifest = self.write(state, epoch=epoch, generation=generation)
+        self.install(manifest)
+        return manifest
+
+    def write(self, state: StateTables, *, epoch: int, generation: int) -> Manifest:
+        """Write the new chunks; returns the manifest that names them. Repeating it gives the same files if it
+        computes the same; otherwise their names must not be taken for those of another time, here or in
+        storage."""
         self.directory.mkdir(parents=True, exist_ok=True)
         tables: dict[str, list[ChunkEntry]] = {}
         prefix = f"{epoch}.{generation}.{token_hex(4)}" if self.attempt else f"{epoch}.{generation}"
@@ -176,11 +183,9 @@ class StateStore:
                 entries.append(chunk.entry)
             if entries:
                 tables[name] = entries
-        manifest = Manifest(
+        return Manifest(
             epoch=epoch, generation=generation, values=state.values, maps=state.maps, tables=tables
         )
-        self.install(manifest)
-        return manifest
 
     def _write(self, name: str, chunk: Chunk) -> ChunkEntry:
         if not plain_name(name):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
-_SENT_BACK = "__sent_back"
+SENT_BACK: Final = "__sent_back"
 
 
 class ChunkEntry(msgspec.Struct, frozen=True):
@@ -99,9 +99,9 @@ class StateTables:
     @property
     def sent_back(self) -> pa.Table | None:
         """The rows on feedback streams at the end of the epoch, which are read in the next one."""
-        kept = self.tables.get(_SENT_BACK)
+        kept = self.tables.get(SENT_BACK)
         return kept.read() if kept is not None else None
 
     def send_back(self, rows: pa.Table | None) -> None:
         """These rows, and none of an earlier epoch, are on feedback streams."""
-        self.table(_SENT_BACK).replace(rows)
+        self.table(SENT_BACK).replace(rows)

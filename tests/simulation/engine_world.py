@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,12 +82,15 @@ def sources(source: Path, limit: int) -> list[dict[str, Any]]:
     ]
 
 
-def pipeline(source: Path, limit: int) -> Topology:
-    """Two sources' partitions, two windows, a view of both and a keyed one with two partitions."""
+def pipeline(source: Path, limit: int, parallelism: Mapping[str, int] | None = None) -> Topology:
+    """Two sources' partitions, two windows, a view of both and a keyed one with two partitions. parallelism:
+    of operators that have another one."""
+    other = parallelism or {}
 
     def operator(name: str, kind: str, inputs: list[str], **more: Any) -> dict[str, Any]:
         streams = [{"from": name, "partitioning": "full"} for name in inputs]
-        return {"name": name, "kind": kind, "inputs": streams, "output": True, **more}
+        fields = {**more, **({"parallelism": other[name]} if name in other else {})}
+        return {"name": name, "kind": kind, "inputs": streams, "output": True, **fields}
 
     return load_topology(
         {

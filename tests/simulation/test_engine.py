@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -51,9 +52,10 @@ def counted(root: Path, table: pa.Table) -> None:
         assert sorted(found.to_pylist(), key=repr) == sorted(written.to_pylist(), key=repr)
 
 
-def new_world(root: Path, seed: int) -> World:
+def new_world(root: Path, seed: int, parallelism: Mapping[str, int] | None = None) -> World:
     write_input(root / "input.parquet")
-    world = World(root=root, topology=pipeline(root / "input.parquet", LIMIT), random=random.Random(seed))
+    topology = pipeline(root / "input.parquet", LIMIT, parallelism)
+    world = World(root=root, topology=topology, random=random.Random(seed))
     names = [world.join() for _ in range(NODES)]
     assignment = {
         p: names[int(p[2]) % 2 if p[0] in "SP" else i % NODES]
@@ -87,6 +89,7 @@ def coordinate(world: World) -> None:
         generation=plan.generation + 1,
         kind="recover",
         deployed=1,
+        divided=plan.divided,
         assignment={p: replacement.get(node, node) for p, node in plan.assignment.items()},
         rollback=True,
         checkpoint=world.latest.checkpoint if world.latest else plan.checkpoint,
@@ -107,6 +110,7 @@ def move(world: World) -> None:
         generation=plan.generation + 1,
         kind="recover" if unapplied else "move",
         deployed=1,
+        divided=plan.divided,
         assignment={**plan.assignment, **{p: world.random.choice(sorted(world.nodes)) for p in moved}},
         rollback=unapplied and plan.rollback,
         checkpoint=world.latest.checkpoint if world.latest else plan.checkpoint,
@@ -131,6 +135,7 @@ def wave(world: World) -> None:
         generation=plan.generation + 1,
         kind="recover",
         deployed=1,
+        divided=plan.divided,
         assignment={**running, **{p: world.random.choice(homes) for p in chosen}},
         rollback=world.random.random() < 0.2 or (unapplied and plan.rollback),
         checkpoint=world.latest.checkpoint if world.latest else plan.checkpoint,

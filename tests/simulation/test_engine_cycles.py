@@ -37,6 +37,10 @@ class Rounds(Operator):
 
     kind = "rounds"
 
+    @classmethod
+    def state_columns(cls, params: Mapping[str, Any]) -> Sequence[str]:
+        return ("key",)
+
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
@@ -57,8 +61,16 @@ class Rounds(Operator):
         return pa.table({name: list(values) for name, values in columns.items()})
 
 
-def pipeline(source: Path, *, turns: int = TURNS, drain_epochs: int = 1_000) -> Topology:
-    """Two parsers; a cycle of rounds and a filter, each with two partitions; a window and a filter below."""
+def pipeline(
+    source: Path,
+    *,
+    turns: int = TURNS,
+    drain_epochs: int = 1_000,
+    parallelism: Mapping[str, int] | None = None,
+) -> Topology:
+    """Two parsers; a cycle of rounds and a filter, each with two partitions; a window and a filter below.
+    parallelism: of operators of the cycle that have another one."""
+    other = parallelism or {}
     return load_topology(
         {
             "name": "t",
@@ -70,7 +82,7 @@ def pipeline(source: Path, *, turns: int = TURNS, drain_epochs: int = 1_000) -> 
                 {
                     "name": "B",
                     "kind": "python",
-                    "parallelism": 2,
+                    "parallelism": other.get("B", 2),
                     "deterministic": True,
                     "inputs": [{"from": "P"}, {"from": "A", "feedback": True}],
                     "params": {"class": f"{__name__}.Rounds", "params": {"turns": turns}},
@@ -78,7 +90,7 @@ def pipeline(source: Path, *, turns: int = TURNS, drain_epochs: int = 1_000) -> 
                 {
                     "name": "A",
                     "kind": "filter",
-                    "parallelism": 2,
+                    "parallelism": other.get("A", 2),
                     "inputs": [{"from": "B", "partitioning": "one_to_one"}],
                     "params": {"column": "key", "comparison": "not_in", "value": ["a"]},
                     "output": True,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +15,10 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from domain.topology.continuation import continuation
 from spark_jobs.driver import from_savepoint
 from spark_jobs.driver.epoch_log import EpochLog
+from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.state.archive import SavepointArchive, archive_store, archive_write
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
 from spark_jobs.state.savepoints import SavepointStorage
@@ -74,7 +76,7 @@ def made(directory: Path) -> Path:
     return directory
 
 
-def begun(world: World, checkpoint: int, archive: Path) -> None:
+def begun(world: World, checkpoint: int, archive: Path, divided: Sequence[str]) -> None:
     """In a new installation a deployment is to begin with the savepoint."""
     assert world.plan is not None
     with closing(SavepointStorage(world.checkpoints, force=False)) as savepoints:
@@ -85,6 +87,7 @@ def begun(world: World, checkpoint: int, archive: Path) -> None:
         kind="restore",
         rollback=True,
         checkpoint=checkpoint,
+        divided=list(divided),
         restore=list(world.topology.partitions),
     )
 
@@ -117,27 +120,37 @@ def kill_anywhere(monkeypatch: pytest.MonkeyPatch, seed: int = 7) -> None:
 class Kind:
     """A topology, and what its clean run gives: rows with their epochs."""
 
-    new_world: Callable[[Path, int], World]
+    new_world: Callable[..., World]
     rows: Callable[[Path], Rows]
+    # The parallelism of some operators in the version that begins with a savepoint.
+    others: Sequence[Mapping[str, int]]
 
 
 def epochs_rows(root: Path, operators: Sequence[str]) -> Rows:
-    """Rows of operators with their epoch first."""
+    """Rows of operators with their epoch first; which partition gives a row depends on how many there are."""
     found: Rows = []
     for operator in operators:
         table = read_outputs(root / "outputs", "t", operator)
         if not table.num_rows:
             continue
-        names = ["epoch", *sorted(set(table.column_names) - {"epoch"})]
+        names = ["epoch", *sorted(set(table.column_names) - {"epoch", "partition"})]
         columns = [table.column(name).to_pylist() for name in names]
         found += [(row[0], operator, *row[1:]) for row in zip(*columns, strict=True)]
     return sorted(found, key=repr)
 
 
-ACYCLIC = Kind(test_engine.new_world, lambda root: epochs_rows(root, "ABVW"))
+ACYCLIC = Kind(
+    test_engine.new_world,
+    lambda root: epochs_rows(root, "ABVW"),
+    ({}, {"A": 2, "B": 3}, {"A": 3, "B": 1}),
+)
 # In which epoch the last windows close with a cycle depends on how often the driver died there
 # (`test_engine_cycles`), so those of W are left out; what goes round is in A and V.
-CYCLIC = Kind(test_engine_cycles.new_world, lambda root: epochs_rows(root, "AV"))
+CYCLIC = Kind(
+    test_engine_cycles.new_world,
+    lambda root: epochs_rows(root, "AV"),
+    ({}, {"A": 3, "B": 3}, {"A": 1, "B": 1}),
+)
 KINDS: Final = {"acyclic": ACYCLIC, "cyclic": CYCLIC}
 
 
@@ -157,8 +170,11 @@ def survive(kind: Kind, root: Path, seed: int, clean: Rows, *, most: int | None 
     for checkpoint in chosen:
         with SavepointArchive(taken[checkpoint]) as archive:
             archive.check()
-        world = kind.new_world(made(root / str(checkpoint)), seed + checkpoint)
-        begun(world, checkpoint, taken[checkpoint])
+        other = dice.choice(kind.others)
+        world = kind.new_world(made(root / str(checkpoint)), seed + checkpoint, parallelism=other)
+        divided = continuation(first.topology, world.topology, OperatorCatalogue(world.modules)).divided
+        assert set(divided) == set(other)
+        begun(world, checkpoint, taken[checkpoint], divided)
         live(world)
         expected = [row for row in clean if row[0] > checkpoint]  # type: ignore[operator]
         assert kind.rows(world.root) == expected, f"seed {seed}, savepoint of epoch {checkpoint}"

@@ -183,6 +183,10 @@ class ContinuationSerializer(serializers.Serializer):
     removed = serializers.ListField(
         child=serializers.CharField(), help_text="partitions that are gone, with their state"
     )
+    divided = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="operators whose state is divided anew among their partitions",
+    )
     changed = serializers.ListField(
         child=serializers.CharField(),
         help_text="operators that give other rows than they did, from the epoch after the checkpoint on",

@@ -26,6 +26,8 @@ from tests.integration.main_job.course import (
 
 pytestmark = pytest.mark.integration
 
+DIVIDED = {"O0": 3, "O2": 2}
+"""Windows by key, and how many partitions they have in the deployment that begins with a savepoint."""
 EPOCHS_COMPARED = 12
 """After the savepoint, of each of two deployments."""
 
@@ -66,7 +68,8 @@ def test_a_new_version_goes_on_from_the_checkpoint_that_the_old_one_left(stack: 
 
 
 def test_a_deployment_that_begins_with_a_savepoint_gives_the_same_rows(stack: Stack) -> None:
-    """Both go on from the same checkpoint, over the same input: what both have committed is equal."""
+    """Both go on from the same checkpoint, over the same input: what both have committed is equal, although
+    the second one has divided the keys of two windows among more partitions."""
     asked = stack.rest.post(
         "topologies/hashtags/savepoints/", {"name": "before-more", "reason": "to come back to"}
     )
@@ -84,10 +87,15 @@ def test_a_deployment_that_begins_with_a_savepoint_gives_the_same_rows(stack: St
     outputs = stack.home / "outputs" / "hashtags"
     first = committed_read(outputs)
     assert first is not None
-    deploy = {"reason": "back", "start": "savepoint", "savepoint": "before-more"}
-    asked = stack.rest.post("topologies/hashtags/deploy/", deploy)
-    ended = operation_ended(stack, asked["id"])
-    assert (ended["state"], ended["error"]) == ("succeeded", "")
+    operators = [
+        {key: value for key, value in one.items() if key != "params"} | {"params": without_origin(one)}
+        for one in stack.topology()["spec"]["operators"]
+    ]
+    for one in operators:
+        one["parallelism"] = DIVIDED.get(one["name"], one["parallelism"])
+    tweets = shared_data("tweets.parquet")
+    fields = {**FIELDS, "operators": operators}
+    stack.deploy("hashtags", input=tweets, rate=RATE, savepoint="before-more", **fields)
     stack.wait_for(
         lambda: stack.topology()["committed_epoch"] > saved["epoch"] + EPOCHS_COMPARED,
         "the same epochs",
@@ -97,35 +105,48 @@ def test_a_deployment_that_begins_with_a_savepoint_gives_the_same_rows(stack: St
     second = committed_read(outputs)
     assert second is not None
     assert second.deployed > first.deployed
+    queries = [query["partition"] for query in stack.rest.listing("topologies/hashtags/queries/")]
+    assert len(queries) == QUERIES + 1 + sum(count - 1 for count in DIVIDED.values())
     compared = [
-        compared_rows(query["partition"], (aside, first), (outputs, second))
-        for query in stack.rest.listing("topologies/hashtags/queries/")
+        compared_rows(operator, (aside, first), (outputs, second))
+        for operator in sorted({query.partition("[")[0] for query in queries})
     ]
     assert len(compared) == QUERIES + 1
     assert all(compared), "every query has rows after the savepoint"
+    for operator, count in DIVIDED.items():
+        given = {row["partition"] for row in rows_of(outputs, second, operator)}
+        assert given == set(range(count)), f"every partition of {operator} gave rows"
 
 
 Outputs = tuple[Path, Committed]
 
 
-def compared_rows(query: str, one: Outputs, other: Outputs) -> int:
-    """How many rows of a query both deployments have. Windows that both have closed are compared; those of
-    the second begin with the first one after the savepoint."""
-    operator, _, index = query.rstrip("]").partition("[")
-    found = [rows_of(*outputs, operator, int(index)) for outputs in (one, other)]
+def without_origin(operator: dict[str, Any]) -> dict[str, Any]:
+    """The parameters as the author wrote them."""
+    return {name: value for name, value in operator["params"].items() if name != "origin"}
+
+
+def compared_rows(operator: str, one: Outputs, other: Outputs) -> int:
+    """How many rows of an operator both deployments have. Windows that both have closed are compared; those
+    of the second begin with the first one after the savepoint."""
+    found = [rows_of(*outputs, operator) for outputs in (one, other)]
     ends = [{row["window_end"] for row in rows} for rows in found]
     since, until = min(ends[1]), min(max(each) for each in ends)
-    both = [sorted(map(repr, (row for row in rows if since <= row["window_end"] <= until))) for rows in found]
-    assert both[0] == both[1], query
+    both = [
+        sorted(repr({**row, "partition": 0}) for row in rows if since <= row["window_end"] <= until)
+        for rows in found
+    ]
+    assert both[0] == both[1], operator
     return len(both[0])
 
 
-def rows_of(directory: Path, committed: Committed, operator: str, index: int) -> list[dict[str, Any]]:
-    """The committed rows of one partition."""
-    files = [
-        one for one in committed_files(directory, operator, committed) if f"partition={index}/" in str(one)
+def rows_of(directory: Path, committed: Committed, operator: str) -> list[dict[str, Any]]:
+    """The committed rows of one operator, with their partitions."""
+    return [
+        {**row, "partition": int(next(part for part in one.parts if part.startswith("partition="))[10:])}
+        for one in committed_files(directory, operator, committed)
+        for row in pq.ParquetFile(one).read().to_pylist()
     ]
-    return [row for one in files for row in pq.ParquetFile(one).read().to_pylist()]
 
 
 def test_a_forced_checkpoint_and_the_end_of_the_input(stack: Stack) -> None:

@@ -7,7 +7,7 @@ const topology = { name: "hashtags", version: 3 } as Topology;
 const NOW = 1_700_000_000;
 const found: Continuation = {
   possible: true, refusal: "", problems: [], checkpoint: 1200, completed_at: new Date((NOW - 180) * 1000).toISOString(),
-  size_bytes: 12_000_000, committed_epoch: 1200, added: [], removed: [], changed: [],
+  size_bytes: 12_000_000, committed_epoch: 1200, added: [], removed: [], divided: [], changed: [],
 };
 
 describe("deploying", () => {
@@ -26,12 +26,13 @@ describe("deploying", () => {
   });
 
   it("says what is not as it was", () => {
-    const told = deployment(topology, { ...found, committed_epoch: 1203, added: ["N[0]"], removed: ["O[0]", "O[1]"], changed: ["N"] }, [], NOW).consequences;
+    const told = deployment(topology, { ...found, committed_epoch: 1203, added: ["N[0]"], removed: ["O[0]", "O[1]"], divided: ["W"], changed: ["N"] }, [], NOW).consequences;
     expect(told.map((one) => one.title)).toEqual([
       "From the checkpoint: 3 epochs are computed again, with the same rows",
       "From the checkpoint: these operators give other rows from then on",
       "From the checkpoint: 1 partition begins without state",
       "From the checkpoint: 2 partitions are gone, with their state",
+      "From the checkpoint: the state of these operators is divided anew among their partitions, by key",
     ]);
   });
 

@@ -16,6 +16,7 @@ export interface Continuation {
   committed_epoch: number;
   added: string[];
   removed: string[];
+  divided: string[];
   changed: string[];
 }
 
@@ -67,5 +68,6 @@ function consequences(found: Continuation): Consequence[] {
   if (found.changed.length) told.push({ title: "From the checkpoint: these operators give other rows from then on", items: found.changed, tone: "warn" });
   if (found.added.length) told.push({ title: `From the checkpoint: ${plural(found.added.length, "partition begins", "partitions begin")} without state`, items: found.added, tone: "warn" });
   if (found.removed.length) told.push({ title: `From the checkpoint: ${plural(found.removed.length, "partition is", "partitions are")} gone, with their state`, items: found.removed, tone: "warn" });
+  if (found.divided.length) told.push({ title: "From the checkpoint: the state of these operators is divided anew among their partitions, by key", items: found.divided });
   return told;
 }

@@ -107,6 +107,15 @@ def test_a_damaged_manifest_and_a_missing_one(command: Command) -> None:
     assert "20: no manifest of O3[1]" in said
 
 
+def test_a_version_may_have_had_fewer_partitions(command: Command) -> None:
+    Checkpoint.objects.filter(epoch=20).update(total=1, acknowledged=1)
+    command.objects.remove(next(one for one in command.objects.names() if "manifests/20/O3-1" in one))
+    (Path(command.objects.place) / TOPOLOGY / "5" / "manifests" / "20" / "O3-1").rmdir()
+    code, said = command("verify", TOPOLOGY)
+    assert code == 0
+    assert "3 checkpoints, 0 damaged" in said
+
+
 def test_a_partition_that_no_checkpoint_has(command: Command) -> None:
     """The manifests of the others do not tell of it; how many partitions there were does."""
     for epoch in ("10", "20"):

@@ -29,7 +29,7 @@ from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.incidents.places import driver, newest, registration
 
 BEFORE, AFTER = ("incidents", "0003_incremental_recovery"), ("incidents", "0004_typed_facts")
-NEWEST = ("incidents", "0013_from_savepoint")
+NEWEST = ("incidents", "0014_divided")
 """What is read with the models of today."""
 TOLD = datetime(2026, 11, 20, 3, 0, tzinfo=UTC)
 

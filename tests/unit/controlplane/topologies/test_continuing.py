@@ -78,7 +78,7 @@ def test_the_plan_starts_at_the_checkpoint_in_the_same_deployment(topology: Topo
     after, plan = go_on()
     assert (plan.kind, plan.rollback, plan.checkpoint, plan.generation) == ("restore", True, 20, 2)
     assert plan.restore == sorted(plan.assignment)
-    assert plan.stateless == []
+    assert plan.stateless == plan.divided == []
     assert plan_of(plan).deployed == 1 == deploy_generations()[after.pk]
     assert (after.status, after.desired, after.generation) == ("deploying", "running", 2)
     assert (after.committed_epoch, after.checkpoint_epoch) == (20, 20)
@@ -134,6 +134,48 @@ def test_what_the_checkpoint_lacks_is_told_until_there_is_a_newer_one(topology: 
     stop()
     _, later = go_on()
     assert (later.checkpoint, later.stateless) == (30, [])
+
+
+def wider(parallelism: int = 4) -> None:
+    updated(name="O0", parallelism=parallelism)
+
+
+def test_state_by_key_is_divided_among_other_partitions(topology: Topology) -> None:
+    ran()
+    wider()
+    after, plan = go_on()
+    assert (plan.stateless, plan.divided, plan_of(plan).divided) == ([], ["O0"], ["O0"])
+    assert {"O0[2]", "O0[3]"} <= set(plan.restore)
+    assert after.continues == {"checkpoint": 20, "stateless": [], "divided": ["O0"]}
+    assert after.renewed[0] == "O0"
+
+
+def test_what_is_divided_is_told_until_there_is_a_newer_checkpoint(topology: Topology) -> None:
+    ran()
+    wider()
+    go_on()
+    stop()
+    assert go_on()[1].divided == ["O0"], "its driver may never have begun"
+    stop()
+    wider(3)
+    _, again = go_on()
+    assert (again.divided, again.stateless) == (["O0"], [])
+    running = Topology.objects.get()
+    driver_status_apply(status=driver_status(running, committed=30))
+    checkpoint_apply(report=checkpoint_report(running, checkpoint=30, kept=[30]))
+    stop()
+    assert go_on()[1].divided == []
+
+
+def test_what_began_without_state_has_none_to_divide(topology: Topology) -> None:
+    """Nothing of it is in the checkpoint from which both versions go on."""
+    ran()
+    updated(**NEW)
+    go_on()
+    stop()
+    updated(**{**NEW, "parallelism": 3})
+    _, plan = go_on()
+    assert (plan.stateless, plan.divided) == (["O2[0]", "O2[1]", "O2[2]"], [])
 
 
 def test_what_was_renewed_is_remembered_until_it_starts_anew(topology: Topology) -> None:
@@ -235,6 +277,9 @@ def test_rest_says_what_it_would_go_on_with(topology: Topology, viewer: APIClien
     updated(**NEW)
     more = viewer.get(f"{API}/continuation/").json()
     assert (more["possible"], more["added"], more["changed"]) == (True, ["O2[0]", "O2[1]"], ["O2"])
+    wider()
+    divided = viewer.get(f"{API}/continuation/").json()
+    assert (divided["divided"], divided["added"]) == (["O0"], [])
     updated(name="O0", params={"size_s": 30, "slide_s": 5})
     refused = viewer.get(f"{API}/continuation/").json()
     assert (refused["possible"], len(refused["problems"])) == (False, 1)
@@ -253,7 +298,7 @@ def test_rest_deploys_from_the_checkpoint(topology: Topology, operator: APIClien
 
 def test_rest_refuses_what_does_not_fit_with_its_place(topology: Topology, operator: APIClient) -> None:
     ran()
-    updated(name="O0", parallelism=1)
+    updated(name="O0", inputs=[{"from": "Parser", "key": "ts"}])
     asked = operator.post(f"{API}/deploy/", {"reason": "test", "start": "checkpoint"})
     assert asked.status_code == 400
-    assert [error["path"] for error in asked.json()["errors"]] == ["operators[2].parallelism"]
+    assert [error["path"] for error in asked.json()["errors"]] == ["operators[2].inputs"]

@@ -251,7 +251,12 @@ def test_a_deployment_of_its_own_begins_with_it(kept: Kept) -> None:
     assert deployment_at(topology.pk, plan.generation) == plan.generation
     assert plan_of(plan).deployed == plan.generation
     assert (topology.committed_epoch, topology.checkpoint_epoch) == (10, 10)
-    assert topology.continues == {"checkpoint": 10, "stateless": [], "savepoint": savepoint.key}
+    assert topology.continues == {
+        "checkpoint": 10,
+        "stateless": [],
+        "divided": [],
+        "savepoint": savepoint.key,
+    }
     assert topology.computation == topology.version
     assert set(topology.renewed) == {"Source", "Parser", "O0", "O1"}, "rows before it are elsewhere"
     assert not Checkpoint.objects.exists(), "those of the earlier deployment"
@@ -320,7 +325,7 @@ def test_going_on_later_is_in_the_deployment_that_began_with_it(kept: Kept) -> N
     )
     topology_deploy(name="counts", start=Start.CHECKPOINT, **BY)
     after, later = Topology.objects.get(), RecoveryPlan.objects.order_by("-generation")[0]
-    assert after.continues == {"checkpoint": 40, "stateless": []}
+    assert after.continues == {"checkpoint": 40, "stateless": [], "divided": []}
     assert not later.from_savepoint
     assert plan_of(later).deployed == plan.generation
 

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from msgspec import structs
 
 from domain.topology import Topology
-from domain.topology.continuation import continuation
+from domain.topology.continuation import EVERY_COLUMN, KEYLESS, continuation
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 
 
 class Kinds:
-    """`window` has state that depends on `size`, `top` some that depends on nothing; others keep none."""
+    """`window` has state that depends on `size`, by `key`; `top` some that depends on nothing, and is of no
+    key; `pairs` keeps rows of each input, `own` something that cannot be divided. Others keep none, and
+    `filter` leaves rows as they are."""
 
     def state_params(self, kind: str, params: Mapping[str, Any]) -> Mapping[str, Any] | None:
         if kind == "window":
             return {"size": params.get("size")}
-        return {} if kind == "top" else None
+        return {} if kind in ("top", "pairs", "own") else None
+
+    def state_columns(self, kind: str, params: Mapping[str, Any]) -> Sequence[str]:
+        return {"window": ("key",), "top": (KEYLESS,), "pairs": (EVERY_COLUMN,)}.get(kind, ())
+
+    def state_by_input(self, kind: str) -> bool:
+        return kind == "pairs"
+
+    def carries(self, kind: str, params: Mapping[str, Any], column: str) -> str:
+        if kind == "window":
+            return "key" if column == "key" else ""
+        return column if kind == "filter" else ""
 
 
 def operator(name: str, kind: str, inputs: str = "", **fields: Any) -> OperatorSpec:
@@ -101,10 +114,13 @@ def test_parameters_that_the_state_does_not_depend_on_may_be_others() -> None:
     ("fields", "path", "words"),
     [
         ({"params": {"size": 20}}, "operators[2].params", "its params were other ones"),
-        ({"parallelism": 4}, "operators[2].parallelism", "it is that of 2 partitions, not of 4"),
         ({"kind": "top"}, "operators[2].kind", "it is that of a window, not of a top"),
         ({"inputs": (InputSpec(source="S"),)}, "operators[2].inputs", "its inputs were other ones"),
-        ({"inputs": (InputSpec(source="F", key="word"),)}, "operators[2].inputs", "its inputs"),
+        (
+            {"inputs": (InputSpec(source="F", key="word"),)},
+            "operators[2].inputs",
+            "in other partitions, and its rows are spread by 'word', which its state does not have",
+        ),
     ],
 )
 def test_state_that_does_not_fit_is_named(fields: dict[str, Any], path: str, words: str) -> None:
@@ -163,9 +179,101 @@ def test_what_is_in_transit_on_a_feedback_stream_is_state() -> None:
     assert [problem.path for problem in begun.problems] == ["operators[4].name"]
     ended = continuation(cyclic, topology(), Kinds())
     assert [problem.path for problem in ended.problems] == ["operators[4].name"]
-    wider = tuple(structs.replace(o, parallelism=2) if o.name == "U" else o for o in cyclic.spec.operators)
-    assert [one.path for one in continuation(cyclic, topology(wider), Kinds()).problems] == [
-        "operators[4].parallelism"
-    ]
     same = continuation(cyclic, cyclic, Kinds())
     assert (same.problems, same.changed) == ((), ())
+
+
+def test_what_is_in_transit_goes_to_other_partitions_if_any_may_send_it() -> None:
+    back = InputSpec(source="U", feedback=True)
+    cyclic = changed("F", inputs=(InputSpec(source="S"), back))
+
+    def wider(stream: InputSpec) -> Topology:
+        fields: dict[str, dict[str, Any]] = {
+            "F": {"inputs": (InputSpec(source="S"), stream)},
+            "U": {"parallelism": 2},
+        }
+        return topology(tuple(structs.replace(o, **fields.get(o.name, {})) for o in cyclic.spec.operators))
+
+    found = continuation(cyclic, wider(back), Kinds())
+    assert (found.problems, found.divided, found.added) == ((), ("U",), ())
+    fixed = structs.replace(back, partitioning="one_to_one")
+    (problem,) = continuation(cyclic, wider(fixed), Kinds()).problems
+    assert problem.path == "operators[4].parallelism"
+    assert "what is in transit on its feedback stream is not sent by key" in problem.message
+
+
+@pytest.mark.parametrize("parallelism", [1, 3, 4])
+def test_state_by_key_is_divided_among_other_partitions(parallelism: int) -> None:
+    found = continuation(topology(), changed("W", parallelism=parallelism), Kinds())
+    assert (found.problems, found.added, found.removed) == ((), (), ())
+    assert (found.divided, found.changed) == (("W",), ("W", "T"))
+
+
+def after_window(*streams: InputSpec, parallelism: int, **fields: Any) -> tuple[OperatorSpec, ...]:
+    """The first operators, where T has these inputs."""
+    kind = fields.pop("kind", "window")
+    last = OperatorSpec(
+        name="T",
+        kind=kind,
+        inputs=streams,
+        parallelism=parallelism,
+        output=True,
+        deterministic=True,
+        **fields,
+    )
+    return tuple(last if o.name == "T" else o for o in FIRST)
+
+
+def widened(operators: tuple[OperatorSpec, ...], parallelism: int, *names: str) -> Topology:
+    return topology(
+        tuple(structs.replace(o, parallelism=parallelism) if o.name in names else o for o in operators)
+    )
+
+
+def test_the_key_is_followed_through_what_leaves_it_where_it_is() -> None:
+    chain = after_window(InputSpec(source="W", partitioning="one_to_one"), parallelism=2)
+    found = continuation(topology(chain), widened(chain, 4, "W", "T"), Kinds())
+    assert (found.problems, found.divided) == ((), ("W", "T"))
+    merged = after_window(InputSpec(source="W", partitioning="merge"), parallelism=2)
+    found = continuation(widened(merged, 4, "W"), widened(merged, 6, "W"), Kinds())
+    assert (found.problems, found.divided) == ((), ("W", "T")), "T has as many partitions, of other keys"
+
+
+def test_what_no_key_says_is_not_divided() -> None:
+    """Rows of a source, and of code, are in its partitions for no reason that a row tells."""
+    by_slice = after_window(InputSpec(source="F", partitioning="merge"), parallelism=1)
+    assert continuation(topology(by_slice), topology(by_slice), Kinds()).problems == ()
+    chained = tuple(
+        structs.replace(o, inputs=(InputSpec(source="S", partitioning="one_to_one"),)) if o.name == "F" else o
+        for o in by_slice
+    )
+    (problem,) = continuation(topology(chained), widened(chained, 2, "T"), Kinds()).problems
+    assert problem.path == "operators[3].parallelism"
+    assert "not of 2, and its rows are spread by no key" in problem.message
+    own = after_window(InputSpec(source="F"), parallelism=2, kind="own")
+    (problem,) = continuation(topology(own), widened(own, 3, "T"), Kinds()).problems
+    assert "a own does not say how its state is divided by key" in problem.message
+    newest = after_window(InputSpec(source="F", partitioning="one_to_one"), parallelism=2, kind="top")
+    assert continuation(topology(newest), widened(newest, 2, "T"), Kinds()).divided == ()
+    merged = after_window(InputSpec(source="F", partitioning="merge"), parallelism=1, kind="top")
+    assert continuation(topology(merged), widened(merged, 2, "T"), Kinds()).divided == ("T",)
+
+
+def test_inputs_may_be_spread_in_different_ways_where_each_has_its_own_state() -> None:
+    both = (InputSpec(source="F", key="key"), InputSpec(source="W", key="to"))
+    joined = after_window(*both, parallelism=2, kind="pairs")
+    assert continuation(topology(joined), widened(joined, 3, "T"), Kinds()).divided == ("T",)
+    alike = (InputSpec(source="F"), InputSpec(source="W", partitioning="one_to_one"))
+    counted = after_window(*alike, parallelism=2)
+    assert continuation(topology(counted), widened(counted, 3, "T", "W"), Kinds()).divided == ("W", "T")
+    halves = (InputSpec(source="F"), InputSpec(source="W", partitioning="merge"))
+    mixed = after_window(*halves, parallelism=2)
+    (problem,) = continuation(widened(mixed, 4, "W"), widened(mixed, 6, "W"), Kinds()).problems
+    assert problem.path == "operators[3].inputs"
+    assert "its inputs are spread in different ways" in problem.message
+
+
+def test_a_state_that_stays_is_not_divided_because_what_is_before_it_changed() -> None:
+    """A hash of the key says where a row is, whatever sends it."""
+    found = continuation(topology(), changed("F", kind="code", parallelism=5), Kinds())
+    assert (found.problems, found.divided) == ((), ())

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from domain.execution.checkpoints import complete_checkpoints
-from domain.execution.job import EpochPlan
+from domain.execution.job import Division, EpochPlan
 from domain.execution.progress import Position
 from domain.messages import DeployedSpec, LatestCheckpoint, Plan
 from domain.topology.graph import Topology
@@ -19,6 +19,7 @@ from spark_jobs.driver.assembly import open_log
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
 from spark_jobs.sinks.committed import deployment_directory
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, StoredManifest
+from spark_jobs.state.records import CheckpointRecord
 from spark_jobs.state.sealed import DamagedError
 from spark_jobs.state.store import Manifest
 
@@ -93,12 +94,24 @@ class Place:
         files = deployment_directory(self.home / "outputs" / "t", DEPLOYED)
         return files / "Q" / "partition=0" / f"epoch={epoch}" / "part.parquet"
 
-    def open(self, channel: Channel) -> EpochLog:
+    def store_record(self, *, partitions: int) -> None:
+        """Of the checkpoint, when N had so many partitions."""
+        operators = [*TOPOLOGY.spec.operators]
+        operators[1] = msgspec.structs.replace(operators[1], parallelism=partitions)
+        before = Topology(msgspec.structs.replace(TOPOLOGY.spec, operators=tuple(operators)))
+        plan = EpochPlan(epoch=CHECKPOINT, slices={}, watermark=0, previous_watermark=0, at=0.0)
+        record = CheckpointRecord(
+            topology="t", deployed=DEPLOYED, checkpoint=CHECKPOINT, version=1, spec=before.to_data(),
+            origin_us=1, plan=plan,
+        )  # fmt: skip
+        self.storage.store_record(record)
+
+    def open(self, channel: Channel, topology: Topology = TOPOLOGY) -> EpochLog:
         settings: Any = SimpleNamespace(
             home=self.home, outputs=str(self.home / "outputs"), checkpoints=self.url, force=False
         )
         coordination: Any = channel
-        return open_log(settings, TOPOLOGY, coordination)
+        return open_log(settings, topology, coordination)
 
     def state(self, partition: str, checkpoint: int = CHECKPOINT) -> Manifest:
         return self.storage.find(Deployment("t", DEPLOYED), checkpoint, partition).manifest
@@ -121,6 +134,39 @@ def test_the_checkpoint_has_an_empty_state_of_what_is_new(tmp_path: Path) -> Non
     place.open(Channel()).close()
     assert place.state("N[0]") == Manifest(epoch=CHECKPOINT, generation=9)
     assert place.state("S[0]").values == {"seen": CHECKPOINT}
+
+
+WIDER = Topology(
+    msgspec.structs.replace(
+        TOPOLOGY.spec,
+        operators=(
+            TOPOLOGY.spec.operators[0],
+            msgspec.structs.replace(TOPOLOGY.spec.operators[1], parallelism=3),
+        ),
+    )
+)
+
+
+def test_what_is_divided_stays_as_it_was_and_is_complete(tmp_path: Path) -> None:
+    """Retention looks for a manifest of each partition; the record says which of them are states."""
+    place = Place(tmp_path)
+    place.store_record(partitions=2)
+    for partition in ("N[0]", "N[1]"):
+        place.storage.store(place.manifest(partition, CHECKPOINT), [])
+    log = place.open(Channel(stateless=[], divided=["N"]), WIDER)
+    assert log.division == Division(checkpoint=CHECKPOINT, operators=["N"])
+    log.close()
+    assert EpochLog(log.path).division == log.division
+    assert [place.state(f"N[{index}]").values for index in range(3)] == [{"seen": 10}, {"seen": 10}, {}]
+    record = place.storage.record(Deployment("t", DEPLOYED), CHECKPOINT)
+    assert record.spec["operators"][1]["parallelism"] == 2
+
+
+def test_nothing_is_divided_without_a_record_of_what_it_was(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with pytest.raises(EpochLogError, match=r"the state of N is to be divided anew, and .* is missing"):
+        place.open(Channel(stateless=[], divided=["N"]), WIDER)
+    assert EpochLog(place.path).computation == 1
 
 
 def test_only_that_checkpoint_is_left_to_go_back_to(tmp_path: Path) -> None:
