@@ -23,10 +23,11 @@ from domain.topology import Topology, split_partition
 from domain.topology.graph import partition_id
 from domain.topology.routing import Routing, routings_of
 from domain.topology.spec import TopologySpec
-from spark_jobs.executor.key_hash import hash_strings
 from spark_jobs.operators.base import Operator
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.operators.problems import OperatorError
+from spark_jobs.state.key_hash import hash_strings
+from spark_jobs.state.keyed import note_divided
 from spark_jobs.state.late import LEFT_OUT, leave_out
 from spark_jobs.state.records import CheckpointRecord
 from spark_jobs.state.store import Manifest, StateStore
@@ -111,7 +112,8 @@ class Share:
                 merged.map(name).update((keys[at], entries[keys[at]]) for at in np.flatnonzero(mine))
             for name, table in state.tables.items():
                 for chunk in table:
-                    merged.table(name).append(self._rows(name, chunk.table, number), chunk.note)
+                    rows = self._rows(name, chunk.table, number)
+                    merged.table(name).append(rows, note_divided(chunk.note))
         return merged
 
     def _follows(self, number: int) -> bool:

@@ -14,8 +14,8 @@ from domain.execution.flows import counted_streams
 from domain.topology import Topology, partition_id, split_partition
 from domain.topology.copies import partition_of
 from domain.topology.spec import InputSpec, OperatorSpec
-from spark_jobs.executor.key_hash import hash_strings
 from spark_jobs.operators.base import Combinable, Operator
+from spark_jobs.state.key_hash import hash_strings
 
 EMPTY = b""
 Routed = list[tuple[list[str], pa.Table | None]]

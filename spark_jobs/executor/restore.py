@@ -14,11 +14,11 @@ import msgspec
 from domain.execution.job import Layout
 from spark_jobs.executor.division import divided_manifest, division_sources, is_divided
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, Found
+from spark_jobs.state.chunks import ChunkEntry
 from spark_jobs.state.records import CheckpointRecord
 from spark_jobs.state.sealed import DamagedError, file_checksum
 from spark_jobs.state.state_storage import StorageError
 from spark_jobs.state.store import Manifest, StateStore
-from spark_jobs.state.tables import ChunkEntry
 
 Result = TypeVar("Result")
 

@@ -11,13 +11,18 @@ import pyarrow.compute as pc
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import column_of
-from spark_jobs.state.tables import StateTables, TableState
+from spark_jobs.state.chunks import TableState
+from spark_jobs.state.keyed import KeyedTable
+from spark_jobs.state.tables import StateTables
 
 EDGES: Final = pa.schema([("key", pa.string()), ("to", pa.string())])
 MESSAGES: Final = pa.schema([("key", pa.string()), ("to", pa.string()), ("label", pa.string())])
 MERGE_FROM: Final = 64
 """Chunks of edges before they are merged into one."""
+KEY: Final = pa.schema([("key", pa.string())])
 LABELS: Final = pa.schema([("key", pa.string()), ("label", pa.string())])
+LEAST: Final = pa.schema([*LABELS, ("given", pa.string())])
+"""`given`: the label that was given at the end of the input, null before."""
 
 
 class Transitions(Operator):
@@ -79,21 +84,26 @@ class Components(Operator):
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         heard = self._heard(inputs)
-        labels, edges = state.map("labels"), state.table("edges")
-        known = _neighbours(edges, sorted(heard))
+        nodes, edges = sorted(heard), state.table("edges")
+        keyed = _by_key(state, "labels", LABELS)
+        before = keyed.find(_table([(node,) for node in nodes], KEY)).values("label")
+        labels = dict(zip(nodes, before, strict=True))
+        known = _neighbours(edges, nodes)
+        changed: list[tuple[str, str]] = []
         new: list[tuple[str, str]] = []
         sent: list[tuple[str, str, str]] = []
-        for node in sorted(heard):
+        for node in nodes:
             told, near = heard[node], known.get(node, set())
-            label = min([labels.get(node, node), *told.values()])
+            label = min([labels[node] or node, *told.values()])
             added = sorted(told.keys() - near)
             new += [(node, other) for other in added]
-            if labels.get(node) != label:
-                labels[node] = label
+            if labels[node] != label:
+                changed.append((node, label))
                 reached = near | told.keys() | {node}
             else:
                 reached = {other for other in told if other not in near or told[other] > label}
             sent += [(other, node, label) for other in sorted(reached)]
+        keyed.put(_table(changed, LABELS))
         edges.append(_table(new, EDGES))
         if len(edges.chunks) > MERGE_FROM:
             edges.replace(edges.read())
@@ -136,18 +146,47 @@ class Least(Operator):
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
-        least, given = state.map("least"), state.map("given")
+        heard: dict[str, str] = {}
         for name in self.inputs:
             for table in inputs.get(name, ()):
                 keys = column_of(table, "key", self.kind).to_pylist()
                 labels = column_of(table, "label", self.kind).to_pylist()
                 for key, label in zip(keys, labels, strict=True):
-                    least[key] = min(label, least.get(key, label))
-        if not context.final:
-            return None
-        rows = [(key, least[key]) for key in sorted(least) if given.get(key) != least[key]]
-        given.update(rows)
-        return _table(rows, LABELS)
+                    heard[key] = min(label, heard.get(key, label))
+        given = state.maps.pop("given", {})  # of a version that kept maps
+        least = _by_key(state, "least", LEAST, given)
+        nodes = sorted(heard)
+        known = least.find(_table([(node,) for node in nodes], KEY))
+        before, told = known.values("label"), known.values("given")
+        changed = [
+            (node, heard[node], mine)
+            for node, label, mine in zip(nodes, before, told, strict=True)
+            if label is None or heard[node] < label
+        ]
+        least.put(_table(changed, LEAST))
+        return self._give(least) if context.final else None
+
+    def _give(self, least: KeyedTable) -> pa.Table:
+        """What has become less since it was given."""
+        everything = least.read()
+        rows = [] if everything is None else everything.to_pylist()
+        less = sorted((row["key"], row["label"]) for row in rows if row["given"] != row["label"])
+        least.put(_table([(key, label, label) for key, label in less], LEAST))
+        return _table(less, LABELS)
+
+
+def _by_key(
+    state: StateTables, name: str, schema: pa.Schema, given: Mapping[str, str] | None = None
+) -> KeyedTable:
+    """A table by `key`; what a version before this one kept in a map of that name, with what it had `given`,
+    is put into it."""
+    table = state.keyed(name, ["key"])
+    if name in state.maps:
+        before = state.maps.pop(name)
+        more = [()] * len(before) if given is None else [(given.get(key),) for key in before]
+        rows = [(key, value, *other) for (key, value), other in zip(before.items(), more, strict=True)]
+        table.put(_table(rows, schema))
+    return table
 
 
 def _neighbours(edges: TableState, nodes: list[str]) -> dict[str, set[str]]:
@@ -161,6 +200,6 @@ def _neighbours(edges: TableState, nodes: list[str]) -> dict[str, set[str]]:
     return found
 
 
-def _table(rows: Sequence[tuple[str, ...]], schema: pa.Schema) -> pa.Table:
+def _table(rows: Sequence[tuple[str | None, ...]], schema: pa.Schema) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.table([pa.array(column, pa.string()) for column in columns], schema=schema)

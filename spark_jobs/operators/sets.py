@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,7 +19,7 @@ from spark_jobs.state.tables import StateTables
 _ROW: Final = "__row"
 _WINDOW: Final = "__window"
 _MERGE_FROM: Final = 64
-"""Chunks of remembered values before they are merged into one."""
+"""Chunks of remembered values before those of a window are merged into one."""
 
 
 class Union(Operator):
@@ -46,7 +47,7 @@ class Distinct(Operator):
     """Params: `columns` (default: `key`), `size_s` (optional). Passes the first row with each combination of
     values; with `size_s`, the first in each tumbling window of that many seconds (aligned to the Unix epoch),
     after which the values are forgotten; rows of a window that is closed already are left out and counted.
-    Without it they are remembered for ever, so use it on columns of few values."""
+    Without it they are remembered for ever, in a table by key, which may be larger than memory."""
 
     kind = "distinct"
     takes = ("columns", "size_s")
@@ -81,33 +82,41 @@ class Distinct(Operator):
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
-        seen = state.table("seen")
         rows = concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
-        first = None
-        if rows is not None and self.size:
+        if not self.size:
+            return self._first_ever(rows, state) if rows is not None and rows.num_rows else None
+        if rows is not None:
             rows = self._open(rows, state)
-        if rows is not None and rows.num_rows:
-            values = self._values(rows)
-            known = seen.read()
-            numbered = values.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64()))
-            if known is not None:
-                numbered = pa.concat_tables(
-                    [
-                        known.append_column(_ROW, pa.repeat(pa.scalar(-1, pa.int64()), known.num_rows)),
-                        numbered,
-                    ]
-                )
-            groups = numbered.group_by(values.column_names, use_threads=False).aggregate([(_ROW, "min")])
-            fresh = pc.greater_equal(groups.column(f"{_ROW}_min"), 0)
-            positions = groups.column(f"{_ROW}_min").filter(fresh).combine_chunks()
-            positions = positions.take(pc.sort_indices(positions))
-            first = rows.take(positions)
-            self._remember(values.take(positions), state)
-        if self.size:
-            closed = context.watermark - context.watermark % self.size
-            state.values["closed"] = max(closed, state.values.get("closed", closed))
-            seen.keep(lambda note: note["high"] >= closed)
+        first = self._first_in_window(rows, state) if rows is not None and rows.num_rows else None
+        closed = context.watermark - context.watermark % self.size
+        state.values["closed"] = max(closed, state.values.get("closed", closed))
+        state.table("seen").keep(lambda note: note["high"] >= closed)
         return first
+
+    def _first_in_window(self, rows: pa.Table, state: StateTables) -> pa.Table:
+        values = self._values(rows)
+        known = state.table("seen").read()
+        numbered = values.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64()))
+        if known is not None:
+            before = known.append_column(_ROW, pa.repeat(pa.scalar(-1, pa.int64()), known.num_rows))
+            numbered = pa.concat_tables([before, numbered])
+        groups = numbered.group_by(values.column_names, use_threads=False).aggregate([(_ROW, "min")])
+        fresh = pc.greater_equal(groups.column(f"{_ROW}_min"), 0)
+        positions = groups.column(f"{_ROW}_min").filter(fresh).combine_chunks()
+        positions = positions.take(pc.sort_indices(positions))
+        self._remember(values.take(positions), state)
+        return rows.take(positions)
+
+    def _first_ever(self, rows: pa.Table, state: StateTables) -> pa.Table:
+        """The first row of each combination of values that no row before had."""
+        values = pa.table({name: column_of(rows, name, self.kind) for name in self.columns})
+        numbered = values.append_column(_ROW, pa.array(np.arange(rows.num_rows)))
+        groups = numbered.group_by(values.column_names, use_threads=False).aggregate([(_ROW, "min")])
+        positions = np.sort(groups.column(f"{_ROW}_min").to_numpy())
+        seen = state.keyed("seen", self.columns)
+        fresh = positions[seen.find(values.take(pa.array(positions))).missing]
+        seen.put(values.take(pa.array(fresh)))
+        return rows.take(pa.array(fresh))
 
     def _open(self, rows: pa.Table, state: StateTables) -> pa.Table:
         """The rows whose window is not closed: of the others the values are forgotten."""
@@ -120,8 +129,6 @@ class Distinct(Operator):
 
     def _values(self, rows: pa.Table) -> pa.Table:
         values = pa.table({name: column_of(rows, name, self.kind) for name in self.columns})
-        if not self.size:
-            return values
         ts = column_of(rows, "ts", self.kind).to_numpy()
         return values.append_column(_WINDOW, pa.array(ts - ts % self.size))
 
@@ -131,9 +138,6 @@ class Distinct(Operator):
         if len(seen.chunks) < _MERGE_FROM:
             return
         everything = pa.concat_tables([chunk.table for chunk in seen])
-        if not self.size:
-            seen.replace(everything)
-            return
         seen.replace(None)
         for window in sorted(pc.unique(everything.column(_WINDOW)).to_pylist()):
             part = everything.filter(pc.equal(everything.column(_WINDOW), window))
@@ -141,4 +145,4 @@ class Distinct(Operator):
 
     def _note(self, values: pa.Table) -> dict[str, int]:
         """The last window of a chunk, which tells when it can be dropped."""
-        return {"high": pc.max(values.column(_WINDOW)).as_py()} if self.size and values.num_rows else {}
+        return {"high": pc.max(values.column(_WINDOW)).as_py()} if values.num_rows else {}

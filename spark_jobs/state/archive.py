@@ -25,10 +25,10 @@ import msgspec
 
 from domain.topology import Topology, TopologyError, TopologySpec, partition_directory
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, StoredManifest
+from spark_jobs.state.chunks import ChunkEntry
 from spark_jobs.state.records import CheckpointRecord, decode_record
 from spark_jobs.state.sealed import UNREADABLE, DamagedError, seal, unseal
 from spark_jobs.state.store import Manifest, decode_manifest, difference
-from spark_jobs.state.tables import ChunkEntry
 
 INDEX = "savepoint.json"
 FORMAT = 1

@@ -28,12 +28,12 @@ from pathlib import Path
 import msgspec
 
 from domain.topology import partition_directory
+from spark_jobs.state.chunks import ChunkEntry
 from spark_jobs.state.records import CheckpointRecord, decode_record
 from spark_jobs.state.sealed import DIGITS, UNREADABLE, DamagedError, seal, unseal
 from spark_jobs.state.state_storage import NotThereError, UnavailableError, split
 from spark_jobs.state.storage_urls import open_storage
 from spark_jobs.state.store import LONGEST_NAME, Manifest, decode_manifest, difference, plain_name
-from spark_jobs.state.tables import ChunkEntry
 
 LONGEST_OBJECT = LONGEST_NAME + 1 + DIGITS
 """Bytes of an object's name."""

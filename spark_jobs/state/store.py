@@ -21,8 +21,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from spark_jobs.state.chunks import Chunk, ChunkEntry, TableState
 from spark_jobs.state.sealed import UNREADABLE, DamagedError, checksum_of, file_checksum, seal, unseal
-from spark_jobs.state.tables import Chunk, ChunkEntry, StateTables, TableState
+from spark_jobs.state.tables import StateTables
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +63,10 @@ SEQUENTIAL = pa.ipc.IpcReadOptions(use_threads=False)
 
 _MANIFEST = re.compile(r"(\d+)(?:\.(\d+))?\.manifest")
 EMPTY = Manifest(epoch=0, generation=0)
+MOST_VERIFIED = 10_000
+_verified: set[tuple[str, int, int, str]] = set()
+"""Versions of files whose checksum this process has compared: of a state that is larger than memory an epoch
+reads little. What it protects from is a host that crashed, and no process outlives that."""
 LONGEST_NAME = 180
 """Bytes; file systems take 255, of which checksums and temporary names need some."""
 
@@ -145,10 +150,16 @@ class StateStore:
     def _load(self, entry: ChunkEntry) -> pa.Table:
         path = self.directory / entry.name
         try:
+            found = os.stat(path)  # before it is opened: what takes its place later is compared anew
+            version = (str(path), found.st_ino, found.st_mtime_ns, entry.checksum)
             with pa.memory_map(str(path)) as source:
                 content = source.read_buffer()
-                if problem := _difference(entry, content.size, lambda: checksum_of(memoryview(content))):
-                    raise StateMissingError(f"{path} is damaged: {problem}")
+                if version not in _verified:
+                    if problem := _difference(entry, content.size, lambda: checksum_of(memoryview(content))):
+                        raise StateMissingError(f"{path} is damaged: {problem}")
+                    if len(_verified) >= MOST_VERIFIED:
+                        _verified.clear()
+                    _verified.add(version)
                 return pa.ipc.open_file(pa.BufferReader(content), options=SEQUENTIAL).read_all()
         except FileNotFoundError as error:
             raise StateMissingError(f"{path} is missing") from error
@@ -172,6 +183,7 @@ class StateStore:
         """Write the new chunks; returns the manifest that names them. Repeating it gives the same files if it
         computes the same; otherwise their names must not be taken for those of another time, here or in
         storage."""
+        state.settle()
         self.directory.mkdir(parents=True, exist_ok=True)
         tables: dict[str, list[ChunkEntry]] = {}
         prefix = f"{epoch}.{generation}.{token_hex(4)}" if self.attempt else f"{epoch}.{generation}"

@@ -13,10 +13,10 @@ import pytest
 from domain.messages import CheckpointAck
 from spark_jobs.agent.uploads import Uploader, waiting_snapshots
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
+from spark_jobs.state.chunks import ChunkEntry
 from spark_jobs.state.sealed import checksum_of, seal, unseal
 from spark_jobs.state.snapshot import leave_snapshot
 from spark_jobs.state.store import Manifest
-from spark_jobs.state.tables import ChunkEntry
 
 TOPOLOGY = "hashtags"
 

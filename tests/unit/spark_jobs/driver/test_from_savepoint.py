@@ -20,11 +20,11 @@ from spark_jobs.driver.assembly import open_log
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
 from spark_jobs.state.archive import SavepointArchive, archive_write
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, StoredManifest
+from spark_jobs.state.chunks import ChunkEntry
 from spark_jobs.state.records import CheckpointRecord
 from spark_jobs.state.savepoints import SavepointStorage
 from spark_jobs.state.sealed import file_checksum
 from spark_jobs.state.store import Manifest
-from spark_jobs.state.tables import ChunkEntry
 
 CHECKPOINT, ORIGIN, KEY = 10, 1_700_000_000_000_000, "a1"
 TOPOLOGY = Topology(

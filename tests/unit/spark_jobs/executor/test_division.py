@@ -17,8 +17,9 @@ from spark_jobs.executor.exchange import key_buckets
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.operators.problems import OperatorError
+from spark_jobs.state.chunks import Chunk, TableState
 from spark_jobs.state.late import leave_out, left_out
-from spark_jobs.state.tables import Chunk, StateTables, TableState
+from spark_jobs.state.tables import StateTables
 from tests.examples import examples
 
 SECOND: Final = 1_000_000
@@ -95,9 +96,7 @@ class Parallel:
             if out is not None:
                 names = sorted(out.column_names)
                 found += zip(*(out.column(name).to_pylist() for name in names), strict=True)
-        for state in self.states:  # what was written is read from files then
-            for table in state.tables.values():
-                table.chunks = [Chunk(one.note, table=one.table) for one in table.chunks]
+        self.states = [settled(state) for state in self.states]
         return found
 
     def _here(self, table: pa.Table) -> Any:
@@ -112,6 +111,16 @@ class Parallel:
             mine = {n: one for n, one in enumerate(self.states) if n % step == index % step}
             states.append(Share(made(*KINDS[kind][:3]), routings, index, count).of(mine))
         return Parallel(kind, count, states)
+
+
+def settled(state: StateTables) -> StateTables:
+    """As it is read from its files in the next epoch."""
+    state.settle()
+    tables = {
+        name: TableState([Chunk(one.note, table=one.table) for one in table.chunks])
+        for name, table in state.tables.items()
+    }
+    return StateTables(state.values, state.maps, tables)
 
 
 def course(kind: str, seed: int, changes: Mapping[int, int], first: int) -> Rows:
@@ -151,19 +160,18 @@ def test_every_kind_that_can_be_divided_is_tried() -> None:
 
 
 def test_components_keep_labels_and_edges_by_node() -> None:
-    state = StateTables({}, {"labels": {"a": "a", "b": "a", "c": "c"}}, {})
+    state = StateTables({}, {"other": {"a": 1, "b": 2, "c": 3}}, {})
     names = pa.array(["a", "b", "c"], pa.string())
+    state.keyed("labels", ["key"]).put(pa.table({"key": names, "label": pa.array(["a", "a", "c"])}))
     state.table("edges").append(pa.table({"key": names, "to": pa.array(["b", "a", "d"], pa.string())}))
-    shares = [
-        Share(made("components", {}, ["E", "C"]), dict.fromkeys("EC", Routing((3,), "key")), n, 3).of(
-            {0: state}
-        )
-        for n in range(3)
-    ]
+    routings = dict.fromkeys("EC", Routing((3,), "key"))
+    shares = [Share(made("components", {}, ["E", "C"]), routings, n, 3).of({0: state}) for n in range(3)]
     wanted = key_buckets(pa.chunked_array([names]), 3).tolist()
     for index, share in enumerate(shares):
         mine = [name for name, at in zip("abc", wanted, strict=True) if at == index]
-        assert sorted(share.map("labels")) == mine
+        labels = share.keyed("labels", ["key"]).read()
+        assert (sorted(labels.column("key").to_pylist()) if labels is not None else []) == mine
+        assert sorted(share.map("other")) == mine
         edges = share.table("edges").read()
         assert (edges.column("key").to_pylist() if edges is not None else []) == mine
 
@@ -205,7 +213,7 @@ def test_only_partitions_that_may_have_the_keys_are_read() -> None:
 
 def test_a_state_without_a_key_or_its_column_is_told() -> None:
     state = StateTables({}, {}, {"seen": TableState([])})
-    state.table("seen").append(pa.table({"key": pa.array(["a", None], pa.string())}))
+    state.keyed("seen", ["key"]).put(pa.table({"key": pa.array(["a", None], pa.string())}))
     operator = made("distinct", {}, ["A"])
     with pytest.raises(OperatorError, match="rows without a key"):
         Share(operator, {"A": Routing((2,), "key")}, 0, 2).of({0: state})

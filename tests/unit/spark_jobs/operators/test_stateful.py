@@ -74,6 +74,7 @@ class TestDistinct:
                     seen.add(identity)
                     expected.append((round(ts * SECOND), key))
             found = process(operator, state, epoch, {"A": keyed(*rows)})
+            state.settle()
             assert [(row["ts"], row["key"]) for row in found] == expected
         assert len(list(state.table("seen"))) < 64
 

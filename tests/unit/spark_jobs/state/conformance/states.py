@@ -30,7 +30,8 @@ class Kept(CheckpointStorage):
 
 
 def layout(storage: Kept, deployed: int = HERE.deployed) -> Any:
-    return SimpleNamespace(spec=SimpleNamespace(name=TOPOLOGY), deployed=deployed, checkpoints=storage.url)
+    spec = SimpleNamespace(name=TOPOLOGY)
+    return SimpleNamespace(spec=spec, deployed=deployed, checkpoints=storage.url, division=None)
 
 
 def grown(store: StateStore, before: Manifest, epoch: int) -> Manifest:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from host.environment import ROOT
-from spark_jobs.executor.key_hash import hash_strings
+from spark_jobs.state.key_hash import hash_strings
 
 KNOWN = [
     1760245841805064774,

@@ -1,0 +1,226 @@
+"""A table by key is a dictionary, whatever is merged meanwhile, and few bytes of it are written anew."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.state import keyed
+from spark_jobs.state.chunks import TableState
+from spark_jobs.state.keyed import HASH, KeyedTable, note_divided
+from spark_jobs.state.store import EMPTY, Manifest, StateMissingError, StateStore
+from spark_jobs.state.tables import StateTables
+from tests.examples import examples
+
+Row = tuple[str | None, int | None]
+
+
+def table(rows: Sequence[tuple[str | None, int | None, int]]) -> pa.Table:
+    names, numbers, values = zip(*rows, strict=True) if rows else ((), (), ())
+    return pa.table(
+        {
+            "name": pa.array(names, pa.string()),
+            "number": pa.array(numbers, pa.int64()),
+            "value": pa.array(values, pa.int64()),
+        }
+    )
+
+
+class Epochs:
+    """A state on disk, one epoch after the other."""
+
+    def __init__(self, directory: Path) -> None:
+        self.store = StateStore(directory)
+        self.manifest: Manifest = EMPTY
+        self.written: list[int] = []
+
+    def apply(self, changes: Sequence[tuple[str | None, int | None, int | None]]) -> KeyedTable:
+        """Rows are set, those without a value removed, one after the other; then the epoch ends."""
+        state = self.store.open(self.manifest)
+        held = state.keyed("t", ["name", "number"])
+        for name, number, value in changes:
+            if value is None:
+                held.remove(table([(name, number, 0)]))
+            else:
+                held.put(table([(name, number, value)]))
+        before = {entry.name for entry in self.manifest.files()}
+        self.manifest = self.store.commit(state, epoch=self.manifest.epoch + 1, generation=1)
+        new = [entry.bytes for entry in self.manifest.files() if entry.name not in before]
+        self.written.append(sum(new))
+        return self.open()
+
+    def open(self) -> KeyedTable:
+        return self.store.open(self.manifest).keyed("t", ["name", "number"])
+
+    @property
+    def notes(self) -> list[dict[str, int]]:
+        return [entry.note for entry in self.manifest.tables.get("t", [])]
+
+
+def contents(held: KeyedTable) -> dict[Row, int]:
+    rows = held.read()
+    if rows is None:
+        return {}
+    assert not {HASH, keyed.GONE}.intersection(rows.column_names)
+    found = [((row["name"], row["number"]), row["value"]) for row in rows.to_pylist()]
+    assert len(dict(found)) == len(found), "a key is there twice"
+    return dict(found)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Everything is merged and swept early."""
+    with monkeypatch.context() as patched:
+        for name, value in {"TIER": 2, "MERGED_MOST": 4_000, "RANGE": 1_500, "SWEPT_FROM": 1_200}.items():
+            patched.setattr(keyed, name, value)
+        yield
+
+
+NAMES = st.sampled_from([None, "", "a", "b", "ab", "\0", "ä", "long " * 9])
+CHANGES = st.lists(
+    st.tuples(NAMES, st.sampled_from([None, 0, 1, 2**40, -7]), st.sampled_from([None, 1, 2, 3])), max_size=9
+)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(epochs=st.lists(CHANGES, min_size=1, max_size=30), seed=st.integers(0, 2**32))
+def test_it_is_a_dictionary(tmp_path_factory: pytest.TempPathFactory, epochs: list[Any], seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in {"TIER": 2, "MERGED_MOST": 4_000, "RANGE": 1_500, "SWEPT_FROM": 1_200}.items():
+            patched.setattr(keyed, name, value)
+        world, expected = Epochs(tmp_path_factory.mktemp("state")), dict[Row, int]()
+        dice = random.Random(seed)
+        for changes in epochs:
+            held = world.apply(changes)
+            for name, number, value in changes:
+                expected.pop((name, number), None)
+                if value is not None:
+                    expected[name, number] = value
+            assert contents(held) == expected
+            asked = [
+                (dice.choice([None, "", "a", "b", "ab", "x"]), dice.choice([None, 0, 1, 5]), 0)
+                for _ in range(5)
+            ]
+            found = held.find(table(asked))
+            assert found.values("value") == [expected.get((name, number)) for name, number, _ in asked]
+            assert found.missing.tolist() == [(name, number) not in expected for name, number, _ in asked]
+
+
+def many(
+    rows: int, epochs: int, changed: int, directory: Path, *, gone: int = 0
+) -> tuple[Epochs, dict[Row, int]]:
+    """`rows` keys, of which `changed` change in each epoch, and `gone` go."""
+    world, dice = Epochs(directory), random.Random(5)
+    expected: dict[Row, int] = {}
+    for epoch in range(epochs):
+        keys = range(rows) if not epoch else dice.sample(range(rows), changed)
+        batch = table([(f"key {key}", key, epoch) for key in keys])
+        removed = table([(f"key {key}", key, 0) for key in (dice.sample(range(rows), gone) if epoch else ())])
+        state = world.store.open(world.manifest)
+        held = state.keyed("t", ["name", "number"])
+        held.put(batch)
+        held.remove(removed)
+        before = {entry.name for entry in world.manifest.files()}
+        world.manifest = world.store.commit(state, epoch=epoch + 1, generation=1)
+        world.written.append(sum(one.bytes for one in world.manifest.files() if one.name not in before))
+        expected.update({(row["name"], row["number"]): epoch for row in batch.to_pylist()})
+        for row in removed.to_pylist():
+            expected.pop((row["name"], row["number"]), None)
+    return world, expected
+
+
+@pytest.mark.usefixtures("small")
+def test_sweeps_take_several_epochs_and_lose_nothing(tmp_path: Path) -> None:
+    world, expected = many(400, 60, 25, tmp_path, gone=10)
+    assert contents(world.open()) == expected
+    assert any("range" in note and note["bits"] > 2 for note in world.notes), "no sweep of several parts"
+    found = world.open().find(table([(f"key {key}", key, 0) for key in range(400)]))
+    assert found.values("value") == [expected.get((f"key {key}", key)) for key in range(400)]
+
+
+@pytest.mark.usefixtures("small")
+def test_at_any_moment_of_a_sweep_the_state_is_whole(tmp_path: Path) -> None:
+    """Each manifest can be opened, and goes on."""
+    seen = set()
+    for epochs in range(20, 45):
+        directory = tmp_path / str(epochs)
+        world, expected = many(300, epochs, 20, directory, gone=5)
+        seen |= {len([note for note in world.notes if "sweep" in note])}
+        assert contents(world.open()) == expected
+    assert len(seen) > 2, "no state was in the middle of a sweep"
+
+
+def test_little_is_written_for_little_that_changed(tmp_path: Path) -> None:
+    world, expected = many(60_000, 12, 600, tmp_path)
+    whole, later = world.written[0], world.written[1:]
+    assert whole > 2_000_000
+    assert max(later[:6]) < 0.02 * whole, "1 % changed"
+    assert contents(world.open()) == expected
+
+
+def test_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(keyed, "_hashes", lambda keys: np.full(keys.num_rows, 7, np.uint64))
+    world = Epochs(tmp_path)
+    world.apply([("a", 1, 1), ("b", 1, 2), ("a", 1, 3), ("c", 1, 4)])
+    held = world.apply([("b", 1, 5), ("c", 1, None), ("d", 1, 6)])
+    assert contents(held) == {("a", 1): 3, ("b", 1): 5, ("d", 1): 6}
+    found = held.find(table([(name, 1, 0) for name in "dcba"]))
+    assert found.values("value") == [6, None, 5, 3]
+
+
+def test_what_an_epoch_wrote_is_seen_in_it() -> None:
+    held = StateTables({}, {}, {}).keyed("t", ["name", "number"])
+    held.put(table([("a", 1, 1), ("a", 1, 2)]))
+    assert held.find(table([("a", 1, 0)])).values("value") == [2]
+    held.remove(table([("a", 1, 0)]))
+    assert held.find(table([("a", 1, 0)])).missing.tolist() == [True]
+    assert held.read() is None
+
+
+def test_rows_of_a_version_without_keys_are_taken_over() -> None:
+    before = TableState([])
+    before.append(table([("a", 1, 1), ("b", 1, 2)]))
+    held = StateTables({}, {}, {"t": before}).keyed("t", ["name", "number"])
+    assert contents(held) == {("a", 1): 1, ("b", 1): 2}
+
+
+@pytest.mark.usefixtures("small")
+def test_tables_of_several_partitions_become_one(tmp_path: Path) -> None:
+    """As a state that is divided anew: each was in another part of a sweep."""
+    merged, expected = TableState([]), dict[Row, int]()
+    for part in range(3):
+        world, rows = many(300, 21 + 7 * part, 20, tmp_path / str(part), gone=5)
+        state = world.store.open(world.manifest)
+        for chunk in state.table("t"):
+            mine = [(number or 0) % 3 == part for number in chunk.table.column("number").to_pylist()]
+            merged.append(chunk.table.filter(pa.array(mine)), note_divided(chunk.note))
+        expected.update({key: value for key, value in rows.items() if (key[1] or 0) % 3 == part})
+    one = Epochs(tmp_path / "one")
+    state = one.store.open(EMPTY)
+    state.tables["t"] = merged
+    one.manifest = one.store.commit(state, epoch=1, generation=1)
+    assert contents(one.open()) == expected
+    for number in range(40):
+        changes = [(f"key {key}", key, number) for key in range(number, 300, 40)]
+        expected.update({(name, key): value for name, key, value in changes})
+        assert contents(one.apply(changes)) == expected
+
+
+def test_a_file_that_was_changed_is_found_before_it_is_used(tmp_path: Path) -> None:
+    world, _ = many(50, 3, 5, tmp_path)
+    assert world.open().read() is not None
+    path = tmp_path / world.manifest.files()[0].name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.with_suffix(".other").write_bytes(bytes(content))
+    path.with_suffix(".other").rename(path)
+    with pytest.raises(StateMissingError, match="checksum"):
+        world.open().read()
