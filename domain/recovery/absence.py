@@ -9,8 +9,12 @@ from domain.messages import DriverStatus, Plan
 
 WORKING_STATES = frozenset({"running", "degraded", "replaying"})
 ABSENCE_LIMIT = 60.0
-"""Seconds; an executor that is being started, for the first time or again after a crash, is ready within this
-time, and then the driver goes on by itself."""
+"""Seconds; an executor that is started again after a crash is ready within this time, and then the driver
+goes on by itself."""
+STARTING_LIMIT = 240.0
+"""Seconds of a node that has not worked for the topology yet. Its first executor may take a minute and a half
+where it has a fifth of a core, and a node that is given up is missing for good: the next one that is asked
+for starts as slowly."""
 
 
 def nodes_seen(driver: DriverStatus | None, plan: Plan | None) -> tuple[frozenset[str], frozenset[str]]:
@@ -31,9 +35,12 @@ def nodes_seen(driver: DriverStatus | None, plan: Plan | None) -> tuple[frozense
 class AbsenceClock:
     """How long partitions of living nodes have been absent, per topology. Soft state."""
 
-    def __init__(self, limit: float = ABSENCE_LIMIT) -> None:
+    def __init__(self, limit: float = ABSENCE_LIMIT, starting: float = STARTING_LIMIT) -> None:
         self.limit = limit
+        self.starting = starting
         self._since: dict[str, dict[str, float]] = {}
+        # Topology -> living nodes that it was seen working on.
+        self._worked: dict[str, set[str]] = {}
 
     def overdue(
         self,
@@ -50,6 +57,10 @@ class AbsenceClock:
             self._since.pop(topology, None)
             return {}
         placed = homes_now(plan, driver.acting, driver.generation)
+        not_there = set(driver.absent)
+        worked = self._worked.setdefault(topology, set())
+        worked |= {node for partition, node in placed.items() if partition not in not_there}
+        worked &= set(alive)
         absent = {p for p in driver.absent if placed.get(p) in alive}
         since = self._since.setdefault(topology, {})
         for partition in list(since):
@@ -57,7 +68,8 @@ class AbsenceClock:
                 del since[partition]
         for partition in absent:
             since.setdefault(partition, at)
-        return {p: at - start for p, start in since.items() if at - start >= self.limit}
+        limits = {p: self.limit if placed[p] in worked else self.starting for p in since}
+        return {p: at - start for p, start in since.items() if at - start >= limits[p]}
 
     def forget(self, topology: str) -> None:
         """Count from the beginning: what was overdue has been reported."""

@@ -46,6 +46,21 @@ def test_absence_on_living_nodes_becomes_overdue() -> None:
     assert overdue(clock, 11.0, status("A[0]", "B[0]"), alive) == set()
 
 
+def test_a_node_that_has_not_worked_yet_has_longer() -> None:
+    """Its first executor is being started."""
+    clock = AbsenceClock(limit=10.0, starting=30.0)
+    alive = {"n1", "n2"}
+    for at in (0.0, 12.0, 29.0):
+        assert overdue(clock, at, status("A[0]", "B[0]"), alive) == ({"A[0]"} if at > 10.0 else set())
+    assert overdue(clock, 30.0, status("A[0]", "B[0]"), alive) == {"A[0]", "B[0]"}
+    assert overdue(clock, 31.0, status(), alive) == set()
+    assert overdue(clock, 32.0, status("B[0]"), alive) == set()
+    assert overdue(clock, 42.0, status("B[0]"), alive) == {"B[0]"}, "it has worked"
+    assert overdue(clock, 43.0, status("B[0]"), {"n1"}) == set()
+    assert overdue(clock, 44.0, status("B[0]"), alive) == set()
+    assert overdue(clock, 60.0, status("B[0]"), alive) == set(), "it has joined anew"
+
+
 def test_absence_ends_with_the_node_the_plan_or_the_partition_coming_back() -> None:
     for change in (status(), status("A[0]", generation=3), status("A[0]", state="starting"), None):
         clock = AbsenceClock(limit=10.0)
