@@ -1,7 +1,7 @@
 # Two commands matter: `make up` and `make test`. Everything else is one line each.
 #
 #   make up [PROFILE=scarce|roomy] [DETACH=1] [INPUT=tweets.parquet] [RATE=1000] [LIMIT=n]
-#           [REPLICAS=on|off|n] [NODES=4] [RESURGE_PORT=8000] [RESURGE_HOME=var]
+#           [REPLICAS=on|off|n] [NODES=4] [STANDBYS=0] [RESURGE_PORT=8000] [RESURGE_HOME=var]
 #   make down: stops everything; the next make up goes on from the newest checkpoints
 #   make reset [YES=1]: stops everything and deletes what ran (outputs are kept under another name)
 #   make status | logs [NAME=web] [FOLLOW=1]

@@ -63,6 +63,7 @@ class Stack:
         directory: Path,
         *,
         nodes: int = 4,
+        standbys: int = 0,
         slots: int = 2,
         capacity: int = 100,
         variables: Mapping[str, str] | None = None,
@@ -77,6 +78,7 @@ class Stack:
             input=str(input),
             rate=rate,
             nodes=nodes,
+            standbys=standbys,
             slots=slots,
             capacity=capacity,
             wait_queries=False,
@@ -116,7 +118,7 @@ class Stack:
             started = start(self.home, self._options, self._progress)
         self.installation, self.access = started.installation, started.access
         self.rest = Rest(self.access.url, self.access.token)
-        wanted = self._options.nodes
+        wanted = self._options.nodes + self._options.standbys
         self.wait_for(lambda: len(self.nodes("alive")) >= wanted, f"{wanted} nodes alive", timeout=60)
 
     def down(self) -> None:

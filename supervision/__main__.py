@@ -173,8 +173,8 @@ def _show_access(started: Started, profile: Profile, progress: Progress, *, stop
 
 
 def _options_from_environment(chosen: Choice) -> StartOptions:
-    """`INPUT=`, `RATE=`, `LIMIT=`, `NODES=`, `PIPELINE=`, `REPLICAS=` as make hands them on, else what the
-    profile says. Raises `ValueError`."""
+    """`INPUT=`, `RATE=`, `LIMIT=`, `NODES=`, `STANDBYS=`, `PIPELINE=`, `REPLICAS=` as make hands them on,
+    else what the profile says. Raises `ValueError`."""
     given = {name: os.environ.get(name, "").strip() for name in ("INPUT", "RATE", "LIMIT")}
     for name in ("RATE", "LIMIT"):
         if given[name] and not (given[name].isdigit() and int(given[name]) > 0):
@@ -190,6 +190,7 @@ def _options_from_environment(chosen: Choice) -> StartOptions:
         profile=profile,
         profile_changes=chosen.changes,
         nodes=_count("NODES", profile.nodes, 0),
+        standbys=_count("STANDBYS", 0, 0),
         slots=_count("SLOTS", profile.slots, 1),
         capacity=_count("CAPACITY", profile.capacity, 1),
         replicas=_replicas(),

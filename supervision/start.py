@@ -39,7 +39,7 @@ class StartOptions:
     """What `make up` was told. An empty `pipeline` deploys nothing; `input`, `rate` and `limit` are those
     of `manage.py deploy`. `profile_changes`: nodes and main job of an earlier start are to become those of
     `profile`, whose numbers of nodes, slots and capacity are given too. `replicas`: whether replicas run;
-    None leaves that as it is."""
+    None leaves that as it is. `standbys`: nodes besides, which take over when one is lost."""
 
     pipeline: str = MAIN_JOB
     input: str = ""
@@ -48,6 +48,7 @@ class StartOptions:
     profile: Profile = ROOMY
     profile_changes: bool = False
     nodes: int = ROOMY.nodes
+    standbys: int = 0
     slots: int = ROOMY.slots
     capacity: int = ROOMY.capacity
     replicas: Replicas | None = None
@@ -171,6 +172,7 @@ def _order_nodes(installation: Installation, options: StartOptions) -> None:
     """Tell the launcher the number of nodes of this start, and whether those of the last one change."""
     order = {
         "nodes": options.nodes,
+        "standbys": options.standbys,
         "slots": options.slots,
         "capacity": options.capacity,
         "resize": options.profile_changes,

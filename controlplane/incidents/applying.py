@@ -49,6 +49,7 @@ from domain.recovery.instructions import (
     MarkPlan,
     Tell,
 )
+from domain.recovery.wording import standbys_took_over
 
 
 class StalePlan(Conflict):
@@ -239,6 +240,30 @@ class Application:
             plan_change(row, topology=topology.name, incident=self.incident.number),
         )
         self.applied.publish.append(plan.topology)
+        self._standbys_follow(plan.assignment.values())
+
+    def _standbys_follow(self, names: Iterable[str]) -> None:
+        """A standby that got partitions is none any more; as many of the nodes that were asked for, and have
+        not been started, become standbys."""
+        taken = list(Node.objects.select_for_update().filter(name__in=set(names), standby=True))
+        if not taken:
+            return
+        for node in taken:
+            node.standby = False
+            node.save(update_fields=["standby"])
+            self.add(node_change(node))
+        waiting = NodeRequest.objects.filter(
+            incident=self.incident, state=NodeRequestState.PENDING, started_at=None, standby=False
+        ).order_by("id")[: len(taken)]
+        for request in waiting:
+            request.standby = True
+            request.save(update_fields=["standby"])
+            asked = Node.objects.filter(name=request.node_name, state__in=NODE_AWAITED).first()
+            if asked is not None:
+                asked.standby = True
+                asked.save(update_fields=["standby"])
+                self.add(node_change(asked))
+        self.tell("step", standbys_took_over([one.name for one in taken], len(waiting)))
 
     def _method_follow(self, method: str) -> None:
         """The incident is named for what it needed most: waves, else a blocking plan, else moves only."""

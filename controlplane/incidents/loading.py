@@ -254,6 +254,7 @@ def nodes_load(deployments: Mapping[str, Deployment]) -> dict[str, NodeView]:
             name=node.name,
             alive=node.state in NODE_PRESENT,
             usable=node.state in NODE_USABLE and not node.standby,
+            standby=node.state in NODE_USABLE and node.standby,
             capacity=node.capacity,
             load=node.agent_percent + load,
             rack=node.rack,

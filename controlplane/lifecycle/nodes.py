@@ -35,6 +35,8 @@ from controlplane.nodes.representation import STANDING, node_change
 from controlplane.nodes.selectors import node_get
 from controlplane.nodes.states import node_move, request_move
 from controlplane.topologies.bulk import rows_update
+from controlplane.topologies.choices import TOPOLOGY_LIVE
+from controlplane.topologies.models import Partition
 from domain.messages import NodeRegistration, NodeStats
 from domain.recovery.events import Event, NodeArrived, NodeReturned, NodesLost
 
@@ -43,6 +45,10 @@ log = structlog.get_logger(__name__)
 HEARTBEAT_FIELDS = ("last_heartbeat", "cpu_percent", "throttled", "memory_bytes", "disk_free_bytes")
 PULSE_FIELDS = HEARTBEAT_FIELDS[:2]
 """Told each time, also of more nodes than are told in one round."""
+
+
+def _runs_something(node: Node) -> bool:
+    return Partition.objects.filter(node=node, topology__status__in=TOPOLOGY_LIVE).exists()
 
 
 @writing
@@ -58,7 +64,8 @@ def node_register(
     node.rack = registration.rack
     node.slots = registration.slots
     node.capacity = registration.capacity
-    node.standby = registration.standby
+    # One that took over stays what it is, whatever it was started as.
+    node.standby = registration.standby and not (node.pk and _runs_something(node))
     node.session = registration.session
     node.pid = registration.pid
     node.registered_at = datetime.fromtimestamp(registration.registered_at, tz=UTC)

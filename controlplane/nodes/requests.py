@@ -36,14 +36,20 @@ def requests_unregistered(*, before: datetime) -> QuerySet[NodeRequest]:
 
 @writing
 def first_nodes_request(
-    *, names_and_racks: Iterable[tuple[str, str]], slots: int, capacity: int, at: datetime
+    *,
+    names_and_racks: Iterable[tuple[str, str]],
+    slots: int,
+    capacity: int,
+    at: datetime,
+    standby: bool = False,
 ) -> None:
     """Ask for nodes that a starting installation needs."""
     for name, rack in names_and_racks:
         NodeRequest.objects.get_or_create(
             key=f"{FIRST_KEY}{name}",
             defaults={
-                "node_name": name, "rack": rack, "slots": slots, "capacity": capacity, "requested_at": at,
+                "node_name": name, "rack": rack, "slots": slots, "capacity": capacity, "standby": standby,
+                "requested_at": at,
             },
         )  # fmt: skip
 

@@ -88,7 +88,7 @@ def _scenario(
                     # What is there for partitions.
                     capacity=max(1.0, node.capacity - node.load),
                     rack=node.rack,
-                    usable=node.usable,
+                    usable=node.usable or node.standby,
                 )
                 for node in nodes.values()
                 if node.alive or node.name in hosts

@@ -59,13 +59,14 @@ def situation_of(
         and case.failed
         and {deployments[name].assignment.get(p) for p in case.failed} <= memory.drained
     }
+    failed = bool(memory.lost or memory.avoided)  # which is what standbys are kept for
     return Situation(
         cases=cases,
         deployments=deployments,
         nodes={
             name: replace(
                 node,
-                usable=node.usable and name not in memory.avoided,
+                usable=(node.usable or (failed and node.standby)) and name not in memory.avoided,
                 capacity=_capacity(node, memory, max_utilisation),
             )
             for name, node in nodes.items()

@@ -62,12 +62,14 @@ TERMINAL_DRIVER_STATES = frozenset({"completed"})
 
 @dataclass(slots=True, kw_only=True)
 class NodeView:
-    """A node as recovery sees it. `usable`: alive, not draining, not a standby. `load`: CPU percent that is
-    taken there whatever partitions are there, by the agent and by the processes of every topology."""
+    """A node as recovery sees it. `usable`: alive, not draining, not a standby. `standby`: one that could
+    take over: alive, not draining. `load`: CPU percent that is taken there whatever partitions are there,
+    by the agent and by the processes of every topology."""
 
     name: str
     alive: bool
     usable: bool
+    standby: bool = False
     capacity: float = 100.0
     load: float = 0.0
     rack: str = ""

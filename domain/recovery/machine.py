@@ -159,7 +159,8 @@ class IncidentMachine:
         affected = self._affected_by(frozenset(new))
         for node in new:
             if node in self.nodes:
-                self.nodes[node].alive = self.nodes[node].usable = False
+                view = self.nodes[node]
+                view.alive = view.usable = view.standby = False
         grown = bool(self.memory.lost or self.cases)
         text = wording.nodes_lost(new, affected, grown)
         instructions = self._tell("stimulus", text, self._lost(new, affected))
@@ -227,7 +228,7 @@ class IncidentMachine:
             return []
         node = self.nodes.get(event.node)
         if node is not None:
-            node.usable = False
+            node.usable = node.standby = False
         affected = self._affected_by(frozenset({event.node}))
         fact = facts.Drained(node=event.node, failed=self._failed(affected))
         text = wording.drain_asked(event.node, event.actor, event.reason, affected)

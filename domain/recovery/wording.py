@@ -67,6 +67,21 @@ def refused_by_driver(refused: facts.Refused) -> str:
     return f"{start} The driver can go back to {start_from}, so the plan is made again."
 
 
+def standbys_took_over(nodes: Sequence[str], successors: int) -> str:
+    """successors: how many of the nodes that were asked for become standbys instead."""
+    names = listed(sorted(nodes, key=natural_key))
+    one = len(nodes) == 1
+    text = f"{names} {'was a standby' if one else 'were standbys'} and {'takes' if one else 'take'} over."
+    if not successors:
+        return text
+    what = (
+        "The next node that comes becomes a standby"
+        if successors == 1
+        else (f"The next {successors} nodes that come become standbys")
+    )
+    return f"{text} {what} in {'its' if one else 'their'} place."
+
+
 def node_returned(node: str, evidence: str, kept: Mapping[str, Collection[str]]) -> str:
     start = f"{node} is back: {evidence}. Its processes never stopped."
     if kept:

@@ -18,6 +18,7 @@ from host.environment import Environment
 from spark_jobs.agent.forgetting import Forgetting
 from spark_jobs.agent.lifeline import Lifeline
 from spark_jobs.agent.membership import NodeIdentity, NodeMembership
+from spark_jobs.agent.prefetch import Prefetch
 from spark_jobs.agent.spark_worker import SparkWorkers
 from spark_jobs.agent.statistics import UsageSampler
 from spark_jobs.agent.uploads import Uploader
@@ -80,6 +81,16 @@ class Agent:
             begin=self._forgetting.looked,
         )
 
+        self._threads: list[threading.Thread] = [self._membership, self._forgetting, self._uploader]
+        self._prefetch: Prefetch | None = None
+        if identity.standby:
+            self._prefetch = Prefetch(
+                node_home=self._node_home,
+                url=environment.checkpoints,
+                ask=self._membership.newest_checkpoints,
+            )
+            self._threads.append(self._prefetch)
+
     def run(self) -> int:
         """Work until SIGTERM or SIGINT; returns the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -88,20 +99,21 @@ class Agent:
             "agent starts",
             **{name: getattr(self._identity, name) for name in ("id", "address", "rack", "slots")},
         )
-        self._membership.start()
-        self._forgetting.start()
-        self._uploader.start()
+        for thread in self._threads:
+            thread.start()
         code = 0
         while not self._stop.is_set():
             self._workers.reconcile(self._wanted)
             while not self._gone.empty():
                 self._workers.forget(self._gone.get(), self._wanted)
-            if not all(one.is_alive() for one in (self._membership, self._uploader, self._forgetting)):
+            if not all(thread.is_alive() for thread in self._threads):
                 log.error("a thread of the agent ended unexpectedly; the agent stops to be started again")
                 code = 1
                 break
             self._changed.wait(RECONCILE_INTERVAL)
             self._changed.clear()
+        if self._prefetch is not None:
+            self._prefetch.finish()
         self._forgetting.finish()
         self._membership.finish()
         self._uploader.finish()

@@ -16,17 +16,21 @@ import structlog
 
 from coordination.paths import Paths
 from coordination.session import CoordinationUnavailableError, Session, SessionState
+from domain.execution.adoption import deployment_of
 from domain.messages import (
     CheckpointAck,
     DeployedSpec,
     DriverStatus,
     Former,
+    LatestCheckpoint,
     NodeRegistration,
     NodeStats,
     Plan,
 )
 from spark_jobs.agent.forgetting import Over, over
+from spark_jobs.agent.prefetch import Newest
 from spark_jobs.agent.statistics import NodeUsage
+from spark_jobs.state.checkpoint_storage import Deployment
 
 log = structlog.get_logger()
 
@@ -152,6 +156,28 @@ class NodeMembership(threading.Thread):
                 None if driver is None else driver.value,
             )
         return said
+
+    def newest_checkpoints(self) -> dict[str, Newest]:
+        """Of each topology the newest complete checkpoint of its deployment. May be called in any thread;
+        raises `CoordinationUnavailableError`."""
+        if not self._session.connected:
+            raise CoordinationUnavailableError("not connected to ZooKeeper")
+        names = self._session.children(Paths.TOPOLOGIES) or []
+        plans = self._session.get_many([(Paths.plan(name), Plan) for name in names])
+        told = self._session.get_many([(Paths.latest_checkpoint(name), LatestCheckpoint) for name in names])
+        found: dict[str, Newest] = {}
+        for name, plan, latest in zip(names, plans, told, strict=True):
+            if plan is None or latest is None:
+                continue
+            deployed = deployment_of(plan.value)
+            # Before the driver of a new deployment has begun, the checkpoint is one of the deployment before.
+            current = latest.value.generation >= deployed
+            found[name] = Newest(
+                Deployment(name, deployed),
+                latest.value.checkpoint if current else 0,
+                self._identity.id in plan.value.assignment.values(),
+            )
+        return found
 
     def _next_event(self, wait: float) -> str | None:
         """The last of all events that wait, or None when none comes in time."""

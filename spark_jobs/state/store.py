@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -300,10 +300,14 @@ class StateStore:
                 named.update(entry.name for entry in self.manifest(epoch).files())
             except StateMissingError:  # damaged: of no use to any epoch that would start from it
                 self._forget(epoch, attempts)
+        self.keep(named)
+
+    def keep(self, names: Collection[str]) -> None:
+        """Delete the files that have other names; manifests stay."""
         if not self.directory.is_dir():
             return
         for entry in os.scandir(self.directory):
-            if entry.name.endswith(".arrow") and entry.name not in named:
+            if entry.name.endswith(".arrow") and entry.name not in names:
                 Path(entry.path).unlink(missing_ok=True)
 
 

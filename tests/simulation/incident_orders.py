@@ -50,6 +50,7 @@ class Orders(Store):
                 plan.state = "superseded"
         assignment = {p: alive[i % len(alive)] for i, p in enumerate(run.graph.partitions)}
         self.plans.append(Plan(name, run.generation, assignment, "planned", rollback=True))
+        self.standbys.difference_update(assignment.values())
 
     def do_drain(self, rng: random.Random) -> None:
         alive = [node for node in self.nodes if node not in self.recorded_lost and node not in self.draining]

@@ -69,6 +69,8 @@ class Rows:
         self.parked: dict[str, frozenset[str]] = {}
         self.recorded_lost: set[str] = set()
         self.draining: set[str] = set()
+        # Nodes that wait for a failure.
+        self.standbys: set[str] = set()
         self.runs: dict[str, Run] = {}
         self.plans: list[Plan] = []
         self.entries: dict[int, list[str]] = {}

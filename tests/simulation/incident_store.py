@@ -58,7 +58,8 @@ class Store(Rules):
             nodes={
                 name: NodeView(
                     name=name, alive=name not in self.recorded_lost,
-                    usable=name not in self.recorded_lost and name not in self.draining,
+                    usable=name not in self.recorded_lost | self.draining | self.standbys,
+                    standby=name in self.standbys - self.recorded_lost - self.draining,
                     capacity=self.capacity[name],
                 )
                 for name in self.nodes
@@ -154,6 +155,12 @@ class Store(Rules):
                 self.requests[number][key].state = "failed"
             case CreatePlan():
                 self.check_plan(number, instruction, machine)
+                if taken := self.standbys.intersection(instruction.assignment.values()):
+                    assert machine.memory.lost or machine.memory.avoided, (
+                        "a standby is used, and nothing failed"
+                    )
+                    self.standbys -= taken
+                    self.count("standbys that took over")
                 self.store_plan(number, instruction)
             case MarkPlan(topology=name, generation=generation, state=state):
                 for plan in self.plans:

@@ -125,9 +125,11 @@ class World(Orders):
             self.inbox.append(event)
 
     def do_extra(self, rng: random.Random) -> None:
-        """A node joins without a request."""
+        """A node joins without a request, every third one as a standby."""
         node = f"node-{len(self.nodes) + 1}"
         self.nodes[node], self.capacity[node] = True, rng.choice([30.0, 100.0])
+        if len(self.nodes) % 3 == 0:
+            self.standbys.add(node)
         self.feed(NodeArrived(at=self.now, node=node), may_plan=False)
 
     def do_reuse_name(self, rng: random.Random) -> None:

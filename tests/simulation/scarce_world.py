@@ -151,7 +151,7 @@ class ScarceWorld(World):
             node: NodeView(
                 name=node,
                 alive=node not in self.recorded_lost,
-                usable=node not in self.recorded_lost | self.draining,
+                usable=node not in self.recorded_lost | self.draining | self.standbys,
                 capacity=self.capacity[node],
             )
             for node in self.nodes

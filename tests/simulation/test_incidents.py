@@ -80,6 +80,7 @@ def test_schedules_by_seed_exercise_what_they_are_for() -> None:
     for what in ("partial plans", "full plans", "later waves", "incremental plans", "move plans"):
         assert counts[what] > 30, counts
     assert counts["blocking plans"] > 20, counts
+    assert counts["standbys that took over"] > 5, counts
     assert counts["proposals"] > counts["approvals"] > 30, counts
 
 

@@ -48,10 +48,11 @@ SIDE_BY_SIDE = 8
 
 
 class FirstNodes(msgspec.Struct, frozen=True, kw_only=True):
-    """`run/first-nodes.json`, written by `make up`: how many nodes a starting installation has. `resize`:
-    those of the last run get these slots and this capacity too."""
+    """`run/first-nodes.json`, written by `make up`: how many nodes a starting installation has, and how many
+    `standbys` besides. `resize`: those of the last run get these slots and this capacity too."""
 
     nodes: Annotated[int, msgspec.Meta(ge=0, le=MOST_NODES)]
+    standbys: Annotated[int, msgspec.Meta(ge=0, le=MOST_NODES)] = 0
     slots: Slots = 2
     capacity: Capacity = 100
     resize: bool = False
@@ -116,13 +117,23 @@ def first_nodes_launch(*, provider: NodeProvider, known: Iterable[RunningNode], 
         if not node.alive
     ]
     answers = _acquire(provider, stopped)
-    names |= set(NodeRequest.objects.filter(state__in=NODE_REQUEST_OPEN).values_list("node_name", flat=True))
-    new: list[tuple[str, str]] = []
-    while len(names) < wanted.nodes:
-        name = node_name_next(names)
-        names.add(name)
-        new.append((name, wanted.racks[(int(name.rpartition("-")[2]) - 1) % len(wanted.racks)]))
-    first_nodes_request(names_and_racks=new, slots=wanted.slots, capacity=wanted.capacity, at=timezone.now())
+    requested = dict(
+        NodeRequest.objects.filter(state__in=NODE_REQUEST_OPEN).values_list("node_name", "standby")
+    )
+    standby = {node.description.name: node.description.standby for node in known} | requested
+    for waits, count in ((False, wanted.nodes), (True, wanted.standbys)):
+        new: list[tuple[str, str]] = []
+        while list(standby.values()).count(waits) < count:
+            name = node_name_next(standby)
+            standby[name] = waits
+            new.append((name, wanted.racks[(int(name.rpartition("-")[2]) - 1) % len(wanted.racks)]))
+        first_nodes_request(
+            names_and_racks=new,
+            slots=wanted.slots,
+            capacity=wanted.capacity,
+            standby=waits,
+            at=timezone.now(),
+        )
     if any(isinstance(answer, float) for answer in answers):
         return False
     order.unlink(missing_ok=True)

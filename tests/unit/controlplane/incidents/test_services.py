@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane.errors import Conflict, Missing
@@ -387,3 +388,50 @@ def test_queries_of_replicas_that_acted_on_a_lost_node_have_failed(deployed: Top
     Topology.objects.update(acting={"O1[0]": "node-2"})
     look(incident)
     assert incident_get(incident.number).summary["failed_queries"] == {"counts": ["O0[1]", "O1[0]"]}
+
+
+def standby(name: str) -> None:
+    node_register(registration=msgspec.structs.replace(registration(name), standby=True), at=now())
+
+
+def test_a_standby_takes_over_and_the_next_node_takes_its_place(deployed: Topology) -> None:
+    Topology.objects.update(method="blocking")
+    standby("node-5")
+    follower = Follower()
+    incident = lose("node-1")
+    look(incident)
+    plan = newest()
+    assert (plan.generation, plan.state) == (2, "planned"), "no replacement is waited for"
+    assert "node-5" in {plan.assignment[partition] for partition in plan.restore}
+    assert not node_get("node-5").standby
+    (request,) = NodeRequest.objects.filter(state__in=NODE_REQUEST_OPEN)
+    assert (request.node_name, request.standby, node_get("node-6").standby) == ("node-6", True, True)
+    told = [entry.text for entry in entry_list(incident.number)]
+    assert any("node-5 was a standby and takes over. The next node that comes" in text for text in told)
+    follower.check()
+    standby("node-5")
+    assert not node_get("node-5").standby, "it was started as one, and runs something now"
+    standby("node-6")
+    assert node_get("node-6").standby
+    follower.check()
+
+
+def test_a_replacement_that_comes_already_stays_what_it_is(deployed: Topology) -> None:
+    """The second node is lost after the first one's replacement was started."""
+    Topology.objects.update(method="blocking")
+    incident = lose("node-1")
+    NodeRequest.objects.update(state="started", started_at=now())
+    standby("node-7")
+    look(incident)
+    assert "node-7" in {newest().assignment[partition] for partition in newest().restore}
+    assert not NodeRequest.objects.filter(standby=True).exists()
+    told = [entry.text for entry in entry_list(incident.number)]
+    assert "node-7 was a standby and takes over." in told
+
+
+def test_nothing_but_a_failure_puts_anything_on_a_standby(deployed: Topology) -> None:
+    standby("node-5")
+    node_drain(name="node-1", **BY)
+    look(incident_get(1))
+    assert node_get("node-5").standby
+    assert not any("node-5" in plan.assignment.values() for plan in RecoveryPlan.objects.all())

@@ -155,6 +155,22 @@ def test_first_nodes_alternate_between_racks(provider: MemoryProvider, nodes: No
     assert "node-2" not in provider.alive, "without a request a dead node stays dead"
 
 
+def test_standbys_come_besides(provider: MemoryProvider, nodes: Nodes, order: Path) -> None:
+    order.write_text(json.dumps({"nodes": 2, "standbys": 1}))
+    nodes.step()
+    standby = {name: node.standby for name, node in provider.descriptions.items()}
+    assert standby == {"node-1": False, "node-2": False, "node-3": True}
+    provider.release("node-3", keep_disk=True)
+    provider.release("node-1", keep_disk=True)
+    order.write_text(json.dumps({"nodes": 3, "standbys": 1}))
+    nodes.step()
+    assert {name: node.standby for name, node in provider.descriptions.items()} == {
+        **standby,
+        "node-4": False,
+    }
+    assert all(provider.alive.values())
+
+
 def test_the_nodes_of_the_last_run_come_back(provider: MemoryProvider, nodes: Nodes, order: Path) -> None:
     for name in ("node-1", "node-3", "node-5"):
         provider.start(NodeDescription(name=name, rack="rack-z"))

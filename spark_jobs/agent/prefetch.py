@@ -1,0 +1,130 @@
+"""What a standby has on its disk before it is needed: the files of the newest checkpoint.
+
+A standby runs nothing until a node is lost. Then partitions are put back to the newest checkpoint on it, and
+what is here already, whole, is not fetched. Nothing depends on these files: each is compared with its
+checksum before it counts, as any file of a node.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from coordination.session import CoordinationUnavailableError
+from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, Found
+from spark_jobs.state.chunks import ChunkEntry
+from spark_jobs.state.node_home import STATE, deployment_home
+from spark_jobs.state.sealed import DamagedError
+from spark_jobs.state.state_storage import StorageError
+from spark_jobs.state.store import StateStore
+
+log = structlog.get_logger()
+
+LOOK_INTERVAL = 2.0
+"""Seconds between two looks at what the newest checkpoints are."""
+KEPT_FREE = 0.1
+"""Share of the disk that stays free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest complete checkpoint of a topology, and whether its plan has partitions on this node."""
+
+    deployment: Deployment
+    checkpoint: int
+    here: bool
+
+
+class Prefetch(threading.Thread):
+    """Follows the checkpoints of all topologies of which nothing runs here."""
+
+    def __init__(self, *, node_home: Path, url: str, ask: Callable[[], Mapping[str, Newest]]) -> None:
+        """ask: the newest checkpoints, by topology. Raises `CoordinationUnavailableError`."""
+        super().__init__(name="prefetch", daemon=True)
+        self._home = node_home
+        self._url = url
+        self._ask = ask
+        self._have: dict[str, Newest] = {}
+        # Files that were fetched or compared: nothing else writes here as long as nothing runs.
+        self._whole: set[tuple[Path, str]] = set()
+        self._finished = threading.Event()
+
+    def finish(self) -> None:
+        self._finished.set()
+        self.join(5)
+
+    def run(self) -> None:
+        while not self._finished.wait(LOOK_INTERVAL):
+            self.look()
+
+    def look(self) -> None:
+        """Once. What fails is tried again with the next look."""
+        try:
+            newest = self._ask()
+        except CoordinationUnavailableError:
+            return
+        for name, one in sorted(newest.items()):
+            if one.here or not one.checkpoint or self._have.get(name) == one:
+                continue
+            try:
+                with closing(CheckpointStorage(self._url)) as storage:
+                    files = self._fetch(storage, one)
+            except (StorageError, DamagedError, OSError) as error:
+                # One that retention has removed meanwhile, too: the next is there soon.
+                log.warning("checkpoint not fetched ahead", topology=name, error=str(error))
+                continue
+            if files is not None:
+                self._have[name] = one
+                log.info("checkpoint fetched ahead", topology=name, checkpoint=one.checkpoint, files=files)
+
+    def _fetch(self, storage: CheckpointStorage, newest: Newest) -> int | None:
+        """How many files were fetched; None if it was broken off."""
+        states = deployment_home(self._home, STATE, newest.deployment.topology, newest.deployment.deployed)
+        fetched = 0
+        for directory in storage.partitions(newest.deployment, newest.checkpoint):
+            operator, _, index = directory.rpartition("-")
+            found = storage.find(newest.deployment, newest.checkpoint, f"{operator}[{index}]")
+            store = StateStore(states / directory)
+            entries = {entry.name: entry for entry in found.manifest.files()}
+            for entry in entries.values():
+                if self._finished.is_set() or self._is_full(entry):
+                    return None
+                fetched += self._bring(storage, found, store, entry)
+            store.keep(entries)
+            names = {store.directory / name for name in entries}
+            self._whole = {one for one in self._whole if one[0].parent != store.directory or one[0] in names}
+        return fetched
+
+    def _bring(self, storage: CheckpointStorage, found: Found, store: StateStore, entry: ChunkEntry) -> int:
+        path = store.directory / entry.name
+        if (path, entry.checksum) in self._whole and path.exists():
+            return 0
+        self._whole.add((path, entry.checksum))
+        if not store.lacks(entry):
+            return 0
+        store.directory.mkdir(parents=True, exist_ok=True)
+        temporary = store.directory / f".{entry.name}.{os.getpid()}.ahead"
+        try:
+            storage.fetch(found, entry, temporary)
+            temporary.rename(path)
+        except BaseException:
+            self._whole.discard((path, entry.checksum))
+            raise
+        finally:
+            temporary.unlink(missing_ok=True)
+        return 1
+
+    def _is_full(self, entry: ChunkEntry) -> bool:
+        """Whether a file would take what is to stay free."""
+        disk = shutil.disk_usage(self._home)
+        full = disk.free - entry.bytes < KEPT_FREE * disk.total
+        if full:
+            log.warning("no room on the disk to fetch a checkpoint ahead", free_bytes=disk.free)
+        return full
