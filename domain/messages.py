@@ -259,7 +259,9 @@ class LatestCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 class CheckpointAck(msgspec.Struct, frozen=True, kw_only=True):
     """One partition's snapshot is stored (or, with `error`, is not and why). `attempt`, `deployed`: see
-    `Snapshot`. `cpu_seconds`: of the agent's thread that stored it; 0 from versions that did not measure."""
+    `Snapshot`. `taken_at`: when the snapshot was taken, by the clock of the node; `waited`: seconds from then
+    until its upload began, which took `duration`. `cpu_seconds`: of the agent's thread that stored it. 0 from
+    versions that did not measure."""
 
     partition: str
     checkpoint: Epoch
@@ -271,6 +273,8 @@ class CheckpointAck(msgspec.Struct, frozen=True, kw_only=True):
     uploaded_bytes: BigCount
     files: Count
     duration: Measure
+    taken_at: Moment = 0.0
+    waited: Measure = 0.0
     cpu_seconds: Measure = 0.0
     error: str = ""
 

@@ -73,7 +73,7 @@ def checkpoint_apply(*, report: CheckpointReport) -> None:
     checkpoint.started_at = _moment(report.started_at)
     checkpoint.ended_at = None if report.ended_at is None else _moment(report.ended_at)
     checkpoint.cause = report.cause
-    checkpoint.acknowledgements = [_detail(ack) for ack in report.acknowledgements]
+    checkpoint.acknowledgements = [_detail(ack, report.started_at) for ack in report.acknowledgements]
     if waiting and not checkpoint.requested_by:
         checkpoint.requested_by = waiting[0].requested_by
     checkpoint.stored = state is CheckpointState.COMPLETED
@@ -127,10 +127,12 @@ def checkpoint_restored(
     return [checkpoint_change(checkpoint, topology=topology.name) for checkpoint in changed]
 
 
-def _detail(ack: CheckpointAck) -> dict[str, Any]:
-    """The stored part of an acknowledgement: the checkpoint itself holds the rest."""
+def _detail(ack: CheckpointAck, started_at: float) -> dict[str, Any]:
+    """The stored part of an acknowledgement: the checkpoint itself holds the rest. started_at: of the
+    checkpoint, by the clock of the driver's host."""
     kept: dict[str, Any] = msgspec.to_builtins(ack)
-    del kept["checkpoint"], kept["generation"], kept["attempt"]
+    del kept["checkpoint"], kept["generation"], kept["attempt"], kept["taken_at"]
+    kept["alignment"] = round(max(0.0, ack.taken_at - started_at), 4) if ack.taken_at else None
     return kept
 
 

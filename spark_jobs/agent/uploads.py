@@ -94,6 +94,8 @@ class Uploader(threading.Thread):
         """Upload one snapshot and acknowledge the result; False if it has to be tried again."""
         started, processor = time.monotonic(), time.thread_time()
         try:
+            taken_at = path.stat().st_mtime
+            waited = max(0.0, time.time() - taken_at)
             snapshot = read_snapshot(path, self._snapshots)
         except FileNotFoundError:
             return True
@@ -121,6 +123,8 @@ class Uploader(threading.Thread):
             uploaded_bytes=sent,
             files=len(snapshot.files),
             duration=round(time.monotonic() - started, 4),
+            taken_at=taken_at,
+            waited=round(waited, 4),
             cpu_seconds=round(time.thread_time() - processor, 5),
             error=problem,
         )

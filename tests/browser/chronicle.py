@@ -76,6 +76,8 @@ def part_of(row: Partition, k: int, *, failed: bool = False) -> dict[str, Any]:
         "size_bytes": size,
         "uploaded_bytes": 0 if failed else size // 9 + 240,
         "files": 0 if size == 0 else 3 + row.pk % 5,
+        "alignment": round(0.1 + 0.01 * ((row.pk * 3 + k) % 9), 4),
+        "waited": round(0.01 * ((row.pk + k) % 4), 4),
         "duration": round(0.02 + 0.003 * ((row.pk * 7 + k) % 40), 4),
         "error": NO_SPACE if failed else "",
     }

@@ -33,7 +33,14 @@ class AcknowledgementSerializer(serializers.Serializer):
     size_bytes = serializers.IntegerField(help_text="of all state files that it names")
     uploaded_bytes = serializers.IntegerField(help_text="of those that the storage lacked")
     files = serializers.IntegerField()
-    duration = serializers.FloatField(help_text="seconds")
+    alignment = serializers.FloatField(
+        default=None,
+        allow_null=True,
+        help_text="seconds from its start until the partition had applied the epoch, as far "
+        "as the clocks of the hosts agree; null from versions that did not measure",
+    )
+    waited = serializers.FloatField(default=0.0, help_text="seconds from then until the upload began")
+    duration = serializers.FloatField(help_text="seconds of the upload")
     cpu_seconds = serializers.FloatField(default=0.0, help_text="that storing it took of the node's CPU")
     error = serializers.CharField(allow_blank=True)
 

@@ -31,7 +31,7 @@ describe("checkpoints", () => {
     expect(took(rows[1]!, 0)).toBe(2);
   });
   it("tells every partition's part", () => {
-    const ack = { partition: "A[0]", node: "n1", size_bytes: 1, uploaded_bytes: 1, files: 1, duration: 0.1, error: "" };
+    const ack = { partition: "A[0]", node: "n1", size_bytes: 1, uploaded_bytes: 1, files: 1, alignment: 0.2, waited: 0, duration: 0.1, error: "" };
     const detail: CheckpointDetail = { ...row(2, "failed"), acknowledgements: [ack, { ...ack, partition: "B[0]", error: "full" }], missing: ["C[0]"] };
     expect(partsOf(detail).map((part) => [part.partition, part.state])).toEqual([["A[0]", "stored"], ["B[0]", "failed"], ["C[0]", "missing"]]);
   });

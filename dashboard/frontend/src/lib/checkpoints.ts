@@ -69,6 +69,9 @@ export interface Acknowledgement {
   size_bytes: number;
   uploaded_bytes: number;
   files: number;
+  /** Seconds until it had applied the epoch, null where that is not known; then until the upload began; then of that. */
+  alignment: number | null;
+  waited: number;
   duration: number;
   error: string;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from rest_framework.test import APIClient
 
@@ -29,7 +30,7 @@ def running(topology: Topology) -> Topology:
 def ack(partition: str, *, size: int = 100, error: str = "") -> CheckpointAck:
     return CheckpointAck(
         partition=partition, checkpoint=10, generation=1, node="node-1", size_bytes=size, uploaded_bytes=40,
-        files=3, duration=0.25, cpu_seconds=0.125, error=error,
+        files=3, taken_at=110.25, waited=0.05, duration=0.25, cpu_seconds=0.125, error=error,
     )  # fmt: skip
 
 
@@ -46,18 +47,24 @@ def test_every_partition_is_told_once_it_has_ended(running: Topology, viewer: AP
     assert (detail["state"], detail["acknowledged"], detail["missing"]) == ("completed", 7, [])
     assert detail["acknowledgements"][1] == {
         "partition": "O1[0]", "node": "node-1", "size_bytes": 7, "uploaded_bytes": 40, "files": 3,
-        "duration": 0.25, "cpu_seconds": 0.125, "error": "",
+        "alignment": 0.25, "waited": 0.05, "duration": 0.25, "cpu_seconds": 0.125, "error": "",
     }  # fmt: skip
     assert "acknowledgements" not in viewer.get(f"{API}/").json()["results"][0]
     follower.check()
 
 
-def test_one_of_a_version_that_measured_no_cpu_is_read(running: Topology, viewer: APIClient) -> None:
-    checkpoint_apply(report=checkpoint_report(running, acknowledgements=[ack("O0[0]")]))
+def test_one_of_a_version_that_measured_less_is_read(running: Topology, viewer: APIClient) -> None:
+    early = msgspec.structs.replace(ack("O1[0]"), taken_at=0.0)
+    late = msgspec.structs.replace(ack("O2[0]"), taken_at=109.0)
+    checkpoint_apply(report=checkpoint_report(running, acknowledgements=[ack("O0[0]"), early, late]))
     checkpoint = Checkpoint.objects.get()
-    del checkpoint.acknowledgements[0]["cpu_seconds"]
+    for name in ("cpu_seconds", "alignment", "waited"):
+        del checkpoint.acknowledgements[0][name]
     checkpoint.save()
-    assert viewer.get(f"{API}/10/").json()["acknowledgements"][0]["cpu_seconds"] == 0
+    first, second, third = viewer.get(f"{API}/10/").json()["acknowledgements"]
+    assert (first["cpu_seconds"], first["alignment"], first["waited"]) == (0, None, 0)
+    assert second["alignment"] is None
+    assert third["alignment"] == 0, "the clock of its node is behind"
 
 
 def test_a_failed_one_names_the_missing_partitions(running: Topology, viewer: APIClient) -> None:

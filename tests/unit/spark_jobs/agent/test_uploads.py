@@ -102,6 +102,9 @@ def test_only_what_the_storage_lacks_is_sent(node: Node) -> None:
     node.uploader.upload(node.snapshot(20, {"a.arrow": b"a" * 5000, "b.arrow": b"b" * 10}))
     assert node.acks[1][1].size_bytes == 5010
     assert node.acks[1][1].uploaded_bytes < 1000
+    ack = node.acks[1][1]
+    assert ack.taken_at <= time.time()
+    assert 0 <= ack.waited <= time.time() - ack.taken_at
 
 
 def test_what_storing_takes_of_the_cpu_is_told(node: Node) -> None:
