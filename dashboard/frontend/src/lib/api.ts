@@ -137,7 +137,8 @@ export const fetchAuditChoices = (): Promise<AuditChoices> => call<AuditChoices>
 export const fetchSettings = (): Promise<Settings> => call<Settings>("settings/");
 
 /** What the newest version of a topology would go on with, deployed from its newest checkpoint. */
-export const fetchContinuation = (topology: string): Promise<Continuation> => call<Continuation>(`topologies/${encodeURIComponent(topology)}/continuation/`);
+export const fetchContinuation = (topology: string, savepoint = ""): Promise<Continuation> =>
+  call<Continuation>(`topologies/${encodeURIComponent(topology)}/continuation/${savepoint ? `?savepoint=${encodeURIComponent(savepoint)}` : ""}`);
 
 /** Savepoints, newest first. */
 export const fetchSavepoints = async (): Promise<Savepoint[]> => (await call<{ results: Savepoint[] }>("savepoints/?limit=200")).results;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { deployment, type Continuation } from "./continuation";
+import { deployment as deploymentOf, type Continuation } from "./continuation";
 import type { Topology } from "./entities.generated";
 import type { Savepoint } from "./savepoints";
 
@@ -9,6 +9,9 @@ const found: Continuation = {
   possible: true, refusal: "", problems: [], checkpoint: 1200, completed_at: new Date((NOW - 180) * 1000).toISOString(),
   size_bytes: 12_000_000, committed_epoch: 1200, added: [], removed: [], divided: [], changed: [],
 };
+
+const deployment = (at: Topology, goesOn: Continuation | undefined, savepoints: Savepoint[], now: number, fits = new Map<string, Continuation>()) =>
+  deploymentOf(at, goesOn, savepoints, fits, now);
 
 describe("deploying", () => {
   it("asks nothing of a topology that never ran", () => {
@@ -55,6 +58,10 @@ describe("deploying", () => {
     expect(options.map((option) => option.value)).toEqual(["checkpoint", ...["a", "b", "c", "d", "e"].map((name) => `savepoint ${name}`), "beginning"]);
     expect(options[1]?.body).toEqual({ start: "savepoint", savepoint: "a" });
     expect(options[1]?.label).toContain("epoch 900");
+    const misfit = { ...found, possible: false, problems: [{ path: "operators[1].kind", message: "it is that of a latest" }] };
+    const some = deployment(topology, found, [one("a"), one("b")], NOW, new Map([["a", misfit], ["b", found]]));
+    expect(some.choice?.options.map((option) => option.value)).toEqual(["checkpoint", "savepoint b", "beginning"]);
+    expect(some.consequences).toEqual([{ title: "It cannot begin with savepoint a", items: ["operators[1].kind: it is that of a latest"], tone: "warn" }]);
     const refused = deployment(topology, { ...found, possible: false, refusal: "no checkpoint is stored" }, [one("a")], NOW).choice?.options ?? [];
     expect(refused.map((option) => option.value)).toEqual(["beginning", "savepoint a"]);
   });

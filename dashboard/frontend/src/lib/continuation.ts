@@ -1,6 +1,7 @@
 // Where a topology starts that is deployed: with its first tuple, from its newest checkpoint, or with a savepoint.
 
 import type { Action, Choice, Consequence } from "./actions.svelte";
+import { fetchContinuation, fetchSavepoints } from "./api";
 import type { Topology } from "./entities.generated";
 import { age, bytes, count, plural, seconds } from "./format";
 import type { Savepoint } from "./savepoints";
@@ -25,9 +26,21 @@ const ANEW = "With its first tuple, without state. The checkpoints and problems 
 /** So many of the newest savepoints are offered; REST and the command line take any. */
 const OFFERED = 5;
 
-/** What the dialog asks. `found` is undefined for a topology that never ran. `savepoints`: of the topology, newest first. */
-export function deployment(topology: Topology, found: Continuation | undefined, savepoints: readonly Savepoint[], now: number): Action {
-  const saved = savepoints.filter((one) => one.state === "complete" && one.topology === topology.name).slice(0, OFFERED);
+/** Of all savepoints, newest first, those that a topology is offered. */
+export const offered = (topology: Topology, savepoints: readonly Savepoint[]): Savepoint[] =>
+  savepoints.filter((one) => one.state === "complete" && one.topology === topology.name).slice(0, OFFERED);
+
+/**
+ * What the dialog asks. `found` is undefined for a topology that never ran. `savepoints`: all, newest first. `fits`: what the newest version would begin
+ * with, by the savepoint's name, as far as it is known.
+ */
+export function deployment(topology: Topology, found: Continuation | undefined, savepoints: readonly Savepoint[], fits: ReadonlyMap<string, Continuation>, now: number): Action {
+  const all = offered(topology, savepoints);
+  const saved = all.filter((one) => fits.get(one.name)?.possible !== false);
+  const misfits = all.flatMap((one): Consequence[] => {
+    const fit = fits.get(one.name);
+    return fit && !fit.possible ? [{ title: `It cannot begin with savepoint ${one.name}`, items: whyNot(fit), tone: "warn" }] : [];
+  });
   const options = [...(found?.possible ? [goingOn(found, now)] : []), ...saved.map((one) => beginning(one, now))];
   const without = `Starts version ${topology.version} without state: state, checkpoints and problems of an earlier run are deleted, and its outputs are written again.`;
   const action = {
@@ -35,13 +48,26 @@ export function deployment(topology: Topology, found: Continuation | undefined, 
     verb: "Deploy",
     path: `topologies/${encodeURIComponent(topology.name)}/deploy/`,
     explain: options.length ? `Starts version ${topology.version}.` : found ? without : `Starts version ${topology.version} with its first tuple.`,
-    consequences: found ? (found.possible ? consequences(found) : [{ title: "It cannot go on from a checkpoint", items: whyNot(found), tone: "warn" as const }]) : [],
+    consequences: [...(found ? (found.possible ? consequences(found) : [{ title: "It cannot go on from a checkpoint", items: whyNot(found), tone: "warn" as const }]) : []), ...misfits],
   };
   const anew = { value: "beginning", label: ANEW };
   return options.length ? { ...action, choice: { name: "start", label: "It starts", options: found?.possible ? [...options, anew] : [anew, ...options] } } : action;
 }
 
-const whyNot = (found: Continuation): string[] => (found.problems.length ? found.problems.map((problem) => `${problem.path}: ${problem.message}`) : [found.refusal]);
+/** The same with what REST says now. */
+export async function deploymentRead(topology: Topology): Promise<Action> {
+  const found = topology.deployed_at === null ? undefined : fetchContinuation(topology.name);
+  const savepoints = await fetchSavepoints();
+  const fits = new Map<string, Continuation>();
+  // One that was deleted meanwhile is refused when it is chosen.
+  const ask = async ({ name }: Savepoint): Promise<unknown> => fits.set(name, await fetchContinuation(topology.name, name));
+  await Promise.allSettled(offered(topology, savepoints).map(ask));
+  return deployment(topology, await found, savepoints, fits, Date.now() / 1000);
+}
+
+function whyNot(found: Continuation): string[] {
+  return found.problems.length ? found.problems.map((problem) => `${problem.path}: ${problem.message}`) : [found.refusal];
+}
 
 function goingOn(found: Continuation, now: number): Choice["options"][number] {
   return { value: "checkpoint", label: `From the checkpoint at epoch ${count(found.checkpoint)} (${details(found.size_bytes, found.completed_at, now)}), with its state. Outputs go on.` };

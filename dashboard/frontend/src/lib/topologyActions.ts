@@ -1,7 +1,6 @@
 // Actions on a topology, each with its effects on the running partitions.
 
 import { actions, type Action } from "./actions.svelte";
-import { fetchContinuation, fetchSavepoints } from "./api";
 import { evenness, hostedBy } from "./capacity";
 import type { Checkpoint, Query, Topology } from "./entities.generated";
 import { byName, count, plural } from "./format";
@@ -138,12 +137,7 @@ export function resumeTopology(topology: Topology): void {
 
 /** Where it starts is asked by a script of its own, which a first visit does not load. */
 export function deployTopology(topology: Topology): void {
-  const read = async (): Promise<Action> => {
-    const found = topology.deployed_at === null ? undefined : fetchContinuation(topology.name);
-    const saved = fetchSavepoints();
-    const { deployment } = await import("./continuation");
-    return deployment(topology, await found, await saved, Date.now() / 1000);
-  };
+  const read = async (): Promise<Action> => (await import("./continuation")).deploymentRead(topology);
   void actions.askAbout(`Deploy ${topology.name}`, read, (action) => action);
 }
 
