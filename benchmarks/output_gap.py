@@ -6,11 +6,13 @@ complete at the kill; the slowest query counts. Most of that epoch's second is t
 `without failure` says what the same measure gives for a moment of peace, some seconds before each kill. Rows
 cannot be waited for, because a window of a minute gives rows every 20 s only.
 
-Between two kills replacements come, all incidents close, partitions are moved to the new nodes, and a random
-part of a checkpoint interval passes, so that checkpoints are of any age. In the end all rows are verified.
-RATE=<tuples/s> and CAPACITY=<percent of a core per node> say what is done where; INPUT=<file> reads real
-tweets. 30 kills of three nodes take a quarter of an hour. `--minutes 8` begins no kill after so many minutes;
-another run with `--seed 2 --add FILE` goes on until there are `--count` of each kind, and reports them all.
+Between two kills replacements come, all incidents close, partitions are moved to the new nodes, and a
+random part of a checkpoint interval passes, so that checkpoints are of any age. In the end all rows are
+verified. RATE=<tuples/s> and CAPACITY=<percent of a core per node> say what is done where; INPUT=<file>
+reads real tweets. STANDBYS=<n> has so many standbys besides, which take over; each kill counts what was put
+on them. 30 kills of three nodes take a quarter of an hour. `--minutes 8` begins no kill after so many
+minutes; another run with `--seed 2 --add FILE` goes on until there are `--count` of each kind, and reports
+them all.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from typing import Any
 from benchmarks.epoch_times import EpochTimes, following
 from benchmarks.others import others
 from benchmarks.output_gap_report import ASKED_FOR, EVENTS, NODES, lines_of, report_of, stages_of
-from benchmarks.runner import Report, Session, run
+from benchmarks.runner import Report, Session, at_least, run
 from benchmarks.stack import (
     TOPOLOGY,
     BenchmarkStack,
@@ -41,6 +43,7 @@ from benchmarks.stack import (
 
 RATE = int(os.environ.get("RATE", "20000"))
 CAPACITY = int(os.environ.get("CAPACITY", "200"))
+STANDBYS = int(os.environ.get("STANDBYS", "0"))
 DELAY = "uniform:4:6"
 """Of replacements. On one machine their start takes CPU that new machines would bring along, so they start
 when output is there again."""
@@ -55,7 +58,7 @@ ENDED = ("succeeded", "failed")
 def settle(stack: BenchmarkStack) -> None:
     """Wait until all nodes are there and no incident is open, and move partitions to those that are empty."""
     stack.expect(
-        lambda: len(stack.nodes("alive")) >= NODES and stack.is_healthy(),
+        lambda: len(stack.nodes("alive")) >= NODES + STANDBYS and stack.is_healthy(),
         f"{NODES} nodes and every query available",
         timeout=PATIENCE,
     )
@@ -79,6 +82,7 @@ def kill(stack: BenchmarkStack, times: EpochTimes, count: int, chance: random.Ra
     queries = sorted(stack.queries())
     victims = chance.sample(sorted(homes), min(count, len(homes)))
     sequence, incidents = stack.last_sequence(), len(stack.incidents())
+    standbys = {name for name, row in stack.nodes("alive").items() if row["standby"]}
     processes = [stack.node_process(name) for name in victims]
     beside = others({os.getpid(), *stack.processes()})
     at = stack.kill_nodes(*victims)
@@ -93,6 +97,7 @@ def kill(stack: BenchmarkStack, times: EpochTimes, count: int, chance: random.Ra
     stack.expect(lambda: len(stack.incidents()) > incidents, "an incident", timeout=PATIENCE)
     stack.healthy(timeout=PATIENCE)
     until = time.time()
+    taken = sum(len(partitions) for node, partitions in stack.homes().items() if node in standbys)
     outputs = {query: times.output(query, at) or 0.0 for query in queries}
     before = [times.output(query, at - PEACE) or 0.0 for query in queries]
     news = [times.news(query, at) or 0.0 for query in queries]
@@ -102,6 +107,7 @@ def kill(stack: BenchmarkStack, times: EpochTimes, count: int, chance: random.Ra
         "killed": sum(not process.alive for process in processes),
         "asked": count,
         "lost": sum(len(homes[node]) for node in victims),
+        "on_standbys": taken,
         "queries": len(queries),
         "seconds": round(max(outputs.values()) - at, 3),
         "news": round(max(news) - at, 3),
@@ -134,7 +140,9 @@ def measure(session: Session) -> Report:
     wanted = {n: max(0, count - sum(row["asked"] == n for row in rows)) for n in options.killed}
     with (
         stopping_in_order(),
-        running_stack(nodes=NODES, slots=1, capacity=CAPACITY, variables=variables) as stack,
+        running_stack(
+            nodes=NODES, standbys=STANDBYS, slots=1, capacity=CAPACITY, variables=variables
+        ) as stack,
         session.progress("kills", sum(wanted.values())) as step,
     ):
         stack.deploy_spec(pipeline_spec(rate=RATE, epoch_interval=1.0), input=input_file())
@@ -159,8 +167,12 @@ def measure(session: Session) -> Report:
             }
         )
     report = report_of(rows, verified)
+    if STANDBYS:
+        least = min((row.get("on_standbys", 0) for row in rows), default=0)
+        report.criteria.append(at_least("partitions put on standbys, least of a kill", least, 1))
     report.parameters = {
         "nodes": NODES,
+        "standbys": STANDBYS,
         "rate": RATE,
         "quota_percent": CAPACITY,
         "epoch_interval": 1.0,

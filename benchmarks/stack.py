@@ -84,7 +84,7 @@ class BenchmarkStack(Stack):
         self.installation, self.access = started.installation, started.access
         # Ten nodes load a small machine fully: a slow answer is no error.
         self.rest = Rest(self.access.url, self.access.token, timeout=60.0)
-        wanted = self._options.nodes
+        wanted = self._options.nodes + self._options.standbys
         self.expect(lambda: len(self.nodes("alive")) >= wanted, f"{wanted} nodes alive", timeout=240)
 
     def deploy_spec(self, spec: Mapping[str, Any], *, input: str | Path | None = None) -> None:  # noqa: A002
@@ -252,6 +252,7 @@ def running_stack(
     *,
     nodes: int,
     variables: Mapping[str, str],
+    standbys: int = 0,
     slots: int = 2,
     capacity: int = 100,
     keep_logs: Path | None = None,
@@ -261,7 +262,13 @@ def running_stack(
     with (
         tempfile.TemporaryDirectory(prefix="resurge-benchmark-", ignore_cleanup_errors=True) as name,
         stack_on(
-            Path(name), nodes=nodes, slots=slots, capacity=capacity, variables=variables, keep_logs=keep_logs
+            Path(name),
+            nodes=nodes,
+            standbys=standbys,
+            slots=slots,
+            capacity=capacity,
+            variables=variables,
+            keep_logs=keep_logs,
         ) as stack,
     ):
         yield stack
@@ -273,12 +280,15 @@ def stack_on(
     *,
     nodes: int,
     variables: Mapping[str, str],
+    standbys: int = 0,
     slots: int = 2,
     capacity: int = 100,
     keep_logs: Path | None = None,
 ) -> Iterator[BenchmarkStack]:
     """The same in a directory that there is, and stays."""
-    stack = BenchmarkStack(directory, nodes=nodes, slots=slots, capacity=capacity, variables=variables)
+    stack = BenchmarkStack(
+        directory, nodes=nodes, standbys=standbys, slots=slots, capacity=capacity, variables=variables
+    )
     stack.keep = keep_logs
     try:
         with stack:
