@@ -23,6 +23,7 @@ from spark_jobs.sinks.committed import (
 )
 from spark_jobs.sinks.compaction import Bounds, compact, remove_replaced, retire, spans_due, spans_found
 from spark_jobs.sinks.parquet import OutputFiles
+from spark_jobs.sinks.tentative import DIRECTORY as TENTATIVE_ROWS
 
 log = structlog.get_logger()
 DAY, GIGABYTE = 86_400.0, 1e9
@@ -87,11 +88,14 @@ class ParquetSink:
 
     def forget(self, *, deployed: int, after: int) -> None:
         files = deployment_directory(self._directory, deployed)
-        for path in files.glob("*/partition=*/epoch=*"):
+        epochs = "*/partition=*/epoch=*"
+        for path in [*files.glob(epochs), *(files / TENTATIVE_ROWS).glob(epochs)]:
             number = path.name.removeprefix("epoch=")
             if number.isdigit() and int(number) > after:
                 try:
                     shutil.rmtree(path)
+                    if self._force:
+                        force_names(path.parent, root=self._root)
                 except OSError as error:
                     what = f"it cannot be removed: {error.strerror or error}"
                     raise SinkError(str(path), what, FORGET_HINT) from error

@@ -18,6 +18,7 @@ from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.driver.assembly import open_log
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
 from spark_jobs.sinks.committed import deployment_directory
+from spark_jobs.sinks.tentative import tentative_path
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, StoredManifest
 from spark_jobs.state.records import CheckpointRecord
 from spark_jobs.state.sealed import DamagedError
@@ -183,9 +184,13 @@ def test_only_that_checkpoint_is_left_to_go_back_to(tmp_path: Path) -> None:
 def test_rows_that_were_written_and_not_committed_go(tmp_path: Path) -> None:
     """Of an operator that the new version does not have nothing would take their place."""
     place = Place(tmp_path)
+    tentative = tentative_path(tmp_path / "outputs", "t", DEPLOYED, "Q", 0)
+    for epoch in (CHECKPOINT, CHECKPOINT + 1):
+        (tentative / f"epoch={epoch}").mkdir(parents=True)
     place.open(Channel()).close()
     assert place.output(CHECKPOINT).exists()
     assert not place.output(CHECKPOINT + 1).parent.exists()
+    assert [path.name for path in tentative.iterdir()] == [f"epoch={CHECKPOINT}"]
 
 
 def test_it_is_repeated_until_the_log_says_so(tmp_path: Path) -> None:
