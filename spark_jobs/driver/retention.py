@@ -15,6 +15,9 @@ from spark_jobs.state.records import CheckpointRecord
 from spark_jobs.state.sealed import DamagedError
 
 log = structlog.get_logger()
+DELETING, RECORDING = 5.0, 30.0
+"""Seconds for which the end of a driver waits at most: what is not deleted goes with the next checkpoint, but
+one that is not recorded cannot be copied."""
 
 
 class Retention:
@@ -26,6 +29,8 @@ class Retention:
         self._url = url
         self._topology = topology
         self._partitions = partitions
+        self._unrecorded = 0
+        self._recorded = threading.Condition()
         self._queue: queue.SimpleQueue[tuple[list[int], int, CheckpointRecord | None] | None] = (
             queue.SimpleQueue()
         )
@@ -36,11 +41,15 @@ class Retention:
         """These (ascending) of a deployment and whatever is newer stay; older ones go. record: of the newest,
         which is stored first."""
         if checkpoints:
+            with self._recorded:
+                self._unrecorded += record is not None
             self._queue.put((list(checkpoints), deployed, record))
 
     def close(self) -> None:
         self._queue.put(None)
-        self._thread.join(5)
+        with self._recorded:
+            self._recorded.wait_for(lambda: not self._unrecorded, RECORDING)
+        self._thread.join(DELETING)
 
     def _work(self) -> None:
         while (told := self._queue.get()) is not None:
@@ -49,11 +58,21 @@ class Retention:
                 with closing(CheckpointStorage(self._url)) as storage:
                     if record is not None:
                         storage.store_record(record)
+                        self._has_recorded(record)
+                        record = None
                     prune(
                         storage, Deployment(self._topology, deployed), kept=kept, partitions=self._partitions
                     )
             except Exception as error:  # The thread lives as long as its driver.
                 log.warning("checkpoint not recorded, or old ones not deleted", error=str(error))
+            finally:
+                self._has_recorded(record)
+
+    def _has_recorded(self, record: CheckpointRecord | None) -> None:
+        if record is not None:
+            with self._recorded:
+                self._unrecorded -= 1
+                self._recorded.notify_all()
 
 
 def prune(
