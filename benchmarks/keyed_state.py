@@ -1,9 +1,9 @@
 """What state by key costs: bytes that a checkpoint adds, seconds that an epoch takes, and memory, by size.
 
 One partition's state on the local disk, without Spark: `--keys` keys, of which `--changed` of a hundred
-change between two checkpoints, ten epochs apart, at random. The baseline is the same state as a map in the
-manifest, which is written anew with each epoch, for the smallest size only. Memory is what the process has
-that is not a mapped file.
+change between two checkpoints, ten epochs apart, at random, when the state has grown and settled. The
+baseline is the same state as a map in the manifest, which is written anew with each epoch, for the smallest
+size only. Memory is what the process has that is not a mapped file.
 
 `--quick`: up to 100,000 keys instead of 20 million (about 2 GB).
 """
@@ -32,6 +32,8 @@ EPOCHS = 10
 """Between two checkpoints."""
 CHECKPOINTS = 8
 """After the state is there."""
+SETTLED = 3
+"""Epochs without a sweep after the state has grown."""
 LOADED = 500_000
 """Keys that an epoch adds while the state grows."""
 PAYLOAD = 60
@@ -72,6 +74,10 @@ def epochs(store: StateStore, keys: int, changed: float) -> Iterator[dict[str, A
     kept, grown = 0, -(-keys // LOADED)
     for low in range(0, keys, LOADED):
         apply(rows_of(np.arange(low, min(keys, low + LOADED)), epoch))
+    settled = 0
+    while settled < SETTLED:  # what growing has begun, and a sweep that follows
+        apply(rows_of(dice.integers(0, keys, 1), epoch))
+        settled = 0 if any("sweep" in one.note for one in manifest.files()) else settled + 1
     for checkpoint in range(CHECKPOINTS):
         uploaded = {one.name for one in manifest.files()}
         kept, seconds = epoch, []

@@ -1,11 +1,11 @@
 """State by key that may be larger than memory: the newest row of each key, in files of which few are written.
 
 A log-structured merge tree over the immutable chunks of a table. Every row has the hash of its key, by
-which each chunk is sorted. An epoch adds one chunk, a *delta*, with the keys that it changed; eight deltas
-of a size are merged into one of the next size. When deltas amount to half of the rest, they are swept into
-the *base*: the range of hashes is cut into parts of some megabytes, a few of which are merged in each
-epoch, so that none takes long. A checkpoint so stores what changed since the one before, and what was
-merged meanwhile.
+which each chunk is sorted. An epoch adds one chunk, a *delta*, with the keys that it changed; eight
+deltas of a size are merged into one of the next size, up to 64 MB. When deltas amount to half of the
+rest, they are swept into the *base*: the range of hashes is cut into parts of about 16 MB, of which
+each epoch merges a hundredth, so that none takes long. A checkpoint so stores what changed since the
+one before, and what was merged meanwhile.
 
 Chunks are in the order of age, so the last one that has a key says what it is: base (first what it was
 before a sweep, then what the sweep has made), deltas that are swept, deltas. A key that was removed is kept
@@ -28,14 +28,16 @@ from spark_jobs.state.key_hash import Words, hash_strings
 HASH: Final = "__hash"
 GONE: Final = "__gone"
 TIER: Final = 8
-"""Deltas of a size that become one of the next size."""
+"""Deltas of a tier that become one of the next tier, and how many times larger those of the next tier are."""
+TIER_BYTES: Final = 64 << 10
+"""Bytes of a delta, below eight times of which it is of tier 0."""
 MERGED_MOST: Final = 64 << 20
 """Bytes of a delta that is not merged with others any more."""
 RANGE: Final = 16 << 20
 """Bytes of a part of the base, about."""
 SWEPT_FROM: Final = 1 << 20
 """Bytes of deltas below which nothing is swept."""
-EPOCHS: Final = 32
+EPOCHS: Final = 128
 """In about so many a sweep is done."""
 BITS: Final = 64
 NULL: Final = "\0null"
@@ -152,23 +154,26 @@ class KeyedTable:
         chunks = self._table.chunks
         fresh = [chunk for chunk in chunks if "fresh" in chunk.note]
         if fresh:
-            kept = [chunk for chunk in chunks if "fresh" not in chunk.note]
-            self._table.chunks = [*kept, self._merged(fresh, tier=0)]
+            older = [chunk for chunk in chunks if "fresh" not in chunk.note]
+            tier = _tier(sum(map(_bytes, fresh)))
+            # What is smaller than the new delta becomes a part of it, so older deltas are of higher tiers.
+            while older and _is_delta(older[-1]) and older[-1].note["tier"] < tier:
+                fresh.insert(0, older.pop())
+            self._table.chunks = [*older, self._merged(fresh, tier)]
             self._merge_tiers()
         self._sweep()
 
     def _merge_tiers(self) -> None:
-        """Deltas that were added last have the lowest tier, so those of one follow each other."""
         tier = 0
         while True:
             chunks = self._table.chunks
-            alike = [one for one in chunks if one.note.get("tier") == tier and "sweep" not in one.note]
-            if len(alike) < TIER:
-                return
-            if sum(map(_bytes, alike)) <= MERGED_MOST:
+            alike = [one for one in chunks if _is_delta(one) and one.note["tier"] == tier]
+            if len(alike) >= TIER and sum(map(_bytes, alike)) <= MERGED_MOST:
                 place = chunks.index(alike[0])
                 rest = [one for one in chunks if one not in alike]
                 self._table.chunks = [*rest[:place], self._merged(alike, tier + 1), *rest[place:]]
+            elif not any(_is_delta(one) and one.note["tier"] > tier for one in chunks):
+                return
             tier += 1
 
     def _merged(self, chunks: Sequence[Chunk], tier: int) -> Chunk:
@@ -261,6 +266,18 @@ def note_divided(note: dict[str, int]) -> dict[str, int]:
 def _age(chunk: Chunk) -> int:
     """The base is older than deltas, of which those of a higher tier are."""
     return -chunk.note["tier"] if "tier" in chunk.note else -BITS
+
+
+def _is_delta(chunk: Chunk) -> bool:
+    """Whether it is a delta that no sweep takes up."""
+    return "tier" in chunk.note and "sweep" not in chunk.note
+
+
+def _tier(size: int) -> int:
+    tier = 0
+    while size >= TIER_BYTES * TIER ** (tier + 1):
+        tier += 1
+    return tier
 
 
 def _noted(chunk: Chunk, **marks: int | None) -> Chunk:

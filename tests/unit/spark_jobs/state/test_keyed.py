@@ -34,6 +34,9 @@ def table(rows: Sequence[tuple[str | None, int | None, int]]) -> pa.Table:
     )
 
 
+SMALL = {"TIER": 2, "TIER_BYTES": 300, "MERGED_MOST": 4_000, "RANGE": 1_500, "SWEPT_FROM": 1_200}
+
+
 class Epochs:
     """A state on disk, one epoch after the other."""
 
@@ -79,7 +82,7 @@ def contents(held: KeyedTable) -> dict[Row, int]:
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Everything is merged and swept early."""
     with monkeypatch.context() as patched:
-        for name, value in {"TIER": 2, "MERGED_MOST": 4_000, "RANGE": 1_500, "SWEPT_FROM": 1_200}.items():
+        for name, value in SMALL.items():
             patched.setattr(keyed, name, value)
         yield
 
@@ -94,7 +97,7 @@ CHANGES = st.lists(
 @given(epochs=st.lists(CHANGES, min_size=1, max_size=30), seed=st.integers(0, 2**32))
 def test_it_is_a_dictionary(tmp_path_factory: pytest.TempPathFactory, epochs: list[Any], seed: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        for name, value in {"TIER": 2, "MERGED_MOST": 4_000, "RANGE": 1_500, "SWEPT_FROM": 1_200}.items():
+        for name, value in SMALL.items():
             patched.setattr(keyed, name, value)
         world, expected = Epochs(tmp_path_factory.mktemp("state")), dict[Row, int]()
         dice = random.Random(seed)
@@ -156,6 +159,22 @@ def test_at_any_moment_of_a_sweep_the_state_is_whole(tmp_path: Path) -> None:
         seen |= {len([note for note in world.notes if "sweep" in note])}
         assert contents(world.open()) == expected
     assert len(seen) > 2, "no state was in the middle of a sweep"
+
+
+def test_deltas_stay_few_whatever_their_sizes(tmp_path: Path) -> None:
+    """A large one takes the small ones before it along."""
+    world, dice, expected = Epochs(tmp_path), random.Random(3), dict[Row, int]()
+    for number in range(120):
+        keys = range(20_000) if not number else dice.sample(range(20_000), dice.choice([1, 3, 30, 9_000]))
+        batch = table([(f"key {key}", key, number) for key in keys])
+        state = world.store.open(world.manifest)
+        state.keyed("t", ["name", "number"]).put(batch)
+        world.manifest = world.store.commit(state, epoch=number + 1, generation=1)
+        expected.update({(f"key {key}", key): number for key in keys})
+        tiers = [note["tier"] for note in world.notes if "tier" in note and "sweep" not in note]
+        assert tiers == sorted(tiers, reverse=True)
+        assert len(tiers) < 3 * keyed.TIER
+    assert contents(world.open()) == expected
 
 
 def test_little_is_written_for_little_that_changed(tmp_path: Path) -> None:
