@@ -21,8 +21,6 @@ from coordination.session import CoordinationUnavailableError
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, Found
 from spark_jobs.state.chunks import ChunkEntry
 from spark_jobs.state.node_home import STATE, deployment_home
-from spark_jobs.state.sealed import DamagedError
-from spark_jobs.state.state_storage import StorageError
 from spark_jobs.state.store import StateStore
 
 log = structlog.get_logger()
@@ -65,10 +63,13 @@ class Prefetch(threading.Thread):
             self.look()
 
     def look(self) -> None:
-        """Once. What fails is tried again with the next look."""
+        """Once. What fails, whatever it is, is tried again with the next look: nothing depends on it."""
         try:
             newest = self._ask()
         except CoordinationUnavailableError:
+            return
+        except Exception as error:
+            log.error("newest checkpoints not read", error=repr(error))
             return
         for name, one in sorted(newest.items()):
             if one.here or not one.checkpoint or self._have.get(name) == one:
@@ -76,8 +77,8 @@ class Prefetch(threading.Thread):
             try:
                 with closing(CheckpointStorage(self._url)) as storage:
                     files = self._fetch(storage, one)
-            except (StorageError, DamagedError, OSError) as error:
-                # One that retention has removed meanwhile, too: the next is there soon.
+            except Exception as error:
+                # Retention may have removed it meanwhile: the next is there soon.
                 log.warning("checkpoint not fetched ahead", topology=name, error=str(error))
                 continue
             if files is not None:

@@ -120,7 +120,9 @@ def first_nodes_launch(*, provider: NodeProvider, known: Iterable[RunningNode], 
     requested = dict(
         NodeRequest.objects.filter(state__in=NODE_REQUEST_OPEN).values_list("node_name", "standby")
     )
-    standby = {node.description.name: node.description.standby for node in known} | requested
+    # One that was started as a standby may have taken over since.
+    registered = dict(Node.objects.filter(name__in=names).values_list("name", "standby"))
+    standby = {node.description.name: node.description.standby for node in known} | requested | registered
     for waits, count in ((False, wanted.nodes), (True, wanted.standbys)):
         new: list[tuple[str, str]] = []
         while list(standby.values()).count(waits) < count:

@@ -109,7 +109,9 @@ def test_a_file_that_was_damaged_on_its_disk_is_fetched_when_it_counts(standby: 
     assert not standby.store(0).lacks(standby.manifests[0].files()[0])
 
 
-def test_what_cannot_be_had_now_is_tried_again(standby: Standby, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_had_now_is_tried_again(
+    standby: Standby, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     standby.checkpoint(10)
     standby.away = True
     standby.prefetch.look()
@@ -120,6 +122,12 @@ def test_what_cannot_be_had_now_is_tried_again(standby: Standby, monkeypatch: py
         assert standby.files(0) == set(), "the disk is to stay free"
     standby.newest = {TOPOLOGY: Newest(HERE, 99, False)}
     standby.prefetch.look()
+    stray = tmp_path / "checkpoints" / TOPOLOGY / str(HERE.deployed) / "manifests" / "10" / "A-stray"
+    stray.mkdir()
+    standby.newest = {TOPOLOGY: Newest(HERE, 10, False)}
+    standby.prefetch.look()
+    assert standby.files(0) == set(), "what is no partition is in its way, and ends no thread"
+    stray.rmdir()
     standby.newest = {TOPOLOGY: Newest(HERE, 10, False)}
     standby.prefetch.look()
     assert standby.files(0) == standby.wanted(0)

@@ -169,6 +169,11 @@ def test_standbys_come_besides(provider: MemoryProvider, nodes: Nodes, order: Pa
         "node-4": False,
     }
     assert all(provider.alive.values())
+    Node.objects.update_or_create(name="node-3", defaults={"standby": False})
+    order.write_text(json.dumps({"nodes": 4, "standbys": 1}))
+    nodes.step()
+    assert provider.descriptions["node-5"].standby, "node-3 has taken over since"
+    assert len(provider.descriptions) == 5
 
 
 def test_the_nodes_of_the_last_run_come_back(provider: MemoryProvider, nodes: Nodes, order: Path) -> None:
