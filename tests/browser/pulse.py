@@ -88,6 +88,9 @@ class Pulse:
         rows = list(Partition.objects.filter(topology=topology).select_related("node"))
         epoch = topology.committed_epoch
         parts = [part_of(row, epoch % 17) for row in rows]
+        started_at = at.timestamp() - 0.9
+        for part in parts:
+            part["taken_at"] = started_at + part.pop("alignment")
         checkpoint_apply(
             report=CheckpointReport(
                 topology=topology.name,
@@ -97,7 +100,7 @@ class Pulse:
                 acknowledged=len(rows),
                 total=len(rows),
                 size_bytes=sum(part["size_bytes"] for part in parts),
-                started_at=at.timestamp() - 0.9,
+                started_at=started_at,
                 ended_at=at.timestamp(),
                 kept=[epoch - 2 * CHECKPOINT_EVERY, epoch - CHECKPOINT_EVERY, epoch],
                 acknowledgements=[

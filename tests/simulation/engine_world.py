@@ -162,6 +162,11 @@ class World:
     tentative: dict[str, float] = field(default_factory=dict)
     # Key of the savepoint that the deployment begins with.
     savepoint: str = ""
+    # As in `DeployedSpec`.
+    desired: str = "running"
+    computation: int = 0
+    # Of the driver that lives, counted by `turning` where a test does.
+    turns: int = 0
 
     def join(self) -> str:
         self.count += 1
@@ -210,11 +215,19 @@ class PlayedCoordination:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.spec = SimpleNamespace(desired="running", version=1, computation=0, savepoint=world.savepoint)
         self.control = Control()
         self.changed = SimpleNamespace(wait=lambda seconds: None, set=lambda: None)
         self.session = "1"
         self.superseded = 0
+
+    @property
+    def spec(self) -> SimpleNamespace:
+        return SimpleNamespace(
+            desired=self.world.desired,
+            version=max(1, self.world.computation),
+            computation=self.world.computation,
+            savepoint=self.world.savepoint,
+        )
 
     @property
     def plan(self) -> Plan | None:
