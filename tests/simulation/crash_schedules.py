@@ -127,7 +127,9 @@ def crash_at(world: World, disk: LossyDisk, call: int) -> None:
 def restore_all(world: World, empty: Path) -> None:
     """Every partition of the newest complete checkpoint, on a node that has nothing."""
     assert world.latest is not None
-    layout: Any = SimpleNamespace(spec=world.topology.spec, deployed=1, checkpoints=world.checkpoints)
+    layout: Any = SimpleNamespace(
+        spec=world.topology.spec, deployed=1, checkpoints=world.checkpoints, division=None
+    )
     for partition in world.topology.partitions:
         store = StateStore(empty / partition)
         restore_partition(store, layout, partition, world.latest.checkpoint)
