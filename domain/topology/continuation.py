@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from domain.topology.graph import Topology, split_partition
+from domain.topology.copies import operator_of
+from domain.topology.graph import Topology
 from domain.topology.routing import ColumnCatalogue, Routing, routings_of
 from domain.topology.spec import FieldProblem, OperatorSpec
 
@@ -62,8 +63,8 @@ def continuation(before: Topology, after: Topology, catalogue: StateCatalogue) -
     old, new = set(before.partitions), set(after.partitions)
     return Continuation(
         problems=(*_input_problems(before, after), *problems),
-        added=tuple(one for one in after.partitions if one not in old and _operator(one) not in divided),
-        removed=tuple(one for one in before.partitions if one not in new and _operator(one) not in divided),
+        added=tuple(one for one in after.partitions if one not in old and operator_of(one) not in divided),
+        removed=tuple(one for one in before.partitions if one not in new and operator_of(one) not in divided),
         divided=tuple(divided),
         changed=tuple(_changed(before, after)),
     )
@@ -201,10 +202,6 @@ def _sends_by_key(topology: Topology, operator: OperatorSpec) -> bool:
         for stream in target.inputs
         if stream.feedback and stream.source == operator.name
     )
-
-
-def _operator(partition: str) -> str:
-    return split_partition(partition)[0]
 
 
 def _differences(before: OperatorSpec, after: OperatorSpec) -> list[str]:

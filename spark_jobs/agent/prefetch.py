@@ -7,7 +7,6 @@ checksum before it counts, as any file of a node.
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from collections.abc import Callable, Mapping
@@ -41,7 +40,8 @@ class Newest:
 
 
 class Prefetch(threading.Thread):
-    """Follows the checkpoints of all topologies of which nothing runs here."""
+    """Follows the checkpoints of all topologies that have no partition here. The state of a replica that runs
+    here stays as it is."""
 
     def __init__(self, *, node_home: Path, url: str, ask: Callable[[], Mapping[str, Newest]]) -> None:
         """ask: the newest checkpoints, by topology. Raises `CoordinationUnavailableError`."""
@@ -93,6 +93,8 @@ class Prefetch(threading.Thread):
             operator, _, index = directory.rpartition("-")
             found = storage.find(newest.deployment, newest.checkpoint, f"{operator}[{index}]")
             store = StateStore(states / directory)
+            if store.used:  # a replica runs here, or did: its files are of other epochs
+                continue
             entries = {entry.name: entry for entry in found.manifest.files()}
             for entry in entries.values():
                 if self._finished.is_set() or self._is_full(entry):
@@ -103,24 +105,14 @@ class Prefetch(threading.Thread):
             self._whole = {one for one in self._whole if one[0].parent != store.directory or one[0] in names}
         return fetched
 
-    def _bring(self, storage: CheckpointStorage, found: Found, store: StateStore, entry: ChunkEntry) -> int:
+    def _bring(self, storage: CheckpointStorage, found: Found, store: StateStore, entry: ChunkEntry) -> bool:
+        """Whether it had to be fetched."""
         path = store.directory / entry.name
         if (path, entry.checksum) in self._whole and path.exists():
-            return 0
+            return False
+        fetched = store.bring(entry, lambda target: storage.fetch(found, entry, target))
         self._whole.add((path, entry.checksum))
-        if not store.lacks(entry):
-            return 0
-        store.directory.mkdir(parents=True, exist_ok=True)
-        temporary = store.directory / f".{entry.name}.{os.getpid()}.ahead"
-        try:
-            storage.fetch(found, entry, temporary)
-            temporary.rename(path)
-        except BaseException:
-            self._whole.discard((path, entry.checksum))
-            raise
-        finally:
-            temporary.unlink(missing_ok=True)
-        return 1
+        return fetched
 
     def _is_full(self, entry: ChunkEntry) -> bool:
         """Whether a file would take what is to stay free."""

@@ -7,12 +7,10 @@ rows of its keys.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from math import gcd
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -23,10 +21,11 @@ from domain.topology import Topology, split_partition
 from domain.topology.graph import partition_id
 from domain.topology.routing import Routing, routings_of
 from domain.topology.spec import TopologySpec
+from host.scratch import empty_directory
+from spark_jobs.executor.exchange import key_buckets
 from spark_jobs.operators.base import Operator
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.operators.problems import OperatorError
-from spark_jobs.state.key_hash import hash_strings
 from spark_jobs.state.keyed import note_divided
 from spark_jobs.state.late import LEFT_OUT, leave_out
 from spark_jobs.state.records import CheckpointRecord
@@ -35,7 +34,8 @@ from spark_jobs.state.tables import SENT_BACK, StateTables
 
 Fetch = Callable[[str, Path], Manifest]
 """Brings the files of a partition's state into a directory, and returns its manifest."""
-Indices = np.ndarray[Any, np.dtype[np.int64]]
+SCRATCH: Final = ".divided"
+"""Directory beside the state of a partition, for the states that it is made from."""
 
 
 def is_divided(layout: Layout, partition: str, checkpoint: int) -> bool:
@@ -79,11 +79,11 @@ def divided_manifest(
     inputs = [stream.source for stream in spec.inputs]
     operator = catalogue.create(spec.kind, spec.params, inputs, layout.operator_modules)
     share = Share(operator, routings_of(topology, catalogue)[name], index, spec.parallelism)
-    with tempfile.TemporaryDirectory(prefix=".divided-", dir=store.directory) as scratch:
+    with empty_directory(store.directory / SCRATCH) as scratch:
         states = {}
         for source in division_sources(layout, partition, record):
             _, number = split_partition(source)
-            directory = Path(scratch) / str(number)
+            directory = scratch / str(number)
             directory.mkdir()
             states[number] = StateStore(directory).open(fetch(source, directory))
         return store.write(share.of(states), epoch=record.checkpoint, generation=layout.generation)
@@ -140,13 +140,4 @@ class Share:
                 f"the state of a {self.operator.kind} has rows without a key, which belong to no partition",
                 "Give the operator one partition, as it had.",
             )
-        return partition_of_keys(keys, self.routings[self.operator.state_input(name)].cuts) == self.index
-
-
-def partition_of_keys(column: pa.ChunkedArray, cuts: Sequence[int]) -> Indices:
-    """See `Routing`."""
-    encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
-    index: Indices = (hash_strings(encoded.dictionary) % np.uint64(cuts[0])).astype(np.int64)
-    for before, after in pairwise(cuts):
-        index = index * after // before
-    return index[encoded.indices.to_numpy(zero_copy_only=False)]
+        return key_buckets(keys, *self.routings[self.operator.state_input(name)].cuts) == self.index

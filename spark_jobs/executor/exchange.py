@@ -4,6 +4,7 @@ set of target partitions that receive the same rows."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -118,8 +119,11 @@ def _parts(
         yield position, table.filter(pa.array(bucket == offset))
 
 
-def key_buckets(column: pa.ChunkedArray, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The target of each row by a hash of its key that is the same in every process and on every machine."""
+def key_buckets(column: pa.ChunkedArray, count: int, *cuts: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The target of each row by a hash of its key that is the same in every process and on every machine.
+    cuts: how many partitions `merge` streams behind it lead to, see `Routing`."""
     encoded = pc.dictionary_encode(column.cast(pa.string())).combine_chunks()
-    hashes = hash_strings(encoded.dictionary)
-    return (hashes % np.uint64(count)).astype(np.int64)[encoded.indices.to_numpy(zero_copy_only=False)]
+    bucket = (hash_strings(encoded.dictionary) % np.uint64(count)).astype(np.int64)
+    for before, after in pairwise((count, *cuts)):
+        bucket = bucket * after // before
+    return bucket[encoded.indices.to_numpy(zero_copy_only=False)]

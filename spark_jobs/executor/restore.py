@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,7 +10,8 @@ from typing import TypeVar
 import msgspec
 
 from domain.execution.job import Layout
-from spark_jobs.executor.division import divided_manifest, division_sources, is_divided
+from host.scratch import empty_directory
+from spark_jobs.executor.division import SCRATCH, divided_manifest, division_sources, is_divided
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, Found
 from spark_jobs.state.chunks import ChunkEntry
 from spark_jobs.state.records import CheckpointRecord
@@ -66,8 +65,8 @@ def whole_in_storage(store: StateStore, layout: Layout, partition: str, checkpoi
                     stored.bring(partition, store)
                     return True
                 for source in division_sources(layout, partition, stored.record()):
-                    with tempfile.TemporaryDirectory(prefix=".divided-", dir=store.directory) as scratch:
-                        stored.bring_all(source, Path(scratch))
+                    with empty_directory(store.directory / SCRATCH) as scratch:
+                        stored.bring_all(source, scratch)
     except RestoreError:
         return False
     return True
@@ -128,15 +127,10 @@ def _reading(layout: Layout, partition: str, checkpoint: int) -> Iterator[_Store
 
 def _bring(store: StateStore, storage: CheckpointStorage, found: Found, entry: ChunkEntry) -> ChunkEntry:
     """See to it that a file is on the node's disk; returns its entry with a checksum."""
-    target = store.directory / entry.name
-    if store.lacks(entry):
-        temporary = store.directory / f".{entry.name}.{os.getpid()}"
-        try:
-            _twice(lambda: storage.fetch(found, entry, temporary))
-            temporary.rename(target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    return entry if entry.checksum else msgspec.structs.replace(entry, checksum=file_checksum(target))
+    store.bring(entry, lambda target: _twice(lambda: storage.fetch(found, entry, target)))
+    if entry.checksum:
+        return entry
+    return msgspec.structs.replace(entry, checksum=file_checksum(store.directory / entry.name))
 
 
 def _twice(read: Callable[[], Result]) -> Result:

@@ -68,7 +68,7 @@ class Operator(ABC):
     def state_columns(cls, params: Mapping[str, Any]) -> Sequence[str]:
         """The columns of input rows that all of its state has, in tables under the same names, in maps as
         keys: by one of them the state can be divided among another number of partitions. `EVERY_COLUMN`,
-        `KEYLESS`: see there. None: it cannot be divided."""
+        `KEYLESS`: see there. Empty: it cannot be divided."""
         return ()
 
     def state_input(self, table: str) -> str:

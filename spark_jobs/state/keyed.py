@@ -57,7 +57,7 @@ class Found:
         """Of each key the value of a column, None where there is no row."""
         if not self.rows.num_rows:
             return [None] * len(self.at)
-        known = [*self.rows.column(column).to_pylist(), None]
+        known = [*self.rows.column(column).to_pylist(), None]  # -1 is the last one
         return [known[place] for place in self.at]
 
     @property

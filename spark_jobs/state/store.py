@@ -108,6 +108,11 @@ class StateStore:
         self.directory = directory
         self.attempt = attempt
 
+    @property
+    def used(self) -> bool:
+        """Whether there is a state, of whichever epoch."""
+        return bool(self._attempts())
+
     def _path(self, epoch: int) -> Path:
         """Where the state after an epoch is, or would be."""
         attempts = self._attempts().get(epoch, ()) if self.attempt else ()
@@ -172,6 +177,20 @@ class StateStore:
             return difference(entry, self.directory / entry.name) != ""
         except OSError:
             return True
+
+    def bring(self, entry: ChunkEntry, fetch: Callable[[Path], object]) -> bool:
+        """See to it that a file is here, as it was written; returns whether it had to be fetched. fetch:
+        writes it to a path."""
+        if not self.lacks(entry):
+            return False
+        self.directory.mkdir(parents=True, exist_ok=True)
+        temporary = self.directory / f".{entry.name}.{os.getpid()}"
+        try:
+            fetch(temporary)
+            temporary.rename(self.directory / entry.name)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return True
 
     def commit(self, state: StateTables, *, epoch: int, generation: int) -> Manifest:
         """Write the new chunks, then the manifest."""

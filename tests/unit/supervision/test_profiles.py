@@ -20,7 +20,7 @@ from supervision.profiles import (
 )
 from supervision.start import StartOptions
 
-OPTIONS = ("PROFILE", "PIPELINE", "INPUT", "RATE", "LIMIT", "NODES", "SLOTS", "CAPACITY")
+OPTIONS = ("PROFILE", "PIPELINE", "INPUT", "RATE", "LIMIT", "NODES", "STANDBYS", "SLOTS", "CAPACITY")
 
 
 @pytest.fixture(autouse=True)
@@ -140,11 +140,14 @@ def test_options_are_those_of_the_profile_unless_given(
     assert (options.nodes, options.slots, options.capacity) == (SCARCE.nodes, SCARCE.slots, SCARCE.capacity)
     assert options.deployed_cpu_request == str(SCARCE.cpu_request)
     assert not options.source.named, "a running main job is left alone"
+    assert options.standbys == 0
     monkeypatch.setenv("NODES", "6")
+    monkeypatch.setenv("STANDBYS", "2")
     monkeypatch.setenv("CAPACITY", "55")
     monkeypatch.setenv("RATE", "700")
     options = _options_from_environment(profile_choose(tmp_path, "scarce"))
     assert (options.nodes, options.slots, options.capacity) == (6, SCARCE.slots, 55)
+    assert options.standbys == 2
     assert options.rate == "700"
     assert options.source.named
 

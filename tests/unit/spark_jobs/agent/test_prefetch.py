@@ -12,7 +12,8 @@ from coordination.session import CoordinationUnavailableError
 from spark_jobs.agent import prefetch
 from spark_jobs.agent.prefetch import Newest, Prefetch
 from spark_jobs.executor.restore import restore_partition
-from spark_jobs.state.checkpoint_storage import CheckpointStorage
+from spark_jobs.state.checkpoint_storage import CheckpointStorage, Found
+from spark_jobs.state.chunks import ChunkEntry
 from spark_jobs.state.store import EMPTY, Manifest, StateStore
 from tests.unit.spark_jobs.state.conformance.states import HERE, TOPOLOGY, Kept, grown, layout, upload
 
@@ -81,9 +82,9 @@ def test_nothing_is_fetched_again_when_it_takes_over(
     fetched: list[str] = []
     fetch = CheckpointStorage.fetch
 
-    def counted(self: CheckpointStorage, found: object, entry: object, target: Path) -> None:
+    def counted(self: CheckpointStorage, found: Found, entry: ChunkEntry, target: Path) -> None:
         fetched.append(target.name)
-        fetch(self, found, entry, target)  # type: ignore[arg-type]
+        fetch(self, found, entry, target)
 
     monkeypatch.setattr(CheckpointStorage, "fetch", counted)
     restore_partition(standby.store(0), layout(standby.storage), "O3[0]", 10)
@@ -91,13 +92,26 @@ def test_nothing_is_fetched_again_when_it_takes_over(
     assert fetched == []
     standby.checkpoint(20)
     standby.prefetch.look()
-    assert len(fetched) == 2, "one more file of each partition"
+    (name,) = fetched
+    assert name.startswith(".20."), "one more file, of the partition that has no state here"
+    assert standby.files(1) == standby.wanted(1)
 
 
 def test_a_topology_that_runs_here_is_left_alone(standby: Standby) -> None:
     standby.checkpoint(10, here=True)
     standby.prefetch.look()
     assert standby.files(0) == set()
+
+
+def test_the_state_of_a_replica_stays(standby: Standby) -> None:
+    """It is ahead of the checkpoint, and in the same directory."""
+    replica = standby.store(0)
+    ahead = grown(replica, EMPTY, 15)
+    standby.checkpoint(10)
+    standby.prefetch.look()
+    assert standby.files(0) == {"15.manifest", *(entry.name for entry in ahead.files())}
+    assert replica.open(replica.manifest(15)).table("rows").read() is not None
+    assert standby.files(1) == standby.wanted(1), "others are fetched"
 
 
 def test_a_file_that_was_damaged_on_its_disk_is_fetched_when_it_counts(standby: Standby) -> None:

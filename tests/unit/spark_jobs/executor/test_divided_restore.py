@@ -13,6 +13,7 @@ import pytest
 from domain.execution.job import Division, EpochPlan, Layout
 from domain.topology import Topology
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
+from spark_jobs.executor.division import SCRATCH
 from spark_jobs.executor.exchange import key_buckets
 from spark_jobs.executor.restore import RestoreError, bring_partition, restore_partition, whole_in_storage
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, StoredManifest
@@ -91,6 +92,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
 @pytest.mark.parametrize("partitions", [1, 2, 3, 4])
 def test_each_partition_has_its_keys(place: Place, partitions: int) -> None:
     place.store_record()
+    left = place.node(0).directory / SCRATCH / "of a process that was killed"
+    left.mkdir(parents=True)
     at = key_buckets(pa.chunked_array([KEYS]), partitions).tolist()
     for index in range(partitions):
         assert whole_in_storage(place.node(index), place.layout(partitions), f"D[{index}]", CHECKPOINT)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.topology.routing import SINGLE, Routing
-from spark_jobs.executor.division import Share, alike, partition_of_keys
+from spark_jobs.executor.division import Share, alike
 from spark_jobs.executor.exchange import key_buckets
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.catalogue import catalogue
@@ -196,8 +196,8 @@ def test_what_is_in_transit_and_what_was_left_out_stay_once() -> None:
 def test_cuts_are_those_of_streams_that_merge() -> None:
     keys = pa.chunked_array([[f"key {n}" for n in range(200)]], pa.string())
     wide = key_buckets(keys, 6)
-    assert partition_of_keys(keys, (6,)).tolist() == wide.tolist()
-    assert partition_of_keys(keys, (6, 3, 2)).tolist() == (wide * 3 // 6 * 2 // 3).tolist()
+    assert key_buckets(keys, 6, 6).tolist() == wide.tolist()
+    assert key_buckets(keys, 6, 3, 2).tolist() == (wide * 3 // 6 * 2 // 3).tolist()
 
 
 def test_only_partitions_that_may_have_the_keys_are_read() -> None:
