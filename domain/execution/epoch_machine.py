@@ -11,10 +11,11 @@ dictionaries.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from domain.execution.adoption import PlanAdoption, deployed_since, refusal
+from domain.execution.bounded_progress import BoundedProgress
 from domain.execution.catching_up import CatchingUp
 from domain.execution.checkpoints import Checkpoints
 from domain.execution.draining import Draining
@@ -83,6 +84,8 @@ MOST_WAITS = 30.0
 """Seconds of input that count as waiting, at most: who was down for an hour is not overloaded for that."""
 STUCK = 1.25
 """Load of a topology that cannot arrive."""
+TRIMMED = 16
+"""Epochs after which what is older goes, where there are no checkpoints after which it could."""
 # More Spark jobs than one driver runs in its life.
 JOBS_A_LIFE = 10**9
 
@@ -114,7 +117,8 @@ class EpochMachine:
     ) -> None:
         self.topology = topology
         self.checkpoints = checkpoints
-        self.tracker = ProgressTracker(topology, recorded.position, recorded.homes)
+        progress = BoundedProgress if topology.spec.bounded else ProgressTracker
+        self.tracker = progress(topology, recorded.position, recorded.homes)
         self.sizes = JobSizes(
             topology.spec.epoch_interval,
             topology.spec.catch_up_epochs,
@@ -148,6 +152,9 @@ class EpochMachine:
         # Files of a driver that died may be there.
         self._drop_buffers = True
         self._trim = False
+        self._trimmed = recorded.position.committed
+        # The epoch after which all changed keys were stored, where the guarantee is bounded.
+        self._saved: int | None = None
         self._jobs = self._failures = 0
         self._reported_at = 0.0
         self._news = TurnBegun(at=at, plan=None)
@@ -176,7 +183,13 @@ class EpochMachine:
 
     # ---- plans and nodes -------------------------------------------------------------------------
 
+    @property
+    def bounded(self) -> bool:
+        return self.topology.spec.bounded
+
     def _turn(self, news: TurnBegun) -> list[Instruction]:
+        if self.bounded:
+            news = replace(news, replicas={}, tentative={})
         self._news = news
         if not news.stopped:
             self._leaving.stay()
@@ -193,15 +206,21 @@ class EpochMachine:
         """Whether a topology that is to stop has nothing more to do: its last checkpoint is complete, or
         there can be none."""
         position, checkpoints = self.recorded, self.checkpoints
-        placed = self.plan is not None and self.reachable and not self.tracker.absent
+        placed = self.plan is not None and self.reachable and not self._failures
+        well = not (self.tracker.absent or position.ahead or position.restore or self.faults.errors)
         return self._leaving.ends(
             at,
-            well=placed and not (position.ahead or position.restore or self.faults.errors or self._failures),
-            complete=position.committed == checkpoints.latest,
+            well=placed and (well or self.bounded),
+            complete=position.committed == self._kept,
             pending=checkpoints.pending is not None,
             generation=self.generation,
             timeout=checkpoints.timeout,
         )
+
+    @property
+    def _kept(self) -> int | None:
+        """The epoch after which everything was stored."""
+        return self._saved if self.bounded else self.checkpoints.latest
 
     def _in_the_way(self, news: TurnBegun) -> bool:
         """Whether the replay under way has to end before anything else: tasks are to be pinned anew, state is
@@ -222,7 +241,7 @@ class EpochMachine:
         was not kept, the plan is refused for good, and told so once: only a newer plan can help."""
         known = plan is None or plan.generation <= self.generation
         self.checkpoints.held = None
-        if plan is None or known:
+        if plan is None or known or self.bounded:
             self.refused = 0
             return []
         origin, restorable = self.tracker.origin(plan), self._restorable()
@@ -237,7 +256,9 @@ class EpochMachine:
 
     def _restorable(self) -> list[int]:
         """The checkpoints of the present history whose later epochs are all in the log, 0 being the empty
-        state; ascending."""
+        state; ascending. Where the guarantee is bounded a plan may always start from the empty state."""
+        if self.bounded:
+            return [0]
         known = {0, self.tracker.checkpoint, *self.checkpoints.kept}
         return sorted(one for one in known if one >= self.head or one + 1 >= self._oldest)
 
@@ -288,7 +309,7 @@ class EpochMachine:
             plan=plan,
             sources=moves,
             epochs={partition: self.tracker.progress[partition] for partition in moves},
-            since=self.tracker.checkpoint,
+            since=None if self.bounded else self.tracker.checkpoint,
             attempt=self._attempt(),
         )
         return [*done, hand_over]
@@ -431,7 +452,7 @@ class EpochMachine:
     def _finishing(self) -> bool:
         """Whether no epoch follows what is committed, and no checkpoint has that yet."""
         over = self._leaving.under_way or (self.final and self.recorded.committed == self.head)
-        return over and self.checkpoints.latest < self.recorded.committed
+        return over and (self._kept is None or self._kept < self.recorded.committed)
 
     def _lanes(self, at: float) -> tuple[Lane | None, list[Instruction]]:
         """What the next job of the present runs, and the start of a replay if one is to begin beside it."""
@@ -476,7 +497,7 @@ class EpochMachine:
     def _apart(self) -> frozenset[str]:
         """Partitions on slow nodes, if there are queries that need none of them: the present runs without
         them, and they come after it in replays. What the others send them is buffered from then on."""
-        if not (self.slowness.nodes and self._realtime and self.topology.deterministic):
+        if self.bounded or not (self.slowness.nodes and self._realtime and self.topology.deterministic):
             return frozenset()
         apart = frozenset(p for p, node in self.tracker.homes.items() if node in self.slowness.nodes)
         blocked = blocked_partitions(self.topology, apart | self.tracker.absent)
@@ -506,6 +527,8 @@ class EpochMachine:
         return self._hurry.now or not (self._realtime and self.tracker.answering())
 
     def _start_again(self, cause: str, at: float) -> list[Instruction]:
+        if self.bounded:
+            return []  # there is no checkpoint to start from; what is computed twice may come out otherwise
         self.tracker.start_again()
         self.replay.void = True
         self._barred = self.head
@@ -542,6 +565,9 @@ class EpochMachine:
         trim = self._trim and self.replay.running is None
         # Forks and restores start at the newest checkpoint or later, and need the epochs since.
         keep = min(tracker.committed, tracker.checkpoint)
+        kept = [self.checkpoints.latest]
+        if isinstance(tracker, BoundedProgress):
+            keep, kept = tracker.committed, tracker.held_states()
         restore = {p: k for p, k in tracker.restore.items() if p in running or checkpoint}
         restore |= {s: k for s, k in tracker.shadows.restore.items() if s in running}
         return RunJob(
@@ -550,7 +576,7 @@ class EpochMachine:
             restore=restore,
             checkpoint=checkpoint,
             trim_below=keep if trim else 0,
-            keep=[self.checkpoints.latest] if trim else [],
+            keep=kept if trim else [],
             buffering=tracker.buffering,
             drop_buffers=self._drop_buffers,
             attempt=self._attempt(),
@@ -558,10 +584,13 @@ class EpochMachine:
             older=[one for one in self._restorable() if one < tracker.checkpoint] if restore else [],
             fidelity={p: one for p, one in tracker.branches.fidelity.items() if branch_of(p) in running},
             origins={b: epoch for b, epoch in tracker.branches.origins.items() if b in running},
+            save=self.bounded and lane is None,
         )
 
     def _attempt(self) -> int:
-        return 0 if self.topology.deterministic else self._life * JOBS_A_LIFE + self._jobs
+        """A bounded epoch that runs again may do so without a partition that was lost meanwhile."""
+        exact = self.topology.deterministic and not self.bounded
+        return 0 if exact else self._life * JOBS_A_LIFE + self._jobs
 
     def _job_failed(self, event: JobFailed) -> list[Instruction]:
         """A job is repeatable, so it is tried again, after a pause that grows."""
@@ -605,7 +634,20 @@ class EpochMachine:
             done.append(_took(running, event, self.tracker.missing()))
         if running.punctuated:
             done += self._punctuated(running, event)
+        if self.bounded:
+            done += self._forget_older(running)
         return [*done, *self._worked_off(event.at, worked=True)]
+
+    def _forget_older(self, running: Running) -> list[Instruction]:
+        """Nothing goes back where the guarantee is bounded: older states and epochs are of no use."""
+        committed = self.recorded.committed
+        if running.job.save:
+            self._saved = committed
+        if committed - self._trimmed < TRIMMED:
+            return []
+        self._trim, self._trimmed = True, committed
+        self._oldest = max(self._oldest, committed)
+        return [Retire([], committed, self.checkpoints.latest)]
 
     def _take(self, job: RunJob, event: JobEnded | ReplayEnded) -> list[Instruction]:
         """What the tasks of a job said."""
@@ -778,7 +820,7 @@ class EpochMachine:
 
     def _turn_ended(self, at: float, *, completed: bool) -> list[Instruction]:
         done = self._checkpoint_ended(completed=completed) if self.checkpoints.ended else []
-        at_the_end = self.final and self.recorded.committed == self.head == self.checkpoints.latest
+        at_the_end = self.final and self.recorded.committed == self.head == self._kept
         if at_the_end and self.checkpoints.pending is None:
             return [*done, End("completed")]
         done.append(self._publish())

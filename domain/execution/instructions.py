@@ -166,14 +166,14 @@ class HandOver:
     or `JobFailed`.
 
     sources: partition -> node that has its state now. epochs: partition -> epoch of that state. since: the
-    checkpoint that the new node starts from; it gets the states after that from the old node. attempt: as
-    in `RunJob`.
+    checkpoint that the new node starts from; it gets the states after that from the old node. None: it gets
+    the newest alone, and nothing from storage. attempt: as in `RunJob`.
     """
 
     plan: Plan
     sources: Mapping[str, str]
     epochs: Mapping[str, int]
-    since: int
+    since: int | None
     attempt: int
 
 
@@ -252,6 +252,7 @@ class RunJob:
     older: Sequence[int] = ()
     fidelity: Mapping[str, float] = field(default_factory=dict)
     origins: Mapping[str, int] = field(default_factory=dict)
+    save: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from domain.key_saving.breaker import Breaker
 from domain.topology import Topology, TopologySpec, partition_id
 from domain.topology.copies import with_copies
 
@@ -87,7 +88,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     its tasks get the processor time of their node that others leave. `older`: checkpoints that can take the
     place of the one to restore, if that is damaged. `fidelity`: partition whose branch runs -> share of the
     partition's output that is left. `origins`: branch that begins -> epoch of the partition's state that it
-    begins with."""
+    begins with. Where the guarantee is bounded, `restore` maps partitions to the epoch of the state on their
+    node with which they go on at their progress (0: none), and `save` has all changed keys stored."""
 
     lane: LaneWork | None
     epochs: list[EpochPlan]
@@ -103,6 +105,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     older: list[int] = []
     fidelity: dict[str, float] = {}
     origins: dict[str, int] = {}
+    save: bool = False
 
 
 class Handover(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +114,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
 
     sources: dict[str, int]
     epochs: dict[str, int]
-    since: int
+    since: int | None
     attempt: int = 0
 
 
@@ -128,6 +131,55 @@ class LateRow(msgspec.Struct, frozen=True, kw_only=True):
     watermark: int
 
 
+class KeyCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of keys in a job, where the guarantee is bounded. Of those that a partition which began
+    without state asked for, `fetched` had a state in storage, `unknown` had none, `unanswered` had no answer
+    in time, and for `bypassed` ones the storage was not asked. `requested`: left to be stored; `refused`:
+    could not be, because too much waits already. At the end `dirty` keys have changed since they were stored,
+    the first of them `oldest` seconds of input ago. `lost_rows`: rows for partitions that did not run."""
+
+    fetched: int = 0
+    unknown: int = 0
+    unanswered: int = 0
+    bypassed: int = 0
+    requested: int = 0
+    refused: int = 0
+    dirty: int = 0
+    oldest: float = 0.0
+    lost_rows: int = 0
+
+    def plus(self, other: KeyCounts) -> KeyCounts:
+        """Both counted together; what is left at the end is that of the later one, of the same partition."""
+        return KeyCounts(
+            fetched=self.fetched + other.fetched,
+            unknown=self.unknown + other.unknown,
+            unanswered=self.unanswered + other.unanswered,
+            bypassed=self.bypassed + other.bypassed,
+            requested=self.requested + other.requested,
+            refused=self.refused + other.refused,
+            dirty=self.dirty,
+            oldest=self.oldest,
+            lost_rows=self.lost_rows + other.lost_rows,
+        )
+
+    def left(self, *, dirty: int, oldest: float) -> KeyCounts:
+        return msgspec.structs.replace(self, dirty=dirty, oldest=oldest)
+
+
+class KeeperStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What one node has stored of the states of keys since the topology was deployed there. stored, bytes: as
+    often as they were. segments: requests that were. waiting: requests that are not. storing, fetching:
+    whether the storage is bypassed. error: why the last request failed, empty if it did not."""
+
+    stored: int = 0
+    bytes: int = 0
+    segments: int = 0
+    waiting: int = 0
+    storing: Breaker = Breaker()
+    fetching: Breaker = Breaker()
+    error: str = ""
+
+
 class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a partition in this job. `error` says why it did not reach the last epoch; `missing`:
     because its node does not have the state it should start from. `instead`: the checkpoint it should be put
@@ -136,7 +188,7 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     some of this job. `event_time`: the greatest that a source partition has given, in microseconds. `row`:
     the one that the operator failed on, as JSON text, where it is known. `routed`: by operator that reads
     from it, rows for each of its targets there, in order (`domain.execution.flows`). `sent_back`: rows of its
-    last epoch that are on feedback streams."""
+    last epoch that are on feedback streams. `keys`: only where the guarantee is bounded."""
 
     epoch: int
     cpu_seconds: float = 0.0
@@ -153,6 +205,7 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     event_time: int | None = None
     routed: dict[str, list[int]] = {}
     sent_back: int = 0
+    keys: KeyCounts | None = None
 
 
 class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +214,8 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     `lost`: those of them whose node lacks the state. `unbuffered`: those whose buffers are not as complete
     as was thought. `working`: seconds spent on all. `cpu_seconds` and `tuples` (in and out) are those of all
     its partitions, epochs that were computed again included. `repeated`: Spark had begun this task before, or
-    ran another one of its job a second time."""
+    ran another one of its job a second time. `keeper`: what its node has stored, where the guarantee is
+    bounded."""
 
     slot: int
     level: int
@@ -175,6 +229,7 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     working: float = 0.0
     cpu_seconds: float = 0.0
     tuples: int = 0
+    keeper: KeeperStatus | None = None
 
 
 def slowest_tasks(reports: Sequence[TaskReport]) -> list[TaskReport]:

@@ -125,6 +125,11 @@ class Topology:
     def deterministic(self) -> bool:
         return all(operator.repeatable for operator in self.spec.operators)
 
+    @property
+    def replays(self) -> bool:
+        """Whether partitions that were lost replay alone what they have missed."""
+        return self.deterministic and not self.spec.bounded
+
     @cached_property
     def window_cycle(self) -> float:
         """See `domain.values.Cycle`."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from domain.key_saving.every import every_problem
 from domain.topology.cycles import proposed_back_edges
 from domain.topology.graph import Topology
 from domain.topology.shape import shape_read
@@ -14,6 +15,7 @@ from domain.topology.spec import (
     MAX_CHANNELS,
     MAX_PARTITIONS,
     FieldProblem,
+    KeySavingSpec,
     OperatorSpec,
     TopologyError,
     TopologySpec,
@@ -41,6 +43,7 @@ def load_topology(data: Mapping[str, Any], catalogue: Catalogue) -> Topology:
         *_operator_problems(spec, catalogue),
         *_stream_problems(spec, reported),
         *_checkpoint_problems(spec),
+        *_guarantee_problems(spec),
         *_size_problems(spec),
         *([] if reported else _output_problems(spec)),
     ]
@@ -116,6 +119,30 @@ def _checkpoint_problems(spec: TopologySpec) -> list[FieldProblem]:
     if spec.checkpoint_pause:
         return [FieldProblem(path, "must be 1 where there is a `checkpoint_pause` between two checkpoints")]
     return []
+
+
+def _guarantee_problems(spec: TopologySpec) -> list[FieldProblem]:
+    """What a bounded guarantee excludes, and how often the states of keys are stored."""
+    texts = [("key_saving.every", spec.key_saving.every)]
+    texts += [(f"operators[{i}].every", one.every) for i, one in enumerate(spec.operators) if one.every]
+    problems = [FieldProblem(path, why) for path, text in texts if (why := every_problem(text))]
+    if not spec.bounded:
+        given = [path for path, _ in texts[1:]] + ["key_saving"] * (spec.key_saving != KeySavingSpec())
+        why = "has no effect where the guarantee is exact: set `guarantee: bounded`, or leave it out"
+        return problems + [FieldProblem(path, why) for path in given]
+    if spec.checkpoint_mode == "synchronous":
+        what = "must be asynchronous where the guarantee is bounded, which has no checkpoint of the whole"
+        problems.append(FieldProblem("checkpoint_mode", what))
+    problems += [
+        FieldProblem(
+            f"operators[{i}].inputs[{at}].feedback",
+            "a feedback stream needs `guarantee: exact`: a partition that was lost has nothing to send on it",
+        )
+        for i, operator in enumerate(spec.operators)
+        for at, stream in enumerate(operator.inputs)
+        if stream.feedback
+    ]
+    return problems
 
 
 def _size_problems(spec: TopologySpec) -> list[FieldProblem]:

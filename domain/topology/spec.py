@@ -8,6 +8,7 @@ import msgspec
 
 Partitioning = Literal["one_to_one", "split", "merge", "full"]
 CheckpointMode = Literal["asynchronous", "synchronous"]
+Guarantee = Literal["exact", "bounded"]
 
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
 TOPOLOGY_NAME_PATTERN = r"^[a-z][a-z0-9-]{0,62}$"
@@ -68,8 +69,9 @@ class OperatorSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """An operator. `correlated` inputs are joined: losing one loses everything; `priority` (1 to 10) is
     that of the queries an output operator defines. `cpu_request`: cores that are planned for each of its
     partitions even where it was measured to take less, as requests are in Kubernetes. `deterministic` is what
-    the author says, None: nothing. `doubt` is not the author's: loading puts there why the operator may not
-    be deterministic, as far as the catalogue knows."""
+    the author says, None: nothing. `every`: how often the state of a key is stored where the guarantee of the
+    topology is bounded, `20s` or `500 events`; empty: as the topology says. `doubt` is not the author's:
+    loading puts there why the operator may not be deterministic, as far as the catalogue knows."""
 
     name: Name
     kind: str
@@ -81,6 +83,7 @@ class OperatorSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     cpu_request: Cores = 0.0
     correlated: bool = False
     deterministic: bool | None = None
+    every: str = ""
     doubt: str = ""
     description: str = ""
 
@@ -102,6 +105,34 @@ class ParquetSinkSpec(
     keep_gb: Annotated[float, msgspec.Meta(ge=0.0, le=1e9)] = 100.0
 
 
+Threads = Annotated[int, msgspec.Meta(ge=1, le=64)]
+Requests = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+
+
+class KeySavingSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the states of keys are stored and fetched, one by one, where the guarantee is bounded; the defaults
+    are those of Apache S4. All of it counts for one node.
+
+    `every`: for operators that do not say it themselves. Serialising and storing have `_threads` each, which
+    end after `_keep_alive_s` seconds without work, and take up to `_outstanding` requests that wait; a key
+    whose request finds no place stays to be stored. A fetch may take `fetch_wait_s` seconds; then its keys
+    begin without state. After `failures` in a row the storage is bypassed for `bypass_s` seconds, by fetches
+    and by stores each."""
+
+    every: str = "20s"
+    serialise_threads: Threads = 1
+    serialise_keep_alive_s: Seconds = 120.0
+    serialise_outstanding: Requests = 1_000
+    store_threads: Threads = 1
+    store_keep_alive_s: Seconds = 120.0
+    store_outstanding: Requests = 1_000
+    fetch_threads: Threads = 1
+    fetch_keep_alive_s: Seconds = 120.0
+    fetch_wait_s: Seconds = 1.0
+    failures: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10
+    bypass_s: Seconds = 600.0
+
+
 class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A topology. Intervals are seconds; without a `checkpoint_interval` that of the installation holds, and
     likewise how many of the newest checkpoints stay in storage (`checkpoints_kept`). Of those, what is older
@@ -111,7 +142,9 @@ class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     `checkpoint_failures`: how many may fail in a row before that is shown as a problem.
     `max_epoch_tuples` bounds one epoch, `catch_up_epochs` how many epochs one Spark job may replay after a
     recovery, `drain_epochs` how many epochs feedback streams may carry rows after the end of the input.
-    `sink`: where the rows of output operators go."""
+    `guarantee`: `exact`, where each row counts once whatever fails; or `bounded`, where what is left goes on
+    at once after a failure, a row counts at most once, and the state of a key lacks at most what came since
+    it was stored last; `key_saving`: how it is stored then. `sink`: where the rows of output operators go."""
 
     name: TopologyName
     operators: tuple[OperatorSpec, ...]
@@ -128,7 +161,13 @@ class TopologySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max_epoch_tuples: Annotated[int, msgspec.Meta(ge=1, le=100_000_000)] = 1_000_000
     catch_up_epochs: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 8
     drain_epochs: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1_000
+    guarantee: Guarantee = "exact"
+    key_saving: KeySavingSpec = KeySavingSpec()
     sink: ParquetSinkSpec = ParquetSinkSpec()
+
+    @property
+    def bounded(self) -> bool:
+        return self.guarantee == "bounded"
 
 
 spec_decoder = msgspec.json.Decoder(TopologySpec)
