@@ -39,6 +39,8 @@ NEEDED: Mapping[str, frozenset[str]] = {
     # Master and workers read Spark's secret from a file with mode 0600.
     "spark-master": frozenset(),
     "spark-worker": frozenset({CHECKPOINTS}),
+    # Stores the states of keys; runs operators, too.
+    "keeper": frozenset({CHECKPOINTS}),
     "executor": frozenset({EXECUTOR, CHECKPOINTS}),
     # The Python processes of an executor, which run operators, and restore partitions from checkpoints.
     "operators": frozenset({CHECKPOINTS}),

@@ -16,6 +16,7 @@ import structlog
 
 from host.environment import Environment
 from spark_jobs.agent.forgetting import Forgetting
+from spark_jobs.agent.keeper_process import KeeperProcess
 from spark_jobs.agent.lifeline import Lifeline
 from spark_jobs.agent.membership import NodeIdentity, NodeMembership
 from spark_jobs.agent.prefetch import Prefetch
@@ -58,6 +59,7 @@ class Agent:
             home=environment.home,
             node_home=self._node_home,
         )
+        self._keeper = KeeperProcess(self._node_home)
         self._membership = NodeMembership(
             identity=self._identity,
             hosts=environment.zookeeper,
@@ -104,6 +106,7 @@ class Agent:
         code = 0
         while not self._stop.is_set():
             self._workers.reconcile(self._wanted)
+            self._keeper.reconcile()
             while not self._gone.empty():
                 self._workers.forget(self._gone.get(), self._wanted)
             if not all(thread.is_alive() for thread in self._threads):
@@ -118,6 +121,7 @@ class Agent:
         self._membership.finish()
         self._uploader.finish()
         self._workers.stop_all()
+        self._keeper.stop()
         self._lifeline.close()
         log.info("agent ends")
         return code

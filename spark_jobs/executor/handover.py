@@ -2,8 +2,9 @@
 
 On the old node the first stage reads the states since the newest checkpoint. On the new one the second puts
 the partition to that checkpoint, from the storage, and adds these states. All of them are needed, not only
-the last: a fork starts from an older one. A partition for which anything goes wrong is not handed over; the
-others are.
+the last: a fork starts from an older one. Where the guarantee is bounded there are no forks and no
+checkpoints, and the newest state is all that goes. A partition for which anything goes wrong is not handed
+over; the others are.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ SEND, RECEIVE = 0, 1
 
 
 def receive_state(
-    storage: PartitionStorage, versions: dict[int, StateVersion], *, since: int, last: int
+    storage: PartitionStorage, versions: dict[int, StateVersion], *, since: int | None, last: int
 ) -> None:
-    """Put a partition to checkpoint `since`, and then to the states of the epochs up to `last`. Raises
-    `StateMissingError` if one of them has not arrived; the partition then has to be restored."""
-    storage.restore(since)
-    for epoch in range(since + 1, last + 1):
+    """Put a partition to checkpoint `since`, and then to the states of the epochs up to `last`; None: to that
+    of `last` alone. Raises `StateMissingError` if one of them has not arrived; the partition then has to be
+    restored."""
+    if since is not None:
+        storage.restore(since)
+    for epoch in range(last if since is None else since + 1, last + 1):
         if epoch not in versions:
             raise StateMissingError(f"the state of epoch {epoch} was not handed over")
         storage.store.receive(versions[epoch])
@@ -81,7 +84,9 @@ class _Work:
                 continue
             store, last = self._storage(partition).store, self.handover.epochs[partition]
             try:
-                for version in store.versions(after=self.handover.since, last=last):
+                since = self.handover.since
+                versions = [store.version(last)] if since is None else store.versions(after=since, last=last)
+                for version in versions:
                     content = msgspec.msgpack.encode(version)
                     yield target, (RECEIVE, [], partition, version.manifest.epoch, content)
             except (LookupError, OSError, ValueError):

@@ -11,9 +11,11 @@ from domain.execution.job import Job, LaneWork, decode_job, decode_layout
 from domain.execution.partition import Batch
 from domain.topology.copies import is_branch, is_copy, operator_of, partition_of
 from spark_jobs.executor.exchange import Routed, decode_table, encode_table, route
+from spark_jobs.executor.key_saving import KeySaving
 from spark_jobs.executor.storage import NodeStorage, PartitionStorage
 from spark_jobs.operators.base import Operator
 from spark_jobs.operators.catalogue import catalogue
+from spark_jobs.operators.keyed_operator import KeyedOperator
 from spark_jobs.sinks.registry import sink_create
 from spark_jobs.state.buffers import OutputBuffers
 
@@ -31,6 +33,8 @@ class LevelContext:
         self.slot = slot
         self.arrived: dict[str, list[Batch[pa.Table | None]]] = {}
         self.out: list[tuple[int, Message]] = []
+        # Rows for partitions that do not run, where the guarantee is bounded: they count for none.
+        self.lost_rows = 0
         self.home = Path(os.environ["NODE_HOME"])
         self.buffers = OutputBuffers(self.home, self.topology.name, self.layout.deployed)
         sink = sink_create(self.layout.spec, self.layout.outputs, force=self.layout.force)
@@ -45,6 +49,7 @@ class LevelContext:
             for operator in self.layout.spec.operators
             if operator.inputs
         }
+        self._keyed: dict[str, KeyedOperator] = {}
         self.operators: dict[str, Operator] = {
             operator.name: own[operator_of(operator.name)]
             for operator in self.topology.operators
@@ -60,6 +65,18 @@ class LevelContext:
             self.job.attempt,
             self.outputs,
             branch=is_branch(partition),
+        )
+
+    def key_saving(self, partition: str) -> KeySaving | None:
+        """Of a partition that keeps state, where the guarantee is bounded."""
+        name = operator_of(partition)
+        if not self.layout.spec.bounded or not self.topology.by_name[name].inputs:
+            return None
+        if name not in self._keyed:
+            self._keyed[name] = KeyedOperator(self.topology, name, self.layout.operator_modules)
+        keyed = self._keyed[name]
+        return (
+            KeySaving(self.home, self.layout, self.topology, partition, keyed) if keyed.keeps_state else None
         )
 
     def deliver(self, message: Message) -> None:
@@ -80,6 +97,9 @@ class LevelContext:
                 for t in targets
                 if not is_copy(t) and epoch > progress[t] and (t not in lane.starts or epoch > lane.end(t))
             ]
+            if self.layout.spec.bounded:
+                self.lost_rows += _rows_of(rows) * sum(t not in lane.starts for t in targets)
+                waiting = []
             waiting = waiting if self.job.buffering else []
             if not following and not waiting:
                 continue
@@ -120,3 +140,7 @@ class LevelContext:
                 by_place.setdefault((level, slot), []).append(target)
         for (level, slot), members in by_place.items():
             self.out.append((slot, (level, members, source, epoch, payload)))
+
+
+def _rows_of(rows: pa.Table | None) -> int:
+    return rows.num_rows if rows is not None else 0

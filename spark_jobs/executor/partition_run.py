@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from domain.execution.job import EpochPlan, LaneWork, LateRow, Layout, PartitionReport
+from domain.execution.job import EpochPlan, KeyCounts, LaneWork, LateRow, Layout, PartitionReport
 from domain.execution.partition import (
     Acknowledge,
     PartitionRuntime,
@@ -19,6 +20,7 @@ from domain.execution.partition import (
 from domain.topology import split_partition
 from domain.topology.copies import branch_of, is_branch, is_copy, partition_of
 from spark_jobs.executor.exchange import routed_count
+from spark_jobs.executor.key_saving import KeySaving
 from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.executor.restore import RestoreError
 from spark_jobs.operators.base import EpochContext
@@ -50,7 +52,8 @@ class PartitionRun:
         start = lane.starts[partition] if lane is not None else self.applied
         self.advances = lane is not None and lane.end(partition) > self.applied
         inputs = level.topology.upstream(partition)
-        if self.branch and lane is not None:
+        self.bounded = self.layout.spec.bounded
+        if (self.branch or self.bounded) and lane is not None:
             # Barriers of inputs that do not run are implied.
             inputs = [name for name in inputs if name in lane.starts]
         self.runtime: PartitionRuntime[pa.Table | None] = PartitionRuntime(partition, inputs, start)
@@ -70,6 +73,8 @@ class PartitionRun:
         self.sent_back = 0
         self.failed_on = ""
         self.failed: tuple[str, str] | None = None
+        self.saving = level.key_saving(partition)
+        self.lost_rows = 0
 
     def execute(self) -> PartitionReport:
         """Run the epochs of the lane; what goes wrong here must not fail the neighbours in this task."""
@@ -81,6 +86,7 @@ class PartitionRun:
             error, hint = self.failed or described(problem)
             missing, instead = isinstance(problem, StateMissingError), self._instead(problem)
             row = self.failed_on
+            self._imply_barriers()
         return PartitionReport(
             epoch=self.runtime.progress,
             cpu_seconds=time.process_time() - started,
@@ -97,7 +103,21 @@ class PartitionRun:
             event_time=self.event_time,
             routed=self.routed,
             sent_back=self.sent_back,
+            keys=self._key_counts(),
         )
+
+    def _imply_barriers(self) -> None:
+        """Where the guarantee is bounded, those that read from a partition which fails go on without it."""
+        if not self.bounded or self.lane is None:
+            return
+        for epoch in range(self.runtime.progress + 1, self.lane.end(self.partition) + 1):
+            self.level.emit(self.lane, self.partition, epoch, None)
+
+    def _key_counts(self) -> KeyCounts | None:
+        if not self.bounded:
+            return None
+        counts = self.saving.counts if self.saving is not None else KeyCounts()
+        return counts.plus(KeyCounts(lost_rows=self.lost_rows))
 
     def keep_house(self, *, acknowledge: bool) -> PartitionReport | None:
         """Acknowledge the checkpoint the job asks for, if the state is that far, and trim what is older than
@@ -107,6 +127,8 @@ class PartitionRun:
                 self._restore()
                 self.manifest = self.store.manifest(self.applied)
                 self._carry_out(self.runtime.handle(SnapshotRequest(self.job.checkpoint)))
+            if self.job.save and self.saving is not None and self.partition not in self.job.restore:
+                self._save_all(self.saving)
             if self.job.trim_below and not self.branch:
                 self.store.trim(below=self.job.trim_below, keep=self.job.keep)
                 if branch_of(partition_of(self.partition)) not in self.job.progress:
@@ -118,6 +140,18 @@ class PartitionRun:
                 epoch=self.applied, error=error, hint=hint, missing=missing, instead=self._instead(problem)
             )
         return None
+
+    def _save_all(self, saving: KeySaving) -> None:
+        """Have all changed keys stored; the state then says that they are."""
+        state = self.store.open(self.store.manifest(self.applied))
+        keys = saving.all_changed(state)
+        if keys:
+            manifest = self.store.commit(state, epoch=self.applied, generation=self.layout.generation)
+            self._save(saving, manifest, keys)
+
+    def _save(self, saving: KeySaving, manifest: Manifest, keys: Sequence[str]) -> None:
+        self.storage.save_keys(manifest, keys)
+        saving.requested(keys)
 
     def _instead(self, problem: Exception) -> int | None:
         """See `PartitionReport`; None unless a damaged checkpoint is the problem."""
@@ -144,6 +178,10 @@ class PartitionRun:
             self.storage.begin_branch(self.job.origins[self.partition])
         elif self.branch:
             self.store.trim(below=self.applied)
+        if self.bounded:
+            if self.partition in self.job.restore:
+                self.storage.go_on(self.job.restore[self.partition], self.applied)
+            return
         if self.partition in self.job.restore:
             self.storage.restore(self.job.restore[self.partition])
             if not self.copy:
@@ -165,6 +203,7 @@ class PartitionRun:
         if is_new:
             self.rows_out += output.num_rows if output is not None else 0
             self.late, self.event_time = left_out(state), greatest_event_time(state)
+            due = self._changed(plan, instruction, state)
             if self.sends_back:
                 state.send_back(output)
                 self.sent_back = output.num_rows if output is not None else 0
@@ -178,11 +217,15 @@ class PartitionRun:
                 epoch=plan.epoch,
                 generation=self.layout.generation,
             )
+            if due and self.saving is not None:
+                self._save(self.saving, self.manifest, due)
             if not self.copy:
                 self.storage.sample(plan.epoch, output)
         assert self.lane is not None  # noqa: S101 - only a lane has epochs
         if self.branch or not self.copy:
+            lost = self.level.lost_rows
             routed = self.level.emit(self.lane, self.partition, plan.epoch, output)
+            self.lost_rows += self.level.lost_rows - lost
             if is_new and not self.copy:  # what a fork routes was counted when it was new
                 routed_count(self.level.topology, self.partition, output, routed, self.routed)
         self._carry_out(self.runtime.handle(Processed(plan.epoch)))
@@ -201,18 +244,18 @@ class PartitionRun:
     def _compute(
         self, plan: EpochPlan, instruction: Process[pa.Table | None], state: StateTables
     ) -> pa.Table | None:
-        if not self.runtime.inputs:
+        if not self.operator.inputs:
             output = self.storage.read(plan)
             self.rows_in += output.num_rows if output is not None else 0
             if output is None or not may_be_late(self.operator.params):
                 return output
             return self._cut(output, plan, state)
-        tables: dict[str, list[pa.Table]] = {stream.source: [] for stream in self.operator.inputs}
-        for name, payloads in inputs_in_order(instruction.batches).items():
-            tables[name] = [table for table in payloads if table is not None]
+        tables = self._arrived(instruction)
         self.rows_in += sum(table.num_rows for group in tables.values() for table in group)
         context = EpochContext(plan.epoch, plan.watermark, plan.previous_watermark, plan.final)
         operator = self.level.operators[self.name]
+        if self.saving is not None:
+            self.saving.recall(context, tables, state)
         started = time.perf_counter()
         try:
             return operator.process(context, tables, state)
@@ -229,6 +272,21 @@ class PartitionRun:
             )
             self.failed = error_masked(described(problem), tables, self.layout.masked)
             raise
+
+    def _arrived(self, instruction: Process[pa.Table | None]) -> dict[str, list[pa.Table]]:
+        """The rows of an epoch by input, in the order of its partitions."""
+        tables: dict[str, list[pa.Table]] = {stream.source: [] for stream in self.operator.inputs}
+        for name, payloads in inputs_in_order(instruction.batches).items():
+            tables[name] = [table for table in payloads if table is not None]
+        return tables
+
+    def _changed(
+        self, plan: EpochPlan, instruction: Process[pa.Table | None], state: StateTables
+    ) -> list[str]:
+        """The keys that are to be stored after this epoch."""
+        if self.saving is None:
+            return []
+        return self.saving.changed(plan, self._arrived(instruction), state)
 
     def _cut(self, read: pa.Table, plan: EpochPlan, state: StateTables) -> pa.Table:
         """What a source read without its late rows. A fork cuts the same, and reports nothing."""

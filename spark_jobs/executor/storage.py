@@ -6,7 +6,7 @@ in memory; `NodeStorage` is the node's disk, the outputs and the checkpoint stor
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from domain.execution.job import EpochPlan, Layout
 from domain.topology import partition_directory, split_partition
+from spark_jobs.executor.key_saving import go_on
 from spark_jobs.executor.restore import bring_partition, restore_partition, whole_in_storage
 from spark_jobs.executor.samples import sample_keep
 from spark_jobs.sinks.base import TaskOutputs
 from spark_jobs.sources.registry import reader_create
+from spark_jobs.state.key_requests import KeyDesk, KeyWork
 from spark_jobs.state.node_home import STATE, deployment_home, forget_earlier
 from spark_jobs.state.snapshot import leave_snapshot
 from spark_jobs.state.store import Manifest, StateStore, StateVersion
@@ -51,6 +53,8 @@ class PartitionStorage(Protocol):
 
     def restore(self, checkpoint: int) -> None: ...
 
+    def go_on(self, held: int, epoch: int) -> None: ...
+
     def bring(self, checkpoint: int) -> None: ...
 
     def begin_branch(self, epoch: int) -> None: ...
@@ -68,6 +72,8 @@ class PartitionStorage(Protocol):
     def sample(self, epoch: int, table: pa.Table | None) -> None: ...
 
     def snapshot(self, manifest: Manifest) -> None: ...
+
+    def save_keys(self, manifest: Manifest, keys: Sequence[str]) -> None: ...
 
 
 class NodeStorage:
@@ -98,6 +104,11 @@ class NodeStorage:
     def restore(self, checkpoint: int) -> None:
         """Put the state back to a global checkpoint (0: empty)."""
         restore_partition(self.store, self._layout, self._partition, checkpoint)
+        forget_earlier(self._home, self._layout.spec.name, self._layout.deployed)
+
+    def go_on(self, held: int, epoch: int) -> None:
+        """Stand at an epoch with the state of an earlier one that is here, or with none (0)."""
+        go_on(self.store, held, epoch)
         forget_earlier(self._home, self._layout.spec.name, self._layout.deployed)
 
     def bring(self, checkpoint: int) -> None:
@@ -143,6 +154,20 @@ class NodeStorage:
     def sample(self, epoch: int, table: pa.Table | None) -> None:
         """Keep the last rows of an epoch for users who look at them, if one does."""
         sample_keep(self._home, self._layout.spec.name, self._partition, epoch, table)
+
+    def save_keys(self, manifest: Manifest, keys: Sequence[str]) -> None:
+        """Have the keeper of the node store the states of these keys."""
+        layout = self._layout
+        desk = KeyDesk(self._home, layout.spec.name, layout.deployed)
+        desk.prepare(
+            KeyWork(
+                spec=layout.spec,
+                checkpoints=layout.checkpoints,
+                modules=list(layout.operator_modules),
+                force=layout.force,
+            )
+        )
+        desk.leave(self.store, self._partition, manifest, keys)
 
     def snapshot(self, manifest: Manifest) -> None:
         """Leave the state for the node's agent to upload."""

@@ -15,12 +15,20 @@ import msgspec
 from pyspark import TaskContext
 
 from domain.execution.footprint import RETURNS, Footprint
-from domain.execution.job import LaneWork, PartitionReport, TaskReport, decode_job, decode_layout
+from domain.execution.job import (
+    KeeperStatus,
+    LaneWork,
+    PartitionReport,
+    TaskReport,
+    decode_job,
+    decode_layout,
+)
 from domain.execution.lanes import Serving
 from spark_jobs.executor.level_context import LevelContext, Message
 from spark_jobs.executor.partition_run import PartitionRun, described
 from spark_jobs.executor.returning import Returning
 from spark_jobs.executor.spare_time import in_spare_time
+from spark_jobs.state.key_requests import KeyDesk
 
 REPORT = -1
 """The level in a message that holds an encoded `TaskReport`."""
@@ -101,8 +109,14 @@ class Level(LevelContext):
                 working=working,
                 cpu_seconds=cpu_seconds,
                 tuples=tuples,
+                keeper=self._keeper(),
             )
         )
+
+    def _keeper(self) -> KeeperStatus | None:
+        if not self.layout.spec.bounded:
+            return None
+        return KeyDesk(self.home, self.layout.spec.name, self.layout.deployed).status()
 
     def _settle(self, reports: dict[str, PartitionReport]) -> None:
         """A partition is as far as its outputs are in their places."""
@@ -118,7 +132,7 @@ class Level(LevelContext):
         if partition not in self.job.progress:
             return  # a copy that has ended since tasks were placed has its slot still
         idle = partition not in reports
-        if not (self.job.trim_below or (idle and self.job.checkpoint)):
+        if not (self.job.trim_below or (idle and (self.job.checkpoint or self.job.save))):
             return
         run = PartitionRun(self, None, partition)
         problem = run.keep_house(acknowledge=idle)

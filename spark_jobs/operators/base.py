@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
+from spark_jobs.state.key_states import KeySet, Mask, put_together, taken
 from spark_jobs.state.tables import StateTables
 
 
@@ -83,6 +85,30 @@ class Operator(ABC):
             for name, value in mine.items():
                 merged[name] = max(value, merged.get(name, value))
         return merged
+
+    # ---- states of single keys, where the guarantee of the topology is bounded (Apache S4) -------------
+
+    def is_dirty(self, keys: pa.Array, inputs: Mapping[str, Sequence[pa.Table]]) -> Mask:
+        """Of each of the keys that rows of this epoch came for, whether its state may have changed. keys: as
+        text, each once; those of the inputs are in the column by which rows are spread. Without keys there is
+        one, the empty text."""
+        return np.ones(len(keys), dtype=np.bool_)
+
+    def checkpoint(self, keys: pa.Table) -> Mask:
+        """Of each of the changed keys whose turn it is, whether it is stored now; otherwise its turn comes
+        again in the next epoch. keys: `key`, as text; `events`, the rows that came for it since it was
+        stored; `since`, Unix seconds of the first of these."""
+        return np.ones(keys.num_rows, dtype=np.bool_)
+
+    def serialise(self, state: StateTables, keys: KeySet) -> StateTables:
+        """The state of these keys alone, of a partition's state or of what was taken out of one before. Runs
+        in a process of its own beside the tasks."""
+        return taken(state, keys)
+
+    def restore(self, context: EpochContext | None, state: StateTables, saved: StateTables) -> None:
+        """Add what `serialise` gave for keys that `state` does not have. context: of the epoch in which their
+        first rows come; None where states are only put together."""
+        put_together(state, saved, self.values_merged([state.values, saved.values]))
 
     @abstractmethod
     def process(

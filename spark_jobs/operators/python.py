@@ -15,6 +15,7 @@ from spark_jobs.allowed import NotAllowedError, allowed_object
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import OperatorError
+from spark_jobs.state.key_states import KeySet, Mask
 from spark_jobs.state.tables import StateTables
 
 UNKNOWN: Final = "it runs Python code, for which that cannot be known"
@@ -111,6 +112,18 @@ class PythonOperator(Operator):
 
     def values_merged(self, values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return self.operator.values_merged(values)
+
+    def is_dirty(self, keys: pa.Array, inputs: Mapping[str, Sequence[pa.Table]]) -> Mask:
+        return self.operator.is_dirty(keys, inputs)
+
+    def checkpoint(self, keys: pa.Table) -> Mask:
+        return self.operator.checkpoint(keys)
+
+    def serialise(self, state: StateTables, keys: KeySet) -> StateTables:
+        return self.operator.serialise(state, keys)
+
+    def restore(self, context: EpochContext | None, state: StateTables, saved: StateTables) -> None:
+        self.operator.restore(context, state, saved)
 
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables

@@ -77,6 +77,17 @@ class SlidingWindow(Operator, Combinable):
             merged["next_end"] = min(ends)
         return merged
 
+    def restore(self, context: EpochContext | None, state: StateTables, saved: StateTables) -> None:
+        """Of windows that were closed meanwhile nothing is added: none closes twice, or after later ones."""
+        if context is not None:
+            passed = max(state.values.get("passed", context.previous_watermark), context.previous_watermark)
+            state.values["passed"] = saved.values["passed"] = passed
+            end = self._first_end(passed)
+            if "next_end" in saved.values:
+                saved.values["next_end"] = max(end, saved.values["next_end"])
+            saved.table("panes").keep(lambda note: note["high"] >= end - self.size)
+        super().restore(context, state, saved)
+
     def combine_key(self) -> tuple[Any, ...]:
         return (self.kind, self.pane)
 

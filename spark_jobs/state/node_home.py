@@ -1,5 +1,6 @@
-"""Where a deployment's files are on a node: `<node home>/<kind>/<topology>/<deployed>/`, kind `state` or
-`buffers`. Snapshots have it in a name: `snapshots/<topology>/<k>.<generation>.<attempt>.<deployed>/`.
+"""Where a deployment's files are on a node: `<node home>/<kind>/<topology>/<deployed>/`, kind `state`,
+`buffers` or `keys`. Snapshots have it in a name:
+`snapshots/<topology>/<k>.<generation>.<attempt>.<deployed>/`.
 
 `deployed` is the generation of the plan that deployed the topology. It is in the path because a task of an
 earlier deployment may still run, on a node that was frozen: what it writes and removes is its own.
@@ -17,12 +18,14 @@ from typing import Final
 STATE: Final = "state"
 BUFFERS: Final = "buffers"
 SNAPSHOTS: Final = "snapshots"
+KEYS: Final = "keys"
+"""Keys whose states are to be stored (`spark_jobs.state.key_requests`)."""
 WORK: Final = "work"
 """Of the Spark worker of a topology, with the logs of its executors."""
 SAMPLES: Final = "samples"
 """Rows for those who look at them (`spark_jobs.state.sample_files`), of any deployment."""
 
-KINDS: Final = (STATE, BUFFERS, SNAPSHOTS, WORK, SAMPLES)
+KINDS: Final = (STATE, BUFFERS, SNAPSHOTS, KEYS, WORK, SAMPLES)
 
 
 def deployment_home(home: Path, kind: str, topology: str, deployed: int) -> Path:
@@ -32,7 +35,7 @@ def deployment_home(home: Path, kind: str, topology: str, deployed: int) -> Path
 def forget_earlier(home: Path, topology: str, deployed: int) -> None:
     """Remove what earlier deployments left, and what versions without this layout did. A later deployment is
     left alone: the caller may be of an earlier one and not know."""
-    for kind in (STATE, BUFFERS):
+    for kind in (STATE, BUFFERS, KEYS):
         for directory in _directories(home / kind / topology):
             if _deployment(directory.name) < deployed:
                 shutil.rmtree(directory, ignore_errors=True)
@@ -47,7 +50,7 @@ def forget_up_to(home: Path, topology: str, deployed: int, *, gone: bool) -> lis
     """Remove what deployments up to this one have left, with snapshots that wait for their upload; returns
     what was found. gone: there is no topology of the name, so empty directories go as well."""
     found: list[Path] = []
-    for kind in (STATE, BUFFERS, SNAPSHOTS):
+    for kind in (STATE, BUFFERS, SNAPSHOTS, KEYS):
         directories = list(_directories(home / kind / topology))
         for directory in directories:
             # The last number of a snapshot. Versions before this one had three.

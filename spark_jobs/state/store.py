@@ -261,6 +261,12 @@ class StateStore:
             files = {entry.name: self._read(entry) for entry in manifest.files() if entry.name in new}
             yield StateVersion(manifest=manifest, files=files)
 
+    def version(self, epoch: int) -> StateVersion:
+        """The state of an epoch, whole, for a store that has none of it. Raises `StateMissingError`."""
+        manifest = self.manifest(epoch)
+        files = {entry.name: self._read(entry) for entry in manifest.files()}
+        return StateVersion(manifest=manifest, files=files)
+
     def _read(self, entry: ChunkEntry) -> bytes:
         content = (self.directory / entry.name).read_bytes()
         if problem := _difference(entry, len(content), lambda: checksum_of(content)):

@@ -1,0 +1,260 @@
+"""The keeper of a node: what tasks left is stored beside them, and a storage that fails is left alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from domain.topology import Topology, load_topology
+from harness.eventually import eventually
+from spark_jobs.agent.keeper import Keeper
+from spark_jobs.agent.keeper_process import KeeperProcess
+from spark_jobs.operators.catalogue import catalogue
+from spark_jobs.operators.keyed_operator import KeyedOperator
+from spark_jobs.state.key_requests import BEGAN, KeyDesk, KeyWork
+from spark_jobs.state.saved_keys import SavedKeys
+from spark_jobs.state.state_storage import UnavailableError
+from spark_jobs.state.storage_urls import open_storage
+from spark_jobs.state.store import Manifest, StateStore
+from spark_jobs.state.tables import StateTables
+
+BYPASS = 60.0
+FAILURES = 3
+
+
+@dataclass
+class Node:
+    """A node with a partition `W[0]` of a window; its clock."""
+
+    root: Path
+    now: float = 1_000.0
+    history: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def home(self) -> Path:
+        return self.root / "node"
+
+    @property
+    def url(self) -> str:
+        return f"file://{self.root}/checkpoints"
+
+    @property
+    def desk(self) -> KeyDesk:
+        return KeyDesk(self.home, "t", 1)
+
+    @property
+    def states(self) -> StateStore:
+        return StateStore(self.home / "state" / "t" / "1" / "W-0")
+
+    def work(self) -> KeyWork:
+        operators: list[dict[str, Any]] = [
+            {"name": "S", "kind": "source", "params": {"path": "x.parquet"}},
+            {
+                "name": "W",
+                "kind": "distinct",
+                "params": {"size_s": 600},
+                "inputs": [{"from": "S"}],
+                "output": True,
+            },
+        ]
+        topology = load_topology(
+            {
+                "name": "t",
+                "guarantee": "bounded",
+                "key_saving": {"failures": FAILURES, "bypass_s": BYPASS},
+                "operators": operators,
+            },
+            catalogue,
+        )
+        return KeyWork(spec=topology.spec, checkpoints=self.url, modules=[], force=False)
+
+    def ask(self, epoch: int, keys: str, *, began: int = 0, forget: bool = False) -> Manifest:
+        """A task applies an epoch, in which these keys change, and leaves them to be stored."""
+        self.history = {} if forget else self.history
+        self.history |= dict.fromkeys(keys, epoch)
+        state = StateTables({BEGAN: began} if began else {}, {}, {})
+        rows = {"key": list(self.history), "__window": list(self.history.values())}
+        state.table("seen").append(pa.table(rows), {"high": 1})
+        manifest = self.states.commit(state, epoch=epoch, generation=1)
+        self.desk.prepare(self.work())
+        self.desk.leave(self.states, "W[0]", manifest, list(keys))
+        return manifest
+
+    def stored(self, keys: str) -> dict[str, int]:
+        saved = SavedKeys(open_storage(self.url), "t", 1, "W[0]")
+        keyed = KeyedOperator(Topology(self.work().spec), "W", [])
+        found, _ = saved.find(pa.array(list(keys), pa.string()), saved.index, keyed.take)
+        rows = [row for one in found for chunk in one.table("seen") for row in chunk.table.to_pylist()]
+        return {row["key"]: row["__window"] for row in rows}
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def drained(node: Node) -> Keeper:
+    keeper = Keeper(node.home, lambda: node.now)
+    keeper.drain(30)
+    return keeper
+
+
+def test_the_states_of_the_keys_that_were_asked_for_are_stored(node: Node) -> None:
+    node.ask(5, "abc")
+    drained(node)
+    assert node.stored("abcd") == {"a": 5, "b": 5, "c": 5}
+    node.ask(9, "b")
+    drained(node)
+    assert node.stored("abcd") == {"a": 5, "b": 9, "c": 5}
+    status = node.desk.status()
+    assert (status.stored, status.segments, status.waiting, status.error) == (4, 2, 0, "")
+    assert status.bytes > 0
+
+
+def test_a_state_that_was_trimmed_meanwhile_is_still_stored(node: Node) -> None:
+    node.ask(5, "a")
+    node.states.remove()
+    drained(node)
+    assert node.stored("a") == {"a": 5}
+
+
+def test_requests_that_have_waited_are_stored_together(node: Node) -> None:
+    for epoch in range(1, 8):
+        node.ask(epoch, "ab"[epoch % 2])
+    drained(node)
+    assert node.stored("ab") == {"a": 6, "b": 7}
+    assert node.desk.status().segments == 1
+
+
+def test_what_was_asked_before_its_state_was_lost_is_stored_by_itself(node: Node) -> None:
+    """The partition then began without state, so its later states lack what the earlier ones had."""
+    node.ask(5, "ab")
+    node.ask(9, "b", began=7, forget=True)
+    drained(node)
+    assert node.stored("ab") == {"a": 5, "b": 9}
+    assert node.desk.status().segments == 2
+
+
+@dataclass
+class Outage:
+    """Of the storage: calls of `put` fail while `on`."""
+
+    on: bool = True
+    tried: int = 0
+
+
+@pytest.fixture
+def outage(monkeypatch: pytest.MonkeyPatch) -> Outage:
+    found = Outage()
+    put = SavedKeys.store
+
+    def store(self: SavedKeys, *arguments: Any) -> int:
+        found.tried += 1
+        if found.on:
+            raise UnavailableError("the storage does not answer")
+        return put(self, *arguments)
+
+    monkeypatch.setattr(SavedKeys, "store", store)
+    return found
+
+
+def polled_until(keeper: Keeper, condition: Callable[[], bool]) -> None:
+    def come() -> bool:
+        keeper.poll()
+        return condition()
+
+    eventually(come)
+
+
+def polled(keeper: Keeper, seconds: float = 0.3) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        keeper.poll()
+
+
+def test_a_storage_that_fails_is_bypassed_and_tried_again(node: Node, outage: Outage) -> None:
+    node.ask(5, "a")
+    keeper = Keeper(node.home, lambda: node.now)
+    polled_until(keeper, lambda: node.desk.status().storing.until > 0)
+    status = node.desk.status()
+    assert status.storing.failures == outage.tried == FAILURES
+    assert status.storing.until == node.now + BYPASS
+    assert status.error == "the storage does not answer"
+    polled(keeper)
+    assert outage.tried == FAILURES
+    node.now += BYPASS
+    polled_until(keeper, lambda: node.desk.status().storing.failures > FAILURES)
+    assert outage.tried == FAILURES + 1
+    polled(keeper)
+    assert outage.tried == FAILURES + 1
+    outage.on = False
+    polled(keeper)
+    assert outage.tried == FAILURES + 1
+    node.now += BYPASS
+    keeper.drain(30)
+    assert node.stored("a") == {"a": 5}
+    assert node.desk.status().storing.failures == 0
+    assert node.desk.status().error == ""
+
+
+def test_a_request_that_cannot_be_serialised_does_not_hold_up_others(node: Node) -> None:
+    node.ask(5, "a")
+    ((request,),) = node.desk.waiting().values()
+    (request / "request.json").write_bytes(b"{}")
+    node.ask(9, "b")
+    drained(node)
+    assert node.stored("ab") == {"b": 9}
+    assert node.desk.waiting() == {}
+
+
+def test_another_keeper_goes_on_where_one_was_killed(node: Node) -> None:
+    node.ask(5, "a")
+    first = Keeper(node.home, lambda: node.now)
+    first.poll()  # it begins, and is not heard of again
+    drained(node)
+    assert node.stored("a") == {"a": 5}
+
+
+def test_the_process_stores_what_waits_before_it_ends(node: Node) -> None:
+    node.ask(5, "ab")
+    command = [sys.executable, "-m", "spark_jobs.agent.keeper", str(node.home)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        eventually(lambda: node.stored("ab") == {"a": 5, "b": 5})
+        node.ask(9, "b")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert node.stored("ab") == {"a": 5, "b": 9}
+
+
+def test_the_agent_starts_it_when_there_is_something_and_again_when_it_ends(node: Node) -> None:
+    keeper = KeeperProcess(node.home)
+
+    def running() -> int:
+        keeper.reconcile()
+        return keeper.pid or 0
+
+    try:
+        assert not running()
+        node.ask(5, "a")
+        first = running()
+        assert first
+        eventually(lambda: node.stored("a") == {"a": 5})
+        os.kill(first, signal.SIGKILL)
+        eventually(lambda: running() not in (0, first))
+    finally:
+        keeper.stop()
+    assert keeper.pid is None
