@@ -154,6 +154,36 @@ class TentativeStatus(msgspec.Struct, frozen=True, kw_only=True):
     fidelity: Share
 
 
+class NodeKeys(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one node of a topology whose guarantee is bounded. Since it was deployed there: `stored` states of
+    keys, as often as they were, in `segments` objects of storage with `stored_bytes`. `waiting`: requests
+    that are still to be stored; `error`: why the last one failed, empty if it did not. Since the driver
+    started: keys that partitions which had lost their state asked for, of which `fetched` had a state in
+    storage, `unknown` had none, `unanswered` had no answer in time and `bypassed` were not asked for; keys
+    `refused` because too much waited, which are tried again; `lost_rows` for partitions that did not run.
+    Now: `changed` keys that are not stored yet, the first of them for `oldest` seconds of input.
+    `..._failures`: in a row; `..._bypassed_until`: when storage is tried again, 0 where it is not
+    bypassed."""
+
+    stored: BigCount = 0
+    stored_bytes: BigCount = 0
+    segments: BigCount = 0
+    waiting: BigCount = 0
+    storing_failures: Count = 0
+    storing_bypassed_until: Moment = 0.0
+    fetching_failures: Count = 0
+    fetching_bypassed_until: Moment = 0.0
+    error: str = ""
+    fetched: BigCount = 0
+    unknown: BigCount = 0
+    unanswered: BigCount = 0
+    bypassed: BigCount = 0
+    refused: BigCount = 0
+    lost_rows: BigCount = 0
+    changed: BigCount = 0
+    oldest: Measure = 0.0
+
+
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="driver"):
     """`topologies/<t>/driver`, ephemeral, and a telemetry message. `generation` is the plan applied;
     `head` the newest epoch in the epoch log; `committed` the newest that every partition processed. `absent`
@@ -170,7 +200,8 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     they come no nearer, None while it is not known. `not_gaining`: seconds for which those that replay now
     have been known to need more than ten minutes, or, after the first minute, have had no known pace.
     `acting`: partitions that a replica has taken over since the plan applied -> its node. `shadows`: the
-    other replicas, by partition. `tentative`: queries that give tentative output."""
+    other replicas, by partition. `tentative`: queries that give tentative output. `keys`: by node, where the
+    guarantee is bounded."""
 
     topology: str
     pid: Count
@@ -193,6 +224,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     acting: dict[str, str] = {}
     shadows: dict[str, ShadowStatus] = {}
     tentative: dict[str, TentativeStatus] = {}
+    keys: dict[str, NodeKeys] = {}
     at: Moment
 
 

@@ -57,6 +57,7 @@ from domain.topology import Topology
 from spark_jobs.driver.cluster import Cluster
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.epoch_planner import EpochPlanner
+from spark_jobs.driver.key_figures import KeyFigures
 from spark_jobs.driver.late_rows import LateRows
 from spark_jobs.driver.measure import Measure
 from spark_jobs.driver.placement import TaskPlacement
@@ -132,6 +133,7 @@ class EpochLoop:
         self._prepared = False
         self._measure = Measure(topology, coordination.read_costs())
         self._status = Status(topology.name, coordination, send, clock)
+        self._keys = KeyFigures()
         self._late_rows = LateRows(topology, planner.directory, send)
         self._carriers: Mapping[type, Callable[[Any], Event | None]] = {
             StartInput: self._start_input,
@@ -251,8 +253,9 @@ class EpochLoop:
 
     def _show(self, position: Position) -> None:
         """Have readers of the outputs see what can never be undone: without determinism that is what is in a
-        checkpoint. An error is told, and made good with the next epoch."""
-        epoch = position.committed if self.topology.deterministic else position.checkpoint
+        checkpoint, if there are any. An error is told, and made good with the next epoch."""
+        final = self.topology.deterministic or self.topology.spec.bounded
+        epoch = position.committed if final else position.checkpoint
         try:
             self.sink.commit(epoch=epoch)
         except SinkError as error:
@@ -297,6 +300,7 @@ class EpochLoop:
         """Take what tasks said of event times; returns when."""
         at = self.clock()
         self.planner.observe(reports)
+        self._keys.take(reports)
         self._late_rows.take(reports, at, final=self.planner.finished)
         return at
 
@@ -351,6 +355,7 @@ class EpochLoop:
             older=list(told.older),
             fidelity=dict(told.fidelity),
             origins=dict(told.origins),
+            save=told.save,
         )
 
     def _obsolete(self) -> bool:
@@ -358,7 +363,8 @@ class EpochLoop:
         when it is written again, if operators are deterministic. Otherwise all partitions have to start
         again, and only a node that Spark would wait for in vain is worth that."""
         placement = self.placement
-        return (self.topology.deterministic and placement.disturbed()) or placement.forsaken()
+        repeatable = self.topology.deterministic or self.topology.spec.bounded
+        return (repeatable and placement.disturbed()) or placement.forsaken()
 
     def _failed(self, error: Exception, *, placing: bool) -> JobFailed:
         cancelled = isinstance(error, JobCancelledError)
@@ -433,6 +439,7 @@ class EpochLoop:
             acting=instruction.acting,
             shadows=instruction.shadows,
             tentative=instruction.tentative,
+            keys=self._keys.told(),
         )
 
     def _report(self, instruction: Measured) -> None:

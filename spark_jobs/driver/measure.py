@@ -52,7 +52,9 @@ class Measure:
         `failing`: those that cannot advance by a fault of theirs."""
         partitions: dict[str, PartitionMetrics] = {}
         results: dict[str, PartitionReport] = {}
-        blocked = blocked_partitions(self.topology, {*absent, *failing})
+        blocked = {*absent, *failing}
+        if not self.topology.spec.bounded:
+            blocked = blocked_partitions(self.topology, blocked)
         self._learn_costs(present, reports, before)
         for task in reports:
             for name, result in task.partitions.items():

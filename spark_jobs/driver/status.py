@@ -7,7 +7,15 @@ from collections.abc import Callable
 
 import structlog
 
-from domain.messages import DriverState, DriverStatus, ProblemReport, ShadowStatus, Telemetry, TentativeStatus
+from domain.messages import (
+    DriverState,
+    DriverStatus,
+    NodeKeys,
+    ProblemReport,
+    ShadowStatus,
+    Telemetry,
+    TentativeStatus,
+)
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.topology_channel import TopologyChannel
 
@@ -32,6 +40,7 @@ class Status:
         self._clock = clock
         self._published_at = 0.0
         self._said: tuple[object, ...] = ()
+        self._keys: dict[str, NodeKeys] = {}
 
     def enter(
         self,
@@ -52,9 +61,10 @@ class Status:
         acting: dict[str, str],
         shadows: dict[str, ShadowStatus],
         tentative: dict[str, TentativeStatus],
+        keys: dict[str, NodeKeys],
     ) -> DriverState:
         """Be in a state; publishes it if that, what is absent, behind or slow, a refused plan, a takeover or
-        which queries are tentative is news."""
+        which queries are tentative is news. What became of keys is told every two seconds, if it is other."""
         said = (state, generation, absent, behind, refused, slow, acting, tentative.keys())
         changed, now = said != self._said, self._clock()
         entered, self.state = state != self.state, state
@@ -83,10 +93,12 @@ class Status:
             acting=acting,
             shadows=shadows,
             tentative=tentative,
+            keys=keys,
             at=now,
         )
         self._coordination.publish(status)
-        if changed:
+        if changed or keys != self._keys:
+            self._keys = keys
             self._send(status)
         if entered:
             _log_state(status)

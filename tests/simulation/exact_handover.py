@@ -42,6 +42,7 @@ def hand_over(run: ExactRun, told: HandOver, partition: str) -> bool:
     if old is None or new is None:
         return False
     last = told.epochs[partition]
+    assert told.since is not None, "the guarantee is exact"
     try:
         found = old.store.versions(after=told.since, last=last)
         versions: dict[int, Any] = {version.manifest.epoch: version for version in found}

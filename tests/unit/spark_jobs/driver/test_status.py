@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from domain.messages import DriverStatus, ProblemReport
+from domain.messages import DriverStatus, NodeKeys, ProblemReport
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.status import STATUS_INTERVAL, Status
 
@@ -35,11 +35,11 @@ def test_a_refused_plan_is_published_at_once_and_then_every_few_seconds(log: Epo
     now = [100.0]
     status = Status("t", channel, sent.append, lambda: now[0])
 
-    def enter(refused: int) -> None:
+    def enter(refused: int, keys: dict[str, NodeKeys] | None = None) -> None:
         status.enter(
             "running", generation=1, log=log, checkpoint=15, absent=[], behind=[], refused=refused,
             restorable=[10, 15], load=0.0, slow=[], catch_up=None, not_gaining=0.0, error="", acting={},
-            shadows={}, tentative={},
+            shadows={}, tentative={}, keys=keys or {},
         )  # fmt: skip
 
     enter(0)
@@ -54,6 +54,13 @@ def test_a_refused_plan_is_published_at_once_and_then_every_few_seconds(log: Epo
     enter(2)
     assert len(channel.published) == 3
     assert len(sent) == 2, "what is no news is for ZooKeeper only"
+    keys = {"node-1": NodeKeys(stored=5)}
+    enter(2, keys)
+    assert len(channel.published) == 3
+    now[0] += STATUS_INTERVAL
+    enter(2, keys)
+    assert (len(channel.published), len(sent)) == (4, 3)
+    assert sent[-1].keys == keys
 
 
 def test_a_problem_says_where_what_and_what_to_do(log: EpochLog) -> None:
