@@ -51,8 +51,8 @@ def reserves(cases: Collection[TopologyCase], situation: Situation) -> tuple[flo
     Where each wave puts everything back, there should be few of them.
     """
     full = max(1.0, situation.replay_reserve * situation.max_utilisation)
-    deterministic = all(situation.deployments[case.name].topology.deterministic for case in cases)
-    if full == 1.0 or not deterministic:
+    replays = all(situation.deployments[case.name].topology.replays for case in cases)
+    if full == 1.0 or not replays:
         return (1.0,)
     return (full,) if situation.busy else (full, (1.0 + full) / 2, 1.0)
 
