@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from msgspec import structs
 
 from domain.recovery.events import (
     AbortAsked,
@@ -34,6 +37,7 @@ from domain.recovery.liveness import ImpossibleTransitionError
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.policy import RecoveryPolicy
 from domain.recovery.replacements import JOIN_LIMIT
+from domain.topology import Topology
 from tests.simulation.incident_graphs import topology
 
 
@@ -447,6 +451,21 @@ def test_completed_topology_needs_no_checkpoint() -> None:
     lose(subject, "node-2")
     arrive(subject, "node-5")
     report(subject, "completed")
+    assert state(subject) is State.CLOSED
+
+
+def test_a_bounded_guarantee_waits_for_no_checkpoint() -> None:
+    subject = machine()
+    deployment = subject.deployments["t0"]
+    spec = structs.replace(deployment.topology.spec, guarantee="bounded")
+    subject.deployments["t0"] = replace(deployment, topology=Topology(spec), latest=0)
+    lose(subject, "node-2")
+    (plan,) = only(arrive(subject, "node-5"), CreatePlan)
+    subject.handle_stimulus(PlanPublished(at=6.0, topology="t0", generation=plan.generation))
+    said = report(subject, "running", generation=plan.generation)
+    assert not only(said, AskForCheckpoint)
+    assert [one.state for one in only(said, MarkPlan)][-1] == "verified"
+    assert "its guarantee is bounded" in story(said)
     assert state(subject) is State.CLOSED
 
 

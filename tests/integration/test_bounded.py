@@ -1,0 +1,94 @@
+"""A topology with a bounded guarantee on real processes: it goes on while a node is lost, a standby fetches the
+states of the keys that come, and a storage that fails holds nothing up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from controlplane.verification.verifying import topology_verify
+from harness.stack import Stack
+from tests.data import shared_data
+from tests.integration.main_job.course import EPOCH, FIELDS, advanced, healthy, homes_of, lose
+
+pytestmark = pytest.mark.integration
+
+EVERY = 6.0
+BYPASS = 5.0
+BOUNDED: dict[str, Any] = {
+    **FIELDS,
+    "guarantee": "bounded",
+    "key_saving": {"every": f"{EVERY:g}s", "failures": 3, "bypass_s": BYPASS},
+}
+LATE = {"RESURGE_REPLACEMENT_DELAY": "uniform:1000:1001"}
+"""No replacement comes within the test."""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    tweets = shared_data("tweets.parquet")
+    with Stack(tmp_path_factory.mktemp("bounded"), nodes=3, standbys=1, variables=LATE) as made:
+        made.deploy("hashtags", input=tweets, rate=500, **BOUNDED)
+        healthy(made)
+        yield made
+
+
+def keys(stack: Stack, figure: str) -> int:
+    return sum(int(node[figure]) for node in stack.topology()["keys"].values())
+
+
+def test_it_goes_on_without_a_lost_node_and_fetches_keys(stack: Stack) -> None:
+    stack.wait_for(lambda: keys(stack, "stored") > 1_000, "states of keys in storage", timeout=90)
+    assert stack.topology()["checkpoint_epoch"] == 0
+    homes = homes_of(stack)
+    lost = homes["O3[0]"] if "O3[0]" in homes else sorted(homes.values())[0]
+    before = stack.topology()["committed_epoch"]
+    lose(stack, lost)
+    healthy(stack)
+    (standby,) = set(homes_of(stack).values()) - set(homes.values())
+    assert not stack.nodes()[standby]["standby"], "it took over"
+    advanced(stack, round(3 * EVERY / EPOCH))
+    assert stack.topology()["committed_epoch"] > before
+    assert keys(stack, "fetched") > 10
+    assert stack.topology()["keys"][standby]["fetched"] > 10
+    deviation(stack)
+
+
+def deviation(stack: Stack) -> None:
+    """Something was lost, nothing counts twice, and windows that began later are right."""
+    spec = stack.topology()["spec"]
+    found = topology_verify(spec=spec, home=stack.home, outputs=stack.home / "outputs")
+    windows = [query for query in found.queries if query.should_count]
+    assert windows, "some queries count"
+    assert any(not query.clean for query in windows)
+    for query in windows:
+        assert query.counts < query.should_count
+        assert query.counts > 0.5 * query.should_count
+
+
+def test_a_storage_that_fails_holds_nothing_up(stack: Stack) -> None:
+    storage = stack.home / "checkpoints"
+    aside = storage.with_name("aside")
+    storage.rename(aside)
+    storage.write_bytes(b"in the place of the directory")
+    try:
+        stack.wait_for(
+            lambda: any(node["storing_bypassed_until"] for node in stack.topology()["keys"].values()),
+            "a bypass",
+            timeout=90,
+        )
+        assert any(node["error"] for node in stack.topology()["keys"].values())
+        advanced(stack, round(2 * EVERY / EPOCH))
+        healthy(stack)
+        stored = keys(stack, "stored")
+    finally:
+        storage.unlink()
+        aside.rename(storage)
+    stack.wait_for(lambda: keys(stack, "stored") > stored, "states of keys in storage again", timeout=60)
+    stack.wait_for(
+        lambda: not any(node["storing_failures"] for node in stack.topology()["keys"].values()),
+        "all nodes to store again",
+        timeout=60,
+    )
