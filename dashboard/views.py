@@ -17,7 +17,7 @@ from django.utils.cache import patch_cache_control
 from django.views.decorators.http import require_safe
 
 from controlplane.accounts.roles import VIEWER, has_role, role_of
-from controlplane.topologies.choices import PLANNER_CHOICES
+from controlplane.topologies.choices import PLANNER_CHOICES, Guarantee
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import POLICY_FIELDS
 from controlplane.whatif.request import DEFAULT_ALGORITHMS, MOST_ALGORITHMS
@@ -70,9 +70,15 @@ def asked_early(request: HttpRequest, path: str) -> list[str]:
     """The addresses that this page will request, for the browser to preload."""
     early = [reverse("snapshot")]
     topology = _TOPOLOGY.fullmatch(path)
-    if topology and request.GET.get("tab") == "replication" and not {"budget", "planner"} & set(request.GET):
+    planned = request.GET.get("tab") == "replication" and not {"budget", "planner"} & set(request.GET)
+    if topology and planned and not _is_bounded(topology[1]):
         early.append(reverse("topology-replication-plan", args=[topology[1]]))
     return early
+
+
+def _is_bounded(topology: str) -> bool:
+    """No replica of it can run, so its page asks for no plan."""
+    return bool(Topology.objects.filter(name=topology, guarantee=Guarantee.BOUNDED).exists())
 
 
 @require_safe

@@ -17,6 +17,7 @@ from controlplane.events.models import AuditEntry
 from controlplane.events.selectors import audit_of
 from controlplane.lifecycle.topologies import topology_action, topology_deploy, topology_undeploy
 from controlplane.replication.models import FidelityFigure, ReplicaPlacement
+from controlplane.topologies.choices import Guarantee
 from controlplane.topologies.models import (
     AvailabilitySample,
     FlowRates,
@@ -29,6 +30,7 @@ from controlplane.topologies.models import (
     Topology,
     TopologyVersion,
 )
+from controlplane.topologies.permitted import NO_CHECKPOINT
 from controlplane.topologies.services import topology_delete, topology_update
 
 
@@ -40,7 +42,7 @@ class TopologyAdmin(ReasonedActionsMixin, ServiceAdmin):
     change_form = TopologyForm
     audit_areas = ("topology", "query")
     shown_fields = (
-        "name", "checkpoints_every", "version", "status", "desired", "error", "generation",
+        "name", "guarantee", "checkpoints_every", "version", "status", "desired", "error", "generation",
         "applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch", "input_rate",
         "load", "lag", "overloaded_since", "deployed_at", "created_at", "updated_at",
     )  # fmt: skip
@@ -61,6 +63,8 @@ class TopologyAdmin(ReasonedActionsMixin, ServiceAdmin):
 
     @admin.display(description="checkpoints")
     def checkpoints_every(self, topology: Topology) -> str:
+        if topology.guarantee == Guarantee.BOUNDED:
+            return f"none: {NO_CHECKPOINT}"
         own = topology.spec.get("checkpoint_interval")
         if own is not None:
             return f"every {own:g} s (`checkpoint_interval` of the specification)"

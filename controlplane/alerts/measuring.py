@@ -20,7 +20,7 @@ from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.health.reading import Reading
 from controlplane.replication.models import FidelityFigure
-from controlplane.topologies.choices import TopologyStatus
+from controlplane.topologies.choices import Guarantee, TopologyStatus
 from controlplane.topologies.models import Query, Topology
 from domain.alerting import METRICS
 from domain.topology import partition_id
@@ -30,6 +30,7 @@ JUDGED = RUNS | {TopologyStatus.DEPLOYING, TopologyStatus.FAILED}
 """States of a topology that is to give results. One that is paused, stopped or completed has no alerts."""
 FRESH = timedelta(seconds=30)
 """A latency or lag that no report of the driver has renewed for so long is one of then, so none of now."""
+OF_CHECKPOINTS = frozenset({"checkpoint_age", "checkpoint_intervals"})
 WORDS: Mapping[str, str] = dict(TopologyStatus.choices)
 
 Subject = tuple[str, str]
@@ -49,9 +50,11 @@ class QueryFigures:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """What is known of a topology that is to give results; None where there is no value. runs: it is neither
-    being deployed nor failed; of one that is, only the availability is judged."""
+    being deployed nor failed; of one that is, only the availability is judged. bounded: its guarantee, with
+    which there are no checkpoints."""
 
     runs: bool
+    bounded: bool
     lag: float | None
     checkpoint_age: float | None
     checkpoint_interval: float
@@ -62,6 +65,8 @@ class Figures:
     def of(self, metric: str, priority: int) -> Iterator[tuple[str, float | None]]:
         """(query, value) of each subject; the query is "" for a value of the whole topology."""
         if not self.runs and metric != "availability":
+            return
+        if self.bounded and metric in OF_CHECKPOINTS:
             return
         match metric:
             case "query_relative_latency" | "query_latency":
@@ -127,6 +132,8 @@ class Measured:
         figures = self.figures[topology]
         if not figures.runs and rule.metric != "availability":
             return f"the topology is {WORDS[self.statuses[topology]].lower()}"
+        if figures.bounded and rule.metric in OF_CHECKPOINTS:
+            return "its guarantee is bounded, so it has no checkpoints"
         if query and query not in figures.queries:
             return "there is no such query any more"
         if METRICS[rule.metric].by_priority and not query and not figures.has_queries(rule.priority):
@@ -146,10 +153,9 @@ class Measured:
         }
         queries = _queries(reading)
         own = Cast(KeyTextTransform("checkpoint_interval", "spec"), FloatField())
-        columns = ("pk", "name", "status", "lag", "metrics_at", "deployed_at")
-        for pk, name, status, lag, metrics_at, deployed_at, interval in Topology.objects.values_list(
-            *columns, own
-        ):
+        columns = ("pk", "name", "status", "guarantee", "lag", "metrics_at", "deployed_at")
+        rows = Topology.objects.values_list(*columns, own)
+        for pk, name, status, guarantee, lag, metrics_at, deployed_at, interval in rows:
             self.statuses[name] = status
             if status not in JUDGED:
                 continue
@@ -159,6 +165,7 @@ class Measured:
             now, worst = fidelities.get(pk, (None, None))
             self.figures[name] = Figures(
                 runs=runs,
+                bounded=guarantee == Guarantee.BOUNDED,
                 lag=lag if fresh else None,
                 checkpoint_age=None if begun is None else max(0.0, (self.at - begun).total_seconds()),
                 checkpoint_interval=interval or settings.RESURGE.checkpoint_interval,

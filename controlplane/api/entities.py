@@ -67,6 +67,9 @@ class OperatorNodeSerializer(serializers.Serializer):
     )
     deterministic = serializers.BooleanField()
     determinism = serializers.CharField(help_text="what is known of that, in a sentence")
+    every = serializers.CharField(
+        help_text="how often the state of a key is stored, if it has any; empty where the guarantee is exact"
+    )
     level = serializers.IntegerField(help_text="longest way from a source, which is on level 0")
     inputs = StreamInputSerializer(many=True)
 

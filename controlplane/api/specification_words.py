@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from controlplane.api.typescript import COMMAND
-from domain.topology.spec import InputSpec, OperatorSpec, ParquetSinkSpec, TopologySpec
+from domain.topology.spec import InputSpec, KeySavingSpec, OperatorSpec, ParquetSinkSpec, TopologySpec
 from host.environment import ROOT
 
 WORDS = ROOT / "dashboard" / "frontend" / "src" / "lib" / "specification.generated.ts"
@@ -25,6 +25,7 @@ def specification_words() -> str:
         "topology": _fields(TopologySpec),
         "operator": _fields(OperatorSpec),
         "input": _fields(InputSpec),
+        "key_saving": _fields(KeySavingSpec),
         "sink": ["kind", *_fields(ParquetSinkSpec)],
     }
     return (

@@ -35,6 +35,7 @@ from controlplane.topologies.choices import (
     REPLICATION_PLANNER_CHOICES,
     ApprovalPolicy,
     Desired,
+    Guarantee,
     MethodPolicy,
     PartitionState,
     QueryStatus,
@@ -58,6 +59,7 @@ _CHOICES: tuple[type[Choices], ...] = (
     *(
         TopologyStatus,
         Desired,
+        Guarantee,
         MethodPolicy,
         RollbackPolicy,
         ApprovalPolicy,

@@ -20,6 +20,7 @@ class ControlPlaneCollector(Collector):
     def collect(self) -> Iterable[GaugeMetricFamily]:
         # Models exist only once Django is set up, and this module is imported before.
         from controlplane.health.reading import Reading
+        from controlplane.topologies.choices import Guarantee
         from controlplane.topologies.models import Topology
         from controlplane.webhooks.choices import DeliveryState
         from controlplane.webhooks.models import Delivery, Webhook
@@ -50,7 +51,9 @@ class ControlPlaneCollector(Collector):
         )
         epoch = GaugeMetricFamily("resurge_committed_epoch", "Newest committed epoch", labels=["topology"])
         checkpoint = GaugeMetricFamily(
-            "resurge_checkpoint_epoch", "Newest complete global checkpoint", labels=["topology"]
+            "resurge_checkpoint_epoch",
+            "Newest complete global checkpoint; absent where the guarantee is bounded",
+            labels=["topology"],
         )
         reading = Reading()
         for topology in Topology.objects.defer("spec"):
@@ -68,7 +71,8 @@ class ControlPlaneCollector(Collector):
             if topology.load is not None:
                 load.add_metric(labels, topology.load)
             epoch.add_metric(labels, topology.committed_epoch)
-            checkpoint.add_metric(labels, topology.checkpoint_epoch)
+            if topology.guarantee != Guarantee.BOUNDED:
+                checkpoint.add_metric(labels, topology.checkpoint_epoch)
         nodes = GaugeMetricFamily("resurge_nodes", "Nodes by the state that pages show", labels=["state"])
         states = Counter(node.state for node in reading.nodes().values())
         for state, count in sorted(states.items()):

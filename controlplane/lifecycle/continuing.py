@@ -12,9 +12,10 @@ from controlplane.checkpoints.representation import checkpoint_change
 from controlplane.checkpoints.selectors import savepoint_get
 from controlplane.errors import Conflict, Invalid
 from controlplane.events.representation import Change
-from controlplane.topologies.choices import TopologyStatus
+from controlplane.topologies.choices import Guarantee, TopologyStatus
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
+from controlplane.topologies.permitted import NO_CHECKPOINT
 from controlplane.topologies.validation import spec_validate
 from domain.topology import FieldProblem
 from domain.topology import Topology as Graph
@@ -63,7 +64,7 @@ def savepoint_outlook(topology: Topology, savepoint: Savepoint) -> Outlook:
         state = SavepointState(savepoint.state).label.lower()
         return Outlook(f"savepoint {savepoint.name!r} is {state}", savepoint=savepoint)
     graph, found = _fit(topology, savepoint.spec)
-    refusal = ""
+    refusal = _without_state(topology, "savepoint")
     if found.problems:
         what = f"version {topology.version} cannot begin with savepoint {savepoint.name!r}"
         refusal = f"{what}: {found.problems[0]}"
@@ -163,9 +164,18 @@ def continuation_told(topology: Topology, savepoint: str = "") -> dict[str, Any]
     }
 
 
+def _without_state(topology: Topology, source: str) -> str:
+    """Why the newest version begins without the state of a checkpoint or savepoint; empty if it need not."""
+    if topology.guarantee != Guarantee.BOUNDED:
+        return ""
+    return f"version {topology.version} cannot begin with a {source}: {NO_CHECKPOINT}"
+
+
 def _nothing_there(topology: Topology) -> str:
     """Why no version could go on."""
     name = topology.name
+    if refusal := _without_state(topology, "checkpoint"):
+        return refusal
     if topology.deployed_at is None:
         return f"topology {name!r} has never been deployed: there is no checkpoint to go on from"
     if topology.deployed_spec is None:

@@ -69,8 +69,9 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
     placement = placed_by_racks(graph, placement, nodes, measured, racks, max_utilisation=bound)
     topology.generation += 1
     topology.applied_generation = topology.generation  # telemetry of earlier runs is void
-    topology.acting, topology.shadows = {}, {}
-    topology.save(update_fields=["generation", "applied_generation", "acting", "shadows", "updated_at"])
+    topology.acting, topology.shadows, topology.keys = {}, {}, {}
+    told = ("acting", "shadows", "keys")
+    topology.save(update_fields=["generation", "applied_generation", *told, "updated_at"])
     now = timezone.now()
     current = RecoveryPlan.objects.filter(topology=topology, state__in=PLAN_CURRENT)
     superseded = [

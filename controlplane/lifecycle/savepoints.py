@@ -18,6 +18,7 @@ from controlplane.events.operations import Permission, operation_fail, operation
 from controlplane.events.services import writing
 from controlplane.topologies.choices import Desired
 from controlplane.topologies.models import Topology
+from controlplane.topologies.permitted import permit
 from controlplane.topologies.selectors import topology_get
 
 
@@ -37,6 +38,7 @@ def savepoint_request(
     row = topology_get(topology, lock=True)
 
     def ask() -> Permission:
+        permit(row, "savepoint")
         stored = list(Checkpoint.objects.filter(topology=row, stored=True).values_list("epoch", flat=True))
         if not stored:
             raise Conflict(f"no checkpoint of topology {topology!r} is in storage: there is nothing to copy")

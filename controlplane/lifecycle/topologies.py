@@ -66,6 +66,7 @@ def topology_deploy(
             graph, removed = _begin_anew(topology, now), _checkpoints_clear(topology)
         removed += _problems_clear(topology)
         topology.spec = topology.deployed_spec = graph.to_data()
+        topology.guarantee = graph.spec.guarantee
         inputs_require(topology.spec)
         topology.status = TopologyStatus.DEPLOYING
         topology.desired = Desired.RUNNING

@@ -9,6 +9,7 @@ from typing import Any
 from controlplane.errors import Invalid
 from controlplane.replication.recent import Recent
 from controlplane.replication.selectors import EXPLAINED, Measured, measured_load
+from controlplane.topologies.policies import NO_REPLICAS
 from domain.replication import (
     Objective,
     ReplicationProblem,
@@ -66,9 +67,11 @@ def replication_plan_answer(
     """The plan for `budget` partitions by `planner`; values that are not given come from the topology's
     policy. Reads the database and writes nothing. A plan may be a few seconds old (`recent.py`).
 
-    Raises `Missing`, and `Invalid` for what cannot be computed within a request.
+    Raises `Missing`, and `Invalid` where no replica can run or for what cannot be computed within a request.
     """
     measured = measured_load(name)
+    if measured.graph.spec.bounded:
+        raise Invalid("", f"{name} can have no replicas, because {NO_REPLICAS}")
     count = len(measured.graph.partitions)
     if count > MOST_PARTITIONS:
         raise Invalid(

@@ -29,7 +29,7 @@ from controlplane.replication.models import ReplicaPlacement
 from controlplane.replication.selectors import measured_load
 from controlplane.topologies.choices import ReplicationMode, TentativeOutput, TopologyStatus
 from controlplane.topologies.models import Topology
-from controlplane.topologies.policies import tentative_above
+from controlplane.topologies.policies import NO_REPLICAS, tentative_above
 from controlplane.topologies.representation import topology_change
 from domain.planning import natural_key
 from domain.recovery.costs import Costs, costs_fix
@@ -147,6 +147,8 @@ def _found(topology: Topology, row: ReplicaPlacement) -> Kept:
     deployment = deployments.get(topology.name)
     if deployment is None:
         return none_at_all(before, deployed=deployed, why=UNDEPLOYED)
+    if deployment.topology.spec.bounded:
+        return none_at_all(before, deployed=deployed, why=NO_REPLICAS)
     if not deployment.topology.deterministic:
         return none_at_all(before, deployed=deployed, why=NOT_DETERMINISTIC)
     views = nodes_load(deployments)

@@ -10,8 +10,9 @@ from controlplane.nodes.models import Node
 from controlplane.replication.answering import budget_of, next_replica_answer
 from controlplane.replication.models import ReplicaPlacement
 from controlplane.replication.selectors import Measured, measured_load
-from controlplane.topologies.choices import ReplicationMode
+from controlplane.topologies.choices import Guarantee, ReplicationMode
 from controlplane.topologies.models import Partition, Topology
+from controlplane.topologies.policies import NO_REPLICAS
 from controlplane.topologies.selectors import topology_get
 from domain.planning import natural_key
 from domain.replication import FidelityModel
@@ -29,20 +30,24 @@ def replicas_answer(name: str) -> dict[str, Any]:
         "mode": topology.replication_mode,
         "budget": budget_of(measured),
         "planner": topology.replication_planner,
-        "note": row.note,
+        "note": NO_REPLICAS if measured.graph.spec.bounded else row.note,
         "revision": row.revision,
         "changed_at": row.changed_at,
         "replicas": _replicas(topology, row, homes),
         "unplaced": row.unplaced,
         "waiting": row.waiting,
         "acting": topology.acting,
-        "next": next_replica_answer(measured) if topology.replication_mode == ReplicationMode.ON else None,
+        "next": next_replica_answer(measured) if _may_have_more(topology) else None,
         "fidelity": _outlook(model, homes, {}, nodes.keys())["fidelity"],
         "losses": [
             {"kind": kind, "name": lost, **_outlook(model, homes, ready, nodes.keys() - gone)}
             for kind, lost, gone in _domains(nodes, {*homes.values(), *ready.values()})
         ],
     }
+
+
+def _may_have_more(topology: Topology) -> bool:
+    return topology.replication_mode == ReplicationMode.ON and topology.guarantee != Guarantee.BOUNDED
 
 
 def losses_of_racks(name: str, *, most_partitions: int) -> tuple[float, dict[str, float]] | None:

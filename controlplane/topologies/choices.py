@@ -62,6 +62,13 @@ class Desired(Choices):
     STOPPED = "stopped", "Stopped"
 
 
+class Guarantee(Choices):
+    """What a topology promises of its results after a failure, as its specification says (`guarantee`)."""
+
+    EXACT = "exact", "Exact: each row counts once"
+    BOUNDED = "bounded", "Bounded: each row counts at most once"
+
+
 class RecoveryMethod(Choices):
     BLOCKING = "blocking", "Blocking"
     INCREMENTAL = "incremental", "Incremental"

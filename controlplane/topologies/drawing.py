@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from domain.topology.graph import levels_of
+from domain.topology.spec import KeySavingSpec
 
 
 @lru_cache(maxsize=256)
@@ -35,6 +36,13 @@ def _determinism(operator: dict[str, Any]) -> str:
     return f"Taken for not deterministic: {doubt}. Say `deterministic: true` if it is."
 
 
+def _every(spec: dict[str, Any], operator: dict[str, Any]) -> str:
+    """How often the state of a key of the operator is stored; nothing where the guarantee is exact."""
+    if spec.get("guarantee") != "bounded":
+        return ""
+    return str(operator.get("every") or spec.get("key_saving", {}).get("every") or KeySavingSpec().every)
+
+
 def topology_graph(spec: dict[str, Any]) -> dict[str, Any]:
     """Operators in topological order with their inputs, for drawing.
 
@@ -60,6 +68,7 @@ def topology_graph(spec: dict[str, Any]) -> dict[str, Any]:
             "correlated": operator.get("correlated", False),
             "deterministic": _repeatable(operator),
             "determinism": _determinism(operator),
+            "every": _every(spec, operator),
             "level": levels[name],
             "inputs": [
                 {

@@ -53,6 +53,7 @@ def figures_settle(topology: Topology, rows: Rows) -> None:
             partition.node_id = None
     elif topology.status == TopologyStatus.STOPPED:
         topology.error = ""
+        topology.keys = {}
         topology.rack_exposure = rack_exposure_unknown()
         rows_reset(rows, {})
 
@@ -66,5 +67,6 @@ SETTLED = (
     "overloaded_since",
     "slow_since",
     "rack_exposure",
+    "keys",
 )
 """Fields of a topology that `figures_settle` changes."""

@@ -13,6 +13,7 @@ from controlplane.topologies.choices import (
     REPLICATION_PLANNER_CHOICES,
     ApprovalPolicy,
     Desired,
+    Guarantee,
     MethodPolicy,
     Outputs,
     OverloadPolicy,
@@ -50,6 +51,14 @@ class Topology(models.Model):
     )
     desired = models.CharField(max_length=8, choices=Desired.choices, default=Desired.STOPPED, db_index=True)
     spec = models.JSONField(default=dict)
+    guarantee = models.CharField(
+        max_length=8,
+        choices=Guarantee.choices,
+        default=Guarantee.EXACT,
+        help_text="of the newest version. exact: each row counts once, whatever fails; bounded: what is left "
+        "goes on at once after a failure, each row counts at most once, and the state of a key lacks at most "
+        "what came since it was stored last",
+    )
     error = models.TextField(blank=True, default="")
     method = models.CharField(
         max_length=16,
@@ -180,6 +189,12 @@ class Topology(models.Model):
         default=dict,
         blank=True,
         help_text="the other replicas, by partition: node, and whether it is as far as the partition",
+    )
+    keys = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="by node, what became of the states of keys, as the driver said last; empty where the "
+        "guarantee is exact",
     )
     cpu_model = models.JSONField(
         default=dict, blank=True, help_text="what its work costs nodes, as `domain.capacity` learned it"

@@ -44,6 +44,10 @@ _CHOICES: dict[str, list[str]] = {
 SHARES = ("tentative_fidelity", "tentative_worth")
 """Fields that are numbers from 0 to 1."""
 HIGHEST_THRESHOLD = 100_000
+NO_REPLICAS = (
+    "its guarantee is bounded: what is left goes on at once after a failure, and rows that were lost do not "
+    "come again, so a replica would come to be in another state"
+)
 
 
 def policy_of(topology: Topology) -> RecoveryPolicy:
@@ -63,6 +67,8 @@ def policy_of(topology: Topology) -> RecoveryPolicy:
 
 def replicas_require(graph: Graph) -> None:
     """Raise `Invalid` unless replicas of this topology can run."""
+    if graph.spec.bounded:
+        raise Invalid("replication_mode", f"replicas of {graph.name} cannot run, because {NO_REPLICAS}")
     if not graph.deterministic:
         names = ", ".join(one.name for one in graph.operators if not one.repeatable)
         raise Invalid(
@@ -74,6 +80,12 @@ def replicas_require(graph: Graph) -> None:
 
 def tentative_require(graph: Graph, changes: Mapping[str, Any]) -> None:
     """Raise `Invalid` unless this topology can give tentative output as these fields of its policy say."""
+    if changes.get("tentative_output") == TentativeOutput.ON and graph.spec.bounded:
+        raise Invalid(
+            "tentative_output",
+            f"queries of {graph.name} give no tentative output, because its guarantee is bounded: they go on "
+            "without lost inputs anyway, and no final rows come later",
+        )
     if changes.get("tentative_output") == TentativeOutput.ON and not graph.deterministic:
         names = ", ".join(one.name for one in graph.operators if not one.repeatable)
         raise Invalid(
@@ -98,7 +110,7 @@ def tentative_above(topology: Topology) -> dict[str, float]:
     if topology.tentative_output != TentativeOutput.ON or topology.desired == Desired.STOPPED:
         return {}
     graph = graph_of(topology.spec)
-    if not graph.deterministic:
+    if not graph.deterministic or graph.spec.bounded:
         return {}
     return {
         operator.name: topology.tentative_fidelity

@@ -49,10 +49,10 @@ TOPOLOGY_METRICS = (
 
 
 TOPOLOGY_FIELDS = (
-    *("name", "version", "status", "desired", "error", "method", "policy", "generation"),
+    *("name", "version", "guarantee", "status", "desired", "error", "method", "policy", "generation"),
     *("applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch", "input_rate"),
     *("load", "lag", "catch_up", "overloaded_since", "slow_since", "rack_exposure"),
-    *("shadows", "acting"),
+    *("shadows", "acting", "keys"),
     *("deployed_at", "created_at"),
 )
 """What is shown of a topology, apart from what it permits: by the snapshot, by events and by REST. What is

@@ -43,7 +43,10 @@ def topology_create(*, spec: Any, actor: str, reason: str, channel: Channel) -> 
         raise Conflict(f"name: there is a topology {graph.name!r} already; update it or choose another name")
     stored = graph.to_data()
     topology = Topology.objects.create(
-        name=graph.name, spec=stored, generation=generation_reached(graph.name)
+        name=graph.name,
+        spec=stored,
+        guarantee=graph.spec.guarantee,
+        generation=generation_reached(graph.name),
     )
     TopologyVersion.objects.create(topology=topology, number=1, spec=stored, created_by=actor, reason=reason)
     rows = rows_create(topology, graph)
@@ -85,9 +88,9 @@ def topology_update(
         return topology
     before = Rows.load(topology).changes()
     previous = graph_of(topology.spec)
-    topology.spec = graph.to_data()
+    topology.spec, topology.guarantee = graph.to_data(), graph.spec.guarantee
     topology.version += 1
-    topology.save(update_fields=["spec", "version", "updated_at"])
+    topology.save(update_fields=["spec", "guarantee", "version", "updated_at"])
     TopologyVersion.objects.create(
         topology=topology, number=topology.version, spec=topology.spec, created_by=actor, reason=reason
     )

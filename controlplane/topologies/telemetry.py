@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+import msgspec
 import structlog
 from django.conf import settings
 from django.utils import timezone
@@ -168,6 +169,7 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     topology.catch_up = float(round(status.catch_up or 0.0)) if behind else None
     now = timezone.now().isoformat()
     topology.slow_since = {node: topology.slow_since.get(node, now) for node in status.slow}
+    topology.keys = msgspec.to_builtins(status.keys)
     taken = _replicas_apply(topology, rows, status)
     begun = tentative_apply(topology, rows, status.tentative, generation=status.generation, at=timezone.now())
     _states_apply(topology, rows, status.state, status.absent, {}, behind=status.behind)

@@ -16,6 +16,8 @@ from controlplane.verification.relations import WINDOW_COLUMNS, Stream, quoted
 from spark_jobs.sinks.committed import Committed, committed_files
 
 INSTANTS = ("ts", "window_start", "window_end")
+WHOLE_NUMBERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UINTEGER", "UBIGINT"})
+"""Types of DuckDB."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +34,9 @@ class QueryResult(msgspec.Struct, kw_only=True):
 
     `missing` rows should be there and are not, `duplicate` ones are there more often than they should be,
     `unexpected` ones should not be there at all, `different` ones have the right window and key and the wrong
-    count. `tentative` rows are not compared. `skipped` says why nothing could be compared."""
+    count. `tentative` rows are not compared. `should_count` and `counts` are the sums of the column `count`
+    that rows should have and have, of a query that is not exact and has one. `skipped` says why nothing could
+    be compared."""
 
     query: str
     operator: str
@@ -43,14 +47,25 @@ class QueryResult(msgspec.Struct, kw_only=True):
     unexpected: int = 0
     different: int = 0
     tentative: int = 0
+    should_count: int = 0
+    counts: int = 0
     skipped: str = ""
     error: str = ""
     examples: list[Finding] = []
 
     @property
     def clean(self) -> bool:
-        faults = self.missing + self.duplicate + self.unexpected + self.different
-        return not faults and not self.error
+        return not self.faults and not self.error
+
+    @property
+    def faults(self) -> int:
+        """Rows that are missing, wrong or too many."""
+        return self.missing + self.duplicate + self.unexpected + self.different
+
+    @property
+    def deviation(self) -> float:
+        """The faults as a share of the rows expected; above 1 if more are too many than were expected."""
+        return self.faults / max(1, self.expected)
 
 
 def output_files(root: Path, operator: str, committed: Committed) -> list[str]:
@@ -93,6 +108,9 @@ def compare(
         " coalesce(sum(does) FILTER (should = 0), 0), count(*) FILTER (should = does) FROM faults"
     ).fetchall()[0]
     result.missing, result.duplicate, result.unexpected, result.different = map(int, counts)
+    if _counted(database, stream.relation) and _counted(database, "found"):
+        result.should_count = _sum(database, stream.relation)
+        result.counts = _sum(database, "found")
     result.examples = _examples(database, identity, bool(values), examples)
 
 
@@ -139,6 +157,16 @@ def _differ(database: duckdb.DuckDBPyConnection, stream: Stream) -> bool:
 
 def _count(database: duckdb.DuckDBPyConnection, relation: str) -> int:
     return int(database.execute(f"SELECT count(*) FROM {relation}").fetchall()[0][0])
+
+
+def _counted(database: duckdb.DuckDBPyConnection, relation: str) -> bool:
+    """Whether its rows have whole numbers in a column `count`: anything may be called so."""
+    columns = database.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    return any(column[0] == "count" and column[1] in WHOLE_NUMBERS for column in columns)
+
+
+def _sum(database: duckdb.DuckDBPyConnection, relation: str) -> int:
+    return int(database.execute(f'SELECT coalesce(sum("count"), 0) FROM {relation}').fetchall()[0][0])
 
 
 def _grouped(relation: str, identity: Sequence[str], values: Sequence[str]) -> str:

@@ -2,7 +2,9 @@
 
 `result` of the operation: `progress`, `done` of so many `steps`, while it runs; then `epoch`, up to which was
 compared, `rows` found, `queries` compared and those of them that are `exact`, and a sentence for each that is
-`wrong` or could not be compared (`left_out`).
+`wrong` or could not be compared (`left_out`). Where the guarantee is bounded, a query is only wrong if its
+outputs cannot be read: `deviation` is the share of the expected rows that are missing, wrong or too many, and
+`deviating` has a sentence for each query of which some are.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from controlplane.events.operations import (
     operation_start,
     operation_succeed,
 )
+from controlplane.topologies.choices import Guarantee
 from controlplane.topologies.selectors import topology_get
 from controlplane.verification.comparison import QueryResult
 from controlplane.verification.problems import VerificationError
@@ -43,9 +46,10 @@ def operation_verify(operation_id: str) -> None:
     os.nice(10)  # queries go first
     try:
         topology = topology_get(operation.target)
+        spec = spec_that_ran(topology)
         with empty_directory(settings.RESURGE.run / "verify") as scratch:
             verification = topology_verify(
-                spec=spec_that_ran(topology),
+                spec=spec,
                 home=settings.RESURGE.home,
                 outputs=Path(settings.RESURGE.outputs),
                 renewed=topology.renewed,
@@ -59,7 +63,7 @@ def operation_verify(operation_id: str) -> None:
     except (VerificationError, Missing) as error:
         operation_fail(operation=operation, error=str(error))
         return
-    result, wrong = outcome(verification)
+    result, wrong = outcome(verification, bounded=spec.get("guarantee") == Guarantee.BOUNDED)
     if wrong:
         operation_start(operation=operation, result=result)
         operation_fail(operation=operation, error=wrong)
@@ -67,24 +71,31 @@ def operation_verify(operation_id: str) -> None:
         operation_succeed(operation=operation, result=result)
 
 
-def outcome(verification: Verification) -> tuple[dict[str, Any], str]:
-    """What the operation's `result` says, and what is wrong, empty where all that was compared is exact."""
+def outcome(verification: Verification, *, bounded: bool = False) -> tuple[dict[str, Any], str]:
+    """What the operation's `result` says, and what is wrong: empty where all that was compared is exact, or
+    could be compared at all where the guarantee is bounded."""
     compared = [query for query in verification.queries if not query.skipped]
-    wrong = [query for query in compared if not query.clean]
+    inexact = [query for query in compared if not query.clean]
+    wrong = [query for query in inexact if query.error] if bounded else inexact
     left_out = [f"{query.query}: {query.skipped}" for query in verification.queries if query.skipped]
     sentences = [_sentence(query) for query in wrong]
-    result = {
+    result: dict[str, Any] = {
         "progress": None,
         "epoch": verification.epoch,
         "rows": sum(query.found for query in compared),
         "queries": len(compared),
-        "exact": len(compared) - len(wrong),
+        "exact": len(compared) - len(inexact),
         "wrong": _first(sentences),
         "left_out": _first(left_out),
     }
+    if bounded:
+        result["deviation"] = round(verification.deviation, 6)
+        deviating = [query for query in inexact if not query.error]
+        result["deviating"] = _first([_sentence(query) + _counts(query) for query in deviating])
     if wrong:
         are = "is" if len(wrong) == 1 else "are"
-        what = f"{len(wrong)} of {counted(len(compared), 'query', 'queries')} {are} not exact"
+        fault = "not comparable" if bounded else "not exact"
+        what = f"{len(wrong)} of {counted(len(compared), 'query', 'queries')} {are} {fault}"
         return result, f"{what}: {'; '.join(sentences[:3])}"
     if not compared:
         return result, f"no query can be compared: {'; '.join(left_out[:3]) or 'the topology has none'}"
@@ -96,6 +107,11 @@ def _sentence(query: QueryResult) -> str:
         return f"{query.query}: {query.error}"
     faults = ", ".join(f"{getattr(query, name):,} {name}" for name in FAULTS if getattr(query, name))
     return f"{query.query}: {faults} (of {query.expected:,} rows)"
+
+
+def _counts(query: QueryResult) -> str:
+    """What was counted in all, where rows have counts."""
+    return f", counted {query.counts:,} of {query.should_count:,}" if query.should_count else ""
 
 
 def _first(sentences: list[str]) -> list[str]:

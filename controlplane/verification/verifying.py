@@ -46,6 +46,18 @@ class Verification(msgspec.Struct, kw_only=True):
         """At least one query was compared, and all compared queries are exact."""
         return all(query.clean for query in self.queries) and not all(query.skipped for query in self.queries)
 
+    @property
+    def readable(self) -> bool:
+        """At least one query was compared, and all that had to be compared could be."""
+        return not any(query.error for query in self.queries) and not all(
+            query.skipped for query in self.queries
+        )
+
+    @property
+    def deviation(self) -> float:
+        """Rows that are missing, wrong or too many, as a share of those expected of the compared queries."""
+        return sum(query.faults for query in self.queries) / max(1, sum(one.expected for one in self.queries))
+
 
 def topology_verify(
     *,

@@ -78,7 +78,7 @@ def _planned(
     unplaced: dict[str, tuple[str, ...]] = {}
     for name, deployment in sorted(deployments.items()):
         count = len(deployment.topology.partitions)
-        if not deployment.topology.deterministic:
+        if not deployment.topology.deterministic or deployment.topology.spec.bounded:
             continue  # a replica of it would be in another state, so none ever runs
         if count > MOST_PARTITIONS:
             raise Invalid(

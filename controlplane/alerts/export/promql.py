@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from controlplane.alerts.choices import AlertComparison
+from controlplane.alerts.measuring import OF_CHECKPOINTS
 from controlplane.alerts.models import AlertRule
 from controlplane.topologies.models import PRIORITY_HIGH, PRIORITY_LOW
 from domain.alerting import METRICS
 
 RUNS = 'resurge_topology_health{state=~"running|catching_up|degraded|recovering"}'
 """Has a series for each topology that runs."""
+CHECKPOINTED = "resurge_checkpoint_epoch"
+"""Has a series for each topology of which there are checkpoints, also before the first one."""
 AVAILABLE, PRIORITY = "resurge_query_available", "resurge_query_priority"
 EVALUATED = "resurge_alerts_evaluated_timestamp_seconds"
 
@@ -36,7 +39,10 @@ def missing_of(rule: AlertRule) -> str:
         present = f"{AVAILABLE}{_chosen(rule)} and on (topology) {RUNS}"
         return f"({present}) unless on (topology, query) {metric.series}"
     topology = f',topology="{rule.topology}"' if rule.topology else ""
-    return f"{RUNS[:-1]}{topology}}} unless on (topology) ({value_of(rule)})"
+    runs = f"{RUNS[:-1]}{topology}}}"
+    if rule.metric in OF_CHECKPOINTS:
+        runs = f"({runs} and on (topology) {CHECKPOINTED})"
+    return f"{runs} unless on (topology) ({value_of(rule)})"
 
 
 def _chosen(rule: AlertRule) -> str:

@@ -90,6 +90,44 @@ class ShadowSerializer(serializers.Serializer):
     caught_up = serializers.BooleanField(help_text="it could take over")
 
 
+class NodeKeysSerializer(serializers.Serializer):
+    """What became of the states of keys on one node, of a topology whose guarantee is bounded. What is
+    stored is counted since it was deployed there, what partitions fetched since its driver began."""
+
+    stored = serializers.IntegerField(help_text="states, each as often as it was stored")
+    stored_bytes = serializers.IntegerField(help_text="of these")
+    segments = serializers.IntegerField(help_text="objects of the storage in which they are")
+    waiting = serializers.IntegerField(help_text="requests that are still to be stored")
+    storing_failures = serializers.IntegerField(help_text="in a row")
+    storing_bypassed_until = serializers.FloatField(
+        help_text="Unix seconds until which nothing is stored, because storing has failed so often; then it "
+        "is tried again; 0: it is not bypassed"
+    )
+    fetching_failures = serializers.IntegerField(help_text="in a row")
+    fetching_bypassed_until = serializers.FloatField(
+        help_text="Unix seconds until which no state is fetched, likewise"
+    )
+    error = serializers.CharField(allow_blank=True, help_text="why the last request failed, if it did")
+    fetched = serializers.IntegerField(
+        help_text="keys that partitions which had lost their state asked for, and whose state was stored"
+    )
+    unknown = serializers.IntegerField(help_text="keys of these of which no state was stored")
+    unanswered = serializers.IntegerField(
+        help_text="keys of these that had no answer in time, and began without state"
+    )
+    bypassed = serializers.IntegerField(
+        help_text="keys of these for which the storage was not asked, because it was bypassed"
+    )
+    refused = serializers.IntegerField(
+        help_text="keys that found no place to wait in, because too much waited; they are tried again"
+    )
+    lost_rows = serializers.IntegerField(help_text="rows for partitions that did not run")
+    changed = serializers.IntegerField(help_text="keys that have changed and are not stored yet")
+    oldest = serializers.FloatField(
+        help_text="seconds of input since the first of these has changed; 0 without any"
+    )
+
+
 class TopologySerializer(serializers.ModelSerializer):
     """One row of the fleet. Latencies are relative to before the failure."""
 
@@ -106,6 +144,11 @@ class TopologySerializer(serializers.ModelSerializer):
         child=serializers.CharField(),
         read_only=True,
         help_text="partition to the node on which a replica has taken over, until a plan knows of it",
+    )
+    keys = serializers.DictField(
+        child=NodeKeysSerializer(),
+        read_only=True,
+        help_text="by node, what became of the states of keys; empty where the guarantee is exact",
     )
     health = HealthSerializer("topology")
     refusals = RefusalsField(topology_refusals)

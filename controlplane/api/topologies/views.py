@@ -259,6 +259,10 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
 
         The operation succeeds where every query that can be compared is exact. Its `result` says how many
         are, and of the others what is wrong. The engine's operators are not used; the topology goes on.
+
+        Where the guarantee is bounded it also succeeds with queries that are not exact: `deviation` is the
+        share of the expected rows that are missing, wrong or too many, and `deviating` says more of each of
+        these queries.
         """
         return self.act(request, topology_action, kind=OperationKind.TOPOLOGY_VERIFY, name=name)
 
@@ -275,7 +279,8 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
     def park(self, request: Request, name: str) -> Response:
         """Stop queries, so that others have their room. They return exactly, from the newest checkpoint.
 
-        The incident that this opens stays open, and no checkpoint completes, until all are unparked.
+        The incident that this opens stays open, and no checkpoint completes, until all are unparked. Where
+        the guarantee is bounded they return without what came meanwhile.
         """
         serializer = ParkSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)

@@ -13,6 +13,7 @@ from django.contrib.staticfiles import finders
 from django.template.loader import get_template
 from django.test import Client
 
+from controlplane.topologies.models import Topology
 from dashboard.assets import BUILT, built_hash
 
 FRONTEND = BUILT.parents[1] / "frontend"
@@ -79,8 +80,18 @@ def test_what_a_page_needs_is_asked_for_while_it_loads(
     path: str, early: list[str], admin_client: Client
 ) -> None:
     text = admin_client.get(path).content.decode()
-    found = re.findall(r'<link rel="preload" as="fetch" href="([^"]*)" crossorigin>', text)
-    assert found == ["/api/v1/snapshot/", *early]
+    assert preloaded(text) == ["/api/v1/snapshot/", *early]
+
+
+@pytest.mark.django_db
+def test_no_plan_is_asked_for_where_no_replica_can_run(admin_client: Client) -> None:
+    Topology.objects.create(name="hashtags", guarantee="bounded")
+    text = admin_client.get("/topologies/hashtags/?tab=replication").content.decode()
+    assert preloaded(text) == ["/api/v1/snapshot/"]
+
+
+def preloaded(text: str) -> list[str]:
+    return re.findall(r'<link rel="preload" as="fetch" href="([^"]*)" crossorigin>', text)
 
 
 PAGES = [

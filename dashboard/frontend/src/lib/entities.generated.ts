@@ -17,6 +17,8 @@ export type TopologyStatus =
 
 export type Desired = "running" | "stopped";
 
+export type Guarantee = "exact" | "bounded";
+
 export type MethodPolicy = "auto" | "blocking" | "incremental";
 
 export type RollbackPolicy = "ancestors" | "global";
@@ -273,6 +275,50 @@ export interface Shadow {
   caught_up: boolean;
 }
 
+/**
+ * What became of the states of keys on one node, of a topology whose guarantee is bounded. What is stored is
+ * counted since it was deployed there, what partitions fetched since its driver began.
+ */
+export interface NodeKeys {
+  /** states, each as often as it was stored */
+  stored: number;
+  /** of these */
+  stored_bytes: number;
+  /** objects of the storage in which they are */
+  segments: number;
+  /** requests that are still to be stored */
+  waiting: number;
+  /** in a row */
+  storing_failures: number;
+  /**
+   * Unix seconds until which nothing is stored, because storing has failed so often; then it is tried again;
+   * 0: it is not bypassed
+   */
+  storing_bypassed_until: number;
+  /** in a row */
+  fetching_failures: number;
+  /** Unix seconds until which no state is fetched, likewise */
+  fetching_bypassed_until: number;
+  /** why the last request failed, if it did */
+  error: string;
+  /** keys that partitions which had lost their state asked for, and whose state was stored */
+  fetched: number;
+  /** keys of these of which no state was stored */
+  unknown: number;
+  /** keys of these that had no answer in time, and began without state */
+  unanswered: number;
+  /** keys of these for which the storage was not asked, because it was bypassed */
+  bypassed: number;
+  /** requests to store that found no place, because too many waited; they are tried again */
+  refused: number;
+  /** rows for partitions that did not run */
+  lost_rows: number;
+  /** keys that have changed and are not stored yet */
+  changed: number;
+  /** seconds of input since the first of these has changed; 0 without any */
+  oldest: number;
+}
+
 /** A stream that an operator receives. */
 export interface StreamInput {
   /** the operator that sends */
@@ -298,6 +344,8 @@ export interface OperatorNode {
   deterministic: boolean;
   /** what is known of that, in a sentence */
   determinism: string;
+  /** how often the state of a key is stored, if it has any; empty where the guarantee is exact */
+  every: string;
   /** longest way from a source, which is on level 0 */
   level: number;
   inputs: StreamInput[];
@@ -330,6 +378,12 @@ export interface Health {
 export interface Topology {
   name: string;
   version: number;
+  /**
+   * of the newest version. exact: each row counts once, whatever fails; bounded: what is left goes on at once
+   * after a failure, each row counts at most once, and the state of a key lacks at most what came since it
+   * was stored last
+   */
+  guarantee: Guarantee;
   status: TopologyStatus;
   desired: Desired;
   error: string;
@@ -361,6 +415,8 @@ export interface Topology {
   shadows: Record<string, Shadow>;
   /** partition to the node on which a replica has taken over, until a plan knows of it */
   acting: Record<string, string>;
+  /** by node, what became of the states of keys; empty where the guarantee is exact */
+  keys: Record<string, NodeKeys>;
   deployed_at: Iso | null;
   created_at: Iso;
   graph: Graph;

@@ -2,9 +2,10 @@
 
 /** Part of a specification to the fields that it can have. */
 export const FIELDS: Record<string, readonly string[]> = {
-  topology: ["name", "operators", "description", "epoch_interval", "checkpoint_interval", "checkpoints_kept", "checkpoints_kept_for", "checkpoint_mode", "checkpoint_pause", "checkpoints_at_once", "checkpoint_timeout", "checkpoint_failures", "max_epoch_tuples", "catch_up_epochs", "drain_epochs", "sink"],
-  operator: ["name", "kind", "parallelism", "inputs", "params", "output", "priority", "cpu_request", "correlated", "deterministic", "description"],
+  topology: ["name", "operators", "description", "epoch_interval", "checkpoint_interval", "checkpoints_kept", "checkpoints_kept_for", "checkpoint_mode", "checkpoint_pause", "checkpoints_at_once", "checkpoint_timeout", "checkpoint_failures", "max_epoch_tuples", "catch_up_epochs", "drain_epochs", "guarantee", "key_saving", "sink"],
+  operator: ["name", "kind", "parallelism", "inputs", "params", "output", "priority", "cpu_request", "correlated", "deterministic", "every", "description"],
   input: ["from", "partitioning", "key", "feedback"],
+  key_saving: ["every", "serialise_threads", "serialise_keep_alive_s", "serialise_outstanding", "store_threads", "store_keep_alive_s", "store_outstanding", "fetch_threads", "fetch_keep_alive_s", "fetch_wait_s", "failures", "bypass_s"],
   sink: ["kind", "compact_s", "keep_days", "keep_gb"],
 };
 

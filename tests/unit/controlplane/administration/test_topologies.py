@@ -13,6 +13,7 @@ from django.test import Client
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.nodes.models import Node
 from controlplane.topologies.models import Query, Topology, TopologyVersion
+from controlplane.topologies.permitted import NO_CHECKPOINT
 from tests.unit.controlplane.administration.conftest import errors_of
 from tests.unit.controlplane.specs import spec_of
 
@@ -112,6 +113,12 @@ def test_what_cannot_be_added_keeps_the_form(
 def test_a_name_that_is_taken(client: Client, topology: Topology) -> None:
     answer = client.post(f"{TOPOLOGIES}add/", {"specification": text(spec_of()), **WHY})
     assert "already" in errors_of(answer)
+
+
+def test_a_topology_without_checkpoints_says_why(client: Client, topology: Topology) -> None:
+    Topology.objects.update(guarantee="bounded")
+    page = client.get(f"{TOPOLOGIES}{topology.pk}/change/").content.decode()
+    assert f"none: {NO_CHECKPOINT}" in page
 
 
 def test_a_new_version_and_a_policy_in_one_edit(client: Client, topology: Topology) -> None:

@@ -167,6 +167,21 @@ def test_the_age_of_a_checkpoint_is_judged_by_the_interval_of_the_topology(clock
     assert (alert.state, alert.value) == ("firing", 4.0)
 
 
+@pytest.mark.parametrize("metric", ["checkpoint_age", "checkpoint_intervals"])
+def test_a_topology_without_checkpoints_is_not_judged_by_them(clock: Clock, metric: str) -> None:
+    """Those of its exact version are old by now."""
+    rule_of(metric, "above", 0.0, missing="fire")
+    Topology.objects.update(deployed_at=clock.now)
+    Checkpoint.objects.update(ended_at=clock.now)
+    for _ in range(4):
+        clock.pass_by(5, fresh=False)
+    assert states() == ["firing"]
+    Topology.objects.update(guarantee="bounded")
+    clock.run(60)
+    alert = Alert.objects.get()
+    assert (alert.state, alert.because) == ("resolved", "its guarantee is bounded, so it has no checkpoints")
+
+
 def test_fidelity_is_that_without_the_worst_rack(clock: Clock) -> None:
     rule_of("fidelity_rack_loss", "below", 1.0)
     fidelities_note()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
+from functools import partial
 from io import StringIO
 from typing import Any
 
@@ -19,7 +20,7 @@ from rest_framework.test import APIClient
 
 from controlplane.alerts.export.grafana import grafana_dashboard
 from controlplane.alerts.export.prometheus import prometheus_rules
-from controlplane.alerts.export.promql import condition_of
+from controlplane.alerts.export.promql import condition_of, missing_of
 from controlplane.alerts.measuring import Measured
 from controlplane.alerts.models import AlertRule
 from controlplane.alerts.services import rule_create, rule_update
@@ -185,6 +186,23 @@ def test_rules_of_prometheus_say_what_ours_say() -> None:
     missing = found["ResurgeLagHighNoData"]["expr"]
     assert missing.endswith("unless on (topology) (resurge_current_lag_seconds)")
     assert '{{ "{{" }}' in found["ResurgeQueryLatencyHigh"]["annotations"]["runbook"]
+
+
+@pytest.mark.django_db
+def test_no_checkpoint_is_missing_where_there_are_none(clock: Clock, viewer: APIClient) -> None:
+    """Where the guarantee is bounded."""
+    rule = rule_create(
+        name="no-checkpoint", metric="checkpoint_age", comparison="above", threshold=60.0, held=0.0,
+        missing="fire", topology="counts", **BY,
+    )  # fmt: skip
+    left, _, value = missing_of(rule).partition(" unless on (topology) ")
+    assert left.endswith(',topology="counts"} and on (topology) resurge_checkpoint_epoch)')
+    assert value == '(resurge_checkpoint_age_seconds{topology="counts"})'
+    series = r"^resurge_checkpoint_(?:epoch|age_seconds|age_intervals){topology=\"counts\"}"
+    scrape = partial(viewer.get, "/metrics", headers={"Accept": "text/plain"})
+    assert len(re.findall(series, scrape().content.decode(), re.M)) == 3
+    Topology.objects.update(guarantee="bounded")
+    assert not re.findall(series, scrape().content.decode(), re.M)
 
 
 @pytest.mark.django_db

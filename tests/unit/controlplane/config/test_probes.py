@@ -49,6 +49,9 @@ def test_figures_for_prometheus(client: Client, viewer: APIClient, topology: Top
     text = viewer.get("/metrics").content.decode()
     assert 'resurge_queries{topology="counts"} 3.0' in text
     assert 'resurge_topology_health{state="catching_up",topology="counts"} 1.0' in text
+    assert 'resurge_checkpoint_epoch{topology="counts"} 0.0' in text
+    Topology.objects.update(guarantee="bounded")
+    assert "resurge_checkpoint_epoch{" not in viewer.get("/metrics").content.decode()
 
 
 @pytest.mark.django_db

@@ -11,6 +11,8 @@ from rest_framework.test import APIClient
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.models import Incident
 from controlplane.topologies.models import Topology
+from controlplane.topologies.services import topology_update
+from tests.unit.controlplane.specs import BY, spec_of
 
 API = "/api/v1"
 WHY = {"reason": "because"}
@@ -176,6 +178,17 @@ def test_replicas_of_what_is_not_deterministic_are_refused_with_the_reason(
     assert answer.status_code == 400
     assert "Parser may give other rows" in errors(answer)["replication_mode"]
     assert operator.patch(POLICY, {"replication_mode": "off", **WHY}).status_code == 200
+
+
+@pytest.mark.parametrize("field", ["replication_mode", "tentative_output"])
+def test_what_needs_rows_that_come_again_is_refused_where_the_guarantee_is_bounded(
+    operator: APIClient, topology: Topology, field: str
+) -> None:
+    topology_update(name="counts", spec={**spec_of(), "guarantee": "bounded"}, **BY)
+    answer = operator.patch(POLICY, {field: "on", **WHY})
+    assert answer.status_code == 400
+    assert "its guarantee is bounded" in errors(answer)[field]
+    assert operator.patch(POLICY, {field: "off", **WHY}).status_code == 200
 
 
 def test_a_change_of_replication_is_carried_out_at_once(

@@ -19,6 +19,7 @@ from controlplane.nodes.models import Node
 from controlplane.replication.models import ReplicaPlacement
 from controlplane.replication.services import INCIDENT, OFF, replicas_look
 from controlplane.topologies.models import Topology
+from controlplane.topologies.policies import NO_REPLICAS
 from controlplane.topologies.telemetry import driver_status_apply, topology_metrics_apply
 from domain.messages import ShadowStatus
 from domain.recovery.events import NodesLost
@@ -196,3 +197,26 @@ def test_large_topologies_are_not_looked_ahead(
 def test_what_cannot_be_is_refused(replicated: Topology, operator: APIClient, body: dict[str, Any]) -> None:
     assert operator.patch(URL, {**body, **WHY}).status_code == 400
     assert operator.patch(URL, {"mode": "off"}).status_code == 400, "without a reason"
+
+
+@pytest.fixture
+def bounded(replicated: Topology) -> Topology:
+    """A new version of a topology that had replicas and tentative output."""
+    spec = {**Topology.objects.get().spec, "guarantee": "bounded"}
+    Topology.objects.update(spec=spec, guarantee="bounded", tentative_output="on")
+    return Topology.objects.get()
+
+
+def test_none_is_left_where_the_guarantee_is_bounded(bounded: Topology, viewer: APIClient) -> None:
+    assert row().assignment
+    replicas_look("counts")
+    assert (row().assignment, row().tentative, row().note) == ({}, {}, NO_REPLICAS)
+    answer = viewer.get(URL).json()
+    assert (answer["replicas"], answer["note"], answer["next"]) == ([], NO_REPLICAS, None)
+
+
+def test_none_is_advised_where_the_guarantee_is_bounded(bounded: Topology, viewer: APIClient) -> None:
+    answer = viewer.get("/api/v1/topologies/counts/replication-plan/")
+    assert answer.status_code == 400
+    (error,) = answer.json()["errors"]
+    assert error["message"] == f"counts can have no replicas, because {NO_REPLICAS}"

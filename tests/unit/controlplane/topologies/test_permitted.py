@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from controlplane.incidents.actions import incident_action
 from controlplane.incidents.choices import IncidentState
 from controlplane.incidents.models import Incident
 from controlplane.lifecycle.forgetting import node_forget
+from controlplane.lifecycle.savepoints import savepoint_request
 from controlplane.lifecycle.topologies import (
     topology_action,
     topology_deploy,
@@ -28,7 +30,7 @@ from controlplane.lifecycle.topologies import (
 from controlplane.nodes.actions import node_action
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
-from controlplane.topologies.choices import Desired, TopologyStatus
+from controlplane.topologies.choices import Desired, Guarantee, TopologyStatus
 from controlplane.topologies.models import Topology
 from controlplane.topologies.permitted import RULES
 from controlplane.topologies.services import topology_delete, topology_update
@@ -55,25 +57,28 @@ def refused(act: Callable[[], object]) -> str:
 
 @pytest.mark.parametrize("action", sorted(RULES))
 @pytest.mark.parametrize("desired", Desired)
+@pytest.mark.parametrize("guarantee", Guarantee)
 def test_a_topology_tells_what_its_services_refuse(
-    topology: Topology, nodes: list[Node], action: str, desired: Desired
+    topology: Topology, nodes: list[Node], action: str, desired: Desired, guarantee: Guarantee
 ) -> None:
     Checkpoint.objects.create(
         topology=topology, epoch=4, state="completed", stored=True, started_at=timezone.now()
     )
     spec = Topology.objects.get().spec
+    names = map("savepoint-{}".format, count())
     services: dict[str, Callable[[], object]] = {
         "deploy": lambda: topology_deploy(name="counts", **BY),
         "undeploy": lambda: topology_undeploy(name="counts", **BY),
         "restore": lambda: topology_restore(name="counts", checkpoint=4, **BY),
         "update": lambda: topology_update(name="counts", spec=spec, **BY),
         "delete": lambda: topology_delete(name="counts", **BY),
+        "savepoint": lambda: savepoint_request(topology="counts", name=next(names), **BY),
     }
     kind = f"topology.{action}"
     service = services.get(action) or (lambda: topology_action(kind=OperationKind(kind), name="counts", **BY))
     for status in TopologyStatus:
         stored = Topology.objects.filter(name="counts")
-        if not stored.update(status=status, desired=desired):
+        if not stored.update(status=status, desired=desired, guarantee=guarantee):
             break  # deleted, as permitted
         assert told("topology", "counts").get(action, "") == refused(service), f"{action} when {status}"
         Operation.objects.update(state=OperationState.SUCCEEDED)  # one that is open may refuse the next

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import override_settings
@@ -107,6 +110,52 @@ def test_wrong_outputs_fail_with_the_query_and_the_number_of_rows(home: Path) ->
     assert (operation.result["queries"], operation.result["exact"]) == (15, 14)
 
 
+def bounded(topology: str = "hashtags") -> None:
+    """As if the same had run with this guarantee."""
+    row = Topology.objects.get(name=topology)
+    row.spec = {**row.spec, "guarantee": "bounded"}
+    row.guarantee = "bounded"
+    row.save()
+
+
+def test_what_a_bounded_guarantee_permits_is_measured_and_succeeds(home: Path) -> None:
+    epoch = epochs_present(home / "outputs", "hashtags", "O1", 0)[2]
+    file = partition_path(home / "outputs", "hashtags", DEPLOYED, "O1", 0) / f"epoch={epoch}" / "part.parquet"
+    lost = pq.read_table(file, partitioning=None)
+    file.unlink()
+    bounded()
+    operation = verified()
+    assert (operation.state, operation.error) == (OperationState.SUCCEEDED, "")
+    result = operation.result
+    assert (result["queries"], result["exact"], result["wrong"]) == (15, 14, [])
+    assert result["deviation"] == pytest.approx(lost.num_rows / (result["rows"] + lost.num_rows), abs=1e-6)
+    (sentence,) = result["deviating"]
+    counted = pc.sum(lost.column("count")).as_py()
+    found = re.fullmatch(r"O1\[0\]: (\d+) missing \(of [\d,]+ rows\), counted ([\d,]+) of ([\d,]+)", sentence)
+    assert found is not None, sentence
+    assert int(found[1]) == lost.num_rows
+    assert int(found[3].replace(",", "")) - int(found[2].replace(",", "")) == counted
+
+
+def test_exact_outputs_deviate_by_nothing(home: Path) -> None:
+    bounded()
+    operation = verified()
+    assert operation.state == OperationState.SUCCEEDED
+    assert (operation.result["exact"], operation.result["deviation"]) == (15, 0.0)
+    assert (operation.result["wrong"], operation.result["deviating"]) == ([], [])
+
+
+def test_outputs_that_cannot_be_read_fail_whatever_the_guarantee(home: Path) -> None:
+    epoch = epochs_present(home / "outputs", "hashtags", "O1", 0)[2]
+    directory = partition_path(home / "outputs", "hashtags", DEPLOYED, "O1", 0)
+    (directory / f"epoch={epoch}" / "part.parquet").write_bytes(b"no Parquet")
+    bounded()
+    operation = verified()
+    assert operation.state == OperationState.FAILED
+    assert operation.error.startswith("1 of 15 queries is not comparable: O1[0]: the output files cannot be")
+    assert (operation.result["exact"], operation.result["deviation"]) == (14, 0.0)
+
+
 def test_what_cannot_be_verified_says_why(home: Path) -> None:
     shutil.rmtree(home / "topologies")
     operation = verified()
@@ -180,3 +229,22 @@ def _of(queries: list[QueryResult]) -> Verification:
     return Verification(
         topology="hashtags", epoch=3, tuples={}, watermark_us=None, final=False, inputs={}, queries=queries
     )
+
+
+def test_the_deviation_counts_all_compared_queries_by_their_rows() -> None:
+    many = QueryResult(query="O0[0]", operator="O0", expected=90, found=90)
+    few = QueryResult(
+        query="O1[0]", operator="O1", expected=10, found=12, missing=1, duplicate=2, unexpected=1, different=1
+    )
+    out = QueryResult(query="O2[0]", operator="O2", skipped="it reads from kafka")
+    assert (many.deviation, few.deviation) == (0.0, 0.5)
+    result, wrong = outcome(_of([many, few, out]), bounded=True)
+    assert (result["deviation"], wrong) == (0.05, "")
+    (sentence,) = result["deviating"]
+    assert sentence == "O1[0]: 1 missing, 2 duplicate, 1 unexpected, 1 different (of 10 rows)", "no counts"
+    assert "deviation" not in outcome(_of([many, few, out]))[0], "where it should be exact, it is wrong"
+
+
+def test_nothing_compared_has_not_succeeded_whatever_the_guarantee() -> None:
+    query = QueryResult(query="O[0]", operator="O", skipped="it reads from kafka")
+    assert outcome(_of([query]), bounded=True)[1].startswith("no query can be compared")

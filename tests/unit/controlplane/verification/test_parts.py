@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from controlplane.topologies.models import Topology
+from controlplane.verification.comparison import QueryResult, compare
 from controlplane.verification.extent import extent_read
 from controlplane.verification.original import original_read
 from controlplane.verification.problems import VerificationError
 from controlplane.verification.rates import Rates
+from controlplane.verification.relations import Stream
 from spark_jobs.sinks.parquet import partition_path
 from spark_jobs.sources.arrivals import Arrivals
 from spark_jobs.sources.prepare import prepare
@@ -163,6 +166,22 @@ class TestOriginal:
             original_read(tmp_path / "nix.csv", text="text", ts="ts", ts_unit="auto")
 
 
+@pytest.mark.parametrize(("held", "sums"), [([3, 5], (8, 4)), (["three", "five"], (0, 0))])
+def test_counts_are_added_up_where_they_are_numbers(
+    tmp_path: Path, held: list[Any], sums: tuple[int, int]
+) -> None:
+    should = pa.table({"key": ["a", "b"], "count": held})
+    does = pa.table({"key": ["c"], "count": [4 if sums[0] else "four"], "status": ["final"]})
+    pq.write_table(does, tmp_path / "part.parquet")
+    result = QueryResult(query="O[0]", operator="O")
+    with duckdb.connect() as database:
+        database.register("should", should)
+        stream = Stream(relation="should", columns=("key", "count"))
+        compare(database, stream, [str(tmp_path / "part.parquet")], result, 3)
+    assert (result.missing, result.unexpected, result.faults, result.deviation) == (2, 1, 3, 1.5)
+    assert (result.should_count, result.counts) == sums
+
+
 @pytest.mark.django_db
 class TestCommand:
     @pytest.fixture
@@ -193,6 +212,27 @@ class TestCommand:
         assert caught.value.code == 1
         assert "O0[0] missing: window_start=2023-11-14T22:13:15.000+00:00" in out.getvalue()
         assert "14 of 15 queries are exact" in out.getvalue()
+
+    def test_deviations_that_are_permitted_end_with_zero(self, home: Path) -> None:
+        row = Topology.objects.get()
+        Topology.objects.update(spec={**row.spec, "guarantee": "bounded"})
+        epoch = epochs_present(home / "outputs", "hashtags", "O0", 0)[0]
+        file = partition_path(home / "outputs", "hashtags", DEPLOYED, "O0", 0) / f"epoch={epoch}/part.parquet"
+        file.unlink()
+        out = io.StringIO()
+        call_command("verify", "hashtags", stdout=out, stderr=io.StringIO())
+        assert "inexact" in out.getvalue()
+        assert "14 of 15 queries are exact" in out.getvalue()
+        assert re.search(r"^bounded: 0\.\d\d % of the expected rows", out.getvalue(), re.M)
+        told = io.StringIO()
+        call_command("verify", "hashtags", json=True, stdout=told, stderr=io.StringIO())
+        found = json.loads(told.getvalue())
+        assert (found["clean"], 0 < found["deviation"] < 0.01) == (False, True)
+        assert [query["query"] for query in found["queries"] if query["deviation"]] == ["O0[0]"]
+        file.write_bytes(b"no Parquet")
+        with pytest.raises(SystemExit) as caught:
+            call_command("verify", "hashtags", stdout=io.StringIO(), stderr=io.StringIO())
+        assert caught.value.code == 1
 
     def test_json(self, home: Path) -> None:
         out = io.StringIO()

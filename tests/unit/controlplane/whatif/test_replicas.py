@@ -229,6 +229,12 @@ def test_a_topology_that_may_give_other_rows_has_none(viewer: APIClient, nodes: 
     assert answered(viewer, replicas=7)["outlooks"][0]["replicas"] == 0
 
 
+def test_a_topology_with_a_bounded_guarantee_has_none(viewer: APIClient, nodes: list[Node]) -> None:
+    spec = {**spec_of(), "guarantee": "bounded"}
+    deployed(topology_create(spec=spec, actor="ada", reason="test", channel=Channel.CLI))
+    assert answered(viewer, replicas=7)["outlooks"][0]["replicas"] == 0
+
+
 def test_the_number_of_queries_is_constant(viewer: APIClient, running: Topology) -> None:
     have(*lost())
     counts = {}
