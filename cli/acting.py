@@ -14,7 +14,7 @@ from cli.output import Column, field, show
 from cli.paths import resource
 from cli.session import Session, paged_out
 from cli.status import state
-from cli.words import between, clock, duration, plain
+from cli.words import between, clock, duration, plain, share
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -28,6 +28,8 @@ def _result(result: Mapping[str, Any]) -> str:
     told = {name: "; ".join(value) if isinstance(value, list) else value for name, value in result.items()}
     if progress := result.get("progress"):
         told["progress"] = f"{progress['done']} of {progress['steps']}"
+    if (deviation := result.get("deviation")) is not None:
+        told["deviation"] = share(deviation)
     return ", ".join(f"{name} {value}" for name, value in told.items() if value not in ("", None))
 
 

@@ -61,6 +61,11 @@ def duration(seconds: float | None) -> str:
     return f"{int(value // 86_400)} d {int(value % 86_400 // 3600)} h"
 
 
+def share(value: float) -> str:
+    """1.23 %; what is there and too small to be shown is not 0."""
+    return "less than 0.01 %" if 0 < value < 0.0001 else f"{100 * value:.2f} %"
+
+
 def stopwatch(seconds: float) -> str:
     """0:42, 12:05, 1:03:20."""
     total = max(0, int(seconds))

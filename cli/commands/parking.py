@@ -9,6 +9,7 @@ import click
 from cli import completion
 from cli.acting import act
 from cli.asking import Effect, permitted
+from cli.guarantee import park_effects, unpark_effect
 from cli.options import Order, changes, with_session
 from cli.paths import resource
 from cli.session import Session
@@ -23,7 +24,8 @@ topology_argument = click.argument("topology", shell_complete=completion.TOPOLOG
 @changes(destructive=True)
 @with_session
 def park(session: Session, topology: str, queries: tuple[str, ...], order: Order) -> None:
-    """Stop queries, so that others can use their capacity. No row is lost; unpark them later.
+    """Stop queries, so that others can use their capacity; unpark them later. No row is lost, unless the
+    guarantee of the topology is bounded.
 
     \b
     Example:
@@ -31,11 +33,11 @@ def park(session: Session, topology: str, queries: tuple[str, ...], order: Order
     """
 
     def effects() -> list[Effect]:
-        permitted(session.rest.get(resource("topologies", topology)), "park")
+        row = session.rest.get(resource("topologies", topology))
+        permitted(row, "park")
         return [
             Effect(f"{plural(len(queries), 'query', 'queries')} of {topology} stop.", list(queries), True),
-            Effect("What they miss is kept, and computed when they return."),
-            Effect("No checkpoint completes, and disks fill, until all queries are unparked.", warning=True),
+            *park_effects(row),
         ]
 
     title = f"park {plural(len(queries), 'query', 'queries')} of {topology}"
@@ -56,7 +58,8 @@ def unpark(session: Session, topology: str, queries: tuple[str, ...], order: Ord
     """
 
     def effects() -> list[Effect]:
-        permitted(session.rest.get(resource("topologies", topology)), "unpark")
+        row = session.rest.get(resource("topologies", topology))
+        permitted(row, "unpark")
         rows = session.rest.rows(resource("topologies", topology, "queries"))
         back = queries or sorted((row["partition"] for row in rows if row["parked"]), key=by_name)
         return [
@@ -64,7 +67,7 @@ def unpark(session: Session, topology: str, queries: tuple[str, ...], order: Ord
                 f"{plural(len(back), 'query', 'queries')} of {topology} return as soon as there is capacity.",
                 list(back),
             ),
-            Effect("They start from the newest checkpoint and replay what they missed."),
+            unpark_effect(row),
         ]
 
     title = f"unpark queries of {topology}"

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from cli.estimates import over_words
 from cli.figures import available, judged, measured
+from cli.guarantee import bounded
 from cli.live.state import Fields, State, worst
 from cli.status import BAD, BUSY, DONE, GOOD, IDLE, SIGNS, WARN, health, look, state
 from cli.waves import wave_moves, wave_partitions, wave_places, wave_queries, wave_state
@@ -151,7 +152,8 @@ def _topologies(shown: State, queries: dict[str, list[Fields]], width: int) -> R
         if width >= NARROW:
             cells.append(Text(rate(row["input_rate"]) if measured(row) else DASH))
         if width >= WIDE:
-            cells.append(Text(f"{plural(behind, 'epoch')} ago" if measured(row) else DASH))
+            known = measured(row) and not bounded(row)
+            cells.append(Text(f"{plural(behind, 'epoch')} ago" if known else DASH))
         table.add_row(*cells)
     return table
 
