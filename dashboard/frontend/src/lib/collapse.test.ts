@@ -4,7 +4,7 @@ import type { OperatorNode } from "./entities.generated";
 
 const operator = (name: string, level: number, from: string[] = [], more: Partial<OperatorNode> = {}): OperatorNode =>
   ({
-    name, kind: "filter", description: "", level, parallelism: 4, priority: 1, output: false, correlated: false, deterministic: true, determinism: "",
+    name, kind: "filter", description: "", level, parallelism: 4, priority: 1, output: false, correlated: false, deterministic: true, determinism: "", every: "",
     inputs: from.map((one) => ({ from: one, partitioning: "full" as const, feedback: false })), ...more,
   });
 

@@ -49,6 +49,8 @@ describe("what can come next in a specification", () => {
     expect(at("operators:\n  - name: A\n    output: |")).toEqual(["true", "false"]);
     expect(at("operators:\n  - name: A\n    inputs: [{from: A, |")).toContain("feedback");
     expect(at("sink:\n  |")).toContain("keep_days");
+    expect(at("guarantee: |")).toEqual(["exact", "bounded"]);
+    expect(at("key_saving:\n  |")).toContain("every");
   });
 
   it("is nothing in a text or a comment", () => {

@@ -9,6 +9,7 @@ export interface Completion {
 }
 
 const PARTITIONING = ["one_to_one", "split", "merge", "full"];
+const GUARANTEES = ["exact", "bounded"];
 const FLAGS = new Set(["output", "correlated", "deterministic", "feedback"]);
 
 /** The names of the operators of a text. */
@@ -77,6 +78,7 @@ export function complete(text: string, position: number): Completion | null {
   if (value) {
     if (value === "kind") return with_(around(before, lineOf(line).indent).includes("sink") ? ["parquet"] : Object.keys(KINDS));
     if (value === "partitioning") return with_(PARTITIONING);
+    if (value === "guarantee") return with_(GUARANTEES);
     if (value === "from") return with_(operatorNames(text));
     return FLAGS.has(value) ? with_(["true", "false"]) : null;
   }
@@ -89,6 +91,7 @@ export function complete(text: string, position: number): Completion | null {
     case undefined: return with_(FIELDS["topology"]?.map((field) => `${field}: `));
     case "operators": return with_(FIELDS["operator"]?.map((field) => `${field}: `));
     case "inputs": return with_(FIELDS["input"]?.map((field) => `${field}: `));
+    case "key_saving": return with_(FIELDS["key_saving"]?.map((field) => `${field}: `));
     case "sink": return with_(FIELDS["sink"]?.map((field) => `${field}: `));
     case "params": return with_(KINDS[kindAt([...before, line], after)]?.map((field) => `${field}: `));
     default: return null;

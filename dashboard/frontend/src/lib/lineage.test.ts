@@ -3,7 +3,7 @@ import type { OperatorNode, Query } from "./entities.generated";
 import { closure, neighbours, partitionEdges, partitionSources, queriesLost } from "./lineage";
 
 const operator = (name: string, parallelism: number, level: number, inputs: OperatorNode["inputs"], output = false): OperatorNode => ({
-  name, kind: "map", description: "", parallelism, priority: 1, level, inputs, output, correlated: false, deterministic: true, determinism: "",
+  name, kind: "map", description: "", parallelism, priority: 1, level, inputs, output, correlated: false, deterministic: true, determinism: "", every: "",
 });
 const operators = [
   operator("Source", 2, 0, []),

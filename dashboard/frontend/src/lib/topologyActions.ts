@@ -4,6 +4,7 @@ import { actions, type Action } from "./actions.svelte";
 import { evenness, hostedBy } from "./capacity";
 import type { Checkpoint, Query, Topology } from "./entities.generated";
 import { byName, count, plural } from "./format";
+import { isBounded } from "./guarantee";
 import { openIncidents } from "./incidents";
 import { refusal } from "./refusals";
 import { paths, router } from "./router.svelte";
@@ -21,17 +22,19 @@ export function takeCheckpoint(topology: Topology): void {
 
 export function recoverTopology(topology: Topology): void {
   const partitions = [...store.entities.partition.values()].filter((row) => row.topology === topology.name);
-  const incident = openIncidents(topology.name)[0];
+  const [incident, bounded] = [openIncidents(topology.name)[0], isBounded(topology)];
   const down = partitions.filter((row) => row.state === "failed" || row.state === "stalled").map((row) => row.partition).sort(byName);
   actions.ask({
     title: `Recover ${topology.name} now`,
     verb: "Recover now",
     path: `topologies/${encodeURIComponent(topology.name)}/recover/`,
-    explain: `Opens an incident, replaces what has failed, and rolls back to the checkpoint at epoch ${topology.checkpoint_epoch}. Later epochs are replayed; outputs stay exact.`,
+    explain: bounded
+      ? "Opens an incident, and replaces what has failed. Lost partitions go on at once, without state; the state of a key comes back when its first row arrives."
+      : `Opens an incident, replaces what has failed, and rolls back to the checkpoint at epoch ${topology.checkpoint_epoch}. Later epochs are replayed; outputs stay exact.`,
     consequences: [
       ...(incident ? [{ title: `Incident ${incident.number} is recovering it already; this request becomes part of it.` }] : []),
-      down.length ? { title: `${plural(down.length, "partition")} to restore`, items: down, tone: "warn" } : { title: "No partition has failed: the topology restarts from its checkpoint and pauses while it catches up.", tone: "warn" },
-      { title: `${plural(Math.max(0, topology.head_epoch - topology.checkpoint_epoch), "epoch")} to replay.` },
+      down.length ? { title: `${plural(down.length, "partition")} to restore`, items: down, tone: "warn" } : bounded ? { title: "No partition has failed." } : { title: "No partition has failed: the topology restarts from its checkpoint and pauses while it catches up.", tone: "warn" },
+      ...(bounded ? [] : [{ title: `${plural(Math.max(0, topology.head_epoch - topology.checkpoint_epoch), "epoch")} to replay.` }]),
     ],
   });
 }
@@ -68,28 +71,32 @@ export function rebalanceTopology(topology: Topology): void {
 }
 
 export function parkQuery(topology: Topology, query: Query): void {
+  const bounded = isBounded(topology);
   actions.ask({
     title: `Park ${query.partition} of ${topology.name}`,
     verb: "Park",
     path: `topologies/${encodeURIComponent(topology.name)}/park/`,
     body: { queries: [query.partition] },
-    explain: "The query stops, and so does everything that only it needs, so that other queries can use its capacity. Its input is kept: when it is unparked, it starts from the newest checkpoint and replays, so its results stay exact.",
+    explain: `The query stops, and so does everything that only it needs, so that other queries can use its capacity. ${bounded ? "Its input is not kept: when it is unparked, it goes on without what came meanwhile." : "Its input is kept: when it is unparked, it starts from the newest checkpoint and replays, so its results stay exact."}`,
     consequences: [
       { title: `${query.partition}, priority ${query.priority}, gives no results until it is unparked.`, tone: "warn" },
-      { title: "No checkpoint completes, and disks fill, until all queries are unparked. An incident stays open meanwhile.", tone: "warn" },
+      { title: bounded ? "An incident stays open until all queries are unparked." : "No checkpoint completes, and disks fill, until all queries are unparked. An incident stays open meanwhile.", tone: "warn" },
     ],
     danger: true,
   });
 }
 
 export function unparkQuery(topology: Topology, query: Query): void {
+  const bounded = isBounded(topology);
   actions.ask({
     title: `Unpark ${query.partition} of ${topology.name}`,
     verb: "Unpark",
     path: `topologies/${encodeURIComponent(topology.name)}/unpark/`,
     body: { queries: [query.partition] },
-    explain: `The query returns as soon as there is capacity. It starts from the checkpoint at epoch ${count(topology.checkpoint_epoch)} and replays what it has missed.`,
-    consequences: [{ title: `${plural(Math.max(0, topology.head_epoch - topology.checkpoint_epoch), "epoch")} to replay.` }],
+    explain: bounded
+      ? "The query returns as soon as there is capacity, and goes on without what it has missed."
+      : `The query returns as soon as there is capacity. It starts from the checkpoint at epoch ${count(topology.checkpoint_epoch)} and replays what it has missed.`,
+    consequences: bounded ? [] : [{ title: `${plural(Math.max(0, topology.head_epoch - topology.checkpoint_epoch), "epoch")} to replay.` }],
   });
 }
 
@@ -147,7 +154,7 @@ export function undeployTopology(topology: Topology): void {
     title: `Undeploy ${topology.name}`,
     verb: "Undeploy",
     path: `topologies/${encodeURIComponent(topology.name)}/undeploy/`,
-    explain: "Stops at the next epoch boundary and stays stopped. Written outputs stay. If all is well it leaves a checkpoint, from which a later deployment can go on.",
+    explain: `Stops at the next epoch boundary and stays stopped. Written outputs stay. ${isBounded(topology) ? "Its guarantee is bounded: there is no checkpoint, and a later deployment begins without state." : "If all is well it leaves a checkpoint, from which a later deployment can go on."}`,
     consequences: [{ title: `${plural(queries.length, "query", "queries")} ${queries.length === 1 ? "stops" : "stop"}`, items: queries, tone: "bad" }],
     danger: true,
   });

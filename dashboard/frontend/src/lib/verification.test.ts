@@ -35,6 +35,22 @@ test("outputs that are wrong name their queries", () => {
   expect(found.details).toEqual(["O3[0]: 2 missing (of 90 rows)", "Not compared: X[0]: it reads from kafka"]);
 });
 
+test("what a bounded guarantee permits is measured, and no fault", () => {
+  const result = { progress: null, epoch: 1200, rows: 44_000, queries: 15, exact: 13, wrong: [], left_out: ["X[0]: it reads from kafka"], deviation: 0.0123, deviating: ["O1[0]: 3 missing (of 90 rows), counted 870 of 900"] };
+  const found = told(operation({ result }));
+  expect(found).toMatchObject({ word: "Bounded", tone: "good", share: null });
+  expect(found.text).toMatch(/^1.23 % of the rows deviate, which a bounded guarantee permits; 13 of 15 queries are exact up to epoch 1.200$/);
+  expect(found.details).toEqual(["O1[0]: 3 missing (of 90 rows), counted 870 of 900", "Not compared: X[0]: it reads from kafka"]);
+  expect(told(operation({ result: { ...result, deviation: 0.000002 } })).text).toMatch(/^Less than 0.01 % of the rows deviate/);
+  expect(told(operation({ result: { ...result, exact: 15, deviation: 0, deviating: [] } }))).toMatchObject({ word: "Exact", tone: "good" });
+});
+
+test("outputs that cannot be read are wrong where the guarantee is bounded, too", () => {
+  const result = { progress: null, epoch: 12, rows: 88, queries: 2, exact: 0, wrong: ["O2[0]: the output files cannot be read"], left_out: [], deviation: 0.1, deviating: ["O1[0]: 3 missing (of 30 rows)"] };
+  const found = told(operation({ state: "failed", error: "1 of 2 queries is not comparable", result }));
+  expect(found).toMatchObject({ word: "Not exact", tone: "bad", details: ["O2[0]: the output files cannot be read", "O1[0]: 3 missing (of 30 rows)"] });
+});
+
 test("one that could not be made says why", () => {
   const found = told(operation({ state: "failed", error: "the original input is gone", result: { progress: { done: 1, steps: 20 } } }));
   expect(found).toMatchObject({ word: "Not verified", tone: "bad", text: "the original input is gone" });

@@ -1,11 +1,11 @@
 // The newest verification of a topology's outputs, read off the operation that carries it out.
 
 import type { Operation } from "./entities.generated";
-import { count, plural } from "./format";
+import { count, percent, plural } from "./format";
 
 export interface Verification {
   operation: Operation;
-  word: "Being verified" | "Not verified" | "Not exact" | "Exact";
+  word: "Being verified" | "Not verified" | "Not exact" | "Exact" | "Bounded";
   /** What is known, in a sentence. */
   text: string;
   tone: "good" | "bad" | "busy";
@@ -33,11 +33,18 @@ export function told(operation: Operation): Verification {
     const text = progress ? `Recomputing and comparing: step ${count(progress.done)} of ${count(progress.steps)}` : "Recomputing and comparing";
     return { operation, word: "Being verified", text, tone: "busy", share: progress ? progress.done / Math.max(1, progress.steps) : null, details: [] };
   }
-  const details = [...strings(result["wrong"]), ...strings(result["left_out"]).map((one) => `Not compared: ${one}`)];
+  const details = [...strings(result["wrong"]), ...strings(result["deviating"]), ...strings(result["left_out"]).map((one) => `Not compared: ${one}`)];
   if (typeof result["exact"] !== "number") return { operation, word: "Not verified", text: operation.error || "Ended without a result", tone: "bad", share: null, details };
   const queries = Number(result["queries"]);
   const exact = `${count(result["exact"])} of ${plural(queries, "query is", "queries are")} exact up to epoch ${count(Number(result["epoch"]))}`;
   const right = state === "succeeded";
+  const deviation = result["deviation"];
+  if (right && typeof deviation === "number" && deviation > 0) {
+    // A bounded guarantee promises no exactness: what was measured is told, and is no fault.
+    const share = deviation < 0.0001 ? "Less than 0.01 %" : percent(deviation, 2);
+    const text = `${share} of the rows deviate, which a bounded guarantee permits; ${exact}`;
+    return { operation, word: "Bounded", text, tone: "good", share: null, details };
+  }
   return { operation, word: right ? "Exact" : "Not exact", text: `${exact}, ${plural(Number(result["rows"]), "row")}`, tone: right ? "good" : "bad", share: null, details };
 }
 
