@@ -133,7 +133,7 @@ class EpochLoop:
         self._prepared = False
         self._measure = Measure(topology, coordination.read_costs())
         self._status = Status(topology.name, coordination, send, clock)
-        self._keys = KeyFigures()
+        self.keys = KeyFigures()
         self._late_rows = LateRows(topology, planner.directory, send)
         self._carriers: Mapping[type, Callable[[Any], Event | None]] = {
             StartInput: self._start_input,
@@ -300,7 +300,7 @@ class EpochLoop:
         """Take what tasks said of event times; returns when."""
         at = self.clock()
         self.planner.observe(reports)
-        self._keys.take(reports)
+        self.keys.take(reports)
         self._late_rows.take(reports, at, final=self.planner.finished)
         return at
 
@@ -439,7 +439,7 @@ class EpochLoop:
             acting=instruction.acting,
             shadows=instruction.shadows,
             tentative=instruction.tentative,
-            keys=self._keys.told(),
+            keys=self.keys.told(),
         )
 
     def _report(self, instruction: Measured) -> None:

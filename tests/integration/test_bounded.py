@@ -1,5 +1,5 @@
-"""A topology with a bounded guarantee on real processes: it goes on while a node is lost, a standby fetches the
-states of the keys that come, and a storage that fails holds nothing up."""
+"""A topology with a bounded guarantee on real processes: it goes on while a node is lost, a standby fetches
+the states of the keys that come, and a storage that fails holds nothing up."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ def deviation(stack: Stack) -> None:
     assert windows, "some queries count"
     assert any(not query.clean for query in windows)
     for query in windows:
+        assert query.duplicate == 0
         assert query.counts < query.should_count
         assert query.counts > 0.5 * query.should_count
 
