@@ -14,6 +14,7 @@ ROLES = {
     "CoarseGrainedExecutorBackend": "executor",
     "spark_jobs.executor.preloaded": "operators",
     "spark_jobs.driver": "driver",
+    "spark_jobs.agent.keeper": "keeper",
     "spark_jobs.agent": "node",
     "dashboard.asgi": "web",
     "manage.py launcher": "launcher",
@@ -24,7 +25,7 @@ ROLES = {
 }
 """Part of a command line, the first that fits, and which kind of process has it."""
 
-ON_NODES = ("node", "spark-worker", "executor", "operators")
+ON_NODES = ("node", "spark-worker", "executor", "operators", "keeper")
 OF_DRIVERS = ("driver", "driver-jvm")
 
 

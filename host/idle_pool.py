@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -21,7 +22,8 @@ class IdlePool:
         self._outstanding = outstanding
         self._pool: ThreadPoolExecutor | None = None
         self._calls = 0
-        self._used = 0
+        self._idle_since = 0.0
+        self._watched = False
         self._lock = threading.Lock()
 
     def submit(self, call: Callable[..., Result], *arguments: Any) -> Future[Result] | None:
@@ -30,7 +32,6 @@ class IdlePool:
             if self._calls >= self._outstanding:
                 return None
             self._calls += 1
-            self._used += 1
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix=self._name)
             future = self._pool.submit(call, *arguments)
@@ -40,6 +41,11 @@ class IdlePool:
     @property
     def busy(self) -> bool:
         return self._calls > 0
+
+    @property
+    def threads(self) -> bool:
+        """Whether there are any."""
+        return self._pool is not None
 
     def close(self) -> None:
         """End the threads; what has begun goes on to its end."""
@@ -51,15 +57,25 @@ class IdlePool:
     def _ended(self, future: Future[Any]) -> None:
         with self._lock:
             self._calls -= 1
-            if self._calls:
+            self._idle_since = time.monotonic()
+            if self._calls or self._watched:
                 return
-            used = self._used
-        timer = threading.Timer(self._keep_alive, self._idle, [used])
+            self._watched = True
+        self._look_after(self._keep_alive)
+
+    def _look_after(self, seconds: float) -> None:
+        timer = threading.Timer(seconds, self._look)
         timer.daemon = True
         timer.start()
 
-    def _idle(self, used: int) -> None:
+    def _look(self) -> None:
+        pool: ThreadPoolExecutor | None = None
         with self._lock:
-            unused = self._used == used
-        if unused:
-            self.close()
+            left = self._keep_alive - (time.monotonic() - self._idle_since)
+            self._watched = again = left > 0 and not self._calls
+            if not self._watched and not self._calls:
+                pool, self._pool = self._pool, None
+        if again:
+            self._look_after(left)
+        if pool is not None:
+            pool.shutdown(wait=False)
