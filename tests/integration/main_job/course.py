@@ -86,6 +86,23 @@ def opened(stack: Stack) -> list[dict[str, Any]]:
     return [row for row in stack.incidents() if row["state"] not in ("closed", "aborted")]
 
 
+def standby_of(stack: Stack) -> str:
+    """The standby that there is, or that comes."""
+    found = stack.wait_for(
+        lambda: next((name for name, row in stack.nodes("alive").items() if row["standby"]), None),
+        "a standby",
+        timeout=120,
+    )
+    assert found is not None
+    return found
+
+
+def stopped(stack: Stack) -> None:
+    """Undeploy the topology, and wait until it has stopped."""
+    stack.rest.post("topologies/hashtags/undeploy/", {"reason": "the next test"})
+    stack.wait_for_status("stopped")
+
+
 def incidents(stack: Stack) -> int:
     return len(stack.incidents())
 
