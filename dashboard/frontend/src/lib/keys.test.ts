@@ -39,6 +39,8 @@ describe("the states of keys", () => {
       Storage: { value: "bypassed by 1 of 2 nodes", tone: "bad" }, Waiting: { value: "0 requests, 12 refused so far", tone: "warn" },
     });
     expect(facts({ error: "slow" }, {})["Storage"]).toMatchObject({ value: "fails on 1 of 2 nodes", tone: "warn" });
+    expect(facts({}, { error: "slow" })["Last error"]).toMatchObject({ value: "node-2: slow", tone: "warn" });
+    expect(facts({})["Last error"]).toBeUndefined();
   });
 });
 

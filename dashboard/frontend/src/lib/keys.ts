@@ -46,6 +46,7 @@ export function keysFacts(rows: readonly KeysOfNode[], now: number): Fact[] {
   const { changed, oldest } = notStored(rows);
   const [refused, lost] = [sum(rows, "refused"), sum(rows, "lost_rows")];
   const [bypass, failing] = [rows.filter((row) => Math.min(storing(row, now).rank, fetching(row, now).rank) === 0).length, rows.filter((row) => row.error).length];
+  const last = rows.find((row) => row.error);
   return [
     { name: "Stored", value: `${plural(sum(rows, "stored"), "state")}, ${bytes(sum(rows, "stored_bytes"))}`, title: "Each state as often as it was stored since the topology was deployed" },
     { name: "Changed, not stored yet", value: changed ? `${plural(changed, "key")}, the first ${duration(oldest)} ago` : "none", title: "What the states of these keys would lack if their nodes were lost now" },
@@ -53,6 +54,7 @@ export function keysFacts(rows: readonly KeysOfNode[], now: number): Fact[] {
     { name: "Asked for after a loss", value: fetchedWords(rows), title: "Keys that partitions without state asked the storage for, since the driver began" },
     { name: "Rows lost", value: count(lost), title: "Rows for partitions that did not run, since the driver began", tone: lost ? "warn" : "" },
     { name: "Storage", value: bypass ? `bypassed by ${count(bypass)} of ${plural(rows.length, "node")}` : failing ? `fails on ${count(failing)} of ${plural(rows.length, "node")}` : "asked by all", tone: bypass ? "bad" : failing ? "warn" : "" },
+    ...(last ? [{ name: "Last error", value: `${last.node}: ${last.error}`, title: failing > 1 ? "Of the first node that has one" : undefined, tone: bypass ? "bad" : "warn" }] : []),
   ];
 }
 
