@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,8 +82,9 @@ class DeploymentKeeper:
         self._serialised: dict[str, Serialised] = {}
 
     @property
-    def busy(self) -> bool:
-        return bool(self._under_way or self._desk.waiting())
+    def calls(self) -> list[Future[Serialised] | Future[int]]:
+        """Those under way."""
+        return [call for _, call in self._under_way.values()]
 
     def close(self) -> None:
         self._serialising.close()
@@ -194,10 +195,6 @@ class Keeper:
         self._clock = clock
         self._keepers: dict[tuple[str, int], DeploymentKeeper] = {}
 
-    @property
-    def busy(self) -> bool:
-        return any(keeper.busy for keeper in self._keepers.values())
-
     def poll(self) -> None:
         found: set[tuple[str, int]] = set()
         for desk in desks(self._home):
@@ -215,11 +212,13 @@ class Keeper:
             self._keepers.pop(name).close()
 
     def drain(self, seconds: float) -> None:
-        """Store what waits, for at most so long."""
+        """Store what waits, for at most so long; nothing where the storage is bypassed."""
         until = time.monotonic() + seconds
         self.poll()
-        while self.busy and time.monotonic() < until:
-            time.sleep(0.01)
+        while calls := [call for keeper in self._keepers.values() for call in keeper.calls]:
+            if (left := until - time.monotonic()) <= 0:
+                return
+            wait(calls, left, FIRST_COMPLETED)  # type: ignore[misc]  # of calls with different results
             self.poll()
 
 

@@ -179,13 +179,17 @@ class PartitionRun:
         elif self.branch:
             self.store.trim(below=self.applied)
         if self.bounded:
-            if self.partition in self.job.restore:
-                self.storage.go_on(self.job.restore[self.partition], self.applied)
+            self._go_on()
             return
         if self.partition in self.job.restore:
             self.storage.restore(self.job.restore[self.partition])
             if not self.copy:
                 self.level.buffers.clear(self.partition)
+
+    def _go_on(self) -> None:
+        """Where the guarantee is bounded: in the present, with the state that there is."""
+        if self.partition in self.job.restore:
+            self.storage.go_on(self.job.restore[self.partition], self.applied)
 
     def _carry_out(self, instructions: list[Any]) -> None:
         for instruction in instructions:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from domain.key_saving.columns import key_columns
 from domain.key_saving.every import Every, every_read
 from domain.topology import Topology
+from domain.topology.key_columns import key_columns
 from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.operators.problems import column_of
 from spark_jobs.state.key_states import WHOLE, KeySet, key_texts

@@ -7,6 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -142,12 +143,13 @@ class BoundedWorld(World):
     epochs_at_once: int = 1
     plans: dict[int, EpochPlan] = field(default_factory=dict)
     fetched: int = 0
+    keepers: dict[str, Keeper] = field(default_factory=dict)
 
     def keep(self) -> None:
         """The work of the keepers: all that waits is stored."""
         for name in sorted(self.nodes):
-            keeper = Keeper(self.root / "nodes" / name, lambda: self.now)
-            keeper.drain(60)
+            home = self.root / "nodes" / name
+            self.keepers.setdefault(name, Keeper(home, lambda: self.now)).drain(60)
 
     def took(self, job: Job, reports: Sequence[TaskReport]) -> None:
         """A job ended, and the driver takes its results."""
@@ -215,6 +217,7 @@ def coordinate(world: BoundedWorld) -> None:
     )
 
 
+@cache
 def counter_of(key: str) -> str:
     return f"C[{int(key_buckets(pa.chunked_array([[key]]), COUNTERS)[0])}]"
 

@@ -45,6 +45,7 @@ class MemoryJob:
         self.arrived: dict[str, list[Batch[Sent]]] = {}
         self.buffers = SimpleNamespace(clear=self._clear_buffers)
         self.operators: dict[str, Any] = {}
+        self.lost_rows = 0
         self.replayed = 0
         self.disturbed = False
         # Nodes without the executor that the job began with.
@@ -55,6 +56,9 @@ class MemoryJob:
         self._unbuffered: set[str] = set()
         # Partitions that have sent what is on their feedback streams.
         self._returned: list[str] = []
+
+    def key_saving(self, partition: str) -> None:
+        """The guarantee is exact."""
 
     def run(self) -> Generator[None, None, tuple[list[TaskReport], bool]]:
         """The reports of the tasks, and whether an executor was lost; it stops after each task."""

@@ -337,7 +337,7 @@ FAULTS = (
         "only the newest state of a partition is handed over",
         handover,
         "receive_state",
-        "range(since + 1, last + 1)",
+        "range(last if since is None else since + 1, last + 1)",
         "range(last, last + 1)",
         "moves",
         found_by=14,

@@ -309,7 +309,7 @@ export interface NodeKeys {
   unanswered: number;
   /** keys of these for which the storage was not asked, because it was bypassed */
   bypassed: number;
-  /** requests to store that found no place, because too many waited; they are tried again */
+  /** keys that found no place to wait in, because too much waited; they are tried again */
   refused: number;
   /** rows for partitions that did not run */
   lost_rows: number;

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from domain.key_saving.columns import key_columns
 from domain.topology import load_topology
+from domain.topology.key_columns import key_columns
 from spark_jobs.operators.catalogue import catalogue
 
 
