@@ -10,9 +10,9 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -20,12 +20,16 @@ import structlog
 from rich.progress import track
 
 from tests.simulation import (
+    bounded_world,
+    engine_world,
     test_engine,
+    test_engine_bounded,
     test_engine_cycles,
     test_engine_late,
     test_engine_marks,
     test_engine_replicas,
     test_engine_savepoints,
+    test_engine_versions,
 )
 
 
@@ -119,6 +123,28 @@ def _savepoints(root: Path, seed: int) -> None:
         test_engine_savepoints.survive(test_engine_savepoints.KINDS[name], root, seed, clean_savepoints(name))
 
 
+def _versions(root: Path, seed: int) -> None:
+    """Another version goes on, with keys in other partitions."""
+    name = sorted(test_engine_savepoints.KINDS)[seed % len(test_engine_savepoints.KINDS)]
+    kind = test_engine_savepoints.KINDS[name]
+    world = kind.new_world(test_engine_savepoints.made(root / "world"), seed)
+    world.computation = 1
+    others = [one for one in kind.others if one]
+    test_engine_versions.go_on(world, kind, seed, others[seed % len(others)])
+    test_engine.live(world)
+    assert kind.rows(world.root) == clean_savepoints(name)
+
+
+def _bounded(root: Path, seed: int) -> None:
+    """Rows may be lost, as far as the guarantee permits."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(engine_world, "PlayedCluster", bounded_world.WatchedCluster)
+        world = bounded_world.new_world(root, seed)
+        world.freezing = seed % 2 == 1
+        test_engine_bounded.live(world)
+        test_engine_bounded.checked(world)
+
+
 KINDS: dict[str, Callable[[Path, int], None]] = {
     "failures": _failures,
     "moves": _moves,
@@ -129,16 +155,18 @@ KINDS: dict[str, Callable[[Path, int], None]] = {
     "marks": _marks,
     "repeated": _repeated,
     "savepoints": _savepoints,
+    "versions": _versions,
+    "bounded": _bounded,
 }
 
 
-def attempt(seed: int) -> tuple[int, dict[str, str]]:
-    """Seed, and the error of each kind of schedule that failed."""
+def attempt(seed: int, kinds: Sequence[str] = tuple(KINDS)) -> tuple[int, dict[str, str]]:
+    """Seed, and the error of each of these kinds of schedules that failed."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     failed: dict[str, str] = {}
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(time, "sleep", lambda seconds: None)
-        for kind, run in KINDS.items():
+        for kind, run in ((kind, KINDS[kind]) for kind in kinds):
             with tempfile.TemporaryDirectory() as name:
                 try:
                     run(Path(name), seed)
@@ -152,12 +180,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--kind", choices=tuple(KINDS), action="append", help="only this one")
     given = parser.parse_args()
+    run = partial(attempt, kinds=given.kind or tuple(KINDS))
     failing: list[str] = []
     started = time.monotonic()
     seeds = range(given.first, given.first + given.count)
     with ProcessPoolExecutor(given.processes) as pool:
-        for seed, failed in track(pool.map(attempt, seeds), total=given.count, description="schedules"):
+        for seed, failed in track(pool.map(run, seeds), total=given.count, description="schedules"):
             for kind, problem in failed.items():
                 failing.append(f"{kind} {seed}")
                 print(f"{kind} {seed}\n{problem}")
