@@ -28,7 +28,7 @@ from domain.key_saving.breaker import Breaker
 from domain.topology import TopologySpec, partition_directory
 from spark_jobs.state.node_home import KEYS, deployment_home
 from spark_jobs.state.sealed import DamagedError, seal, unseal
-from spark_jobs.state.store import Manifest, StateStore
+from spark_jobs.state.store import Manifest, StateStore, plain_name
 
 BEGAN: Final = "__began"
 """Value of a state: the epoch after which its partition began without one; 0 if it did not."""
@@ -143,9 +143,13 @@ class WaitingRequest:
         """Raises `DamagedError` and `OSError`."""
         content = unseal((path / REQUEST).read_bytes(), str(path / REQUEST))
         try:
-            return cls(path, _requests.decode(content))
+            request = _requests.decode(content)
         except msgspec.MsgspecError as error:
             raise DamagedError(f"{path / REQUEST} is damaged: {error}") from error
+        for entry in request.manifest.files():
+            if not plain_name(entry.name):
+                raise DamagedError(f"{path / REQUEST} names {entry.name!r}, which is no state file")
+        return cls(path, request)
 
     @property
     def history(self) -> tuple[int, int]:

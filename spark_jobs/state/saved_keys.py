@@ -84,7 +84,12 @@ class Index:
             with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
                 table = reader.read_all().combine_chunks()
             pieces = (table.schema.metadata or {})[b"pieces"].decode().split("\n")
-            return cls(table.column("key").combine_chunks(), table.column("piece").combine_chunks(), pieces)
+            keys, piece = (table.column(name).combine_chunks() for name in ("key", "piece"))
+            if not all(map(_PIECE.fullmatch, pieces)):
+                raise DamagedError(f"{where} names something that is no piece", where)
+            if len(piece) and not 0 <= pc.min(piece).as_py() <= pc.max(piece).as_py() < len(pieces):
+                raise DamagedError(f"{where} names pieces that there are none of", where)
+            return cls(keys, piece, pieces)
         except (pa.ArrowInvalid, KeyError, UnicodeDecodeError) as error:
             raise DamagedError(f"{where} is damaged: {error}", where) from error
 

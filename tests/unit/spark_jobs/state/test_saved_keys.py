@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from spark_jobs.state.directory_storage import DirectoryStorage
 from spark_jobs.state.key_states import KeySet, encoded, put_together, taken
-from spark_jobs.state.saved_keys import MERGED_FROM, SavedKeys
+from spark_jobs.state.saved_keys import MERGED_FROM, Index, SavedKeys
+from spark_jobs.state.sealed import DamagedError
 from spark_jobs.state.storage_urls import open_storage
 from spark_jobs.state.tables import StateTables
 from tests.examples import examples
@@ -90,6 +91,16 @@ def test_what_is_damaged_is_done_without(tmp_path: Path, kind: str) -> None:
     store(saved, 9, {"a": 2})
     damage(tmp_path, f"1.9.*.{kind}")
     assert found(saved, "a", "b") == {"a": 1, "b": 1}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "piece"),
+    [(["../../other/1.1.0.ab.piece"], 0), (["1.1.0.ab.piece"], 1), (["1.1.0.ab.piece"], -1)],
+)
+def test_an_index_names_pieces_of_its_own(pieces: list[str], piece: int) -> None:
+    content = Index(pa.array(["a"]), pa.array([piece], pa.int32()), pieces).encoded()
+    with pytest.raises(DamagedError, match="the index names"):
+        Index.decoded(content, "the index")
 
 
 @settings(max_examples=examples(12), deadline=None)
