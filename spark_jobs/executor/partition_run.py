@@ -143,14 +143,15 @@ class PartitionRun:
 
     def _save_all(self, saving: KeySaving) -> None:
         """Have all changed keys stored; the state then says that they are."""
+        self.storage.settle_keys(self.applied)
         state = self.store.open(self.store.manifest(self.applied))
         keys = saving.all_changed(state)
         if keys:
             manifest = self.store.commit(state, epoch=self.applied, generation=self.layout.generation)
-            self._save(saving, manifest, keys)
+            self._save(saving, manifest, keys, counts=True)
 
-    def _save(self, saving: KeySaving, manifest: Manifest, keys: Sequence[str]) -> None:
-        self.storage.save_keys(manifest, keys)
+    def _save(self, saving: KeySaving, manifest: Manifest, keys: Sequence[str], *, counts: bool) -> None:
+        self.storage.save_keys(manifest, keys, counts=counts)
         saving.requested(keys)
 
     def _instead(self, problem: Exception) -> int | None:
@@ -188,6 +189,8 @@ class PartitionRun:
 
     def _go_on(self) -> None:
         """Where the guarantee is bounded: in the present, with the state that there is."""
+        if self.saving is not None:
+            self.storage.settle_keys(self.applied)
         if self.partition in self.job.restore:
             self.storage.go_on(self.job.restore[self.partition], self.applied)
 
@@ -222,7 +225,7 @@ class PartitionRun:
                 generation=self.layout.generation,
             )
             if due and self.saving is not None:
-                self._save(self.saving, self.manifest, due)
+                self._save(self.saving, self.manifest, due, counts=False)
             if not self.copy:
                 self.storage.sample(plan.epoch, output)
         assert self.lane is not None  # noqa: S101 - only a lane has epochs

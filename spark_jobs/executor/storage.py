@@ -73,7 +73,9 @@ class PartitionStorage(Protocol):
 
     def snapshot(self, manifest: Manifest) -> None: ...
 
-    def save_keys(self, manifest: Manifest, keys: Sequence[str]) -> None: ...
+    def save_keys(self, manifest: Manifest, keys: Sequence[str], *, counts: bool) -> None: ...
+
+    def settle_keys(self, applied: int) -> None: ...
 
 
 class NodeStorage:
@@ -155,10 +157,17 @@ class NodeStorage:
         """Keep the last rows of an epoch for users who look at them, if one does."""
         sample_keep(self._home, self._layout.spec.name, self._partition, epoch, table)
 
-    def save_keys(self, manifest: Manifest, keys: Sequence[str]) -> None:
-        """Have the keeper of the node store the states of these keys."""
-        layout = self._layout
-        desk = KeyDesk(self._home, layout.spec.name, layout.deployed)
+    @property
+    def _desk(self) -> KeyDesk:
+        return KeyDesk(self._home, self._layout.spec.name, self._layout.deployed)
+
+    def settle_keys(self, applied: int) -> None:
+        """Have the keeper store what was left in epochs up to this one, which count."""
+        self._desk.settle(self._partition, applied)
+
+    def save_keys(self, manifest: Manifest, keys: Sequence[str], *, counts: bool) -> None:
+        """Have the keeper of the node store the states of these keys, if the epoch counts or when it does."""
+        layout, desk = self._layout, self._desk
         desk.prepare(
             KeyWork(
                 spec=layout.spec,
@@ -167,7 +176,7 @@ class NodeStorage:
                 force=layout.force,
             )
         )
-        desk.leave(self.store, self._partition, manifest, keys)
+        desk.leave(self.store, self._partition, manifest, keys, counts=counts)
 
     def snapshot(self, manifest: Manifest) -> None:
         """Leave the state for the node's agent to upload."""

@@ -5,10 +5,12 @@ partition that these are taken out of.
     <node home>/keys/<topology>/<deployed>/status.json        what the keeper has done so far
     <node home>/keys/<topology>/<deployed>/fetching.json      whether fetches bypass the storage
     <node home>/keys/<topology>/<deployed>/<partition directory>/<generation>.<epoch>.<any>/
-                                    a request: `request.json`, and links to the files of the state
+                                    a request: `request.json`, and links to the files of the state;
+                                    `new.<generation>...` until its epoch is known to count
 
 A link keeps its file although the state is trimmed. A request goes when it is stored; until then it is tried
-again, also by another keeper after this one has died.
+again, also by another keeper after this one has died. An epoch counts when the next job is told that the
+partition has applied it. What was given up is not stored: its epoch runs again, maybe after a fetch.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from spark_jobs.state.store import Manifest, StateStore, plain_name
 BEGAN: Final = "__began"
 """Value of a state: the epoch after which its partition began without one; 0 if it did not."""
 REQUEST: Final = "request.json"
+NEW: Final = "new."
 WORK_FILE: Final = "work.json"
 STATUS_FILE: Final = "status.json"
 FETCHING_FILE: Final = "fetching.json"
@@ -95,9 +98,11 @@ class KeyDesk:
     def tell_fetching(self, breaker: Breaker) -> None:
         self._write(FETCHING_FILE, msgspec.json.encode(breaker))
 
-    def leave(self, store: StateStore, partition: str, manifest: Manifest, keys: Sequence[str]) -> None:
-        """Ask for the states of these keys, after the epoch of the manifest, to be stored. Raises
-        `OSError`."""
+    def leave(
+        self, store: StateStore, partition: str, manifest: Manifest, keys: Sequence[str], *, counts: bool
+    ) -> None:
+        """Ask for the states of these keys, after the epoch of the manifest, to be stored. counts: the epoch
+        does; otherwise `settle` will say. Raises `OSError`."""
         mine = self.directory / partition_directory(partition)
         name = f"{manifest.generation}.{manifest.epoch}.{token_hex(4)}"
         made = mine / f".{name}"
@@ -106,13 +111,24 @@ class KeyDesk:
             os.link(store.directory / entry.name, made / entry.name)
         request = KeyRequest(partition=partition, manifest=manifest, keys=list(keys))
         (made / REQUEST).write_bytes(seal(msgspec.json.encode(request)))
-        made.rename(mine / name)
+        made.rename(mine / (name if counts else f"{NEW}{name}"))
+
+    def settle(self, partition: str, applied: int) -> None:
+        """Of a partition that has applied the epochs up to this one, what was asked after these is to be
+        stored, and what was asked after later ones was given up."""
+        for path in _directories(self.directory / partition_directory(partition)):
+            if path.name.startswith(NEW):
+                name = path.name.removeprefix(NEW)
+                if _age(path.with_name(name))[1] <= applied:
+                    path.rename(path.with_name(name))
+                else:
+                    shutil.rmtree(path, ignore_errors=True)
 
     def waiting(self) -> dict[str, list[Path]]:
         """Directory of a partition -> its requests, the oldest first."""
         found: dict[str, list[Path]] = {}
         for mine in _directories(self.directory):
-            requests = [one for one in _directories(mine) if not one.name.startswith(".")]
+            requests = [one for one in _directories(mine) if not one.name.startswith((".", NEW))]
             if requests:
                 found[mine.name] = sorted(requests, key=_age)
         return found

@@ -87,7 +87,7 @@ class Node:
         state.table("seen").append(pa.table(rows), {"high": 1})
         manifest = self.states.commit(state, epoch=epoch, generation=1)
         self.desk.prepare(self.work())
-        self.desk.leave(self.states, "W[0]", manifest, list(keys))
+        self.desk.leave(self.states, "W[0]", manifest, list(keys), counts=True)
         return manifest
 
     def stored(self, keys: str) -> dict[str, int]:

@@ -145,7 +145,7 @@ class Task:
                     spec=self.layout.spec, checkpoints=self.layout.checkpoints, modules=MODULES, force=False
                 )
             )
-            self.desk.leave(self.store, "O[0]", manifest, due)
+            self.desk.leave(self.store, "O[0]", manifest, due, counts=True)
         return due
 
     def keep(self) -> None:

@@ -16,13 +16,13 @@ from spark_jobs.state.store import Manifest, StateStore
 from spark_jobs.state.tables import StateTables
 
 
-def left(root: Path, *epochs: int) -> KeyDesk:
+def left(root: Path, *epochs: int, counts: bool = True) -> KeyDesk:
     desk, store = KeyDesk(root, "t", 1), StateStore(root / "state")
     for epoch in epochs:
         state = StateTables({}, {}, {})
         state.table("rows").append(pa.table({"key": [f"k{epoch}"]}))
         manifest = store.commit(state, epoch=epoch, generation=epoch % 2)
-        desk.leave(store, "W[0]", manifest, [f"k{epoch}"])
+        desk.leave(store, "W[0]", manifest, [f"k{epoch}"], counts=counts)
     return desk
 
 
@@ -37,6 +37,17 @@ def test_the_oldest_comes_first_and_an_earlier_generation_before(tmp_path: Path)
         (1, 11),
     ]
     assert [one.keys for one in read] == [["k2"], ["k10"], ["k9"], ["k11"]]
+
+
+def test_what_was_given_up_is_never_stored(tmp_path: Path) -> None:
+    """A job that applied epochs 4 to 6 was given up after the driver had heard of epoch 4."""
+    desk = left(tmp_path, 4, 5, 6, counts=False)
+    assert desk.waiting() == {}
+    desk.settle("W[0]", 4)
+    ((path,),) = desk.waiting().values()
+    assert WaitingRequest.read(path).request.keys == ["k4"]
+    desk.settle("W[0]", 9)
+    assert list(desk.waiting().values()) == [[path]]
 
 
 def test_it_has_its_state_when_the_partition_has_none(tmp_path: Path) -> None:
