@@ -120,7 +120,10 @@ class DeploymentKeeper:
         """Those that have waited are stored together: the newest state has what the older ones have."""
         waiting = [WaitingRequest.read(paths[0])]
         for path in paths[1:]:
-            following = WaitingRequest.read(path)
+            try:
+                following = WaitingRequest.read(path)
+            except (DamagedError, OSError):
+                break  # it is told when its turn comes
             if following.history != waiting[0].history:
                 break
             waiting.append(following)
@@ -194,6 +197,8 @@ class Keeper:
         self._home = home
         self._clock = clock
         self._keepers: dict[tuple[str, int], DeploymentKeeper] = {}
+        self._versions: dict[tuple[str, int], object] = {}
+        self._problems: dict[tuple[str, int], str] = {}
 
     def poll(self) -> None:
         found: set[tuple[str, int]] = set()
@@ -201,15 +206,23 @@ class Keeper:
             name = (desk.topology, desk.deployed)
             found.add(name)
             try:
-                work = desk.work()
-                keeper = self._keepers.get(name)
-                if keeper is None or keeper.work != work:
-                    keeper = self._keepers[name] = DeploymentKeeper(desk, work, self._clock)
-                keeper.poll()
-            except (OSError, ValueError, LookupError) as error:
-                log.error("states of keys not looked after", topology=desk.topology, error=str(error))
+                self._keeper(name, desk).poll()
+                self._problems.pop(name, None)
+            except (OSError, ValueError, LookupError, StorageError) as error:
+                if self._problems.get(name) != str(error):  # it is tried again, and told once
+                    self._problems[name] = str(error)
+                    log.error("states of keys not looked after", topology=desk.topology, error=str(error))
         for name in self._keepers.keys() - found:
             self._keepers.pop(name).close()
+            self._versions.pop(name)
+
+    def _keeper(self, name: tuple[str, int], desk: KeyDesk) -> DeploymentKeeper:
+        """What is to be done is read again when it is another."""
+        version = desk.work_version()
+        if self._versions.get(name) != version:
+            self._keepers[name] = DeploymentKeeper(desk, desk.work(), self._clock)
+            self._versions[name] = version
+        return self._keepers[name]
 
     def drain(self, seconds: float) -> None:
         """Store what waits, for at most so long; nothing where the storage is bypassed."""

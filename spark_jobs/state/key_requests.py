@@ -78,6 +78,11 @@ class KeyDesk:
         if not path.exists() or path.read_bytes() != content:
             self._write(WORK_FILE, content)
 
+    def work_version(self) -> tuple[int, int]:
+        """Another one when `work` is. Raises `OSError`."""
+        found = (self.directory / WORK_FILE).stat()
+        return found.st_ino, found.st_mtime_ns
+
     def work(self) -> KeyWork:
         """Raises `OSError` and `ValueError`."""
         path = self.directory / WORK_FILE

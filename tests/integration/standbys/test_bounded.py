@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from controlplane.verification.verifying import topology_verify
+from harness.roles import role_of
 from harness.stack import Stack
+from host.process_secrets import NEEDED, SECRETS
 from tests.data import shared_data
 from tests.integration.main_job.course import (
     EPOCH,
@@ -21,6 +23,7 @@ from tests.integration.main_job.course import (
     standby_of,
     stopped,
 )
+from tests.integration.surface import processes, secrets_of
 
 pytestmark = pytest.mark.integration
 
@@ -60,6 +63,14 @@ def test_it_goes_on_without_a_lost_node_and_fetches_keys(stack: Stack) -> None:
     assert keys(stack, "fetched") > 10
     assert stack.topology()["keys"][standby]["fetched"] > 10
     deviation(stack)
+
+
+def test_keepers_have_the_secrets_they_need(stack: Stack) -> None:
+    keepers = [pid for pid in processes(stack) if role_of(pid) == "keeper"]
+    assert len(keepers) == len(set(homes_of(stack).values()))
+    given = SECRETS & stack.installation.variables.keys()
+    for pid in keepers:
+        assert secrets_of(pid, SECRETS) == NEEDED["keeper"] & given
 
 
 def deviation(stack: Stack) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -215,6 +216,31 @@ def test_a_request_that_cannot_be_serialised_does_not_hold_up_others(node: Node)
     drained(node)
     assert node.stored("ab") == {"b": 9}
     assert node.desk.waiting() == {}
+
+
+def test_a_damaged_request_takes_none_before_it_along(node: Node) -> None:
+    node.ask(5, "a")
+    node.ask(9, "b")
+    ((_, damaged),) = node.desk.waiting().values()
+    (damaged / "request.json").write_bytes(b"{}")
+    drained(node)
+    assert node.stored("ab") == {"a": 5}
+    assert "is damaged" in node.desk.status().error
+
+
+def test_another_version_is_stored_as_it_says_and_a_bad_one_holds_up_nobody(node: Node) -> None:
+    node.ask(5, "a")
+    keeper = drained(node)
+    node.desk.prepare(msgspec.structs.replace(node.work(), checkpoints="nowhere://x"))
+    other = KeyDesk(node.home, "other", 3)
+    other.prepare(node.work())
+    other.leave(node.states, "W[0]", node.states.manifest(5), ["a"], counts=True)
+    keeper.drain(30)
+    assert other.waiting() == {}
+    assert other.status().stored == 1
+    node.ask(9, "b")  # as the version before
+    keeper.drain(30)
+    assert node.stored("ab") == {"a": 5, "b": 9}
 
 
 def test_another_keeper_goes_on_where_one_was_killed(node: Node) -> None:
