@@ -249,8 +249,10 @@ def test_the_keyboard_goes_everywhere(healthy: Server, page: Any) -> None:
     page.keyboard.type("trending")
     page.keyboard.press("Enter")
     page.wait_for_url("**/topologies/trending/")
+    page.wait_for_selector("h1:text-is('trending')")  # the page before has gone, with its palette
     page.keyboard.press("Control+k")
     page.keyboard.type("drain node-5")
+    page.wait_for_selector("dialog[open] li:has-text('Drain node-5')")
     page.keyboard.press("Enter")
     page.wait_for_selector("dialog[open] h2:text-is('Drain node-5')")
     page.keyboard.press("Escape")
