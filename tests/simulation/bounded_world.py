@@ -263,10 +263,11 @@ class Ledger:
                 found += [number] * (number not in self.listed[key][last])
         return found
 
-    def within(self, number: int, seconds: float) -> bool:
-        """Whether the state of its key was lost at most so many seconds of input after a row came."""
+    def within(self, number: int, seconds: float, epochs: int) -> bool:
+        """Whether a row came in the last `epochs` that its counter applied before its state was lost, or at
+        most so many seconds of input before these. An epoch may be of many seconds, after failed jobs."""
         epoch, counter = self.epoch[number], counter_of(self.key[number])
         return any(
-            begun >= epoch and self.at(begun) - self.at(epoch) <= seconds
+            begun >= epoch and self.at(max(1, begun - epochs)) - self.at(epoch) <= seconds
             for begun in self.world.begun[counter]
         )

@@ -43,10 +43,10 @@ def checked(world: BoundedWorld) -> list[int]:
             assert len(rows) == len(set(rows)), f"a row of {key} counts twice"
             assert all(ledger.key[number] == key for number in rows)
     # What a job has left is stored when the next one has begun.
-    bound = EVERY + (2 * world.epochs_at_once + 1) * world.topology.spec.epoch_interval
+    epochs = 2 * world.epochs_at_once + 1
     lost = ledger.lost()
     for number in lost:
-        assert ledger.within(number, bound), f"row {number} of epoch {ledger.epoch[number]} was lost"
+        assert ledger.within(number, EVERY, epochs), f"row {number} of epoch {ledger.epoch[number]} was lost"
     return lost
 
 
