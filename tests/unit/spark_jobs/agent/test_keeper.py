@@ -228,7 +228,7 @@ def test_a_damaged_request_takes_none_before_it_along(node: Node) -> None:
     assert "is damaged" in node.desk.status().error
 
 
-def test_another_version_is_stored_as_it_says_and_a_bad_one_holds_up_nobody(node: Node) -> None:
+def test_another_version_is_stored_as_it_says_and_a_bad_one_holds_up_no_other_topology(node: Node) -> None:
     node.ask(5, "a")
     keeper = drained(node)
     node.desk.prepare(msgspec.structs.replace(node.work(), checkpoints="nowhere://x"))
