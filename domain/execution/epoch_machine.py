@@ -153,7 +153,7 @@ class EpochMachine:
         self._drop_buffers = True
         self._trim = False
         self._trimmed = recorded.position.committed
-        # The epoch after which all changed keys were stored, where the guarantee is bounded.
+        # The epoch after which all changed keys were left to be stored, where the guarantee is bounded.
         self._saved: int | None = None
         self._jobs = self._failures = 0
         self._reported_at = 0.0
@@ -219,7 +219,8 @@ class EpochMachine:
 
     @property
     def _kept(self) -> int | None:
-        """The epoch after which everything was stored."""
+        """The epoch of the newest checkpoint; after which all changed keys were left to be stored where there
+        are none."""
         return self._saved if self.bounded else self.checkpoints.latest
 
     def _in_the_way(self, news: TurnBegun) -> bool:

@@ -9,14 +9,17 @@ from domain.messages import NodeKeys
 
 
 class KeyFigures:
-    """Counts since the driver started, and what nodes said last."""
+    """Counts since the driver started, and what nodes said last. Of a node on which nothing ran in the last
+    job only the counts are told: what waits there, or has changed, is not to come."""
 
     def __init__(self) -> None:
         self._counts: dict[str, KeyCounts] = {}
         self._left: dict[str, tuple[str, int, float]] = {}
         self._keepers: dict[str, KeeperStatus] = {}
+        self._present: frozenset[str] = frozenset()
 
     def take(self, reports: Sequence[TaskReport]) -> None:
+        self._present = frozenset(one.node for one in reports if not one.misplaced) or self._present
         for report in reports:
             if report.misplaced:
                 continue
@@ -32,7 +35,10 @@ class KeyFigures:
         for node in sorted(self._counts.keys() | self._keepers.keys()):
             keeper = self._keepers.get(node, KeeperStatus())
             counts = self._counts.get(node, KeyCounts())
-            left = [(dirty, oldest) for where, dirty, oldest in self._left.values() if where == node]
+            if node not in self._present:
+                keeper = KeeperStatus(stored=keeper.stored, bytes=keeper.bytes, segments=keeper.segments)
+            here = {node} & self._present
+            left = [(dirty, oldest) for where, dirty, oldest in self._left.values() if where in here]
             found[node] = NodeKeys(
                 stored=keeper.stored,
                 stored_bytes=keeper.bytes,

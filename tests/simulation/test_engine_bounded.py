@@ -4,14 +4,27 @@ time before its partition was lost: nodes die during a stage, the driver anywher
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.operators.keyed_operator import KeyedOperator
+from spark_jobs.state.saved_keys import SavedKeys
+from spark_jobs.state.storage_urls import open_storage
 from tests.simulation import engine_world
-from tests.simulation.bounded_world import EVERY, BoundedWorld, Ledger, WatchedCluster, coordinate, new_world
+from tests.simulation.bounded_world import (
+    EVERY,
+    KEYS,
+    BoundedWorld,
+    Ledger,
+    WatchedCluster,
+    coordinate,
+    new_world,
+)
 from tests.simulation.engine_world import drive, schedules
 
 SCHEDULES = 40
@@ -59,6 +72,22 @@ def test_nothing_is_lost_without_a_failure(tmp_path: Path) -> None:
     assert all(ledger.counted(number) for number in ledger.key)
     assert not world.begun
     assert sum(len(lists[max(lists)]) for lists in ledger.listed.values()) == len(ledger.key)
+    world.keep()
+    assert stored(world) == {key: sorted(lists[max(lists)]) for key, lists in ledger.listed.items()}
+
+
+def stored(world: BoundedWorld) -> dict[str, list[int]]:
+    """The rows of each key as they are in storage: at the end all that has changed was stored."""
+    found: dict[str, list[int]] = defaultdict(list)
+    keyed = KeyedOperator(world.topology, "C", world.modules)
+    for partition in ("C[0]", "C[1]"):
+        saved = SavedKeys(open_storage(world.checkpoints), "t", 1, partition)
+        states, _ = saved.find(pa.array(list(KEYS)), saved.index, keyed.take)
+        for row in (
+            row for state in states for chunk in state.table("rows") for row in chunk.table.to_pylist()
+        ):
+            found[row["key"]].append(row["row"])
+    return {key: sorted(rows) for key, rows in found.items()}
 
 
 @schedules(SCHEDULES)
