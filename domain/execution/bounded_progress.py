@@ -9,7 +9,7 @@ for: its rows are still there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from domain.execution.lanes import Lane
@@ -25,17 +25,8 @@ class BoundedProgress(ProgressTracker):
     """`progress` is the same for all partitions. `restore`: partition -> epoch of the state on its node with
     which it goes on, `EMPTY` for none."""
 
-    def origin(self, plan: Plan) -> int:
-        return EMPTY
-
-    def moves(self, plan: Plan, *, placed: bool) -> dict[str, str]:
-        return {
-            partition: self.homes[partition]
-            for partition, node in plan.assignment.items()
-            if self.homes.get(partition, node) != node
-            and partition not in self.restore.keys() | set(plan.put_back)
-            and not (placed and partition in self.absent)
-        }
+    def takes_back(self, plan: Plan) -> bool:
+        return False
 
     def adopt(self, plan: Plan, *, refresh: bool = True, carried: Collection[str] = ()) -> None:
         if not refresh:
@@ -52,9 +43,6 @@ class BoundedProgress(ProgressTracker):
 
     def lost_state(self, partitions: Collection[str]) -> None:
         self.put_back(partitions, EMPTY)
-
-    def start_again(self) -> None:
-        """Not even where operators are not deterministic."""
 
     def present(self, *, head: int, held: Collection[str], limit: int, join: int) -> Lane | None:
         """All that run, up to `limit` epochs towards `head`."""
@@ -105,15 +93,9 @@ class BoundedProgress(ProgressTracker):
         operator, _ = split_partition(partition)
         return not self.topology.by_name[operator].inputs
 
-    def held_states(self) -> list[int]:
-        """Epochs of which some node keeps a state with which a partition will go on, ascending."""
-        return sorted(set(self.restore.values()) - {EMPTY})
-
-    def set_absent(self, absent: Iterable[str]) -> bool:
-        gone = set(absent)
-        changed = gone != self.absent
-        self.absent, self._reached = gone, None
-        return changed
+    def needed(self, latest: int) -> tuple[int, list[int]]:
+        """Those from which partitions run, and those with which one that does not run will go on."""
+        return self.committed, sorted(set(self.restore.values()) - {EMPTY})
 
     def _reach(self) -> dict[str, int]:
         return {p: epoch for p, epoch in self.progress.items() if p not in self.absent}

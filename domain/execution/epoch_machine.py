@@ -498,7 +498,7 @@ class EpochMachine:
     def _apart(self) -> frozenset[str]:
         """Partitions on slow nodes, if there are queries that need none of them: the present runs without
         them, and they come after it in replays. What the others send them is buffered from then on."""
-        if self.bounded or not (self.slowness.nodes and self._realtime and self.topology.deterministic):
+        if not (self.slowness.nodes and self._realtime and self.topology.replays):
             return frozenset()
         apart = frozenset(p for p, node in self.tracker.homes.items() if node in self.slowness.nodes)
         blocked = blocked_partitions(self.topology, apart | self.tracker.absent)
@@ -564,11 +564,7 @@ class EpochMachine:
         running = lane.starts.keys() | lane.returns.keys() if lane is not None else frozenset()
         # What a replay under way works on is left alone.
         trim = self._trim and self.replay.running is None
-        # Forks and restores start at the newest checkpoint or later, and need the epochs since.
-        keep = min(tracker.committed, tracker.checkpoint)
-        kept = [self.checkpoints.latest]
-        if isinstance(tracker, BoundedProgress):
-            keep, kept = tracker.committed, tracker.held_states()
+        keep, kept = tracker.needed(self.checkpoints.latest)
         restore = {p: k for p, k in tracker.restore.items() if p in running or checkpoint}
         restore |= {s: k for s, k in tracker.shadows.restore.items() if s in running}
         return RunJob(
@@ -590,8 +586,7 @@ class EpochMachine:
 
     def _attempt(self) -> int:
         """A bounded epoch that runs again may do so without a partition that was lost meanwhile."""
-        exact = self.topology.deterministic and not self.bounded
-        return 0 if exact else self._life * JOBS_A_LIFE + self._jobs
+        return 0 if self.topology.replays else self._life * JOBS_A_LIFE + self._jobs
 
     def _job_failed(self, event: JobFailed) -> list[Instruction]:
         """A job is repeatable, so it is tried again, after a pause that grows."""

@@ -147,13 +147,21 @@ class ProgressTracker:
     def origin(self, plan: Plan) -> int:
         """The checkpoint a plan starts from: for some partitions the newest there is, for all its own. One
         that is newer than any of the present history belongs to an undone one."""
-        whole = plan.rollback or plan.kind == "restore"
-        return min(plan.checkpoint, self.checkpoint) if whole else self.checkpoint
+        return min(plan.checkpoint, self.checkpoint) if self.takes_back(plan) else self.checkpoint
+
+    def takes_back(self, plan: Plan) -> bool:
+        """Whether a plan puts all partitions back to a checkpoint."""
+        return plan.rollback or plan.kind == "restore"
+
+    def needed(self, latest: int) -> tuple[int, list[int]]:
+        """The epoch from which on states are needed, and earlier ones whose states are. latest: the newest
+        checkpoint. Forks and restores start at one or later, and need the epochs since."""
+        return min(self.committed, self.checkpoint), [latest]
 
     def moves(self, plan: Plan, *, placed: bool) -> dict[str, str]:
         """Partition -> node that has its state, of those that the plan takes from one node to another as
         they are. placed: False for a driver that has not looked yet which partitions are absent."""
-        if plan.rollback or plan.kind == "restore":
+        if self.takes_back(plan):
             return {}
         without = self.restore.keys() | set(plan.put_back)
         return {
@@ -178,7 +186,7 @@ class ProgressTracker:
         moved.difference_update(carried)
         self.homes = dict(plan.assignment)
         self.acting = {p: n for p, n in unknown_to(plan, self.acting).items() if self.homes.get(p) == n}
-        if plan.rollback or plan.kind == "restore":
+        if self.takes_back(plan):
             self.checkpoint = self.origin(plan)
             self.put_back(self.topology.partitions, self.checkpoint)
         else:

@@ -20,9 +20,6 @@ class Every:
     seconds: float | None = None
     events: int | None = None
 
-    def __str__(self) -> str:
-        return f"{self.seconds:g} s" if self.seconds is not None else f"{self.events} events"
-
 
 def every_read(text: str) -> Every | None:
     """`20s`, `5m` or `500 events`; None for a text that is neither."""

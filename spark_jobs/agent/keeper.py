@@ -17,6 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -82,7 +83,7 @@ class DeploymentKeeper:
         self._serialised: dict[str, Serialised] = {}
 
     @property
-    def calls(self) -> list[Future[Serialised] | Future[int]]:
+    def calls(self) -> list[Future[Any]]:
         """Those under way."""
         return [call for _, call in self._under_way.values()]
 
@@ -214,12 +215,16 @@ class Keeper:
                     log.error("states of keys not looked after", topology=desk.topology, error=str(error))
         for name in self._keepers.keys() - found:
             self._keepers.pop(name).close()
-            self._versions.pop(name)
+            self._versions.pop(name, None)
 
     def _keeper(self, name: tuple[str, int], desk: KeyDesk) -> DeploymentKeeper:
         """What is to be done is read again when it is another."""
         version = desk.work_version()
         if self._versions.get(name) != version:
+            if before := self._keepers.pop(name, None):
+                wait(before.calls)  # a partition is stored by one at a time
+                before.close()
+            self._versions.pop(name, None)
             self._keepers[name] = DeploymentKeeper(desk, desk.work(), self._clock)
             self._versions[name] = version
         return self._keepers[name]
@@ -231,7 +236,7 @@ class Keeper:
         while calls := [call for keeper in self._keepers.values() for call in keeper.calls]:
             if (left := until - time.monotonic()) <= 0:
                 return
-            wait(calls, left, FIRST_COMPLETED)  # type: ignore[misc]  # of calls with different results
+            wait(calls, left, FIRST_COMPLETED)
             self.poll()
 
 

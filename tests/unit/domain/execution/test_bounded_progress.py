@@ -77,7 +77,7 @@ def test_what_is_lost_is_left_out_and_missed_epochs_are_not_replayed() -> None:
     assert progress.replay(held=(), epochs=5) is None
     # The node returns with its disk: they go on with what they had.
     assert progress.restore == {"S[0]": 10, "W[0]": 10}
-    assert progress.held_states() == [10]
+    assert progress.needed(0) == (13, [10])
     progress.set_absent(())
     found = lane(progress)
     assert found.starts == dict.fromkeys(HOMES, 13)
