@@ -247,10 +247,10 @@ FAULTS = (
     ),
     Fault(
         "state is trimmed up to the committed epoch, whatever the checkpoint",
-        EpochMachine,
-        "_job",
-        "keep = min(tracker.committed, tracker.checkpoint)",
-        "keep = tracker.committed",
+        ProgressTracker,
+        "needed",
+        "return min(self.committed, self.checkpoint), [latest]",
+        "return self.committed, [latest]",
     ),
     Fault(
         "the log is trimmed up to the committed epoch",
