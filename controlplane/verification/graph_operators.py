@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from controlplane.verification.problems import NotExpressibleError
-from controlplane.verification.relations import Relations, Stream, quoted
+from controlplane.verification.relations import SECOND, Relations, Stream, quoted
 from domain.topology.spec import OperatorSpec
 
 
@@ -33,8 +34,8 @@ def transitions(relations: Relations, operator: OperatorSpec) -> Stream:
     return Stream(view, ("ts", "key", "to"))
 
 
-def components(relations: Relations, operator: OperatorSpec) -> Stream:
-    """Never: how many messages there are depends on the epochs."""
+def sent_round(relations: Relations, operator: OperatorSpec) -> Stream:
+    """Never: which rows `components` and `page_rank` send in an epoch depends on the epochs."""
     raise NotExpressibleError(
         f"what operator {operator.name} ({operator.kind}) sends round its cycle depends on the epochs"
     )
@@ -58,6 +59,57 @@ def least(relations: Relations, operator: OperatorSpec) -> Stream:
     relations.rows_table(f"least_{operator.name}", {"key": list(labels), "label": list(labels.values())})
     selected = "key::VARCHAR AS key, label::VARCHAR AS label"
     return relations.table(operator, f"SELECT {selected} FROM least_{operator.name}", ("key", "label"))
+
+
+def ranks(relations: Relations, operator: OperatorSpec) -> Stream:
+    """The ranks after each window, once the input has ended; before, the last windows may wait for others."""
+    source = relations.topology.by_name[relations.only_input(operator)]
+    if source.kind != "page_rank":
+        raise NotExpressibleError(
+            f"operator {operator.name} ({operator.kind}) is recomputed behind page_rank only"
+        )
+    for one in (source, operator):
+        relations.same_key_same_partition(one, ["key"])
+    found: list[tuple[int, str, int]] = []
+    if relations.extent.final:
+        steps: list[tuple[int, str, str]] = []
+        for stream in [relations.stream(one.source) for one in source.inputs if not one.feedback]:
+            relations.need(source, stream, "ts", "key", "to")
+            steps += relations.database.execute(f'SELECT ts, key, "to" FROM {stream.relation}').fetchall()
+        size = round(source.params["size_s"] * SECOND)
+        last = (relations.extent.watermark or 0) // size * size
+        found = page_ranks(steps, size=size, rounds=int(source.params.get("rounds", 10)), last=last)
+    columns = {name: [row[at] for row in found] for at, name in enumerate(("window_end", "key", "rank"))}
+    relations.rows_table(f"ranks_{operator.name}", columns)
+    selected = "window_end::BIGINT AS window_end, key::VARCHAR AS key, rank::BIGINT AS rank"
+    names = ("window_end", "key", "rank")
+    return relations.table(operator, f"SELECT {selected} FROM ranks_{operator.name}", names)
+
+
+def page_ranks(
+    steps: Iterable[tuple[int, str, str]], *, size: int, rounds: int, last: int
+) -> list[tuple[int, str, int]]:
+    """(window end, node, rank in millionths) after each window up to `last`, of nodes that an edge leads to.
+    steps: (time, from, to); size: of a window. Times in microseconds."""
+    waiting = sorted(steps)
+    weights: Counter[tuple[str, str]] = Counter()
+    leaving: Counter[str] = Counter()
+    known: dict[str, int] = {}
+    found: list[tuple[int, str, int]] = []
+    at = 0
+    for end in range(waiting[0][0] // size * size + size if waiting else last + 1, last + 1, size):
+        while at < len(waiting) and waiting[at][0] < end:
+            _, one, other = waiting[at]
+            weights[one, other] += 1
+            leaving[one] += 1
+            at += 1
+        for _ in range(rounds):
+            passed: defaultdict[str, int] = defaultdict(int)
+            for (one, other), weight in weights.items():
+                passed[other] += 17 * known.get(one, 150_000) * weight // (20 * leaving[one])
+            known = {node: 150_000 + amount for node, amount in passed.items()}
+        found += [(end, node, rank) for node, rank in sorted(known.items())]
+    return found
 
 
 def component_labels(edges: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from controlplane.verification.graph_operators import components, least, transitions
+from controlplane.verification.graph_operators import least, ranks, sent_round, transitions
 from controlplane.verification.problems import NotExpressibleError
 from controlplane.verification.relations import Relations, Stream
 from controlplane.verification.row_operators import (
@@ -35,9 +35,13 @@ _KINDS: Final[dict[str, Callable[[Relations, OperatorSpec], Stream]]] = {
     "top_k": top_k,
     "windowed_join": join,
     "transitions": transitions,
-    "components": components,
+    "components": sent_round,
     "least": least,
+    "page_rank": sent_round,
+    "ranks": ranks,
 }
+_OF_CYCLES: Final = (sent_round, least, ranks)
+"""They look at the streams before the cycle themselves."""
 
 
 def stream_build(relations: Relations, operator: OperatorSpec) -> None:
@@ -48,11 +52,11 @@ def stream_build(relations: Relations, operator: OperatorSpec) -> None:
             raise NotExpressibleError(
                 f"operator {operator.name} is of kind {operator.kind}, which only the engine can run"
             )
-        if operator.name in relations.topology.component_of and make is not components:
+        if operator.name in relations.topology.component_of and make is not sent_round:
             raise NotExpressibleError(
                 f"operator {operator.name} is in a cycle, and what goes round it depends on the epochs"
             )
-        for given in operator.inputs if make not in (components, least) else ():
+        for given in operator.inputs if make not in _OF_CYCLES else ():
             relations.stream(given.source)
         made = make(relations, operator)
         relations.built[operator.name] = replace(made, hashed=_hashed(relations, operator, made))

@@ -12,6 +12,7 @@ from spark_jobs.operators.flat_map import FlatMapRegex
 from spark_jobs.operators.graph import Components, Least, Transitions
 from spark_jobs.operators.join import WindowedJoin
 from spark_jobs.operators.latest import Latest
+from spark_jobs.operators.page_rank import PageRank, Ranks
 from spark_jobs.operators.python import PythonMap, PythonOperator
 from spark_jobs.operators.sets import Distinct, Union
 from spark_jobs.operators.sql import Sql
@@ -24,6 +25,7 @@ _OPERATORS: Final[dict[str, type[Operator]]] = {
     for operator in (
         FlatMapRegex, Filter, Project, PythonMap, PythonOperator, Sql, SlidingWindow, TumblingWindow,
         WindowAverage, TopK, Latest, WindowedJoin, Distinct, Union, Transitions, Components, Least,
+        PageRank, Ranks,
     )
 }  # fmt: skip
 

@@ -47,6 +47,14 @@ _FIXED: Final[Mapping[str, tuple[RowColumn, ...]]] = {
     "transitions": (_TIME, _KEY, RowColumn("to", "text")),
     "components": (_KEY, RowColumn("to", "text"), RowColumn("label", "text")),
     "least": (_KEY, RowColumn("label", "text")),
+    "page_rank": (
+        RowColumn("window_end", "time"),
+        RowColumn("round", "number"),
+        _KEY,
+        RowColumn("amount", "number"),
+        RowColumn("last", "boolean"),
+    ),
+    "ranks": (RowColumn("window_end", "time"), _KEY, RowColumn("rank", "number")),
 }
 _SAME: Final = ("filter", "union", "distinct")
 _FROM_CODE: Final[Mapping[str, str]] = {

@@ -29,4 +29,6 @@ export const KINDS: Record<string, readonly string[]> = {
   transitions: ["column"],
   components: [],
   least: [],
+  page_rank: ["size_s", "rounds"],
+  ranks: [],
 };
